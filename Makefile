@@ -1,0 +1,60 @@
+# make lab    set up, and open JupyterLab on the tour
+# make test   set up, and check everything: what CI runs
+# make tour   set up, run the tour without a browser, write build/tour.html and print its results
+# make bench  set up, and time the models beside ONNX Runtime
+# make lock   resolve the dependencies anew into requirements.lock
+# make format, make clean
+#
+# PYTHON=python3.13 chooses the interpreter (3.11 or newer), PYTEST="-x tests/op" the tests.
+
+PYTHON ?= python3
+PYTEST ?=
+BENCH  ?=
+
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+PIP    := -m pip install --quiet --disable-pip-version-check --no-input
+TOUR   := notebooks/00_tour.ipynb
+
+.PHONY: lab test lint tour bench lock format clean
+
+lab: $(STAMP)
+	$(BIN)/jupyter lab --LabApp.news_url=None $(TOUR)
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(STAMP)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+
+tour: $(STAMP)
+	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.benchmarks $(BENCH)
+
+lock:
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python $(PIP) --upgrade pip
+	build/lock/bin/python $(PIP) --editable '.[lab,dev]'
+	build/lock/bin/python -m pip freeze --all --exclude pip --exclude-editable > requirements.lock
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build dist mlcnb.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment, made once, and again when the lock or the project file changes.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"mlcnb needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.12")'
+	@test -x $(BIN)/python || { echo "making .venv (once, a minute or two)"; $(PYTHON) -m venv .venv; }
+	@$(BIN)/python $(PIP) --requirement requirements.lock
+	@$(BIN)/python $(PIP) --no-build-isolation --no-deps --editable .
+	@touch $(STAMP)

@@ -1,0 +1,1 @@
+"""Tests of mlcnb: the folders mirror those of the package."""
