@@ -1,0 +1,26 @@
+"""Tell what this machine has, and how to install what is missing.
+
+Exit code 1 where something that every part of mlcnb needs is missing or too old.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from mlcnb.diagnosis import doctor
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the diagnosis; 1 where a base dependency is missing or too old."""
+    diagnosis = doctor()
+    if args.json:
+        print(json.dumps(diagnosis.as_dict(), indent=2))
+    else:
+        print(diagnosis)
+    return 0 if diagnosis.is_healthy else 1
