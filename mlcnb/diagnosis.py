@@ -33,6 +33,8 @@ CPU_FEATURES = (
 )
 #: bits of a vector register, by the feature that brings it
 VECTOR_BITS = {"avx512f": 512, "avx2": 256, "avx": 256, "sse4.2": 128, "neon": 128}
+#: the CUDA version that the packages of the `cuda` extra are built for
+OLDEST_CUDA = 13.0
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,10 @@ def find_gpu(load: Callable[[str], Any] = ctypes.CDLL) -> Finding:
         f"{gpu['name']} (sm_{gpu['capability']}, {gpu['bytes'] / 2**30:.0f} GB)"
         for gpu in facts["devices"]
     )
-    return Finding("GPU", f"{shown}; driver for CUDA {facts['driver']}", facts=facts)
+    value = f"{shown}; driver for CUDA {facts['driver']}"
+    if float(facts["driver"]) < OLDEST_CUDA:
+        value += f", but the cuda extra needs {OLDEST_CUDA}: update the NVIDIA driver"
+    return Finding("GPU", value, facts=facts)
 
 
 def _ask(function: Callable[..., int], *args: Any, kind: Any = ctypes.c_int) -> int:

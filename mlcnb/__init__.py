@@ -1,0 +1,53 @@
+"""mlcnb: a deep-learning compiler with its lid off.
+
+    import mlcnb as mlc
+    mod = mlc.from_onnx("model.onnx")     # an IRModule: shows itself, prints, runs passes
+    ex = mlc.compile(mod, target="llvm")  # an executable: shows its kernels, their IR and assembly
+    ex(x)                                 # runs
+
+Public names follow Apache TVM's where the concept is the same. Everything is loaded when first used.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core import display, errors
+from mlcnb.core.lazy import attach
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.ir.module": "IRModule",
+        "mlcnb.ir.expr": "GlobalVar",
+        "mlcnb.ir.dtype": "dtype DType",
+        "mlcnb.core.errors": "MLCError",
+        "mlcnb.core.registry": "register_func get_global_func",
+        "mlcnb.relax.frontend.onnx": "from_onnx",
+        "mlcnb.relax.transform.pipeline": "get_pipeline",
+        "mlcnb.driver": "compile build",
+        "mlcnb.runtime.profile": "profile",
+        "mlcnb.runtime.device": "cpu cuda device Device",
+        "mlcnb.runtime.threads": "set_num_threads get_num_threads",
+        "mlcnb.runtime.executable": "load_module=load",
+        "mlcnb.view.diff": "diff",
+        "mlcnb.doctor": "doctor",
+    },
+    submodules=(
+        "ir core arith target script tir te relax op codegen runtime dlight driver view testing "
+        "transform nd onnx_backend"
+    ).split(),
+)
+
+errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
+
+
+def _register_views() -> None:
+    from mlcnb.core.node import Node
+
+    display.register_text(Node, "mlcnb.script:text_of")
+    display.register_html(Node, "mlcnb.view:html_of")
+    display.register_html(errors.MLCError, "mlcnb.view:html_of")
+
+
+_register_views()

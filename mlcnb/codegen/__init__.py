@@ -1,0 +1,1 @@
+"""Backends: each turns a PrimFunc into something that runs."""

@@ -1,0 +1,1 @@
+"""The CPU backend: LLVM IR text, optimised and loaded through llvmlite."""

@@ -1,0 +1,115 @@
+"""Errors that say what, where, and what to try.
+
+    raise ScheduleError("split: factors [3, 5] do not cover loop i of extent 16",
+                        where=loop, root=func, hint="use None for one factor")
+
+`where` is the node at fault and `root` the program it stands in: the message then shows the program
+with a caret under the node (a view, loaded when the error is shown).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core import display
+
+
+class MLCError(Exception):
+    """Base of every error that mlcnb raises on purpose.
+
+    Args:
+        message: one sentence with names and numbers.
+        where: the node at fault, if there is one.
+        root: the function or module that `where` stands in; shown with a caret.
+        hint: what to do, as a phrase.
+    """
+
+    def __init__(
+        self, message: str, *, where: Any = None, root: Any = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.root = root
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        excerpt = self.excerpt()
+        if excerpt:
+            lines.append(excerpt)
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+    def excerpt(self) -> str:
+        """The lines of `root` around `where` with carets, or '' where neither is known."""
+        if self.where is None or self.root is None or excerpt_view is None:
+            return ""
+        try:
+            return display.load(excerpt_view)((self.root, self.where))
+        except Exception:  # an error must reach the user even if its picture fails
+            return ""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+#: "module:function" that draws (root, where) as text with carets; set by the package
+excerpt_view: str | None = None
+
+
+class ParseError(MLCError):
+    """TVMScript text that is not a program: points at the token."""
+
+
+class WellFormedError(MLCError):
+    """A module or function that breaks a rule of the IR."""
+
+
+class TypeInferError(MLCError):
+    """Arguments of an operator whose shapes or dtypes do not fit."""
+
+
+class ScheduleError(MLCError):
+    """A schedule step that is illegal; the program is as it was."""
+
+
+class PassError(MLCError):
+    """A pass that cannot do its work on this module."""
+
+
+class CodegenError(MLCError):
+    """A program that a backend cannot turn into code."""
+
+
+class TargetError(MLCError):
+    """A target string or attribute that means nothing."""
+
+
+class RuntimeInputError(MLCError):
+    """A call with a wrong number, name, dtype or shape of inputs."""
+
+
+class ExecutionError(MLCError):
+    """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
+
+
+class ModelError(MLCError):
+    """A model file that is damaged, hostile or contradicts itself."""
+
+
+class UnsupportedError(MLCError):
+    """Something that is real but that mlcnb does not do: base of the typed refusals."""
+
+
+class UnsupportedOpError(UnsupportedError):
+    """An operator (of a model or of the IR) that has no declaration, or none for this opset."""
+
+
+class UnsupportedDtypeError(UnsupportedError):
+    """A dtype that an operator or a backend does not handle."""
+
+
+class MissingDependencyError(MLCError):
+    """An optional package that is not installed; the hint names the extra that brings it."""

@@ -1,0 +1,43 @@
+"""Packages whose names are loaded when first used: `import mlcnb` stays light.
+
+    __getattr__, __dir__, __all__ = attach(__name__, {"mlcnb.tir.stmt": "For Block"}, ("transform",))
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+def attach(
+    package: str, names: Mapping[str, str], submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` for a package.
+
+    Args:
+        package: the package's `__name__`.
+        names: module -> the names it brings, separated by spaces; `public=real` renames.
+        submodules: names of submodules that are public.
+    """
+    table = {}
+    for module, listed in names.items():
+        for entry in listed.split():
+            public, _, real = entry.partition("=")
+            table[public] = (module, real or public)
+    modules = {name: f"{package}.{name}" for name in submodules}
+
+    def load(name: str) -> Any:
+        if name in table:
+            module, real = table[name]
+            value = getattr(importlib.import_module(module), real)
+        elif name in modules:
+            value = importlib.import_module(modules[name])
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        setattr(sys.modules[package], name, value)
+        return value
+
+    public = sorted({*table, *modules})
+    return load, lambda: public, public

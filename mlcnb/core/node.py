@@ -1,0 +1,193 @@
+"""Immutable nodes, and the one way to walk and rewrite them.
+
+    @node
+    class Add(PrimExpr):          a, b = children(add)
+        a: PrimExpr               rewrite(add, rule)   rule: Node -> Node | None, bottom up
+        b: PrimExpr
+
+`rewrite` returns the very same object where nothing changed, so "did it change?" is `is`.
+Equality of nodes is identity; meaning is compared by `mlcnb.ir.structural_equal`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from mlcnb.core import display
+
+T = TypeVar("T")
+N = TypeVar("N", bound="Node")
+
+
+class FrozenDict(dict):
+    """A dict that cannot be changed: what nodes hold for attributes and annotations."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self))
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise TypeError("nodes are immutable: build a new dict, e.g. {**attrs, 'key': value}")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+
+EMPTY: FrozenDict = FrozenDict()
+
+
+def hidden(default: Any = None) -> Any:
+    """A field that is no part of the meaning: not compared, not hashed, not walked (a span, a cache)."""
+    return dataclasses.field(default=default, metadata={"hidden": True})
+
+
+def label(default: Any = dataclasses.MISSING) -> Any:
+    """A field that names a thing for people (`name_hint`): kept, but not compared."""
+    return dataclasses.field(default=default, metadata={"label": True})
+
+
+def binder(default: Any = dataclasses.MISSING) -> Any:
+    """A field whose variables are *defined* here: compared up to renaming, before all other fields."""
+    return dataclasses.field(default=default, metadata={"binder": True})
+
+
+class Node:
+    """Base of everything in the IR. Shows itself through `mlcnb.core.display`."""
+
+    __slots__ = ("__weakref__",)
+    #: every field, in the order of the constructor
+    node_fields: ClassVar[tuple[str, ...]] = ()
+    #: fields that children, equality and hash look at
+    child_fields: ClassVar[tuple[str, ...]] = ()
+    #: fields compared: binders first, labels left out
+    compared_fields: ClassVar[tuple[str, ...]] = ()
+    #: fields that define variables
+    binder_fields: ClassVar[frozenset[str]] = frozenset()
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+@dataclass_transform(
+    eq_default=False, frozen_default=True, field_specifiers=(hidden, label, binder)
+)
+def node(cls: type[T]) -> type[T]:
+    """Make `cls` an immutable node class: frozen, slotted, equal by identity, with field tables."""
+    made: Any = dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+    fields = dataclasses.fields(made)
+    shown = [f for f in fields if not f.metadata.get("hidden")]
+    compared = [f for f in shown if not f.metadata.get("label")]
+    made.node_fields = tuple(f.name for f in fields)
+    made.child_fields = tuple(f.name for f in shown)
+    made.binder_fields = frozenset(f.name for f in fields if f.metadata.get("binder"))
+    made.compared_fields = tuple(
+        f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
+    )
+    return made
+
+
+def replace(n: N, **changes: Any) -> N:
+    """`n` with some fields changed (hidden fields are kept); `n` itself if nothing differs."""
+    if all(getattr(n, name) is value for name, value in changes.items()):
+        return n
+    values = {name: getattr(n, name) for name in n.node_fields}
+    values.update(changes)
+    return type(n)(**values)
+
+
+def children(n: Node) -> Iterator[Node]:
+    """The nodes that stand directly in the fields of `n` (tuples and dicts are looked into)."""
+    for name in n.child_fields:
+        yield from _nodes_in(getattr(n, name))
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes_in(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _nodes_in(key)
+            yield from _nodes_in(item)
+
+
+def walk(n: Node) -> Iterator[Node]:
+    """Every node below and including `n`, children first, in order, each place once."""
+    for child in children(n):
+        yield from walk(child)
+    yield n
+
+
+def visit(n: Node, enter: Callable[[Node], bool | None]) -> None:
+    """Call `enter` on `n` and what is below, parents first; where it returns False, go no deeper."""
+    if enter(n) is False:
+        return
+    for child in children(n):
+        visit(child, enter)
+
+
+def rewrite(
+    n: N,
+    rule: Callable[[Node], Node | None],
+    enter: Callable[[Node], Node | None] | None = None,
+) -> N:
+    """`n` rebuilt bottom up: `rule(node)` gives the new node, or None to keep it.
+
+    `enter`, if given, sees a node before its children; what it returns replaces the node as it is,
+    without going deeper. A node shared in many places is rewritten once.
+    """
+    return _Rewriter(rule, enter).node(n)
+
+
+class _Rewriter:
+    def __init__(self, rule: Callable, enter: Callable | None) -> None:
+        self.rule = rule
+        self.enter = enter
+        self.done: dict[int, Any] = {}
+
+    def node(self, n: Any) -> Any:
+        found = self.done.get(id(n))
+        if found is None:
+            found = self.done[id(n)] = self.fresh(n)
+        return found
+
+    def fresh(self, n: Any) -> Any:
+        if self.enter is not None:
+            entered = self.enter(n)
+            if entered is not None:
+                return entered
+        rebuilt = map_children(n, self.node)
+        changed = self.rule(rebuilt)
+        return rebuilt if changed is None else changed
+
+
+def map_children(n: N, fn: Callable[[Any], Any]) -> N:
+    """`n` with `fn` applied to each child; `n` itself if every child came back the same."""
+    changes = {}
+    for name in n.child_fields:
+        old = getattr(n, name)
+        new = _map_value(old, fn)
+        if new is not old:
+            changes[name] = new
+    return replace(n, **changes) if changes else n
+
+
+def _map_value(value: Any, fn: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Node):
+        return fn(value)
+    if isinstance(value, tuple):
+        new = [_map_value(item, fn) for item in value]
+        return value if all(a is b for a, b in zip(new, value, strict=True)) else tuple(new)
+    if isinstance(value, FrozenDict):
+        pairs = [(_map_value(k, fn), _map_value(v, fn)) for k, v in value.items()]
+        same = all(k is a and v is b for (k, v), (a, b) in zip(pairs, value.items(), strict=True))
+        return value if same else FrozenDict(pairs)
+    return value

@@ -1,0 +1,1 @@
+"""What graph and loop level share: dtypes, scalar expressions, modules, equality, passes."""

@@ -1,0 +1,138 @@
+"""Data types as TVM spells them: `float32`, `int64x4`, `bool`, `bfloat16`, `float8_e4m3fn`, `handle`.
+
+A `DType` is a string, so `x.dtype == "float32"` works, with its parts as properties.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mlcnb.core.errors import UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_PATTERN = re.compile(r"(float8_[a-z0-9]+|float4_[a-z0-9]+|bfloat|float|uint|int)(\d*)(?:x(\d+))?")
+_BITS = {"float": 32, "int": 32, "uint": 32, "bfloat": 16}
+
+
+class DType(str):
+    """A dtype string with its parts: `code`, `bits`, `lanes`. Made once per spelling by `dtype()`."""
+
+    code: str
+    bits: int
+    lanes: int
+    __slots__ = ("bits", "code", "lanes")
+
+    @property
+    def is_float(self) -> bool:
+        """True for float16/32/64, bfloat16 and the 8-bit floats."""
+        return self.code.startswith(("float", "bfloat"))
+
+    @property
+    def is_int(self) -> bool:
+        """True for signed integers."""
+        return self.code == "int"
+
+    @property
+    def is_uint(self) -> bool:
+        """True for unsigned integers (bool not counted)."""
+        return self.code == "uint"
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers."""
+        return self.code in ("int", "uint")
+
+    @property
+    def is_bool(self) -> bool:
+        """True for bool and vectors of bool."""
+        return self.code == "bool"
+
+    @property
+    def is_handle(self) -> bool:
+        """True for pointers."""
+        return self.code == "handle"
+
+    @property
+    def element(self) -> DType:
+        """The dtype of one lane."""
+        return dtype(self.split("x")[0]) if self.lanes != 1 else self
+
+    def with_lanes(self, lanes: int) -> DType:
+        """The vector dtype of this element with `lanes` lanes."""
+        element = str(self.element)
+        return dtype(element if lanes == 1 else f"{element}x{lanes}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one value as it lies in memory, all lanes (bool takes one byte)."""
+        return (self.bits + 7) // 8 * self.lanes
+
+    @property
+    def min_value(self) -> int:
+        """Smallest value of an integer or bool dtype."""
+        return -(1 << (self.bits - 1)) if self.is_int else 0
+
+    @property
+    def max_value(self) -> int:
+        """Largest value of an integer or bool dtype."""
+        if self.is_bool:
+            return 1
+        return (1 << (self.bits - (1 if self.is_int else 0))) - 1
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype of one lane (bfloat16 and the 8-bit floats come from ml_dtypes)."""
+        return _numpy(str(self.element))
+
+
+@lru_cache(maxsize=None)
+def dtype(spelling: str) -> DType:
+    """The `DType` of a spelling, a NumPy dtype or a scalar type.
+
+    Raises:
+        UnsupportedDtypeError: the spelling names no dtype.
+    """
+    name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
+    code, bits, lanes = _parts(name)
+    made = DType(name)
+    made.code, made.bits, made.lanes = code, bits, lanes
+    return made
+
+
+def _parts(name: str) -> tuple[str, int, int]:
+    if name in ("handle", "void"):
+        return name, 64 if name == "handle" else 0, 1
+    if name == "bool" or name.startswith("boolx"):
+        return "bool", 1, int(name[5:] or 1)
+    match = _PATTERN.fullmatch(name)
+    if match is None:
+        raise UnsupportedDtypeError(f"no dtype {name!r}", hint="e.g. float32, int64, bool, float16x8")
+    code, bits, lanes = match.groups()
+    if code.startswith("float8"):
+        return code, 8, int(lanes or 1)
+    if code.startswith("float4"):
+        return code, 4, int(lanes or 1)
+    return code, int(bits or _BITS[code]), int(lanes or 1)
+
+
+def _spelling_of(given: object) -> str:
+    import numpy as np
+
+    return np.dtype(given).name  # type: ignore[call-overload]
+
+
+@lru_cache(maxsize=None)
+def _numpy(name: str) -> np.dtype:
+    import numpy as np
+
+    if name.startswith(("bfloat", "float8", "float4")) or name in ("int4", "uint4", "int2", "uint2"):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    if name == "handle":
+        return np.dtype("uint64")
+    return np.dtype(name)

@@ -1,0 +1,434 @@
+"""Scalar expressions: what loop bounds, indices, shapes and values are made of.
+
+    PrimExpr = Var | IntImm | FloatImm | StringImm | Cast | Select | Let | Call
+             | Add Sub Mul Div Mod FloorDiv FloorMod Min Max
+             | EQ NE LT LE GT GE | And Or Not | Ramp | Broadcast | Shuffle | BufferLoad (tir)
+
+Python operators build them (`i * 4 + 1`), folding constants and the neutral elements.
+Semantics follow TVM's TensorIR: `//` and `%` round towards minus infinity, Div and Mod towards zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, binder, hidden, label, node
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.span import Span
+
+
+class PrimExpr(Node):
+    """Base of all scalar (or vector-lane) expressions; each has a `dtype`."""
+
+    __slots__ = ()
+    #: annotation only: a field or a property in each class
+    dtype: DType
+
+    def __add__(self, other: Any) -> PrimExpr:
+        return _ops().add(self, other)
+
+    def __radd__(self, other: Any) -> PrimExpr:
+        return _ops().add(other, self)
+
+    def __sub__(self, other: Any) -> PrimExpr:
+        return _ops().subtract(self, other)
+
+    def __rsub__(self, other: Any) -> PrimExpr:
+        return _ops().subtract(other, self)
+
+    def __mul__(self, other: Any) -> PrimExpr:
+        return _ops().multiply(self, other)
+
+    def __rmul__(self, other: Any) -> PrimExpr:
+        return _ops().multiply(other, self)
+
+    def __truediv__(self, other: Any) -> PrimExpr:
+        return _ops().div(self, other)
+
+    def __rtruediv__(self, other: Any) -> PrimExpr:
+        return _ops().div(other, self)
+
+    def __floordiv__(self, other: Any) -> PrimExpr:
+        return _ops().floordiv(self, other)
+
+    def __rfloordiv__(self, other: Any) -> PrimExpr:
+        return _ops().floordiv(other, self)
+
+    def __mod__(self, other: Any) -> PrimExpr:
+        return _ops().floormod(self, other)
+
+    def __rmod__(self, other: Any) -> PrimExpr:
+        return _ops().floormod(other, self)
+
+    def __neg__(self) -> PrimExpr:
+        return _ops().neg(self)
+
+    def __lshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_left(self, other)
+
+    def __rshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_right(self, other)
+
+    def __and__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_and(self, other)
+
+    def __or__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_or(self, other)
+
+    def __xor__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_xor(self, other)
+
+    def __invert__(self) -> PrimExpr:
+        return _ops().bitwise_not(self)
+
+    def __lt__(self, other: Any) -> PrimExpr:
+        return _ops().less(self, other)
+
+    def __le__(self, other: Any) -> PrimExpr:
+        return _ops().less_equal(self, other)
+
+    def __gt__(self, other: Any) -> PrimExpr:
+        return _ops().greater(self, other)
+
+    def __ge__(self, other: Any) -> PrimExpr:
+        return _ops().greater_equal(self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        """An `EQ` expression, whose truth value is identity: nodes stay usable as dict keys."""
+        return _ops().equal_or_identity(self, other)
+
+    def __ne__(self, other: Any) -> Any:
+        return _ops().not_equal_or_identity(self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise MLCError(
+            "a symbolic expression has no truth value",
+            hint="use tir.if_then_else, tir.Select, or tir.all / tir.any in place of if, and, or",
+        )
+
+    def astype(self, to: str) -> PrimExpr:
+        """This expression cast to dtype `to`."""
+        return _ops().cast(to, self)
+
+    def equal(self, other: Any) -> PrimExpr:
+        """The expression `self == other`."""
+        return _ops().equal(self, other)
+
+
+def _ops() -> Any:
+    """The constructors that fold; they need the nodes, so they live in the next file."""
+    global _ops_module
+    if _ops_module is None:
+        from mlcnb.ir import prim_ops
+
+        _ops_module = prim_ops
+    return _ops_module
+
+
+_ops_module: Any = None
+
+
+@node
+class Var(PrimExpr):
+    """A scalar variable: a loop variable, a symbolic dimension, a pointer (`handle`).
+
+    `pointee` is (element dtype, scope) for a pointer to buffer data.
+    """
+
+    name: str = label()
+    dtype: DType = dtype("int32")
+    pointee: tuple[str, str] | None = None
+
+    @property
+    def name_hint(self) -> str:
+        """TVM's word for `name`."""
+        return self.name
+
+
+@node
+class SizeVar(Var):
+    """A variable known to be >= 0, such as a symbolic dimension."""
+
+
+@node
+class IntImm(PrimExpr):
+    """An integer or bool constant."""
+
+    dtype: DType
+    value: int
+    __match_args__: ClassVar = ("value", "dtype")
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+@node
+class FloatImm(PrimExpr):
+    """A floating-point constant; the value is held as a Python float, already rounded to `dtype`."""
+
+    dtype: DType
+    value: float
+    __match_args__: ClassVar = ("value", "dtype")
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@node
+class StringImm(PrimExpr):
+    """A string constant, as an argument of calls and a value of annotations."""
+
+    value: str
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """Always `handle`."""
+        return dtype("handle")
+
+
+@node
+class Cast(PrimExpr):
+    """`value` converted to `dtype`; floats to integers round towards zero."""
+
+    dtype: DType
+    value: PrimExpr
+
+
+@node
+class BinaryOp(PrimExpr):
+    """Two operands of one dtype, which is the result's."""
+
+    a: PrimExpr
+    b: PrimExpr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The dtype of the operands."""
+        return self.a.dtype
+
+
+@node
+class Add(BinaryOp):
+    """a + b"""
+
+
+@node
+class Sub(BinaryOp):
+    """a - b"""
+
+
+@node
+class Mul(BinaryOp):
+    """a * b"""
+
+
+@node
+class Div(BinaryOp):
+    """a / b: true division of floats, division rounding towards zero of integers."""
+
+
+@node
+class Mod(BinaryOp):
+    """Remainder of `Div` (sign of the dividend)."""
+
+
+@node
+class FloorDiv(BinaryOp):
+    """a // b rounding towards minus infinity."""
+
+
+@node
+class FloorMod(BinaryOp):
+    """Remainder of `FloorDiv` (sign of the divisor)."""
+
+
+@node
+class Min(BinaryOp):
+    """The smaller of a and b."""
+
+
+@node
+class Max(BinaryOp):
+    """The larger of a and b."""
+
+
+@node
+class CmpOp(PrimExpr):
+    """A comparison of two operands of one dtype; the result is bool (with their lanes)."""
+
+    a: PrimExpr
+    b: PrimExpr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """bool, with the operands' lanes."""
+        return dtype("bool").with_lanes(self.a.dtype.lanes)
+
+
+@node
+class EQ(CmpOp):
+    """a == b"""
+
+    def __bool__(self) -> bool:
+        return self.a is self.b
+
+
+@node
+class NE(CmpOp):
+    """a != b"""
+
+    def __bool__(self) -> bool:
+        return self.a is not self.b
+
+
+@node
+class LT(CmpOp):
+    """a < b"""
+
+
+@node
+class LE(CmpOp):
+    """a <= b"""
+
+
+@node
+class GT(CmpOp):
+    """a > b"""
+
+
+@node
+class GE(CmpOp):
+    """a >= b"""
+
+
+@node
+class And(CmpOp):
+    """Both hold; b is evaluated only where a holds."""
+
+
+@node
+class Or(CmpOp):
+    """One of them holds; b is evaluated only where a does not hold."""
+
+
+@node
+class Not(PrimExpr):
+    """a does not hold."""
+
+    a: PrimExpr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """bool, with the operand's lanes."""
+        return self.a.dtype
+
+
+@node
+class Select(PrimExpr):
+    """condition ? true_value : false_value, both evaluated (`if_then_else` evaluates one)."""
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The dtype of the values."""
+        return self.true_value.dtype
+
+
+@node
+class Let(PrimExpr):
+    """`body` with `var` standing for `value`."""
+
+    var: Var = binder()
+    value: PrimExpr
+    body: PrimExpr
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The dtype of the body."""
+        return self.body.dtype
+
+
+@node
+class Call(PrimExpr):
+    """A call of an intrinsic by its name, such as `tir.exp`, or of a function of the module.
+
+    `op` is the name ("tir.exp", "tir.if_then_else", "tir.call_extern") or a GlobalVar.
+    """
+
+    dtype: DType
+    op: Any
+    args: tuple[PrimExpr, ...]
+    span: Span | None = hidden()
+
+
+@node
+class Ramp(PrimExpr):
+    """The vector base, base + stride, …, of `lanes` lanes."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The base's dtype with `lanes` lanes."""
+        return self.base.dtype.with_lanes(self.lanes)
+
+
+@node
+class Broadcast(PrimExpr):
+    """The vector of `lanes` copies of `value`."""
+
+    value: PrimExpr
+    lanes: int
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The value's dtype with `lanes` lanes."""
+        return self.value.dtype.with_lanes(self.lanes)
+
+
+@node
+class Shuffle(PrimExpr):
+    """The lanes `indices` of the concatenated `vectors`."""
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The vectors' element dtype with one lane for each index."""
+        return self.vectors[0].dtype.with_lanes(len(self.indices))
+
+
+@node
+class Range(Node):
+    """The integers min, min + 1, …, min + extent - 1."""
+
+    min: PrimExpr
+    extent: PrimExpr
+
+
+@node
+class GlobalVar(Node):
+    """The name of a function of a module. Equal by name."""
+
+    name_hint: str
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, GlobalVar) and other.name_hint == self.name_hint
+
+    def __hash__(self) -> int:
+        return hash(self.name_hint)

@@ -1,0 +1,33 @@
+"""The base of what a module holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.node import FrozenDict, Node, replace
+
+
+class BaseFunc(Node):
+    """Base of `tir.PrimFunc`, `relax.Function` and `relax.ExternFunc`; each has `attrs`."""
+
+    __slots__ = ()
+    attrs: FrozenDict
+
+    def with_attr(self, key: str, value: object) -> BaseFunc:
+        """This function with one attribute set."""
+        return replace(self, attrs=FrozenDict({**self.attrs, key: value}))
+
+    def without_attr(self, key: str) -> BaseFunc:
+        """This function with one attribute removed; itself if there was none."""
+        if key not in self.attrs:
+            return self
+        return replace(self, attrs=FrozenDict({k: v for k, v in self.attrs.items() if k != key}))
+
+    def script(self, **options: Any) -> str:
+        """The function as TVMScript text; options as in `mlcnb.script.script`."""
+        return display.load("mlcnb.script:script")(self, **options)  # type: ignore[call-arg]
+
+    def show(self, **options: Any) -> None:
+        """Print the text: highlighted in a notebook, coloured in a terminal."""
+        display.load("mlcnb.script:show")(self, **options)  # type: ignore[call-arg]

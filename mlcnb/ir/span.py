@@ -1,0 +1,33 @@
+"""Where a node came from: the provenance that passes, fusion and code generation carry along."""
+
+from __future__ import annotations
+
+from mlcnb.core.node import Node, node
+
+
+@node
+class Span(Node):
+    """A place of origin.
+
+    source: what kind of thing ("onnx", "torch", a file name); name: the thing there (an ONNX node's
+    name or op type, a function); line and column count from 1, 0 where there are none; parts: the
+    origins that were merged into this one by fusion.
+    """
+
+    source: str
+    name: str = ""
+    line: int = 0
+    column: int = 0
+    parts: tuple[Span, ...] = ()
+
+
+def merge(*spans: Span | None) -> Span | None:
+    """One span for something made of several: flat, each origin once, in order."""
+    flat: dict[tuple, Span] = {}
+    for span in spans:
+        for part in (span.parts or (span,)) if span is not None else ():
+            flat.setdefault((part.source, part.name, part.line, part.column), part)
+    parts = tuple(flat.values())
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    return Span(parts[0].source, " + ".join(p.name for p in parts), parts=parts)

@@ -1,0 +1,211 @@
+"""Equality and hash of meaning: two programs that differ only in variable names are the same.
+
+`structural_equal(a, b)`, `structural_hash(a)`, `assert_structural_equal(a, b)` (says where they part).
+Variables in binder fields (parameters, loop variables, bindings) are matched up in order; free
+variables must be the same object, or are matched up too with `map_free_vars=True`.
+Names (`name_hint`) and spans do not count.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node
+from mlcnb.ir.expr import FloatImm, GlobalVar, Var
+from mlcnb.ir.module import IRModule
+
+#: classes whose objects stand for themselves and are matched by where they are defined
+_NAMED: list[type] = [Var]
+
+
+def named(cls: type) -> type:
+    """Class decorator: objects of `cls` are variables to equality (relax.Var, Buffer, IterVar's var)."""
+    _NAMED.append(cls)
+    return cls
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """True if both mean the same program."""
+    return _Comparer(map_free_vars).same(lhs, rhs)
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raise where `structural_equal` is False, saying at which path and how they differ.
+
+    Raises:
+        MLCError: they differ.
+    """
+    comparer = _Comparer(map_free_vars)
+    if comparer.same(lhs, rhs):
+        return
+    path = "".join(reversed(comparer.path)) or " the top"
+    left, right = comparer.first
+    raise MLCError(f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}")
+
+
+class _Comparer:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.map_free = map_free_vars
+        self.forward: dict[int, Any] = {}
+        self.backward: dict[int, Any] = {}
+        self.alive: list[Any] = []
+        self.path: list[str] = []
+        self.first: tuple[Any, Any] = (None, None)
+
+    def same(self, a: Any, b: Any, binding: bool = False) -> bool:
+        if isinstance(a, IRModule) and isinstance(b, IRModule):
+            return self.modules(a, b)
+        if isinstance(a, Node):
+            return self.nodes(a, b, binding)
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            return self.sequences(a, b, binding)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            return self.mappings(a, b, binding)
+        return self.leaves(a, b) or self.differ(a, b)
+
+    def differ(self, a: Any, b: Any) -> bool:
+        if not self.path:
+            self.first = (a, b)
+        return False
+
+    def step(self, name: str, same: bool) -> bool:
+        if not same:
+            self.path.append(name)
+        return same
+
+    def nodes(self, a: Node, b: Any, binding: bool) -> bool:
+        if type(a) is not type(b):
+            return self.differ(a, b)
+        if isinstance(a, tuple(_NAMED)):
+            return self.variables(a, b, binding)
+        if isinstance(a, GlobalVar):
+            return a == b or self.differ(a, b)
+        return self.fields(a, b, binding)
+
+    def fields(self, a: Node, b: Node, binding: bool) -> bool:
+        for name in a.compared_fields:
+            inside = binding or name in a.binder_fields
+            if not self.step(f".{name}", self.same(getattr(a, name), getattr(b, name), inside)):
+                return False
+        return True
+
+    def variables(self, a: Node, b: Node, binding: bool) -> bool:
+        known = self.forward.get(id(a))
+        if known is not None or id(b) in self.backward:
+            return (known is b and self.backward.get(id(b)) is a) or self.differ(a, b)
+        if not (binding or self.map_free or a is b):
+            return self.differ(a, b)
+        self.forward[id(a)] = b
+        self.backward[id(b)] = a
+        self.alive += [a, b]
+        return self.fields(a, b, binding or self.map_free)
+
+    def sequences(self, a: tuple, b: tuple, binding: bool) -> bool:
+        if len(a) != len(b):
+            return self.differ(a, b)
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            if not self.step(f"[{i}]", self.same(x, y, binding)):
+                return False
+        return True
+
+    def mappings(self, a: Mapping, b: Mapping, binding: bool) -> bool:
+        if len(a) != len(b):
+            return self.differ(a, b)
+        if all(isinstance(k, str) for k in a):
+            return self.by_name(a, b, binding)
+        pairs = zip(a.items(), b.items(), strict=True)
+        return all(self.same(x, y, binding) for x, y in pairs)
+
+    def by_name(self, a: Mapping, b: Mapping, binding: bool) -> bool:
+        if set(a) != set(b):
+            return self.differ(a, b)
+        return all(self.step(f"[{k!r}]", self.same(a[k], b[k], binding)) for k in sorted(a))
+
+    def modules(self, a: IRModule, b: IRModule) -> bool:
+        one = {k.name_hint: f for k, f in a.functions.items()}
+        two = {k.name_hint: f for k, f in b.functions.items()}
+        return self.by_name(one, two, False) and self.by_name(a.attrs, b.attrs, False)
+
+    @staticmethod
+    def leaves(a: Any, b: Any) -> bool:
+        if a is b:
+            return True
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+            return a.dtype == b.dtype and a.shape == b.shape and _bytes(a) == _bytes(b)
+        if isinstance(a, float) and isinstance(b, float):
+            return struct.pack("d", a) == struct.pack("d", b)
+        return type(a) is type(b) and bool(a == b)
+
+
+def _bytes(a: np.ndarray) -> bytes:
+    return np.ascontiguousarray(a).tobytes()
+
+
+def structural_hash(value: Any, map_free_vars: bool = False) -> int:
+    """A 64-bit number that is the same for structurally equal programs, in every process."""
+    return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")
+
+
+def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
+    """The 16 bytes behind `structural_hash`."""
+    hasher = _Hasher(map_free_vars)
+    hasher.feed(value, False)
+    return hasher.state.digest()
+
+
+class _Hasher:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.state = blake2b(digest_size=16)
+        self.map_free = map_free_vars
+        self.numbers: dict[int, int] = {}
+
+    def put(self, *parts: Any) -> None:
+        self.state.update(("\x1f".join(map(str, parts)) + "\x1e").encode())
+
+    def feed(self, value: Any, binding: bool) -> None:
+        if isinstance(value, Node):
+            self.node(value, binding)
+        elif isinstance(value, tuple):
+            self.put("(", len(value))
+            for item in value:
+                self.feed(item, binding)
+        elif isinstance(value, Mapping):
+            self.mapping(value, binding)
+        elif isinstance(value, np.ndarray):
+            self.put("array", value.dtype, value.shape)
+            self.state.update(_bytes(value))
+        else:
+            self.put(type(value).__name__, value)
+
+    def mapping(self, value: Mapping, binding: bool) -> None:
+        self.put("{", len(value))
+        items = list(value.items())
+        if all(isinstance(k, str) for k in value):
+            items.sort()
+        elif all(isinstance(k, GlobalVar) for k in value):
+            items.sort(key=lambda item: item[0].name_hint)
+        for key, item in items:
+            self.feed(key, binding)
+            self.feed(item, binding)
+
+    def node(self, n: Node, binding: bool) -> None:
+        if isinstance(n, tuple(_NAMED)):
+            if id(n) in self.numbers:
+                self.put("#", self.numbers[id(n)])
+                return
+            if binding or self.map_free:
+                self.numbers[id(n)] = len(self.numbers)
+            else:
+                self.put("free", getattr(n, "name", getattr(n, "name_hint", "")))
+        if isinstance(n, FloatImm):
+            self.put("FloatImm", n.dtype, struct.pack("d", n.value).hex())
+            return
+        self.put(type(n).__name__)
+        for name in n.compared_fields:
+            self.feed(getattr(n, name), binding or name in n.binder_fields)

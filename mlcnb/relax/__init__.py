@@ -1,0 +1,31 @@
+"""Relax: graph programs. The classes here, passes in `transform`, importers in `frontend`.
+
+Filled lazily from the modules of this folder, so that `import mlcnb` stays light.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.ir.expr": "GlobalVar",
+        "mlcnb.relax.struct_info": (
+            "StructInfo TensorStructInfo ShapeStructInfo PrimStructInfo TupleStructInfo "
+            "FuncStructInfo ObjectStructInfo"
+        ),
+        "mlcnb.relax.expr": (
+            "Expr Var DataflowVar Constant Tuple TupleGetItem Call If SeqExpr BindingBlock "
+            "DataflowBlock Binding VarBinding MatchCast ShapeExpr PrimValue StringImm DataTypeImm "
+            "ExternFunc Function Op const call_tir call_tir_inplace call_dps_packed call_packed "
+            "call_pure_packed"
+        ),
+        "mlcnb.relax.block_builder": "BlockBuilder",
+        "mlcnb.relax.analysis": "well_formed",
+        "mlcnb.runtime.vm": "VirtualMachine",
+        "mlcnb.relax.transform.pipeline": "get_pipeline",
+        "mlcnb.driver": "build",
+    },
+    submodules=("transform", "frontend", "analysis", "dpl", "backend", "training", "op"),
+)

@@ -1,0 +1,411 @@
+"""Relax expressions: a graph program in A-normal form.
+
+    Expr     = Var | DataflowVar | Constant | Tuple | TupleGetItem | Call | If | SeqExpr
+             | ShapeExpr | PrimValue | StringImm | DataTypeImm | ExternFunc | Function | GlobalVar | Op
+    Binding  = VarBinding(var, value) | MatchCast(var, value, struct_info)
+    SeqExpr  = BindingBlock* , body        DataflowBlock: pure, its DataflowVars do not escape
+
+Every expression has `struct_info`, filled by `BlockBuilder.normalize` (None before).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
+from mlcnb.ir import prim_ops
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.span import Span
+from mlcnb.ir.structural import named
+from mlcnb.relax.struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+
+class Expr(Node):
+    """Base of all graph expressions. Python operators on it make calls: `x + y` is `R.add(x, y)`."""
+
+    __slots__ = ()
+    struct_info: Any
+
+    def __add__(self, other: Any) -> Expr:
+        return _binary("relax.add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _binary("relax.add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _binary("relax.subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _binary("relax.subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _binary("relax.multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _binary("relax.multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _binary("relax.divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _binary("relax.divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _binary("relax.floor_divide", self, other)
+
+    def __pow__(self, other: Any) -> Expr:
+        return _binary("relax.power", self, other)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _binary("relax.mod", self, other)
+
+    def __neg__(self) -> Expr:
+        return Call(Op("relax.negative"), (self,))
+
+    def __lt__(self, other: Any) -> Expr:
+        return _binary("relax.less", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _binary("relax.less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _binary("relax.greater", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _binary("relax.greater_equal", self, other)
+
+    def __getitem__(self, index: int) -> Expr:
+        return TupleGetItem(self, index)
+
+
+def _binary(op: str, a: Any, b: Any) -> Call:
+    """A call of a two-operand operator; a Python number takes the dtype of the other side."""
+    like = a if isinstance(a, Expr) else b
+    kind = getattr(like.struct_info, "dtype", None) or "float32"
+    lhs, rhs = (x if isinstance(x, Expr) else const(x, kind) for x in (a, b))
+    return Call(Op(op), (lhs, rhs))
+
+
+@named
+@node
+class Var(Expr):
+    """A variable: a parameter, or bound once by a binding."""
+
+    name_hint: str = label()
+    struct_info: StructInfo | None = None
+    span: Span | None = hidden()
+
+
+@named
+@node
+class DataflowVar(Var):
+    """A variable that lives only inside its dataflow block."""
+
+
+@node
+class Constant(Expr):
+    """A tensor known at compile time. `data` is not to be written to."""
+
+    data: np.ndarray
+    span: Span | None = hidden()
+
+    @property
+    def struct_info(self) -> TensorStructInfo:
+        """Tensor of the data's shape and dtype."""
+        dims = tuple(prim_ops.const(int(d), "int64") for d in self.data.shape)
+        return TensorStructInfo(ShapeExpr(dims), dtype(self.data.dtype.name), len(dims))
+
+
+@node
+class Tuple(Expr):
+    """Several values as one."""
+
+    fields: tuple[Expr, ...]
+
+    @property
+    def struct_info(self) -> TupleStructInfo:
+        """Tuple of the fields' struct infos."""
+        return TupleStructInfo(tuple(e.struct_info or ObjectStructInfo() for e in self.fields))
+
+
+@node
+class TupleGetItem(Expr):
+    """One field of a tuple."""
+
+    tuple_value: Expr
+    index: int
+
+    @property
+    def struct_info(self) -> StructInfo | None:
+        """The field's struct info, where the tuple's is known."""
+        info = self.tuple_value.struct_info
+        return info.fields[self.index] if isinstance(info, TupleStructInfo) else None
+
+
+@node
+class ShapeExpr(Expr):
+    """A shape as a value: int64 dimensions, each a constant or symbolic."""
+
+    values: tuple[PrimExpr, ...]
+
+    @property
+    def struct_info(self) -> ShapeStructInfo:
+        """Shape of these values."""
+        return ShapeStructInfo(self.values, len(self.values))
+
+
+@node
+class PrimValue(Expr):
+    """A scalar as a value."""
+
+    value: PrimExpr
+
+    @property
+    def struct_info(self) -> PrimStructInfo:
+        """Prim of the scalar's dtype and value."""
+        return PrimStructInfo(self.value.dtype, self.value)
+
+
+@node
+class StringImm(Expr):
+    """A string as a value."""
+
+    value: str
+
+    @property
+    def struct_info(self) -> ObjectStructInfo:
+        """Object."""
+        return ObjectStructInfo()
+
+
+@node
+class DataTypeImm(Expr):
+    """A dtype as a value."""
+
+    value: DType
+
+    @property
+    def struct_info(self) -> ObjectStructInfo:
+        """Object."""
+        return ObjectStructInfo()
+
+
+@node
+class Op(Expr):
+    """An operator by its name, such as `relax.nn.conv2d`; declared in `mlcnb.op`."""
+
+    name: str
+
+    @property
+    def struct_info(self) -> None:
+        """None: an operator is no value."""
+        return None
+
+
+@node
+class ExternFunc(BaseFunc):
+    """A function outside of the module, by its global name."""
+
+    global_symbol: str
+    struct_info: StructInfo | None = None
+    attrs: FrozenDict = EMPTY
+
+
+@node
+class Call(Expr):
+    """An application: of an Op (with `attrs`, an object of its declaration), a function, a GlobalVar.
+
+    sinfo_args: struct infos given as arguments (the result of call_tir and of packed calls).
+    """
+
+    op: Any
+    args: tuple[Expr, ...]
+    attrs: Any = None
+    sinfo_args: tuple[StructInfo, ...] = ()
+    struct_info: StructInfo | None = hidden()
+    span: Span | None = hidden()
+
+
+@node
+class If(Expr):
+    """cond ? true_branch : false_branch, each a SeqExpr."""
+
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+    struct_info: StructInfo | None = hidden()
+
+
+class Binding(Node):
+    """Base of bindings; each has `var`."""
+
+    __slots__ = ()
+    var: Var
+
+
+@node
+class VarBinding(Binding):
+    """var = value"""
+
+    var: Var = binder()
+    value: Any
+
+
+@node
+class MatchCast(Binding):
+    """var = value, checked at run time to be of `struct_info`, which may define symbolic variables."""
+
+    var: Var = binder()
+    value: Expr
+    struct_info: StructInfo = binder()
+
+
+@node
+class BindingBlock(Node):
+    """Bindings, in order; effects and control flow are allowed."""
+
+    bindings: tuple[Binding, ...]
+
+
+@node
+class DataflowBlock(BindingBlock):
+    """Bindings that are pure and have no control flow. Vars that are no DataflowVar are its outputs."""
+
+
+@node
+class SeqExpr(Expr):
+    """Blocks of bindings, then the value `body`."""
+
+    blocks: tuple[BindingBlock, ...]
+    body: Expr
+
+    @property
+    def struct_info(self) -> StructInfo | None:
+        """The body's."""
+        return self.body.struct_info
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """All bindings of all blocks, in order."""
+        return tuple(b for block in self.blocks for b in block.bindings)
+
+
+@node
+class Function(BaseFunc):
+    """A graph function: parameters, a SeqExpr, the struct info of its result, purity, attributes."""
+
+    params: tuple[Var, ...] = binder()
+    body: SeqExpr
+    ret_struct_info: StructInfo | None = None
+    is_pure: bool = True
+    attrs: FrozenDict = EMPTY
+    span: Span | None = hidden()
+
+    @property
+    def struct_info(self) -> Any:
+        """Func of the parameters' and the result's struct infos."""
+        from mlcnb.relax.struct_info import FuncStructInfo
+
+        params = tuple(p.struct_info or ObjectStructInfo() for p in self.params)
+        return FuncStructInfo(params, self.ret_struct_info or ObjectStructInfo(), self.is_pure)
+
+
+def const(value: Any, dtype: str | None = None) -> Constant:
+    """A constant tensor of a number, a nested list or an array.
+
+    Python floats become float32 and ints int32 unless `dtype` says otherwise.
+    """
+    if dtype is None and isinstance(value, float):
+        dtype = "float32"
+    if dtype is None and isinstance(value, int):
+        dtype = "bool" if isinstance(value, bool) else "int32"
+    array = np.asarray(value) if dtype is None else np.asarray(value, dtype=_dtype(dtype).numpy)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    array.flags.writeable = False if array.base is None and array.flags.owndata else array.flags.writeable
+    return Constant(array)
+
+
+_dtype = dtype
+
+
+def shape_expr(dims: Sequence[Any]) -> ShapeExpr:
+    """A ShapeExpr of ints and expressions, all int64."""
+    return ShapeExpr(tuple(prim_ops.cast("int64", d) for d in dims))
+
+
+def tensor_info(dims: Sequence[Any] | None, kind: str | None, ndim: int = -1) -> TensorStructInfo:
+    """A TensorStructInfo of dimensions (ints or expressions; None: unknown) and dtype."""
+    made = None if kind is None else dtype(str(kind))
+    if dims is None:
+        return TensorStructInfo(None, made, ndim)
+    return TensorStructInfo(shape_expr(dims), made, len(dims))
+
+
+def _as_tuple(args: Any) -> Tuple:
+    if isinstance(args, Tuple):
+        return args
+    return Tuple(tuple(args) if isinstance(args, list | tuple) else (args,))
+
+
+def call_tir(
+    func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None
+) -> Call:
+    """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` (one or a list) says.
+
+    tir_vars: values of the PrimFunc's trailing scalar parameters.
+    """
+    return _dps("relax.call_tir", (func, _as_tuple(args)), out_sinfo, tir_vars)
+
+
+def call_tir_inplace(
+    func: GlobalVar,
+    args: Any,
+    inplace_indices: Sequence[int],
+    out_sinfo: Any,
+    tir_vars: ShapeExpr | None = None,
+) -> Call:
+    """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
+    call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    attrs = FrozenDict(inplace_indices=tuple(inplace_indices))
+    return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
+def call_dps_packed(func: str | ExternFunc, args: Any, out_sinfo: Any) -> Call:
+    """Call a registered Python function that writes into its trailing output tensors."""
+    extern = func if isinstance(func, ExternFunc) else ExternFunc(func)
+    return _dps("relax.call_dps_packed", (extern, _as_tuple(args)), out_sinfo, None)
+
+
+def _dps(op: str, args: tuple, out_sinfo: Any, tir_vars: ShapeExpr | None) -> Call:
+    if isinstance(out_sinfo, list | tuple):
+        info: Any = TupleStructInfo(tuple(out_sinfo))
+    else:
+        info = out_sinfo
+    extra = () if tir_vars is None else (tir_vars,)
+    return Call(Op(op), (*args, *extra), None, (info,), info)
+
+
+def call_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Call:
+    """Call a registered Python function for its value; it may have effects."""
+    extern = func if isinstance(func, ExternFunc) else ExternFunc(func)
+    infos = tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
+    return Call(extern, args, None, infos, infos[0] if infos else ObjectStructInfo())
+
+
+def call_pure_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Call:
+    """Call a registered Python function that has no effects."""
+    call = call_packed(func, *args, sinfo_args=sinfo_args)
+    op = Op("relax.call_pure_packed")
+    return Call(op, (call.op, *args), None, call.sinfo_args, call.struct_info)

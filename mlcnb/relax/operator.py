@@ -1,0 +1,216 @@
+"""The form of an operator's declaration; the declarations themselves are in `mlcnb.op`.
+
+    @operator("relax.nn.leakyrelu", sugar="nn.leakyrelu")
+    class LeakyRelu(OpDecl):
+        '''max(x, alpha * x), elementwise.'''
+
+        x: Tensor                      # arguments: Tensor, Tensors, Shape, Scalar, Optional of them
+        alpha: float = 0.01            # attributes: everything else
+
+        def infer(self, x): return x                         # struct infos -> struct info
+        def numpy(self, x): return np.where(x > 0, x, x * self.alpha)
+        def compute(self, x): return te.compute(...)         # te tensors -> te tensor(s)
+        def flops(self, x): return 2 * size(x)
+
+An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields of
+the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError, TypeInferError, UnsupportedOpError
+from mlcnb.core.node import Node, node
+from mlcnb.relax.expr import Call, Expr, Op, PrimValue, ShapeExpr, Tuple, const, shape_expr
+
+#: the words that mark an argument in a declaration
+ARGUMENTS = ("Tensor", "Tensors", "Shape", "Scalar", "OptionalTensor", "OptionalShape")
+
+
+class Tensor:
+    """Marks a tensor argument. infer gets its TensorStructInfo, numpy an array, compute a te.Tensor."""
+
+
+class Tensors:
+    """Marks an argument that is a tuple of tensors; the functions get Python tuples."""
+
+
+class Shape:
+    """Marks a shape argument: infer gets a ShapeStructInfo, numpy and compute a tuple of dimensions."""
+
+
+class Scalar:
+    """Marks a scalar argument: infer gets a PrimStructInfo, numpy a number, compute a PrimExpr."""
+
+
+class OptionalTensor:
+    """Marks a tensor argument that may be left out; the functions then get None."""
+
+
+class OptionalShape:
+    """Marks a shape argument that may be left out; the functions then get None."""
+
+
+class OpDecl(Node):
+    """Base of operator declarations; see the module's text."""
+
+    __slots__ = ()
+    op_name: ClassVar[str] = ""
+    #: name under `R.` and `relax.op.`
+    sugar: ClassVar[str] = ""
+    #: argument name -> kind (one of ARGUMENTS), in order
+    arguments: ClassVar[dict[str, str]] = {}
+    #: False for operators with effects or randomness
+    pure: ClassVar[bool] = True
+
+    def infer(self, *args: Any) -> Any:
+        """Struct info of the result from the struct infos of the arguments."""
+        raise NotImplementedError
+
+    def numpy(self, *args: Any) -> Any:
+        """The meaning, in NumPy: arrays to array (or tuple of arrays)."""
+        raise UnsupportedOpError(f"{self.op_name} has no NumPy meaning")
+
+    def compute(self, *args: Any) -> Any:
+        """The loop nest, as a tensor expression (or a tuple of them)."""
+        raise UnsupportedOpError(
+            f"{self.op_name} has no loop nest", hint="it runs only where a pass removes it first"
+        )
+
+    def flops(self, *args: Any) -> Any:
+        """Floating-point operations of one call, from struct infos; None where not counted."""
+        return None
+
+
+_declared: dict[str, type[OpDecl]] = {}
+
+
+def operator(name: str, sugar: str | None = None) -> Callable[[type], type]:
+    """Class decorator: declare an operator under `name` ("relax.nn.relu").
+
+    sugar: the name under `R.` (default: `name` without "relax."); "" for none.
+    """
+
+    def declare(cls: type) -> type:
+        annotations = dict(inspect.get_annotations(cls))
+        arguments = {n: _kind(a) for n, a in annotations.items() if _kind(a) in ARGUMENTS}
+        cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
+        made: Any = node(cls)
+        made.op_name, made.arguments = name, arguments
+        made.sugar = name.removeprefix("relax.") if sugar is None else sugar
+        if name in _declared and _declared[name].__module__ != made.__module__:
+            raise MLCError(f"operator {name!r} is declared twice")
+        _declared[name] = made
+        return made
+
+    return declare
+
+
+def _kind(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+
+
+def _all() -> dict[str, type[OpDecl]]:
+    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
+    return _declared
+
+
+def declaration(op: str | Op, missing_ok: bool = False) -> Any:
+    """The declaration class of an operator.
+
+    Raises:
+        UnsupportedOpError: it is not declared and `missing_ok` is False.
+    """
+    name = op.name if isinstance(op, Op) else op
+    found = _declared.get(name) or _all().get(name)
+    if found is None and not missing_ok:
+        raise UnsupportedOpError(f"no operator {name!r} is declared", hint="see mlcnb.op.names()")
+    return found
+
+
+def declarations() -> dict[str, type[OpDecl]]:
+    """All declarations by name."""
+    return dict(_all())
+
+
+def attrs_of(call: Call) -> OpDecl:
+    """The attribute object of a call of an operator (made with the defaults where there is none)."""
+    return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
+
+
+def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
+    """A call of a declared operator; Python values become constants, shapes and scalars.
+
+    Positional values beyond the arguments are attributes, in order.
+
+    Raises:
+        TypeInferError: wrong number or names of arguments or attributes.
+    """
+    names = list(decl.arguments)
+    values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
+    if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
+        raise TypeInferError(f"{decl.sugar}: too many arguments", hint=signature_text(decl))
+    values.update(attrs)
+    unknown = [n for n in values if n not in names and n not in decl.node_fields]
+    missing = [n for n in names if n not in values and "Optional" not in decl.arguments[n]]
+    if unknown or missing:
+        what = f"no argument {unknown[0]!r}" if unknown else f"argument {missing[0]!r} is missing"
+        raise TypeInferError(f"{decl.sugar}: {what}", hint=signature_text(decl))
+    like = next((v for v in values.values() if isinstance(v, Expr)), None)
+    exprs = [as_argument(values.get(n), decl.arguments[n], like) for n in names]
+    while exprs and exprs[-1] is None:
+        exprs.pop()
+    made = decl(**{n: _frozen(v) for n, v in values.items() if n in decl.node_fields})
+    return Call(Op(decl.op_name), tuple(exprs), made if decl.node_fields else None)
+
+
+def signature_text(decl: type[OpDecl]) -> str:
+    """`conv2d(data, weight, strides=(1, 1))`: what to call."""
+    parts = list(decl.arguments)
+    for name, parameter in inspect.signature(decl).parameters.items():
+        empty = parameter.default is inspect.Parameter.empty
+        parts.append(name if empty else f"{name}={parameter.default!r}")
+    return f"{decl.sugar}({', '.join(parts)})"
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+#: stands in a call for an optional argument that is left out before one that is given
+NULL = Op("relax.null_value")
+
+
+def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
+    """A Python value as the expression that an argument of `kind` wants."""
+    if value is None:
+        return None
+    if isinstance(value, Expr):
+        return value
+    if kind.endswith("Shape"):
+        return value if isinstance(value, ShapeExpr) else shape_expr(value)
+    if kind == "Tensors":
+        return Tuple(tuple(as_argument(v, "Tensor") for v in value))
+    if kind == "Scalar":
+        from mlcnb.ir.prim_ops import as_expr
+
+        return PrimValue(as_expr(value))
+    if hasattr(value, "shape"):
+        return const(value)
+    kind_of_like = getattr(getattr(like, "struct_info", None), "dtype", None)
+    return const(value, kind_of_like)
+
+
+def call_arguments(call: Call) -> list[Any]:
+    """The arguments of an operator call, one for each declared one: Expr, or None where left out."""
+    decl = declaration(call.op)
+    given: list[Any] = [None if _is_null(a) else a for a in call.args]
+    return given + [None] * (len(decl.arguments) - len(given))
+
+
+def _is_null(arg: Any) -> bool:
+    return isinstance(arg, Call) and arg.op == NULL or arg is NULL

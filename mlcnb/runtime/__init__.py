@@ -1,0 +1,1 @@
+"""What runs compiled programs: threads, native graphs, tensors, devices and executables."""

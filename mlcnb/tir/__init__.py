@@ -1,0 +1,35 @@
+"""TensorIR: loop programs. The classes here, passes in `transform`, schedules in `schedule`.
+
+Filled lazily from the modules of this folder, so that `import mlcnb` stays light.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.ir.expr": (
+            "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
+            "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
+            "Range GlobalVar"
+        ),
+        "mlcnb.ir.prim_ops": (
+            "const floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
+            "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "
+            "shift_left shift_right bitwise_not"
+        ),
+        "mlcnb.tir.buffer": (
+            "Buffer BufferLoad BufferRegion MatchBufferRegion decl_buffer ProducerLoad"
+        ),
+        "mlcnb.tir.stmt": (
+            "Stmt SeqStmt For ForKind While IfThenElse LetStmt AttrStmt AssertStmt BufferStore "
+            "Evaluate Allocate DeclBuffer Block BlockRealize IterVar IterType CommReducer Reduce"
+        ),
+        "mlcnb.tir.function": "PrimFunc TensorIntrin",
+        "mlcnb.tir.index_map": "IndexMap",
+        "mlcnb.tir.schedule": "Schedule",
+    },
+    submodules=("transform", "schedule", "analysis", "op"),
+)

@@ -1,0 +1,151 @@
+"""Buffers, and how they are read: `A[i, j]` is a BufferLoad, `A[0:4, j]` a BufferRegion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.core.node import Node, binder, hidden, label, node
+from mlcnb.ir import prim_ops
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.span import Span
+from mlcnb.ir.structural import named
+
+
+@named
+@node
+class Buffer(Node):
+    """A multi-dimensional view of memory.
+
+    data: the pointer (its `pointee` holds element dtype and scope); shape in elements, one PrimExpr
+    for each dimension; strides in elements, empty when compact row-major; elem_offset in elements
+    from `data`; data_alignment in bytes; offset_factor: elem_offset is a multiple of it (0: unknown).
+    """
+
+    name: str = label()
+    dtype: DType
+    shape: tuple[PrimExpr, ...]
+    data: Var = binder()
+    strides: tuple[PrimExpr, ...] = ()
+    elem_offset: PrimExpr | None = None
+    data_alignment: int = 64
+    offset_factor: int = 0
+    axis_separators: tuple[int, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """Memory scope: global, shared, local, …"""
+        return self.data.pointee[1] if self.data.pointee else "global"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> BufferLoad | BufferRegion:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if any(isinstance(i, slice) for i in given) or len(given) < self.ndim:
+            return BufferRegion(self, tuple(_ranges(self, given)))
+        return BufferLoad(self, tuple(prim_ops.as_expr(i) for i in given))
+
+
+def _ranges(buffer: Buffer, indices: Sequence[Any]) -> list[Range]:
+    ranges = []
+    for axis, extent in enumerate(buffer.shape):
+        index = indices[axis] if axis < len(indices) else slice(None)
+        if isinstance(index, slice):
+            start = prim_ops.as_expr(0 if index.start is None else index.start, extent.dtype)
+            stop = extent if index.stop is None else index.stop
+            ranges.append(Range(start, _simple(stop - start)))
+        else:
+            ranges.append(Range(prim_ops.as_expr(index), prim_ops.const(1, extent.dtype)))
+    return ranges
+
+
+def _simple(extent: Any) -> PrimExpr:
+    """`x + 4 - x` is 4: what region slices such as `A[x:x + 4]` need."""
+    from mlcnb.arith import simplify
+
+    return simplify(prim_ops.as_expr(extent))
+
+
+def decl_buffer(
+    shape: Sequence[Any],
+    dtype: str = "float32",
+    name: str = "buffer",
+    scope: str = "global",
+    *,
+    data: Var | None = None,
+    strides: Sequence[Any] = (),
+    elem_offset: Any = None,
+    data_alignment: int = 64,
+    offset_factor: int = 0,
+    axis_separators: Sequence[int] = (),
+) -> Buffer:
+    """A new buffer, with its own pointer unless `data` is given. Shape and strides in elements."""
+    kind = _dtype(dtype)
+    pointer = data or Var(name, _dtype("handle"), (str(kind), scope))
+    offset = None if elem_offset is None else prim_ops.as_expr(elem_offset)
+    return Buffer(
+        name,
+        kind,
+        tuple(prim_ops.as_expr(s) for s in shape),
+        pointer,
+        tuple(prim_ops.as_expr(s) for s in strides),
+        offset,
+        data_alignment,
+        offset_factor,
+        tuple(axis_separators),
+    )
+
+
+_dtype = dtype
+
+
+@node
+class BufferLoad(PrimExpr):
+    """One element of a buffer, or a vector where the last index is a Ramp.
+
+    `predicate`, if given, is a bool vector: lanes that are False are not read and are zero.
+    """
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Span | None = hidden()
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The buffer's dtype, with the lanes of the last index."""
+        lanes = self.indices[-1].dtype.lanes if self.indices else 1
+        return self.buffer.dtype.with_lanes(lanes * self.buffer.dtype.lanes)
+
+
+@node
+class BufferRegion(Node):
+    """A box of a buffer: one Range for each dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+
+@node
+class MatchBufferRegion(Node):
+    """`buffer` is another name, with its own shape and strides, for the region `source`."""
+
+    buffer: Buffer = binder()
+    source: BufferRegion
+
+
+@node
+class ProducerLoad(PrimExpr):
+    """One element of a tensor of a tensor expression; never in a PrimFunc."""
+
+    producer: Any
+    indices: tuple[PrimExpr, ...]
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The tensor's dtype."""
+        return self.producer.dtype

@@ -1,0 +1,73 @@
+"""PrimFunc: one loop function, called with its outputs as the last arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
+from mlcnb.ir.expr import Var
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.span import Span
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.stmt import Stmt
+
+
+@node
+class PrimFunc(BaseFunc):
+    """A function over buffers and scalars.
+
+    params: handles (one for each buffer, mapped by `buffer_map`) and scalars; ret_type: dtype of the
+    returned scalar or None. Outputs are parameters: the call is in destination-passing style.
+    """
+
+    params: tuple[Var, ...] = binder()
+    body: Stmt
+    ret_type: str | None = None
+    buffer_map: FrozenDict = binder(EMPTY)
+    attrs: FrozenDict = EMPTY
+    span: Span | None = hidden()
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The buffers of the parameters, in order (scalars left out)."""
+        return tuple(self.buffer_map[p] for p in self.params if p in self.buffer_map)
+
+    def with_body(self, body: Stmt) -> PrimFunc:
+        """This function with another body."""
+        return replace(self, body=body)
+
+
+@node
+class TensorIntrin(Node):
+    """A hardware instruction: `desc` says what it computes, `impl` how it is called."""
+
+    desc: PrimFunc
+    impl: PrimFunc
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
+        """Keep an intrinsic under a name, for `Schedule.tensorize`.
+
+        Raises:
+            MLCError: the name is taken and `override` is False.
+        """
+        if name in _intrinsics and not override:
+            raise MLCError(f"tensor intrinsic {name!r} is registered already")
+        _intrinsics[name] = TensorIntrin(desc, impl)
+        return _intrinsics[name]
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The intrinsic of that name.
+
+        Raises:
+            MLCError: there is none and `allow_missing` is False.
+        """
+        if name not in _intrinsics and not allow_missing:
+            known = ", ".join(sorted(_intrinsics)) or "none"
+            raise MLCError(f"no tensor intrinsic {name!r}", hint=f"registered: {known}")
+        return _intrinsics.get(name)
+
+
+_intrinsics: dict[str, Any] = {}

@@ -1,0 +1,231 @@
+"""Statements of TensorIR.
+
+    Stmt  = SeqStmt | For | While | IfThenElse | LetStmt | AttrStmt | AssertStmt
+          | BufferStore | Evaluate | BlockRealize(Block) | Allocate | DeclBuffer
+
+A Block is a piece of computation with its own axes: what schedules move about. Allocate and
+DeclBuffer appear when blocks have been lowered.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.span import Span
+from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
+
+
+class Stmt(Node):
+    """Base of all statements."""
+
+    __slots__ = ()
+
+
+class ForKind(Enum):
+    """How a loop runs."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    VECTORIZED = "vectorized"
+    UNROLLED = "unroll"
+    THREAD_BINDING = "thread_binding"
+
+
+class IterType(Enum):
+    """What an iteration variable does: spatial (data parallel), reduce, scan (ordered), opaque."""
+
+    SPATIAL = "S"
+    REDUCE = "R"
+    SCAN = "scan"
+    OPAQUE = "opaque"
+    THREAD = "thread"
+
+
+@node
+class IterVar(Node):
+    """A variable with its domain: a block's axis, a tensor expression's axis, a GPU thread index."""
+
+    dom: Range
+    var: Var = binder()
+    iter_type: IterType = IterType.SPATIAL
+    thread_tag: str = ""
+
+
+@node
+class SeqStmt(Stmt):
+    """Statements one after the other (two or more; use `seq` to build one flat)."""
+
+    seq: tuple[Stmt, ...]
+
+
+@node
+class For(Stmt):
+    """for loop_var in range(min, min + extent): body
+
+    `thread_binding` names the GPU axis ("threadIdx.x") when kind is THREAD_BINDING.
+    """
+
+    loop_var: Var = binder()
+    min: PrimExpr
+    extent: PrimExpr
+    kind: ForKind
+    body: Stmt
+    thread_binding: str | None = None
+    annotations: FrozenDict = EMPTY
+    span: Span | None = hidden()
+
+
+@node
+class While(Stmt):
+    """while condition: body"""
+
+    condition: PrimExpr
+    body: Stmt
+
+
+@node
+class IfThenElse(Stmt):
+    """if condition: then_case else: else_case"""
+
+    condition: PrimExpr
+    then_case: Stmt
+    else_case: Stmt | None = None
+
+
+@node
+class LetStmt(Stmt):
+    """var = value, seen by body."""
+
+    var: Var = binder()
+    value: PrimExpr
+    body: Stmt
+
+
+@node
+class AttrStmt(Stmt):
+    """`body` marked with an attribute: key, value, and the node that it is about."""
+
+    node: Any
+    attr_key: str
+    value: Any
+    body: Stmt
+
+
+@node
+class AssertStmt(Stmt):
+    """Stop with `message` unless `condition` holds; then `body`."""
+
+    condition: PrimExpr
+    message: str
+    body: Stmt
+
+
+@node
+class BufferStore(Stmt):
+    """buffer[indices] = value; `predicate` masks the lanes of a vector store."""
+
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Span | None = hidden()
+
+
+@node
+class Evaluate(Stmt):
+    """A call for its effect, or a constant for nothing at all."""
+
+    value: PrimExpr
+
+
+@node
+class Allocate(Stmt):
+    """Memory for `body`: `buffer_var` points to `extents` elements of `dtype`."""
+
+    buffer_var: Var = binder()
+    dtype: DType
+    extents: tuple[PrimExpr, ...]
+    condition: PrimExpr
+    body: Stmt
+    annotations: FrozenDict = EMPTY
+
+
+@node
+class DeclBuffer(Stmt):
+    """`buffer` is a view of memory that its `data` points to, seen by body."""
+
+    buffer: Buffer = binder()
+    body: Stmt
+
+
+@node
+class Block(Stmt):
+    """A piece of computation over its own axes `iter_vars`.
+
+    reads, writes: the regions it touches for one value of its axes; init: what starts a reduction;
+    alloc_buffers: buffers that live inside; match_buffers: sub-regions with names of their own.
+    """
+
+    iter_vars: tuple[IterVar, ...] = binder()
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str = label()
+    body: Stmt
+    init: Stmt | None = None
+    alloc_buffers: tuple[Buffer, ...] = binder(())
+    match_buffers: tuple[MatchBufferRegion, ...] = binder(())
+    annotations: FrozenDict = EMPTY
+    span: Span | None = hidden()
+
+
+@node
+class BlockRealize(Stmt):
+    """A block run where its axes take `iter_values`, if `predicate` holds."""
+
+    iter_values: tuple[PrimExpr, ...]
+    predicate: PrimExpr
+    block: Block
+
+
+@node
+class CommReducer(Node):
+    """An associative, commutative combination: lhs and rhs tuples of Vars, results, identities."""
+
+    lhs: tuple[Var, ...] = binder()
+    rhs: tuple[Var, ...] = binder()
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+
+
+@node
+class Reduce(PrimExpr):
+    """A reduction in a tensor expression: never in a PrimFunc."""
+
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...]
+    condition: PrimExpr
+    value_index: int = 0
+    init: tuple[PrimExpr, ...] = ()
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The dtype of the reduced value."""
+        return self.source[self.value_index].dtype
+
+
+def seq(*stmts: Stmt | None) -> Stmt:
+    """The statements as one, flat: a single one stays itself; None is left out."""
+    flat: list[Stmt] = []
+    for stmt in stmts:
+        if isinstance(stmt, SeqStmt):
+            flat.extend(stmt.seq)
+        elif stmt is not None:
+            flat.append(stmt)
+    if len(flat) == 1:
+        return flat[0]
+    return SeqStmt(tuple(flat))
