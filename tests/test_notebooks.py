@@ -1,0 +1,52 @@
+"""Every notebook runs top to bottom, quietly, and shows what it promises."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.run_notebook import Run, execute, text_lines, warnings_of
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+
+
+@cache
+def run(name: str) -> Run:
+    return execute(FOLDER / name)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_runs_without_a_warning(name):
+    assert warnings_of(run(name).notebook) == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_reads_well_without_sight(name):
+    """One title, in the first cell; no level of heading skipped; a text for each picture."""
+    cells = nbformat.read(FOLDER / name, as_version=4).cells
+    prose = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    prose = re.sub(r"^```.*?^```", "", prose, flags=re.MULTILINE | re.DOTALL)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", prose, re.MULTILINE)]
+    assert cells[0].source.startswith("# ")
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert not re.findall(r"!\[\s*\]", prose)
+    assert all("alt=" in image for image in re.findall(r"<img[^>]*>", prose))
+
+
+@pytest.mark.skipif("00_tour.ipynb" not in NOTEBOOKS, reason="the tour is not written yet")
+def test_the_tour_recognises_the_cat():
+    tour = run("00_tour.ipynb")
+    lines = list(text_lines(tour.notebook))
+    first = next(line for line in lines if line.startswith("top-1:"))
+    name, probability = re.fullmatch(r"top-1: (.+) (0\.\d+)", first).groups()
+    assert name == "tiger cat"
+    assert float(probability) == pytest.approx(0.386, abs=0.002)
+    assert any(line.startswith("top-3:") for line in lines)
+    assert any(line.startswith("ratio") for line in lines)
+    print(f"\nthe tour: {tour.seconds:.0f} s, {tour.peak_bytes / 2**30:.2f} GB")

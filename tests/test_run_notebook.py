@@ -1,0 +1,51 @@
+"""The runner of notebooks, on notebooks made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from tests.run_notebook import execute, main, text_lines, warnings_of
+
+
+def write(path: Path, *cells: str) -> Path:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_runs_in_the_notebooks_folder_and_prints_the_result_lines(tmp_path, capsys):
+    (tmp_path / "data.txt").write_text("0.386")
+    cells = [
+        "x = open('data.txt').read()",
+        "print('loud')\nprint('top-1: tiger cat', x)",
+        "'top-3'",
+    ]
+    path = write(tmp_path / "small.ipynb", *cells)
+    before = path.read_bytes()
+    page = tmp_path / "build" / "small.html"
+    assert main([str(path), "--html", str(page), "--print", "top-1:", "ratio"]) == 0
+    result, summary = capsys.readouterr().out.splitlines()
+    assert result == "top-1: tiger cat 0.386"
+    assert summary.startswith(f"{path}: 3 cells in ")
+    assert "top-1: tiger cat 0.386" in page.read_text()
+    assert path.read_bytes() == before
+
+
+def test_a_cell_that_raises_fails_the_run(tmp_path, capsys):
+    path = write(tmp_path / "bad.ipynb", "1 / 0")
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError.*: division by zero"):
+        execute(path)
+    assert main([str(path)]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_text_and_warnings_are_found(tmp_path):
+    cells = ["import warnings; warnings.warn('old')", "print('a\\nb')", "7"]
+    run = execute(write(tmp_path / "warn.ipynb", *cells))
+    assert [line for line in text_lines(run.notebook) if len(line) == 1] == ["a", "b", "7"]
+    assert len(warnings_of(run.notebook)) == 1
+    assert run.peak_bytes > 2**20
