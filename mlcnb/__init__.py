@@ -31,7 +31,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.threads": "set_num_threads get_num_threads",
         "mlcnb.runtime.executable": "load_module=load",
         "mlcnb.view.diff": "diff",
-        "mlcnb.doctor": "doctor",
+        "mlcnb.diagnosis": "doctor",
     },
     submodules=(
         "ir core arith target script tir te relax op codegen runtime dlight driver view testing "
