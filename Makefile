@@ -5,7 +5,8 @@
 # make lock   resolve the dependencies anew into requirements.lock
 # make format, make clean
 #
-# PYTHON=python3.13 chooses the interpreter (3.11 or newer), PYTEST="-x tests/op" the tests.
+# PYTHON=python3.13 chooses the interpreter (3.11 or newer), PYTEST="-x tests/op" the tests,
+# BENCH="--threads 2" how to time.
 
 PYTHON ?= python3
 PYTEST ?=
@@ -34,7 +35,7 @@ tour: $(STAMP)
 	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio
 
 bench: $(STAMP)
-	$(BIN)/python -m tests.benchmarks $(BENCH)
+	@$(BIN)/mlcnb bench $(BENCH)
 
 lock:
 	rm -rf build/lock

@@ -1,0 +1,74 @@
+"""What the commands that take a model share: its arguments, its inputs, its loading."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlcnb
+from mlcnb.core.errors import MLCError
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Declare MODEL and --shape."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        type=shape,
+        metavar="NAME=1,3,224,224",
+        help="fix the shape of an input (once for each)",
+    )
+
+
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read `x=1,3,224,224`."""
+    name, _, dims = text.partition("=")
+    try:
+        return name, tuple(int(dim) for dim in dims.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like x=1,3,224,224") from None
+
+
+def threads(text: str) -> int:
+    """Read a number of threads."""
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of threads")
+    return int(text)
+
+
+def load(args: argparse.Namespace, **fixed: tuple[int, ...]) -> Any:
+    """The module of the model that the arguments name, with the shapes that they fix."""
+    if not args.model.exists():
+        raise MLCError(f"there is no file {args.model}")
+    shapes = {**fixed, **dict(args.shape)}
+    return mlcnb.from_onnx(args.model, shape=shapes or None)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model: its name, dtype, and dimensions (None where any size will do)."""
+
+    name: str
+    dtype: str
+    dims: tuple[int | None, ...]
+
+    def __str__(self) -> str:
+        dims = ", ".join("?" if dim is None else str(dim) for dim in self.dims)
+        return f"{self.name}: {self.dtype} [{dims}]"
+
+
+def inputs_of(mod: Any) -> list[Input]:
+    """The inputs of a module's `main`."""
+    return [_input(param) for param in mod["main"].params]
+
+
+def _input(param: Any) -> Input:
+    info = param.struct_info
+    dims = getattr(info, "dims", None)
+    if dims is None:
+        raise MLCError(f"input {param.name_hint} is not a tensor of known rank: {info}")
+    return Input(param.name_hint, str(info.dtype), tuple(getattr(d, "value", None) for d in dims))

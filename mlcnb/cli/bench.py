@@ -1,0 +1,169 @@
+"""Time models, side by side with ONNX Runtime where it is installed.
+
+Both run in this process, in turns, on the same random inputs and as many threads; the time is the
+median. ratio is mlcnb's time by ONNX Runtime's: below 1, mlcnb is the faster one. Without a MODEL
+the tour's model and the light_* models that come with the onnx package are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mlcnb
+from mlcnb.cli import _model
+from mlcnb.cli.lab import find_notebooks
+from mlcnb.cli.run import as_list
+from mlcnb.core.errors import MLCError
+
+Runner = Callable[[], Sequence[np.ndarray]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("models", type=Path, nargs="*", metavar="MODEL", help="ONNX files")
+    parser.add_argument("--threads", type=_model.threads, default=1, metavar="N")
+    parser.add_argument("--batch", type=int, default=1, help="size of a dimension that is open")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of timing for each model")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The times of one model in milliseconds, and how far the two results lie apart."""
+
+    model: str
+    threads: int
+    import_ms: float
+    compile_ms: float
+    run_ms: float
+    runs: int
+    peer: str | None = None
+    peer_load_ms: float | None = None
+    peer_run_ms: float | None = None
+    ratio: float | None = None
+    max_difference: float | None = None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Time each model and print a row for it as soon as it is there."""
+    mlcnb.set_num_threads(args.threads)
+    timings = []
+    if not args.json:
+        print(heading(args.threads))
+    for model in args.models or default_models():
+        timings.append(time_model(model, args.threads, args.batch, args.seconds))
+        if not args.json:
+            print(row(timings[-1]), flush=True)
+    if args.json:
+        print(json.dumps([asdict(timing) for timing in timings], indent=2))
+    return 0
+
+
+def default_models() -> list[Path]:
+    """The ONNX files that are at hand wherever mlcnb is installed."""
+    import onnx
+
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    return [*sorted(find_notebooks().glob("assets/*.onnx")), *sorted(light.glob("*.onnx"))]
+
+
+def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) -> Timing:
+    """Import, compile and run a model, in turns with ONNX Runtime.
+
+    Args:
+        model: an ONNX file.
+        threads: how many threads both may use.
+        batch: the size of each dimension that the model leaves open.
+        seconds: how long to repeat the runs, at least five times.
+    """
+    if not model.exists():
+        raise MLCError(f"there is no file {model}")
+    import_ms, mod = timed(lambda: mlcnb.from_onnx(model))
+    inputs = _model.inputs_of(mod)
+    compile_ms, ex = timed(lambda: mlcnb.compile(mod, target="llvm"))
+    arrays = {each.name: random_array(each, batch) for each in inputs}
+    runners: list[Runner] = [lambda: as_list(ex(*arrays.values()))]
+    peer_load_ms = None
+    if importlib.util.find_spec("onnxruntime"):
+        peer_load_ms, session = timed(lambda: open_session(model, threads))
+        runners.append(lambda: session.run(None, arrays))
+    medians, results, runs = in_turns(runners, seconds)
+    ours = (model.stem, threads, import_ms, compile_ms, medians[0], runs)
+    if peer_load_ms is None:
+        return Timing(*ours)
+    peer = f"onnxruntime {metadata.version('onnxruntime')}"
+    apart = max(difference(a, b) for a, b in zip(*results, strict=True))
+    return Timing(*ours, peer, peer_load_ms, medians[1], medians[0] / medians[1], apart)
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Milliseconds that a call took, and what it returned."""
+    start = time.perf_counter()
+    result = function()
+    return (time.perf_counter() - start) * 1e3, result
+
+
+def in_turns(
+    runners: list[Runner], seconds: float
+) -> tuple[list[float], list[Sequence[np.ndarray]], int]:
+    """Medians in milliseconds of functions called in turns, their results, and how often."""
+    results = [runner() for runner in runners]
+    samples: list[list[float]] = [[] for _ in runners]
+    end = time.perf_counter() + seconds
+    while len(samples[0]) < 5 or time.perf_counter() < end:
+        for runner, times in zip(runners, samples, strict=True):
+            times.append(timed(runner)[0])
+    return [statistics.median(times) for times in samples], results, len(samples[0])
+
+
+def open_session(model: Path, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU, with all its graph optimisations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def random_array(wanted: _model.Input, batch: int) -> np.ndarray:
+    """Normal values for floats, zeros for the rest; the same at every call."""
+    dims = tuple(batch if dim is None else dim for dim in wanted.dims)
+    dtype = np.dtype(wanted.dtype)
+    if dtype.kind != "f":
+        return np.zeros(dims, dtype)
+    return np.random.default_rng(0).standard_normal(dims).astype(dtype)
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest absolute difference of two arrays."""
+    return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))
+
+
+def heading(threads: int) -> str:
+    """What the columns of `row` are."""
+    names = ("import", "compile", "run", "ort load", "ort run")
+    columns = "".join(f"{name:>10}" for name in names)
+    return f"{f'ms, {threads} thread(s)':<26}{columns}{'ratio':>8}{'difference':>12}"
+
+
+def row(timing: Timing) -> str:
+    """One model as a line of the table."""
+    ours = (timing.import_ms, timing.compile_ms, timing.run_ms)
+    line = f"{timing.model:<26}" + "".join(f"{ms:>10.2f}" for ms in ours)
+    if timing.peer is None:
+        return f"{line}  (onnxruntime is not installed)"
+    peer = f"{timing.peer_load_ms:>10.2f}{timing.peer_run_ms:>10.2f}"
+    return f"{line}{peer}{timing.ratio:>8.2f}{timing.max_difference:>12.1e}"

@@ -1,0 +1,40 @@
+"""Compile a model to a file that runs without it.
+
+mlcnb run takes the file, as does mlcnb.load_module in Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import mlcnb
+from mlcnb.cli import _model
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    _model.add_model(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    parser.add_argument("--target", default="llvm", help="what to compile for (default: llvm)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile, write the file, and say how large it is and how long it took."""
+    start = time.perf_counter()
+    ex = mlcnb.compile(_model.load(args), target=args.target)
+    ex.export_library(args.output)
+    report = {
+        "output": str(args.output),
+        "bytes": args.output.stat().st_size,
+        "kernels": len(ex.kernels),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    if args.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print("{output}: {kernels} kernels, {bytes:,} bytes, {seconds:.1f} s".format(**report))
+    return 0

@@ -1,0 +1,130 @@
+"""Copy the notebooks into a folder of yours and open them in JupyterLab.
+
+Files that you have changed stay as they are; those that you have not are brought up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from mlcnb.core.errors import MissingDependencyError, MLCError
+from mlcnb.diagnosis import install_command
+
+#: what this command wrote, as {file: SHA-256}: a file with another hash is the user's
+RECORD = ".mlcnb-files.json"
+#: no news, no question about a newer JupyterLab: nothing is fetched
+QUIET = (
+    "--LabApp.news_url=None",
+    "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path("mlcnb-notebooks"), metavar="DIR"
+    )
+    parser.add_argument("--no-open", action="store_true", help="copy only")
+    parser.add_argument("--no-browser", action="store_true", help="start the server only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy, say what was done, and open JupyterLab on the tour."""
+    copied = copy_notebooks(find_notebooks(), args.folder)
+    print(copied)
+    if args.no_open:
+        return 0
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise MissingDependencyError("JupyterLab is not installed", hint=install_command("lab"))
+    browser = ["--no-browser"] if args.no_browser else []
+    tour = str(args.folder / "00_tour.ipynb")
+    return subprocess.run(
+        [sys.executable, "-m", "jupyterlab", *QUIET, *browser, tour], check=False
+    ).returncode
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What happened to the files of a folder: new, brought up to date, kept as the user's."""
+
+    folder: Path
+    new: tuple[str, ...]
+    updated: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.folder}: {len(self.new)} new, {len(self.updated)} updated"]
+        lines += [f"  kept yours: {name} (rename it to get ours)" for name in self.kept]
+        return "\n".join(lines)
+
+
+def find_notebooks() -> Path:
+    """The folder of notebooks that came with mlcnb: of the checkout, or of the installation."""
+    checkout = Path(__file__).parents[2] / "notebooks"
+    if (checkout / "assets").is_dir():
+        return checkout
+    for file in metadata.files("mlcnb") or ():
+        if file.parts[-2:-1] == ("notebooks",) and file.suffix == ".ipynb":
+            return Path(str(file.locate())).resolve().parent
+    raise MLCError("the notebooks of mlcnb are missing from this installation", hint="reinstall it")
+
+
+def copy_notebooks(source: Path, target: Path) -> Copied:
+    """Copy the notebooks and their assets; a file that the user has changed is not touched."""
+    if target.resolve() == source.resolve():
+        raise MLCError(f"{target} is the folder that mlcnb copies from", hint="name another folder")
+    target.mkdir(parents=True, exist_ok=True)
+    record = read_record(target)
+    done: dict[str, list[str]] = {"new": [], "updated": [], "kept": [], "same": []}
+    for file in shipped_files(source):
+        name = file.relative_to(source).as_posix()
+        what = place(file, target / name, record.get(name))
+        done[what].append(name)
+        if what != "kept":
+            record[name] = digest(file)
+    (target / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    return Copied(target, tuple(done["new"]), tuple(done["updated"]), tuple(done["kept"]))
+
+
+def place(file: Path, target: Path, recorded: str | None) -> str:
+    """Copy one file where that loses nothing; returns new, same, updated or kept."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+        return "new"
+    there = digest(target)
+    if there == digest(file):
+        return "same"
+    if there != recorded:
+        return "kept"
+    shutil.copyfile(file, target)
+    return "updated"
+
+
+def shipped_files(source: Path) -> list[Path]:
+    """The notebooks and what they show."""
+    return sorted([*source.glob("*.ipynb"), *(f for f in source.glob("assets/*") if f.is_file())])
+
+
+def read_record(target: Path) -> dict[str, str]:
+    """What an earlier copy wrote; a record that cannot be read counts as none."""
+    try:
+        record = json.loads((target / RECORD).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
