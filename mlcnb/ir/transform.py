@@ -1,0 +1,447 @@
+"""Passes: a module in, a module out; the fields of a pass are its options.
+
+    class FuseOps(ModulePass):                       FuseOps(max_depth=8)(mod) -> mod
+        '''Group operators into kernels.'''          Sequential([Normalize(), FuseOps()])(mod)
+        max_depth: int = 256
+        def transform_module(self, mod, ctx): ...    with PassContext(opt_level=3): ...
+
+A pass that changes nothing returns the very module it was given. What it did it tells the context:
+`ctx.note("fused 52 operators into 20 kernels")`; instruments (`mlcnb.ir.instrument`) keep it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
+
+from mlcnb.core import display, options
+from mlcnb.core.errors import MLCError, PassError
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+
+
+class PassInfo(NamedTuple):
+    """What an instrument is told of a pass.
+
+    name: the pass's name; opt_level: the least `PassContext.opt_level` at which a Sequential runs
+    it; required: names of passes it needs; traceable: as in TVM; pass_: the pass itself.
+    """
+
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+    pass_: Any = None
+
+
+@dataclass_transform(eq_default=False)
+class Pass:
+    """Base of all passes. Subclasses list their options as fields; the repr is the constructor call."""
+
+    #: a Sequential runs the pass where PassContext.opt_level is at least this
+    opt_level: ClassVar[int] = 0
+    #: names of passes that have to run before
+    required: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(eq=False, repr=False)(cls)
+
+    @property
+    def name(self) -> str:
+        """The name that instruments and `disabled_pass` use: the class's."""
+        return type(self).__name__
+
+    @property
+    def info(self) -> PassInfo:
+        """Name, level and requirements."""
+        return PassInfo(self.name, self.opt_level, self.required, False, self)
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the docstring."""
+        text = inspect.getdoc(type(self)) or ""
+        return text.split("\n\n")[0].replace("\n", " ")
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The work: what a subclass defines. Returns `mod` itself where there is nothing to do."""
+        raise NotImplementedError(f"{self.name} defines no transform_module")
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        """Run the pass under the current PassContext.
+
+        Raises:
+            PassError: `mod` is no IRModule, or the pass returned something else.
+        """
+        _check_argument(self, mod)
+        ctx = PassContext.current()
+        if not ctx.before(self.info, mod):
+            return mod
+        with ctx.notes_of(self):
+            result = self.transform_module(mod, ctx)
+        _check_result(self, result)
+        if result is not mod and options.get("well_formed") and not isinstance(self, Sequential):
+            _check_well_formed(self, result)
+        ctx.after(self.info, result)
+        return result
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(_given_options(self))})"
+
+
+def _given_options(pass_: Pass) -> Iterator[str]:
+    """`name=value` of every option that is not at its default."""
+    for field in dataclasses.fields(pass_):  # type: ignore[arg-type]
+        value = getattr(pass_, field.name)
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        else:
+            default = field.default
+        if field.init and (default is dataclasses.MISSING or not _same(value, default)):
+            yield f"{field.name}={_short(value)}"
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{k!r}: …" for k in value)
+        return f"{{{inside}}}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"<{type(value).__name__}>"
+
+
+def _check_argument(pass_: Pass, mod: Any) -> None:
+    if isinstance(mod, IRModule):
+        return
+    hint = "a pass takes an IRModule"
+    if isinstance(mod, BaseFunc):
+        hint = f"wrap the function: {pass_.name}()(IRModule.from_expr(func))"
+    raise PassError(f"{pass_.name}: expected an IRModule, got {type(mod).__name__}", hint=hint)
+
+
+def _check_result(pass_: Pass, result: Any) -> None:
+    if not isinstance(result, IRModule):
+        raise PassError(
+            f"{pass_.name} returned {type(result).__name__} in place of an IRModule",
+            hint="transform_module returns the new module",
+        )
+
+
+def _check_well_formed(pass_: Pass, mod: IRModule) -> None:
+    check: Any = display.load("mlcnb.relax.analysis:assert_well_formed")
+    try:
+        check(mod)
+    except MLCError as error:
+        raise PassError(
+            f"after {pass_.name}: {error.message}", where=error.where, root=error.root
+        ) from error
+
+
+class ModulePass(Pass):
+    """A pass that sees the whole module: defines `transform_module(mod, ctx)`."""
+
+
+class FunctionPass(Pass):
+    """A pass on each graph function by itself: defines `transform_function(func, mod, ctx)`."""
+
+    #: where the class of functions that it works on is found
+    over: ClassVar[str] = "mlcnb.relax.expr:Function"
+
+    def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+        """The work on one function; returns `func` itself where there is nothing to do."""
+        raise NotImplementedError(f"{self.name} defines no transform_function")
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every function of the kind that the pass works on, transformed."""
+        kind = _function_class(self.over)
+        changed = {}
+        for key, func in mod.items():
+            new = self.transform_function(func, mod, ctx) if isinstance(func, kind) else func
+            if not isinstance(new, BaseFunc):
+                raise PassError(
+                    f"{self.name} returned {type(new).__name__} in place of a function",
+                    where=func,
+                    root=mod,
+                    hint="transform_function returns the new function",
+                )
+            if new is not func:
+                changed[key] = new
+        return mod.with_functions(changed) if changed else mod
+
+
+class PrimFuncPass(FunctionPass):
+    """A pass on each loop function by itself: defines `transform_function(func, mod, ctx)`."""
+
+    over: ClassVar[str] = "mlcnb.tir.function:PrimFunc"
+
+
+@cache
+def _function_class(name: str) -> Any:
+    return display.load(name)
+
+
+class Sequential(Pass):
+    """Passes one after the other, as one pass.
+
+    A pass is left out where its name is in `PassContext.disabled_pass` or its `opt_level` is above
+    the context's (unless `required_pass` names it).
+    """
+
+    def __init__(
+        self, passes: Iterable[Pass] = (), opt_level: int = 0, name: str = "sequential"
+    ) -> None:
+        self.passes = tuple(passes)
+        self._name = name
+        self._info = PassInfo(name, opt_level, (), False, self)
+        for each in self.passes:
+            if not isinstance(each, Pass):
+                raise PassError(
+                    f"Sequential: {each!r} is no pass",
+                    hint="pass objects, such as FuseOps(), not FuseOps; or use @module_pass",
+                )
+
+    @property
+    def name(self) -> str:
+        """As given."""
+        return self._name
+
+    @property
+    def info(self) -> PassInfo:
+        """Name and level, as given."""
+        return self._info
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """All enabled passes, in order."""
+        for each in self.passes:
+            if ctx.pass_enabled(each.info):
+                mod = each(mod)
+            else:
+                ctx.skipped(each.info, mod)
+        return mod
+
+    def __iter__(self) -> Iterator[Pass]:
+        return iter(self.passes)
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def __getitem__(self, index: int) -> Pass:
+        return self.passes[index]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(map(repr, self.passes))
+        named = "" if self._name == "sequential" else f", name={self._name!r}"
+        return f"Sequential([{inside}]{named})"
+
+
+#: key of PassContext.config -> (default, meaning)
+_config: dict[str, tuple[Any, str]] = {
+    "relax.FuseOps.max_depth": (256, "largest number of operators in one fused kernel"),
+}
+
+
+def register_config(key: str, default: Any, meaning: str) -> None:
+    """Declare a key of `PassContext.config`, with its default and a sentence."""
+    _config[key] = (default, meaning)
+
+
+def list_configs() -> dict[str, tuple[Any, str]]:
+    """Every key of `PassContext.config` with its default and meaning."""
+    return dict(_config)
+
+
+class PassContext:
+    """What passes run under; `with PassContext(opt_level=3, instruments=[...]):` makes it current.
+
+    Args:
+        opt_level: passes of a Sequential with a higher level are left out.
+        required_pass: names of passes that a Sequential runs whatever their level.
+        disabled_pass: names of passes that a Sequential leaves out.
+        instruments: objects with (some of) the methods of `mlcnb.ir.instrument.PassInstrument`.
+        config: settings by key; see `list_configs`.
+
+    Raises:
+        PassError: a key of `config` is not known.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Iterable[str] = (),
+        disabled_pass: Iterable[str] = (),
+        instruments: Iterable[Any] = (),
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.opt_level = opt_level
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = tuple(instruments or ())
+        self.config = dict(config or {})
+        self._notes: list[list[str]] = []
+        self._tokens: list[Any] = []
+        for key in self.config:
+            if key not in _config:
+                known = ", ".join(sorted(_config))
+                raise PassError(f"PassContext: no config key {key!r}", hint=f"known: {known}")
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context entered, or one with the defaults."""
+        found = _current.get()
+        return PassContext() if found is None else found
+
+    def __enter__(self) -> PassContext:
+        self._tokens.append(_current.set(self))
+        self._tell("enter_pass_ctx")
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        _current.reset(self._tokens.pop())
+        self._tell("exit_pass_ctx")
+
+    def get_config(self, key: str) -> Any:
+        """A setting: as given, else its default."""
+        return self.config[key] if key in self.config else _config[key][0]
+
+    def pass_enabled(self, info: PassInfo) -> bool:
+        """Whether a Sequential runs this pass under this context."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or info.opt_level <= self.opt_level
+
+    def note(self, text: str) -> None:
+        """Say what the running pass did, or why it did nothing; kept by instruments."""
+        if self._notes:
+            self._notes[-1].append(text)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the pass that just ended said."""
+        return self._last_notes
+
+    _last_notes: tuple[str, ...] = ()
+
+    @contextmanager
+    def notes_of(self, _pass: Pass) -> Iterator[None]:
+        """Collect the notes of one run of a pass."""
+        self._notes.append([])
+        try:
+            yield
+        finally:
+            self._last_notes = tuple(self._notes.pop())
+
+    def before(self, info: PassInfo, mod: IRModule) -> bool:
+        """Tell the instruments that a pass begins; False if one of them forbids it."""
+        for instrument in self.instruments:
+            should_run = getattr(instrument, "should_run", None)
+            if should_run is not None and not should_run(mod, info):
+                self.skipped(info, mod)
+                return False
+        self._tell("run_before_pass", mod, info)
+        return True
+
+    def after(self, info: PassInfo, mod: IRModule) -> None:
+        """Tell the instruments that a pass has ended."""
+        self._tell("run_after_pass", mod, info)
+
+    def skipped(self, info: PassInfo, mod: IRModule) -> None:
+        """Tell the instruments that a pass was left out."""
+        self._tell("skip_pass", mod, info)
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for instrument in self.instruments:
+            method = getattr(instrument, event, None)
+            if method is not None:
+                method(*args)
+
+    def __repr__(self) -> str:
+        parts = [f"opt_level={self.opt_level}"]
+        for name in ("required_pass", "disabled_pass", "instruments"):
+            if getattr(self, name):
+                parts.append(f"{name}={list(getattr(self, name))!r}")
+        if self.config:
+            parts.append(f"config={self.config!r}")
+        return f"PassContext({', '.join(parts)})"
+
+
+_current: ContextVar[PassContext | None] = ContextVar("pass_context", default=None)
+
+
+def module_pass(
+    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+) -> Any:
+    """Decorator: `f(mod, ctx) -> mod`, or a class with `transform_module`, becomes a pass."""
+    return _decorator(given, ModulePass, "transform_module", opt_level, name, required)
+
+
+def function_pass(
+    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+) -> Any:
+    """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass."""
+    return _decorator(given, FunctionPass, "transform_function", opt_level, name, required)
+
+
+def prim_func_pass(
+    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+) -> Any:
+    """Decorator: `f(func, mod, ctx) -> func` on loop functions, or a class, becomes a pass."""
+    return _decorator(given, PrimFuncPass, "transform_function", opt_level, name, required)
+
+
+def _decorator(
+    given: Any, base: type[Pass], method: str, opt_level: int, name: str | None, required: Any
+) -> Any:
+    def make(target: Any) -> Any:
+        made: dict[str, Any] = {
+            "__doc__": target.__doc__,
+            "__module__": target.__module__,
+            "opt_level": opt_level,
+            "required": tuple(required),
+        }
+        if inspect.isclass(target):
+            return _class_of_class(target, base, method, name, made)
+        made[method] = _calls(target)
+        return type(name or target.__name__, (base,), made)()
+
+    return make if given is None else make(given)
+
+
+def _calls(function: Callable) -> Callable:
+    def transform(self: Pass, *args: Any) -> Any:
+        return function(*args)
+
+    return transform
+
+
+def _class_of_class(
+    cls: type, base: type[Pass], method: str, name: str | None, made: dict[str, Any]
+) -> type[Pass]:
+    """A pass class that keeps an object of the user's class and lets it do the work."""
+    if not hasattr(cls, method):
+        raise PassError(f"{cls.__name__} has no method {method}", hint=f"define {method}")
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        self.inner = cls(*args, **kwargs)
+        self.given = [*map(_short, args), *(f"{k}={_short(v)}" for k, v in kwargs.items())]
+
+    def transform(self: Any, *args: Any) -> Any:
+        return getattr(self.inner, method)(*args)
+
+    def show(self: Any) -> str:
+        return f"{self.name}({', '.join(self.given)})"
+
+    made.update({"__init__": init, method: transform, "__repr__": show})
+    return type(name or cls.__name__, (base,), made)
+
+
+def apply_passes(mod: IRModule, passes: Iterable[Pass]) -> IRModule:
+    """`mod` after all of `passes`, in order."""
+    return Sequential(passes)(mod)
