@@ -110,7 +110,9 @@ def _parts(name: str) -> tuple[str, int, int]:
         return "bool", 1, int(name[5:] or 1)
     match = _PATTERN.fullmatch(name)
     if match is None:
-        raise UnsupportedDtypeError(f"no dtype {name!r}", hint="e.g. float32, int64, bool, float16x8")
+        raise UnsupportedDtypeError(
+            f"no dtype {name!r}", hint="e.g. float32, int64, bool, float16x8"
+        )
     code, bits, lanes = match.groups()
     if code.startswith("float8"):
         return code, 8, int(lanes or 1)
@@ -129,7 +131,12 @@ def _spelling_of(given: object) -> str:
 def _numpy(name: str) -> np.dtype:
     import numpy as np
 
-    if name.startswith(("bfloat", "float8", "float4")) or name in ("int4", "uint4", "int2", "uint2"):
+    if name.startswith(("bfloat", "float8", "float4")) or name in (
+        "int4",
+        "uint4",
+        "int2",
+        "uint2",
+    ):
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))

@@ -1,7 +1,7 @@
 """IRModule: the functions of a program, graph functions and loop functions side by side.
 
-    mod["main"]                      a function, by name or GlobalVar
-    mod.with_function("main", f)     a new module: modules are immutable like every node
+mod["main"]                      a function, by name or GlobalVar
+mod.with_function("main", f)     a new module: modules are immutable like every node
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class IRModule(Node):
         """A module without the functions named in `keys`."""
         gone = {_global(k) for k in keys}
         kept = {k: f for k, f in self.functions.items() if k not in gone}
-        return self if len(kept) == len(self.functions) else replace(self, functions=FrozenDict(kept))
+        return (
+            self if len(kept) == len(self.functions) else replace(self, functions=FrozenDict(kept))
+        )
 
     def with_attr(self, key: str, value: Any) -> IRModule:
         """A module with one attribute set."""

@@ -46,7 +46,9 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         return
     path = "".join(reversed(comparer.path)) or " the top"
     left, right = comparer.first
-    raise MLCError(f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}")
+    raise MLCError(
+        f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}"
+    )
 
 
 class _Comparer:

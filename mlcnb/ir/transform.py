@@ -41,7 +41,7 @@ class PassInfo(NamedTuple):
 
 @dataclass_transform(eq_default=False)
 class Pass:
-    """Base of all passes. Subclasses list their options as fields; the repr is the constructor call."""
+    """Base of all passes. Fields of a subclass are its options; the repr is how it was made."""
 
     #: a Sequential runs the pass where PassContext.opt_level is at least this
     opt_level: ClassVar[int] = 0
@@ -440,8 +440,3 @@ def _class_of_class(
 
     made.update({"__init__": init, method: transform, "__repr__": show})
     return type(name or cls.__name__, (base,), made)
-
-
-def apply_passes(mod: IRModule, passes: Iterable[Pass]) -> IRModule:
-    """`mod` after all of `passes`, in order."""
-    return Sequential(passes)(mod)

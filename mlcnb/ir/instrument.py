@@ -1,0 +1,404 @@
+"""Instruments: objects that watch passes run, and what they keep.
+
+    with PassContext(instruments=[PassTimingInstrument()]) as ctx: ...     times, as a tree
+    run = trace(pipeline, mod)                                             every step, kept
+
+    run.steps[2].name, .before, .after, .seconds, .changed, .reason        run.result
+
+An instrument has any of the methods of `PassInstrument`; TVM's instruments fit.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError, PassError
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential
+
+
+class PassInstrument:
+    """Base of instruments: methods called around passes, all of them doing nothing."""
+
+    def enter_pass_ctx(self) -> None:
+        """The PassContext that holds this instrument became current."""
+
+    def exit_pass_ctx(self) -> None:
+        """That PassContext ended."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        """Whether the pass may run; where one instrument says no, it is left out."""
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass begins on `mod`."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass has ended with `mod`."""
+
+    def skip_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass was left out."""
+
+
+_METHODS = (
+    "enter_pass_ctx",
+    "exit_pass_ctx",
+    "should_run",
+    "run_before_pass",
+    "run_after_pass",
+    "skip_pass",
+)
+
+
+def pass_instrument(cls: type) -> type:
+    """Class decorator, as TVM's: the class, with the missing methods of PassInstrument filled in.
+
+    Raises:
+        PassError: it has none of the methods.
+    """
+    if not any(hasattr(cls, name) for name in _METHODS):
+        raise PassError(
+            f"{cls.__name__} is no instrument", hint=f"define some of {', '.join(_METHODS)}"
+        )
+    return type(cls.__name__, (cls, PassInstrument), {"__doc__": cls.__doc__})
+
+
+@dataclass(slots=True)
+class _Timed:
+    """One run of a pass: its name, when it began, seconds, and the runs inside it."""
+
+    name: str
+    started: float
+    seconds: float = 0.0
+    inside: list[_Timed] = field(default_factory=list)
+
+
+class PassTimingInstrument(PassInstrument):
+    """Measures every pass; `render()` gives the times as a tree."""
+
+    def __init__(self) -> None:
+        self._root = _Timed("all", time.perf_counter())
+        self._open = [self._root]
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Start the clock of this pass."""
+        run = _Timed(info.name, time.perf_counter())
+        self._open[-1].inside.append(run)
+        self._open.append(run)
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Stop it."""
+        run = self._open.pop()
+        run.seconds = time.perf_counter() - run.started
+
+    def exit_pass_ctx(self) -> None:
+        """Forget passes that were cut short by an error."""
+        del self._open[1:]
+
+    @property
+    def total(self) -> float:
+        """Seconds of all outermost passes together."""
+        return sum(run.seconds for run in self._root.inside)
+
+    def render(self) -> str:
+        """A line for each run: name, milliseconds, share of the pass around it, share of all."""
+        rows = list(_rows(self._root.inside, 0, self.total, self.total))
+        return "\n".join(rows) or "no pass ran"
+
+    def __repr__(self) -> str:
+        return self.render()
+
+
+def _rows(runs: list[_Timed], depth: int, around: float, total: float) -> Iterator[str]:
+    for run in runs:
+        name = "  " * depth + run.name
+        outer, share = (100 * run.seconds / max(t, 1e-12) for t in (around, total))
+        yield f"{name:<40} {run.seconds * 1e3:9.2f} ms {outer:5.1f}% {share:5.1f}%"
+        yield from _rows(run.inside, depth + 1, run.seconds, total)
+
+
+class PassPrintingInstrument(PassInstrument):
+    """Prints the module before and after the passes that are named.
+
+    Args:
+        before: names of passes to print before.
+        after: names of passes to print after.
+        file: where to; the standard output if None.
+    """
+
+    def __init__(
+        self,
+        before: tuple[str, ...] = (),
+        after: tuple[str, ...] = (),
+        file: TextIO | None = None,
+    ) -> None:
+        self.before, self.after, self.file = tuple(before), tuple(after), file
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Print where the pass is among `before`."""
+        if self.wants(info, self.before):
+            self.write(f"# before {info.name}", mod)
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Print where the pass is among `after`."""
+        if self.wants(info, self.after):
+            self.write(f"# after {info.name}", mod)
+
+    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
+        """Whether a pass is among `names`."""
+        return info.name in names
+
+    def write(self, title: str, mod: IRModule) -> None:
+        """The title and the module's text."""
+        print(f"{title}\n{display.text(mod)}\n", file=self.file or sys.stdout)
+
+
+class PrintBeforeAll(PassPrintingInstrument):
+    """Prints the module before each pass (a Sequential as a whole is left out)."""
+
+    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
+        """Everything before, nothing after."""
+        return names is self.before and not isinstance(info.pass_, Sequential)
+
+
+class PrintAfterAll(PassPrintingInstrument):
+    """Prints the module after each pass (a Sequential as a whole is left out)."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        super().__init__(("",), (), file)
+
+    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
+        """Everything after, nothing before."""
+        return names is self.after and not isinstance(info.pass_, Sequential)
+
+
+class DumpIR(PassInstrument):
+    """Writes the module after every pass to `DIR/000_PassName.py`, `001_…`.
+
+    Args:
+        dump_dir: the folder; made if missing.
+        refresh: remove files of an earlier run first.
+    """
+
+    def __init__(self, dump_dir: str | Path, refresh: bool = False) -> None:
+        self.folder = Path(dump_dir)
+        self.count = 0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if refresh:
+            for old in self.folder.glob("[0-9][0-9][0-9]_*.py"):
+                old.unlink()
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Write the file."""
+        name = re.sub(r"\W", "_", info.name)
+        path = self.folder / f"{self.count:03d}_{name}.py"
+        path.write_text(display.text(mod) + "\n", encoding="utf-8")
+        self.count += 1
+
+
+class WellFormedInstrument(PassInstrument):
+    """Checks the module before and after every pass; an error names the pass.
+
+    Args:
+        check_before: check before the first pass too.
+    """
+
+    def __init__(self, check_before: bool = True) -> None:
+        self.check_before = check_before
+        self._checked: Any = None
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Check, unless the pass before left this very module."""
+        if self.check_before and mod is not self._checked:
+            self._check(mod, f"before {info.name}")
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Check what the pass made."""
+        if mod is not self._checked:
+            self._check(mod, f"after {info.name}")
+
+    def _check(self, mod: IRModule, when: str) -> None:
+        check: Any = display.load("mlcnb.relax.analysis:assert_well_formed")
+        try:
+            check(mod)
+        except MLCError as error:
+            raise PassError(
+                f"{when}: {error.message}", where=error.where, root=error.root, hint=error.hint
+            ) from error
+        self._checked = mod
+
+
+@dataclass(frozen=True, slots=True)
+class PassStep:
+    """One pass of a run that was traced.
+
+    name: the pass's; before, after: the modules; seconds: what it took, passes inside counted;
+    depth: 0 for the outermost; skipped: it was left out; notes: what it said of its work.
+    """
+
+    name: str
+    pass_: Any
+    before: IRModule
+    after: IRModule
+    seconds: float
+    depth: int = 0
+    skipped: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass changed the module."""
+        return self.before is not self.after
+
+    @property
+    def summary(self) -> str:
+        """What the pass is for: the first sentence of its docstring."""
+        return self.pass_.summary if isinstance(self.pass_, Pass) else ""
+
+    @property
+    def reason(self) -> str:
+        """What the pass said it did; else why there is nothing to see."""
+        if self.skipped:
+            return "left out"
+        if self.notes:
+            return "; ".join(self.notes)
+        return "changed" if self.changed else "nothing to do"
+
+    @property
+    def functions_changed(self) -> tuple[str, ...]:
+        """Names of the functions that are new or differ."""
+        old = self.before.functions
+        return tuple(k.name_hint for k, f in self.after.items() if old.get(k) is not f)
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.reason} ({self.seconds * 1e3:.1f} ms)"
+
+
+class PassTrace(PassInstrument):
+    """Keeps every pass that runs: `steps`, in the order in which they ended.
+
+    A Sequential is no step of its own; its passes are, one level deeper.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[PassStep] = []
+        self._open: list[tuple[PassInfo, IRModule, float]] = []
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Remember what the pass was given."""
+        self._open.append((info, mod, time.perf_counter()))
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Keep the step."""
+        info, before, started = self._open.pop()
+        if isinstance(info.pass_, Sequential):
+            return
+        seconds = time.perf_counter() - started
+        notes = PassContext.current().notes
+        self._keep(info, before, mod, seconds, False, notes)
+
+    def skip_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Keep that it was left out."""
+        self._keep(info, mod, mod, 0.0, True, ())
+
+    def exit_pass_ctx(self) -> None:
+        """Forget passes that were cut short by an error."""
+        self._open.clear()
+
+    def _keep(
+        self,
+        info: PassInfo,
+        before: IRModule,
+        after: IRModule,
+        seconds: float,
+        skipped: bool,
+        notes: tuple[str, ...],
+    ) -> None:
+        depth = sum(not isinstance(outer.pass_, Sequential) for outer, _, _ in self._open)
+        step = PassStep(info.name, info.pass_, before, after, seconds, depth, skipped, notes)
+        self.steps.append(step)
+
+    @property
+    def result(self) -> IRModule:
+        """The module after the last step.
+
+        Raises:
+            PassError: no pass ran.
+        """
+        if not self.steps:
+            raise PassError("PassTrace: no pass ran", hint="mlcnb.transform.trace(pipeline, mod)")
+        return self.steps[-1].after
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all outermost steps together."""
+        return sum(step.seconds for step in self.steps if step.depth == 0)
+
+    def __getitem__(self, key: int | str) -> PassStep:
+        """A step by number, or the first one of a pass's name."""
+        if isinstance(key, int):
+            return self.steps[key]
+        found = next((step for step in self.steps if step.name == key), None)
+        if found is None:
+            names = ", ".join(step.name for step in self.steps)
+            raise PassError(f"PassTrace: no step {key!r}", hint=f"steps: {names}")
+        return found
+
+    def __iter__(self) -> Iterator[PassStep]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self.steps)} passes, {self.seconds * 1e3:.1f} ms"]
+        for number, step in enumerate(self.steps):
+            mark = "*" if step.changed else " "
+            name = "  " * step.depth + step.name
+            lines.append(
+                f"{number:3} {mark} {name:<30} {step.seconds * 1e3:8.2f} ms  {step.reason}"
+            )
+        return "\n".join(lines)
+
+
+def trace(
+    passes: Callable[[IRModule], IRModule] | list[Pass], mod: IRModule, **context: Any
+) -> PassTrace:
+    """Run a pass, a Sequential or a list of passes on `mod` and keep every step.
+
+    Args:
+        passes: what to run.
+        mod: what to run it on.
+        context: arguments of the PassContext (the current one's settings if none are given).
+    """
+    kept = PassTrace()
+    current = PassContext.current()
+    settings = {
+        "opt_level": current.opt_level,
+        "required_pass": current.required_pass,
+        "disabled_pass": current.disabled_pass,
+        "config": current.config,
+        **context,
+    }
+    others = tuple(settings.pop("instruments", current.instruments))
+    with PassContext(instruments=(*others, kept), **settings):
+        (Sequential(passes) if isinstance(passes, list | tuple) else passes)(mod)
+    return kept
+
+
+class PrintIR(ModulePass):
+    """Print the module as it is at this place of a pipeline."""
+
+    header: str = ""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Print; nothing changes."""
+        print(f"# {self.header}\n{display.text(mod)}" if self.header else display.text(mod))
+        return mod
