@@ -87,11 +87,12 @@ def _text(obj: bytes, at: int) -> str:
 
 #: what the C library may be asked for: moves of memory, and mathematics in float64 and float32
 _MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp")
-_MATH = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 "
-    "fabs floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow "
-    "remainder rint round roundeven sin sinh sqrt tan tanh tgamma trunc"
-).split()
+_MATH_WORDS = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+    floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow
+    remainder rint round roundeven sin sinh sqrt tan tanh tgamma trunc
+"""
+_MATH = _MATH_WORDS.split()
 LIBC_NAMES = frozenset(_MEMORY) | frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
 
 

@@ -35,7 +35,7 @@ class Cpu:
 
     @staticmethod
     def named(name: str, features: str = "") -> Cpu:
-        """A CPU by LLVM's name (`x86-64-v3`, `znver4`, `cortex-a72`, `apple-m1`) or an architecture.
+        """A CPU by LLVM's name (`x86-64-v3`, `znver4`, `apple-m1`) or an architecture.
 
         Raises:
             CodegenError: the name belongs to no architecture known here.

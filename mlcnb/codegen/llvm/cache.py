@@ -1,0 +1,269 @@
+"""Blobs on disk, found by the whole of what they were made from.
+
+    file = magic | length of key | length of blob | blake2b of all the rest | key | blob
+
+The file's name is a hash of the key, but the key itself is stored and compared byte for byte: two
+keys of one hash are a miss, never a mix-up. A file that is cut short, altered, or owned by somebody
+else is a miss too. A folder that cannot be used means that nothing is kept; no call here fails
+because of the disk.
+
+`MLCNB_CACHE_DIR` names the folder (else the user's cache folder), `MLCNB_CACHE=0` turns it off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+_MAGIC = b"mlcnb-1\n"
+_HEAD = struct.Struct("<8sQQ32s")
+_GIB = 1 << 30
+
+
+def _name_of(key: bytes) -> str:
+    return hashlib.blake2b(key, digest_size=16).hexdigest()
+
+
+class Store:
+    """A folder of blobs, with a cap on its size; the least recently used go first.
+
+    Args:
+        folder: where; made when first written to.
+        max_bytes: cap on the sum of the files' sizes.
+        name_of: from key to file name.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        max_bytes: int = _GIB,
+        name_of: Callable[[bytes], str] = _name_of,
+    ) -> None:
+        self.folder = Path(folder)
+        self.max_bytes = max_bytes
+        self.hits = self.misses = 0
+        self._name_of = name_of
+        self._lock = threading.Lock()
+        self._room: int | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """The blob that was put under exactly this key, or None."""
+        raw = key.encode()
+        path = self._path(raw)
+        blob = _blob_for(raw, _read(path))
+        if blob is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        _touch(path)
+        return blob
+
+    def put(self, key: str, blob: bytes) -> None:
+        """Keep a blob. It appears whole or not at all."""
+        raw = key.encode()
+        data = _frame(raw, blob)
+        if len(data) > self.max_bytes or not _write(self._path(raw), data):
+            return
+        with self._lock:
+            self._make_room(len(data))
+
+    def size(self) -> int:
+        """Sum of the sizes of all files, in bytes."""
+        return sum(size for _, size, _ in self._entries())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for _, _, path in self._entries():
+            _remove(path)
+        with self._lock:
+            self._room = None
+
+    def _path(self, raw: bytes) -> Path:
+        return self.folder / f"{self._name_of(raw)}.blob"
+
+    def _make_room(self, written: int) -> None:
+        """Count down what still fits; at zero look at the folder and drop the oldest tenth."""
+        if self._room is not None and self._room > written:
+            self._room -= written
+            return
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        keep = self.max_bytes if total <= self.max_bytes else self.max_bytes * 9 // 10
+        for _, size, path in entries:
+            if total <= keep:
+                break
+            _remove(path)
+            total -= size
+        self._room = max(self.max_bytes - total, 0)
+
+    def _entries(self) -> list[tuple[int, int, str]]:
+        """(time last used in ns, size, path) of each file."""
+        try:
+            with os.scandir(self.folder) as found:
+                files = [entry for entry in found if entry.name.endswith((".blob", ".part"))]
+            stats = [(file.stat(), file.path) for file in files]
+        except OSError:  # no such folder, or another process is clearing it
+            return []
+        return [(stat.st_mtime_ns, stat.st_size, path) for stat, path in stats]
+
+
+def _frame(key: bytes, blob: bytes) -> bytes:
+    return _HEAD.pack(_MAGIC, len(key), len(blob), _digest(key, blob)) + key + blob
+
+
+def _digest(key: bytes, blob: bytes) -> bytes:
+    hasher = hashlib.blake2b(struct.pack("<QQ", len(key), len(blob)), digest_size=32)
+    hasher.update(key)
+    hasher.update(blob)
+    return hasher.digest()
+
+
+def _blob_for(key: bytes, data: bytes | None) -> bytes | None:
+    """The blob in a file's bytes if they are whole and were written for this very key."""
+    if data is None or len(data) < _HEAD.size:
+        return None
+    magic, key_length, blob_length, digest = _HEAD.unpack_from(data)
+    start = _HEAD.size + key_length
+    if magic != _MAGIC or len(data) != start + blob_length:
+        return None
+    blob = data[start:]
+    if data[_HEAD.size : start] != key or _digest(key, blob) != digest:
+        return None
+    return blob
+
+
+def _read(path: Path) -> bytes | None:
+    """All bytes of a regular file that is this user's own, else None."""
+    try:
+        with open(path, "rb") as file:
+            mine = not hasattr(os, "geteuid") or _is_mine(os.fstat(file.fileno()))
+            return file.read() if mine else None
+    except OSError:  # not there, not readable, or a folder
+        return None
+
+
+def _is_mine(stat: os.stat_result) -> bool:
+    return stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
+
+
+def _write(path: Path, data: bytes) -> bool:
+    """Write next to the goal and move it there; False where the disk does not allow it."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(suffix=".part", dir=path.parent)
+    except OSError:
+        return False
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(part, path)
+    except OSError:
+        _remove(part)
+        return False
+    return True
+
+
+def _touch(path: Path) -> None:
+    try:
+        os.utime(path)
+    except OSError:  # read-only: then nothing is dropped from here either
+        pass
+
+
+def _remove(path: str) -> None:
+    try:
+        os.remove(path)
+    except OSError:  # already gone, or not ours to remove
+        pass
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several blobs as one: their count, their lengths, then themselves."""
+    lengths = struct.pack(f"<I{len(parts)}Q", len(parts), *map(len, parts))
+    return lengths + b"".join(parts)
+
+
+def unpack(blob: bytes) -> list[bytes] | None:
+    """What `pack` was given, or None where the lengths do not add up."""
+    try:
+        (count,) = struct.unpack_from("<I", blob)
+        lengths = struct.unpack_from(f"<{count}Q", blob, 4)
+    except struct.error:
+        return None
+    at = 4 + 8 * count
+    if at + sum(lengths) != len(blob):
+        return None
+    parts = []
+    for length in lengths:
+        parts.append(blob[at : at + length])
+        at += length
+    return parts
+
+
+def user_folder() -> Path | None:
+    """Where this platform wants caches kept, or None where there is no home."""
+    given = os.environ.get("MLCNB_CACHE_DIR")
+    if given:
+        return Path(given)
+    try:
+        if sys.platform == "win32":
+            return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "mlcnb" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "mlcnb"
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mlcnb"
+    except RuntimeError:  # no home folder
+        return None
+
+
+def user_store() -> Store | None:
+    """The cache of this user, as the environment says now; None where it is off or impossible."""
+    folder = user_folder()
+    if folder is None or os.environ.get("MLCNB_CACHE", "1").lower() in ("0", "off", "no", "false"):
+        return None
+    return _store_at(folder)
+
+
+@cache
+def _store_at(folder: Path) -> Store:
+    return Store(folder)
+
+
+@cache
+def salt() -> str:
+    """What every key starts with: the versions that make code, and a digest of the sources.
+
+    Sources count by relative path, size and time of change, so that a change of the compiler makes
+    everything it compiled before a miss.
+    """
+    import llvmlite.binding as llvm
+
+    version = metadata.version("mlcnb") if _installed("mlcnb") else "checkout"
+    made_by = f"llvmlite {metadata.version('llvmlite')} llvm {llvm.llvm_version_info}"
+    return f"mlcnb {version} {_sources_digest()} {made_by}"
+
+
+def _installed(package: str) -> bool:
+    try:
+        metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _sources_digest() -> str:
+    root = Path(__file__).resolve().parents[2]
+    hasher = hashlib.blake2b(digest_size=16)
+    for path in sorted(root.rglob("*.py")):
+        stat = path.stat()
+        name = path.relative_to(root).as_posix()
+        hasher.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return hasher.hexdigest()

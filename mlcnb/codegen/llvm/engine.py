@@ -1,0 +1,377 @@
+"""LLVM IR text becomes object bytes, and object bytes become functions in this process.
+
+    text --parse, verify--> module --O3--> optimised module --emit--> object --link--> addresses
+    Compiled.ir                            .ir_after, .assembly       .object          Library["f"]
+
+One module per kernel. `compile_many` takes the texts of a whole program, makes each distinct one
+once, looks into a cache first, and compiles on several threads: each module has its own LLVM
+context, so the two slow calls are made without llvmlite's global lock. What is only for reading
+(IR after, assembly) is kept as bitcode and printed when asked for.
+
+Linking goes through LLVM's ORC layer. Every outside name is resolved here, from the caller's table
+or from a fixed list of C library functions; a name found in neither is an error before linking.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property
+from time import perf_counter
+from typing import Any
+
+from mlcnb.codegen.llvm import cache as disk
+from mlcnb.codegen.llvm.symbols import defines, libc_address, needs
+from mlcnb.codegen.llvm.target_machine import Cpu, check_intrinsics, machines
+from mlcnb.core.errors import CodegenError
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How hard LLVM works. The defaults are what programs are run with.
+
+    Args:
+        level: 0 to 3, as in `-O3`.
+        loop_vectorize: turn scalar loops into vector loops where LLVM can prove it right.
+        slp_vectorize: join neighbouring scalar instructions into vector ones.
+        loop_unroll: unroll loops of few iterations.
+    """
+
+    level: int = 3
+    loop_vectorize: bool = True
+    slp_vectorize: bool = True
+    loop_unroll: bool = True
+
+
+DEFAULT = Options()
+
+
+class Compiled:
+    """One module, compiled: what went in, what came out, and how long it took.
+
+    Attributes:
+        ir: the IR text that was given.
+        object: the object file, ELF or Mach-O.
+        bitcode: the module after optimisation.
+        defines, needs: global names that the object has, and those it wants from outside.
+        seconds: time by step (`parse`, `optimize`, `emit`) when it was compiled.
+        cached: whether it came from the disk cache this time.
+    """
+
+    def __init__(
+        self,
+        ir: str,
+        cpu: Cpu,
+        options: Options,
+        parts: Sequence[bytes],
+        seconds: Mapping[str, float],
+        cached: bool = False,
+    ) -> None:
+        self.ir, self.cpu, self.options = ir, cpu, options
+        self.object, self.bitcode = parts
+        self.seconds = dict(seconds)
+        self.cached = cached
+        self.defines = defines(self.object)
+        self.needs = needs(self.object)
+
+    def __repr__(self) -> str:
+        total = 1000 * sum(self.seconds.values())
+        return f"Compiled({', '.join(self.defines)}: {len(self.object)} B, {total:.1f} ms)"
+
+    @cached_property
+    def ir_after(self) -> str:
+        """The IR text after optimisation."""
+        return str(_module_of(self.bitcode))
+
+    @cached_property
+    def assembly(self) -> str:
+        """The assembly text, made from the optimised module when first asked for."""
+        with machines.borrow(self.cpu, self.options.level) as machine:
+            return machine.emit_assembly(_module_of(self.bitcode))
+
+    def blob(self) -> bytes:
+        """All that a cache must keep, beside the key."""
+        times = " ".join(f"{name}={value:.6f}" for name, value in self.seconds.items())
+        return disk.pack([times.encode(), self.object, self.bitcode])
+
+
+def compile_ir(
+    ir: str, cpu: Cpu | None = None, options: Options = DEFAULT, *, store: disk.Store | None = None
+) -> Compiled:
+    """Compile one module for `cpu` (the host by default).
+
+    Raises:
+        CodegenError: malformed IR (with line and column), an intrinsic the CPU lacks, an unknown
+            target.
+    """
+    return compile_many([ir], cpu, options, store=store)[0]
+
+
+def compile_many(
+    irs: Sequence[str],
+    cpu: Cpu | None = None,
+    options: Options = DEFAULT,
+    *,
+    store: disk.Store | None = None,
+    jobs: int | None = None,
+    on_done: Callable[[Compiled], None] | None = None,
+) -> list[Compiled]:
+    """Compile modules, each distinct text once; equal texts give the same `Compiled`.
+
+    Args:
+        irs: IR texts.
+        cpu: the host by default.
+        store: a cache to look into and to fill; none by default.
+        jobs: threads to compile on; the number of cores (at most 8) by default.
+        on_done: called on the caller's thread with each distinct result, in order.
+
+    Raises:
+        CodegenError: the first error, in the order of `irs`.
+    """
+    cpu = cpu or Cpu.host()
+    done: dict[str, Compiled] = {}
+    missing: list[str] = []
+    for ir in dict.fromkeys(irs):
+        kept = _from_store(ir, cpu, options, store)
+        if kept is None:
+            missing.append(ir)
+        else:
+            done[ir] = kept
+    for compiled in _compile_all(missing, cpu, options, jobs):
+        done[compiled.ir] = compiled
+        if store is not None:
+            store.put(_key(compiled.ir, cpu, options), compiled.blob())
+        if on_done is not None:
+            on_done(compiled)
+    return [done[ir] for ir in irs]
+
+
+def _compile_all(
+    irs: list[str], cpu: Cpu, options: Options, jobs: int | None
+) -> Iterable[Compiled]:
+    workers = min(jobs or min(os.cpu_count() or 1, 8), len(irs))
+    if workers <= 1:
+        for ir in irs:
+            yield _compile(ir, cpu, options)
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="mlcnb-compile")
+    try:
+        yield from pool.map(lambda ir: _compile(ir, cpu, options), irs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
+    """The way of one module through LLVM, timed."""
+    start = perf_counter()
+    check_intrinsics(ir, cpu)
+    with machines.borrow(cpu, options.level) as machine:
+        module = _parse(ir)
+        parsed = perf_counter()
+        _optimize(module, machine, options)
+        bitcode = module.as_bitcode()
+        optimized = perf_counter()
+        obj = _emit_object(machine, module)
+        emitted = perf_counter()
+    seconds = {"parse": parsed - start, "optimize": optimized - parsed, "emit": emitted - optimized}
+    return Compiled(ir, cpu, options, (obj, bitcode), seconds)
+
+
+def _parse(ir: str) -> Any:
+    import llvmlite.binding as llvm
+
+    try:
+        module = llvm.parse_assembly(ir, llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise _ir_error(ir, str(error)) from error
+    return module
+
+
+def _ir_error(ir: str, message: str) -> CodegenError:
+    """LLVM's complaint as a typed error, with the line of IR it speaks of."""
+    found = re.search(r"<string>:(\d+):(\d+): (?:error: )?(.*)", message)
+    if found is None:
+        return CodegenError(f"LLVM refuses the module: {' '.join(message.split())}")
+    line, column, what = int(found[1]), int(found[2]), found[3]
+    text = ir.splitlines()[line - 1] if line <= len(ir.splitlines()) else ""
+    return CodegenError(
+        f"LLVM refuses line {line}, column {column} of the module: {what}\n"
+        f"    {text}\n    {' ' * (column - 1)}^"
+    )
+
+
+def _optimize(module: Any, machine: Any, options: Options) -> None:
+    """Run the default pipeline of `options.level`. A pass manager serves once, then it is spent."""
+    import llvmlite.binding as llvm
+
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.level)
+    tuning.loop_vectorization = options.loop_vectorize
+    tuning.slp_vectorization = options.slp_vectorize
+    tuning.loop_unrolling = options.loop_unroll
+    builder = llvm.create_pass_builder(machine, tuning)
+    _unlocked("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
+
+
+def _emit_object(machine: Any, module: Any) -> bytes:
+    from llvmlite.binding import ffi
+
+    with ffi.OutputString() as error:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 1, error)
+        if not buffer:
+            raise CodegenError(f"LLVM cannot emit this module: {error}")
+    try:
+        size = ffi.lib.LLVMPY_GetBufferSize(buffer)
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), size)
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+@cache
+def _unlocked(name: str) -> Any:
+    """An entry point of llvmlite's library without the lock that llvmlite holds in every call.
+
+    LLVM itself needs no lock between modules of different contexts with machines of their own.
+    """
+    from llvmlite.binding import ffi
+
+    locked = getattr(ffi.lib, name)
+    free = getattr(ctypes.CDLL(ffi.lib._name), name)
+    free.argtypes, free.restype = locked.argtypes, locked.restype
+    return free
+
+
+def _module_of(bitcode: bytes) -> Any:
+    import llvmlite.binding as llvm
+
+    return llvm.parse_bitcode(bitcode, llvm.create_context())
+
+
+def _key(ir: str, cpu: Cpu, options: Options) -> str:
+    return f"object\n{disk.salt()}\n{cpu}\n{options}\n{ir}"
+
+
+def _from_store(ir: str, cpu: Cpu, options: Options, store: disk.Store | None) -> Compiled | None:
+    """What the cache has for this text, or None."""
+    if store is None:
+        return None
+    blob = store.get(_key(ir, cpu, options))
+    parts = disk.unpack(blob) if blob is not None else None
+    if parts is None or len(parts) != 3:
+        return None
+    times = (item.split("=") for item in parts[0].decode().split())
+    return Compiled(
+        ir, cpu, options, parts[1:], {name: float(value) for name, value in times}, cached=True
+    )
+
+
+class Library:
+    """Objects linked into this process. Addresses are good for as long as this object lives."""
+
+    def __init__(self, names: Iterable[str], tracker: Any) -> None:
+        self._tracker = tracker
+        self._address = {name: tracker[name] for name in names}
+
+    def __getitem__(self, name: str) -> int:
+        return self._address[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What can be asked for, sorted."""
+        return tuple(sorted(self._address))
+
+    def function(self, name: str, restype: Any, *argtypes: Any) -> Any:
+        """A ctypes function for `name` that keeps this library alive."""
+        function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self[name])
+        function.library = self
+        return function
+
+
+def link(objects: Sequence[Compiled], symbols: Mapping[str, int] | None = None) -> Library:
+    """Load compiled modules together; they may call each other.
+
+    Args:
+        objects: modules for this CPU; the same `Compiled` may stand there twice.
+        symbols: addresses of outside functions and data, before the C library's.
+
+    Raises:
+        CodegenError: a name that nobody defines, or that two modules define; code for another CPU.
+    """
+    import llvmlite.binding as llvm
+
+    objects = list(dict.fromkeys(objects))
+    owners = _owners(objects)
+    builder = llvm.JITLibraryBuilder()
+    for name, address in _resolve(objects, owners, symbols or {}).items():
+        builder.import_symbol(name, address)
+    for compiled in objects:
+        builder.add_object_img(compiled.object)
+    for name in owners:
+        builder.export_symbol(name)
+    try:
+        tracker = builder.link(_jit(), f"mlcnb.{next(_library_number)}")
+    except RuntimeError as error:
+        raise CodegenError(f"linking {', '.join(owners)} failed: {error}") from error
+    return Library(owners, tracker)
+
+
+def _owners(objects: Sequence[Compiled]) -> dict[str, Compiled]:
+    """Which module defines each name; refuses foreign code and names defined twice."""
+    owners: dict[str, Compiled] = {}
+    for compiled in objects:
+        if not compiled.cpu.runs_here:
+            raise CodegenError(
+                f"code for {compiled.cpu.cpu} ({compiled.cpu.triple}) cannot run here",
+                hint="its IR, assembly and object can still be read",
+            )
+        for name in compiled.defines:
+            if name in owners:
+                raise CodegenError(f"two modules define {name}")
+            owners[name] = compiled
+    return owners
+
+
+def _resolve(
+    objects: Sequence[Compiled], owners: Mapping[str, Compiled], symbols: Mapping[str, int]
+) -> dict[str, int]:
+    """Addresses of all outside names."""
+    found: dict[str, int] = {}
+    for compiled in objects:
+        for name in compiled.needs:
+            if name in owners:
+                continue
+            found[name] = symbols.get(name) or libc_address(name)
+            if not found[name]:
+                raise CodegenError(
+                    f"undefined symbol {name}, used by {', '.join(compiled.defines)}",
+                    hint="a kernel may call the runtime, its own helpers and the C library's "
+                    "memory and mathematics functions",
+                )
+    return found
+
+
+_library_number = itertools.count()
+_jit_lock = threading.Lock()
+_jit_instance: list[Any] = []
+
+
+def _jit() -> Any:
+    """The one ORC engine of the process, made when first needed and never closed."""
+    import llvmlite.binding as llvm
+
+    with _jit_lock:
+        if not _jit_instance:
+            with machines.borrow(Cpu.host(), 3) as machine:
+                _jit_instance.append(
+                    llvm.create_lljit_compiler(
+                        machine, use_jit_link=sys.platform != "win32", suppress_errors=True
+                    )
+                )
+        return _jit_instance[0]

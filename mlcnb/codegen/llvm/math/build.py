@@ -1,0 +1,214 @@
+"""Writing LLVM IR of straight-line mathematics, for any number of lanes.
+
+    body = Body(16)                     %1 = fmul <16 x float> %x, splat (float 0x4000000000000000)
+    x = body.argument("x")        ->    %2 = fadd <16 x float> %1, %x
+    y = x * 2.0 + x
+
+A `Value` is a name or a literal with the kind of its lanes; operators append instructions, and
+Python numbers become constants of the other operand's kind. One lane is a scalar, not a vector.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: kinds of lanes, with the integer kind of the same width where there is one
+_SAME_WIDTH = {"float": "i32", "double": "i64", "i32": "float", "i64": "double"}
+_MANGLED = {"float": "f32", "double": "f64", "i1": "i1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Lanes of one kind: `float`, `double`, `i32`, `i64` or `i1`."""
+
+    body: Body
+    text: str
+    kind: str
+
+    def __add__(self, other: Value | float) -> Value:
+        return self.body.binary("add", self, other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self.body.binary("sub", self, other)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.body.binary("mul", self, other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self.body.binary("div", self, other)
+
+    def __and__(self, other: Value | int) -> Value:
+        return self.body.binary("and", self, other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self.body.binary("or", self, other)
+
+    def __xor__(self, other: Value | int) -> Value:
+        return self.body.binary("xor", self, other)
+
+    def __lshift__(self, other: int) -> Value:
+        return self.body.binary("shl", self, other)
+
+    def __rshift__(self, other: int) -> Value:
+        return self.body.binary("ashr", self, other)
+
+    def lt(self, other: Value | float) -> Value:
+        """Lanes where self < other; false where either is not a number."""
+        return self.body.compare("lt", self, other)
+
+    def gt(self, other: Value | float) -> Value:
+        """Lanes where self > other; false where either is not a number."""
+        return self.body.compare("gt", self, other)
+
+    def eq(self, other: Value | float) -> Value:
+        """Lanes where self == other; false where either is not a number."""
+        return self.body.compare("eq", self, other)
+
+
+class Body:
+    """The instructions of one function over `lanes` lanes.
+
+    Args:
+        lanes: 1 or more.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.last_label = "entry"
+        self._count = 0
+
+    def type(self, kind: str) -> str:
+        """The LLVM type of all lanes."""
+        return kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
+
+    def suffix(self, kind: str) -> str:
+        """How intrinsics spell that type: `v16f32`, `f32`."""
+        return _MANGLED[kind] if self.lanes == 1 else f"v{self.lanes}{_MANGLED[kind]}"
+
+    def argument(self, name: str, kind: str = "float") -> Value:
+        """A parameter of the function."""
+        return Value(self, f"%{name}", kind)
+
+    def constant(self, value: float | int, kind: str) -> Value:
+        """The same number in every lane."""
+        text = str(int(value)) if kind.startswith("i") else _float_text(value, kind)
+        return Value(self, text if self.lanes == 1 else f"splat ({kind} {text})", kind)
+
+    def emit(self, kind: str, instruction: str) -> Value:
+        """Append an instruction that yields a value of all lanes."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return Value(self, name, kind)
+
+    def binary(self, op: str, a: Value, b: Value | float) -> Value:
+        """`add sub mul div` on floats or integers, `and or xor shl ashr` on integers."""
+        prefix = "f" if a.kind in ("float", "double") else ""
+        right = self._like(a, b).text
+        return self.emit(a.kind, f"{prefix}{op} {self.type(a.kind)} {a.text}, {right}")
+
+    def compare(self, op: str, a: Value, b: Value | float) -> Value:
+        """Ordered comparison of floats, signed comparison of integers."""
+        if a.kind in ("float", "double"):
+            word = f"fcmp o{op}"
+        else:
+            word = "icmp eq" if op == "eq" else f"icmp s{op}"
+        return self.emit("i1", f"{word} {self.type(a.kind)} {a.text}, {self._like(a, b).text}")
+
+    def select(self, condition: Value, a: Value | float, b: Value | float) -> Value:
+        """`a` where the condition holds, else `b`; at least one of them is a Value."""
+        model = a if isinstance(a, Value) else b
+        assert isinstance(model, Value)
+        kind = self.type(model.kind)
+        yes, no = self._like(model, a).text, self._like(model, b).text
+        return self.emit(
+            model.kind,
+            f"select {self.type('i1')} {condition.text}, {kind} {yes}, {kind} {no}",
+        )
+
+    def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
+        """a * b + c, in one rounding where the CPU has such an instruction."""
+        arguments = ", ".join(f"{self.type(a.kind)} {self._like(a, v).text}" for v in (a, b, c))
+        name = f"llvm.fmuladd.{self.suffix(a.kind)}"
+        return self.emit(a.kind, f"call {self.type(a.kind)} @{name}({arguments})")
+
+    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
+        *rest, top = coefficients
+        total: Value | float = top
+        for coefficient in reversed(rest):
+            total = self.fma(x, total, coefficient)
+        assert isinstance(total, Value)
+        return total
+
+    def bits(self, x: Value) -> Value:
+        """The same bits, as integers of floats or as floats of integers."""
+        return self.convert("bitcast", x, _SAME_WIDTH[x.kind])
+
+    def convert(self, op: str, x: Value, kind: str) -> Value:
+        """`fpext`, `fptrunc`, `fptosi`, `sitofp`, `trunc`, `sext`, `bitcast`."""
+        return self.emit(kind, f"{op} {self.type(x.kind)} {x.text} to {self.type(kind)}")
+
+    def absolute(self, x: Value) -> Value:
+        """x without its sign."""
+        mask = 0x7FFFFFFF if x.kind == "float" else 0x7FFFFFFFFFFFFFFF
+        return self.bits(self.bits(x) & mask)
+
+    def signed_like(self, x: Value, sign: Value) -> Value:
+        """x, which has no sign bit, with the sign bit of `sign`."""
+        mask = -0x80000000 if x.kind == "float" else -0x8000000000000000
+        return self.bits(self.bits(x) | (self.bits(sign) & mask))
+
+    def clamp(self, x: Value, low: float | None, high: float | None) -> Value:
+        """x kept within bounds; what is not a number stays so."""
+        if high is not None:
+            x = self.select(x.gt(high), high, x)
+        if low is not None:
+            x = self.select(x.lt(low), low, x)
+        return x
+
+    def lane(self, x: Value, index: int) -> str:
+        """The name of one lane, as a scalar."""
+        if self.lanes == 1:
+            return x.text
+        vector = f"{self.type(x.kind)} {x.text}"
+        return self.emit(x.kind, f"extractelement {vector}, i64 {index}").text
+
+    def per_lane(self, function: str, arguments: Sequence[Value]) -> Value:
+        """Call a scalar function of the C library once per lane."""
+        kind = arguments[0].kind
+        result = Value(self, "poison", kind)
+        for index in range(self.lanes):
+            given = ", ".join(f"{kind} {self.lane(v, index)}" for v in arguments)
+            scalar = self.emit(kind, f"call {kind} @{function}({given})")
+            if self.lanes == 1:
+                return scalar
+            vector = f"{self.type(kind)} {result.text}"
+            result = self.emit(kind, f"insertelement {vector}, {kind} {scalar.text}, i64 {index}")
+        return result
+
+    def unless_any(self, rare: Value, usual: Value, function: str, x: Value) -> Value:
+        """`usual`, or where a lane is rare, all lanes by a scalar function, off the hot path."""
+        any_lane = rare.text
+        if self.lanes > 1:
+            reduce = f"@llvm.vector.reduce.or.{self.suffix('i1')}"
+            any_lane = self.emit("i1", f"call i1 {reduce}({self.type('i1')} {rare.text})").text
+        unlikely = self.emit("i1", f"call i1 @llvm.expect.i1(i1 {any_lane}, i1 false)").text
+        self.lines += [f"  br i1 {unlikely}, label %slow, label %done", "slow:"]
+        scalar = self.per_lane(function, [x])
+        self.lines += ["  br label %done", "done:"]
+        choices = f"[ {usual.text}, %entry ], [ {scalar.text}, %slow ]"
+        return self.emit(x.kind, f"phi {self.type(x.kind)} {choices}")
+
+    def _like(self, model: Value, other: Value | float) -> Value:
+        return other if isinstance(other, Value) else self.constant(other, model.kind)
+
+
+def _float_text(value: float, kind: str) -> str:
+    """LLVM's spelling: the bits of the double, which for `float` must be one of float32's."""
+    if kind == "float":
+        (value,) = struct.unpack("<f", struct.pack("<f", value))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"

@@ -1,0 +1,145 @@
+"""exp, exp2, expm1, sigmoid, tanh and erf in float32.
+
+The way from x to the result:
+
+    x = n ln 2 + r,  |r| <= ln 2 / 2         n by adding and subtracting 1.5 * 2^23
+    t = r + r^2 Q(r)  ~  e^r - 1             Q of degree 4 or 5, from `fit.py`
+    e^x     = (1 + t) * 2^(n>>1) * 2^(n - (n>>1))         two factors: denormals round once
+    e^x - 1 = t * 2^n + (2^n - 1)                         small results stay exact to the last bit
+
+    sigmoid(x) = {1 or e^-|x|} / (1 + e^-|x|)
+    tanh(x)    = e / (e + 2)  with e = e^(2|x|) - 1, and the sign of x
+    erf(x)     = 1 - e^(-|x| G(|x|)) as expm1, and the sign of x; G of degree 8, from `fit.py`
+"""
+
+from __future__ import annotations
+
+from mlcnb.codegen.llvm.math.build import Body, Value
+
+_f = float.fromhex
+_LOG2E = _f("0x1.715476p+0")
+#: ln 2 in two parts; the first has 16 bits, so that its product with n is exact without FMA
+_LN2_HIGH = _f("0x1.62e4p-1")
+_LN2_LOW = _f("0x1.7f7d1cp-20")
+#: adding it leaves the nearest integer in the low bits of the sum
+_ROUND = 1.5 * 2.0**23
+_ROUND_BITS = 0x4B400000
+
+EXP_Q = (
+    _f("0x1.fffffcp-2"),
+    _f("0x1.555492p-3"),
+    _f("0x1.5558f2p-5"),
+    _f("0x1.1239e2p-7"),
+    _f("0x1.6a2434p-10"),
+)
+EXPM1_Q = (
+    _f("0x1.000000p-1"),
+    _f("0x1.555554p-3"),
+    _f("0x1.5554b2p-5"),
+    _f("0x1.11118ap-7"),
+    _f("0x1.6d71f8p-10"),
+    _f("0x1.a032c0p-13"),
+)
+EXP2_Q = (
+    _f("0x1.62e430p-1"),
+    _f("0x1.ebfbdcp-3"),
+    _f("0x1.c6aee8p-5"),
+    _f("0x1.3b2d4cp-7"),
+    _f("0x1.5f3e58p-10"),
+    _f("0x1.41fbb8p-13"),
+)
+
+
+def exp(b: Body, x: Value) -> Value:
+    """e^x: inf above 88.7228, denormals below -87.3366, 0 below -103.973."""
+    n, r = _reduce(b, b.clamp(x, -104.0, 89.0))
+    return _scale(b, _expm1_of(b, r, EXP_Q) + 1.0, n)
+
+
+def exp2(b: Body, x: Value) -> Value:
+    """2^x: inf from 128, denormals below -126, 0 below -150."""
+    x = b.clamp(x, -151.0, 129.0)
+    shifted = x + _ROUND
+    r = x - (shifted - _ROUND)
+    q = b.polynomial(r, EXP2_Q)
+    return _scale(b, b.fma(r, q, 1.0), b.bits(shifted) - _ROUND_BITS)
+
+
+def expm1(b: Body, x: Value) -> Value:
+    """e^x - 1: exact to the last bits near 0, -1 far below, inf above 88.7228."""
+    x = b.clamp(x, -20.0, 89.0)
+    n, r = _reduce(b, x)
+    top = n.gt(127)
+    power = _power_of_two(b, b.select(top, 127, n))
+    result = b.fma(_expm1_of(b, r, EXPM1_Q), power, power - 1.0)
+    doubled = b.select(top, result * 2.0, result)
+    return b.signed_like(b.absolute(doubled), x)
+
+
+def sigmoid(b: Body, x: Value) -> Value:
+    """1 / (1 + e^-x), without overflow and with denormal tails."""
+    negative = b.bits(b.bits(x) | -0x80000000)
+    e = exp(b, negative)
+    return b.select(x.lt(0.0), e, 1.0) / (e + 1.0)
+
+
+def tanh(b: Body, x: Value) -> Value:
+    """Hyperbolic tangent; +-1 beyond 9.011."""
+    magnitude = b.clamp(b.absolute(x), None, 10.0)
+    e = _expm1_small(b, magnitude + magnitude)
+    return b.signed_like(e / (e + 2.0), x)
+
+
+#: -log(1 - erf(x)) / x on [0, 3.93]; the first coefficient in two parts
+ERF_G_HIGH = _f("0x1.20dd76p+0")
+ERF_G = (
+    _f("-0x1.d08deep-25"),
+    _f("0x1.45f2fap-1"),
+    _f("0x1.a4fa60p-4"),
+    _f("-0x1.39cde2p-6"),
+    _f("-0x1.50487cp-13"),
+    _f("0x1.b4fd92p-10"),
+    _f("-0x1.4bc712p-11"),
+    _f("0x1.ed663ep-14"),
+    _f("-0x1.369176p-17"),
+)
+
+
+def erf(b: Body, x: Value) -> Value:
+    """Gauss's error function; +-1 beyond 3.92."""
+    magnitude = b.clamp(b.absolute(x), None, 4.0)
+    g = b.polynomial(magnitude, ERF_G)
+    exponent = b.fma(magnitude, ERF_G_HIGH, magnitude * g)
+    minus = _expm1_small(b, exponent * -1.0)
+    return b.signed_like(b.absolute(minus), x)
+
+
+def _reduce(b: Body, x: Value) -> tuple[Value, Value]:
+    """n as an integer and r with x = n ln 2 + r."""
+    shifted = b.fma(x, _LOG2E, _ROUND)
+    n = shifted - _ROUND
+    r = b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x))
+    return b.bits(shifted) - _ROUND_BITS, r
+
+
+def _expm1_of(b: Body, r: Value, q: tuple[float, ...]) -> Value:
+    """e^r - 1 for the small r of `_reduce`."""
+    return b.fma(b.polynomial(r, q) * r, r, r)
+
+
+def _expm1_small(b: Body, x: Value) -> Value:
+    """e^x - 1 for x between -87 and 87, with no care for the sign of zero."""
+    n, r = _reduce(b, x)
+    power = _power_of_two(b, n)
+    return b.fma(_expm1_of(b, r, EXPM1_Q), power, power - 1.0)
+
+
+def _power_of_two(b: Body, n: Value) -> Value:
+    """2^n for -126 <= n <= 127, put together from bits."""
+    return b.bits((n + 127) << 23)
+
+
+def _scale(b: Body, p: Value, n: Value) -> Value:
+    """p 2^n for -252 <= n <= 254."""
+    half = n >> 1
+    return p * _power_of_two(b, half) * _power_of_two(b, n - half)

@@ -1,0 +1,152 @@
+"""Where the coefficients in this folder come from: `python -m mlcnb.codegen.llvm.math.fit`.
+
+A polynomial is fitted so that the largest error of the *result*, relative to the result, is as
+small as it can be. Weighted least squares in the Chebyshev basis on a dense grid; wherever the
+error is large the weight is raised, over and over, which leads to the fit whose largest error is
+smallest (Lawson's algorithm). All in 80-bit floats where the platform has them.
+
+    name            what P(x) stands for                       error of the result per error of P
+    EXP_Q           (e^r - 1 - r) / r^2                        r^2 / e^r
+    EXPM1_Q         the same                                   r^2 / (e^r - 1)
+    EXP2_Q          (2^r - 1) / r                              r / 2^r
+    LOG_P           (log(1+f) - f + f^2/2) / f^3               f^3 / log(1+f)
+    ERF_G           -log(1 - erf x) / x                        x (1 - erf x) / erf x
+    POW_LOG2_T      log2((1+s)/(1-s)) / s over s^2             1 / itself
+    SIN_S, COS_C    (sin r - r) / r^3, (cos r - 1 + r^2/2) / r^4 over r^2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Function = Callable[[Array], Array]
+Real = np.longdouble
+
+
+def fit(
+    f: Function, weight: Function, low: float, high: float, degree: int, steps: int = 300
+) -> tuple[list[float], float]:
+    """Coefficients from the constant up, and the largest weighted error that remains."""
+    nodes = np.cos(np.pi * (np.arange(2000, dtype=Real) + Real(0.5)) / 2000)
+    x = (Real(low) + Real(high)) / 2 + (Real(high) - Real(low)) / 2 * nodes
+    goal, w = f(x), np.abs(weight(x))
+    basis = np.polynomial.chebyshev.chebvander(nodes, degree).astype(Real)
+    trust = np.ones(len(x), Real)
+    best: tuple[Array, float] = (None, math.inf)
+    for _ in range(steps):
+        scaled = basis * (trust * w * w)[:, None]
+        solution = _solve(scaled.T @ basis, scaled.T @ goal)
+        error = w * np.abs(basis @ solution - goal)
+        if error.max() < best[1]:
+            best = (solution, float(error.max()))
+        trust = trust * error / (trust * error).sum()
+    return _powers(best[0], low, high), best[1]
+
+
+def _powers(chebyshev: Array, low: float, high: float) -> list[float]:
+    """Chebyshev coefficients on [low, high] as coefficients of powers of x."""
+    n = len(chebyshev)
+    nodes = np.cos(np.pi * (np.arange(n, dtype=Real) + Real(0.5)) / n)
+    x = (Real(low) + Real(high)) / 2 + (Real(high) - Real(low)) / 2 * nodes
+    values = np.polynomial.chebyshev.chebvander(nodes, n - 1).astype(Real) @ chebyshev
+    return list(_solve(np.stack([x**k for k in range(n)], 1), values))
+
+
+def _solve(a: Array, b: Array) -> Array:
+    """Gauss with pivots: NumPy's solver has no long doubles."""
+    a, b = a.copy(), b.copy()
+    n = len(b)
+    for i in range(n):
+        pivot = i + int(np.argmax(np.abs(a[i:, i])))
+        a[[i, pivot]], b[[i, pivot]] = a[[pivot, i]], b[[pivot, i]]
+        for j in range(i + 1, n):
+            factor = a[j, i] / a[i, i]
+            a[j, i:] -= factor * a[i, i:]
+            b[j] -= factor * b[i]
+    for i in reversed(range(n)):
+        b[i] = (b[i] - a[i, i + 1 :] @ b[i + 1 :]) / a[i, i]
+    return b
+
+
+def _series(terms: Sequence[Any]) -> Function:
+    """The power series with these coefficients."""
+
+    def value(x: Array) -> Array:
+        total = np.zeros_like(x)
+        for term in reversed(terms):
+            total = total * x + term
+        return total
+
+    return value
+
+
+_LN2 = np.log(Real(2))
+_FACTORIAL = [Real(math.factorial(k)) for k in range(26)]
+_exp_q = _series([1 / f for f in _FACTORIAL[2:]])
+_exp2_q = _series([_LN2**k / f for k, f in enumerate(_FACTORIAL) if k])
+_log2_t = _series([2 / _LN2 / (2 * k + 1) for k in range(40)])
+_sin_s = _series([Real(-1) ** k / _FACTORIAL[2 * k + 1] for k in range(1, 12)])
+_cos_c = _series([Real(-1) ** k / _FACTORIAL[2 * k] for k in range(2, 12)])
+
+
+def _log_p(f: Array) -> Array:
+    near = np.abs(f) < 0.1
+    series = _series([Real(-1) ** (k + 1) / k for k in range(3, 60)])(np.where(near, f, 0))
+    safe = np.where(near, Real(1), f)
+    return np.where(near, series, (np.log1p(safe) - safe + safe * safe / 2) / safe**3)
+
+
+def _erf_pair(x: Array) -> tuple[Array, Array]:
+    erf = np.array([math.erf(float(v)) for v in x], Real)
+    erfc = np.array([math.erfc(float(v)) for v in x], Real)
+    return erf, erfc
+
+
+def _erf_g(x: Array) -> Array:
+    erf, erfc = _erf_pair(x)
+    return np.where(x < 0.5, -np.log1p(-erf), -np.log(erfc)) / x
+
+
+def _erf_weight(x: Array) -> Array:
+    erf, erfc = _erf_pair(x)
+    return x * erfc / erf
+
+
+_HALF_LN2 = float(_LN2) / 2 * 1.0001
+_ROOT = (math.sqrt(0.5) - 1) * 1.0001, (math.sqrt(2) - 1) * 1.0001
+_EIGHTH_TURN = (math.pi / 4 * 1.0002) ** 2
+
+#: name: (function, weight, low, high, degree, whether the code computes in float64)
+FITS: dict[str, tuple[Function, Function, float, float, int, bool]] = {
+    "EXP_Q": (_exp_q, lambda r: r * r * np.exp(-r), -_HALF_LN2, _HALF_LN2, 4, False),
+    "EXPM1_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, _HALF_LN2, 5, False),
+    "EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 5, False),
+    "LOG_P": (_log_p, lambda f: f**3 / np.log1p(f), *_ROOT, 8, False),
+    "ERF_G": (_erf_g, _erf_weight, 1e-4, 3.93, 8, False),
+    "POW_LOG2_T": (_log2_t, lambda t: 1 / _log2_t(t), 0.0, 0.02945, 5, True),
+    "POW_EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 6, True),
+    "SIN_S": (_sin_s, lambda t: t, 0.0, _EIGHTH_TURN, 2, False),
+    "COS_C": (_cos_c, lambda t: t * t, 0.0, _EIGHTH_TURN, 2, False),
+}
+
+
+def main() -> None:
+    """Print every table as it stands in the code."""
+    for name, (f, weight, low, high, degree, wide) in FITS.items():
+        coefficients, error = fit(f, weight, low, high, degree)
+        print(f"{name}  # largest relative error {error:.1e}")
+        if name == "ERF_G":
+            high_part = float(np.float32(coefficients[0]))
+            print(f"    high part of the first: {high_part.hex()}")
+            coefficients[0] -= high_part
+        for c in coefficients:
+            print(f'    _f("{float(c if wide else np.float32(c)).hex()}"),')
+
+
+if __name__ == "__main__":
+    main()

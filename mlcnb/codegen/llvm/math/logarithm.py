@@ -1,0 +1,90 @@
+"""log, log2 and log1p in float32.
+
+The way from x to the result:
+
+    x = 2^e m,  sqrt(1/2) <= m < sqrt(2),  f = m - 1
+    y = f^3 P(f) - f^2 / 2                       P of degree 8, from `fit.py`
+    log x  = e ln 2 + (f + y)                    ln 2 in two parts
+    log2 x = e + f + (y + (f + y) (log2(e) - 1))
+    log1p x: f gets what was lost in 1 + x
+"""
+
+from __future__ import annotations
+
+import math
+
+from mlcnb.codegen.llvm.math.build import Body, Value
+
+_f = float.fromhex
+_LN2_HIGH = _f("0x1.62e4p-1")
+_LN2_LOW = _f("0x1.7f7d1cp-20")
+_LOG2E_LESS_1 = _f("0x1.c551dap-2")
+_SQRT_HALF_BITS = 0x3F3504F3
+_SMALLEST_NORMAL = 2.0**-126
+
+LOG_P = (
+    _f("0x1.555548p-2"),
+    _f("-0x1.000006p-2"),
+    _f("0x1.99a4b8p-3"),
+    _f("-0x1.555c4ep-3"),
+    _f("0x1.23373cp-3"),
+    _f("-0x1.fc218ep-4"),
+    _f("0x1.e6f2aep-4"),
+    _f("-0x1.de4046p-4"),
+    _f("0x1.14579cp-4"),
+)
+
+
+def log(b: Body, x: Value) -> Value:
+    """Natural logarithm: -inf at 0, nan below."""
+    e, f, _ = _split(b, x)
+    return _special(b, x, _natural(b, e, f))
+
+
+def log2(b: Body, x: Value) -> Value:
+    """Logarithm to base 2, exact at powers of two."""
+    e, f, _ = _split(b, x)
+    y = _tail(b, f)
+    fraction = f + b.fma(f + y, _LOG2E_LESS_1, y)
+    return _special(b, x, e + fraction)
+
+
+def log1p(b: Body, x: Value) -> Value:
+    """log(1 + x), exact to the last bits near 0."""
+    u = x + 1.0
+    back = u - 1.0
+    lost = (back - u + 1.0) + (x - back)
+    e, f, shrink = _split(b, u)
+    result = _natural(b, e, b.fma(lost, shrink, f))
+    return b.select(x.eq(0.0), x, _special(b, u, result))
+
+
+def _natural(b: Body, e: Value, f: Value) -> Value:
+    y = b.fma(e, _LN2_LOW, _tail(b, f))
+    return b.fma(e, _LN2_HIGH, f + y)
+
+
+def _tail(b: Body, f: Value) -> Value:
+    """log(1 + f) - f."""
+    square = f * f
+    return b.fma(square * f, b.polynomial(f, LOG_P), square * -0.5)
+
+
+def _split(b: Body, x: Value) -> tuple[Value, Value, Value]:
+    """e as a float, f, and 2^-e (right for e from 0 to 126) for x = 2^e (1 + f)."""
+    tiny = x.lt(_SMALLEST_NORMAL)
+    bits = b.bits(b.select(tiny, x * 2.0**23, x))
+    exponent = (bits - _SQRT_HALF_BITS) >> 23
+    m = b.bits(bits - (exponent << 23))
+    e = b.convert("sitofp", exponent - b.select(tiny, 23, b.constant(0, "i32")), "float")
+    held = b.select(exponent.gt(126), 126, exponent)
+    shrink = b.bits(b.constant(0x3F800000, "i32") - (held << 23))
+    return e, m - 1.0, shrink
+
+
+def _special(b: Body, x: Value, result: Value) -> Value:
+    """What logarithms give outside of 0 < x < inf, else `result`."""
+    ordinary = x.gt(0.0) & x.lt(math.inf)
+    below = b.select(x.lt(0.0), math.nan, x)
+    outside = b.select(x.eq(0.0), -math.inf, below)
+    return b.select(ordinary, result, outside)
