@@ -15,6 +15,7 @@ BENCH  ?=
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 PIP    := -m pip install --quiet --disable-pip-version-check --no-input
+FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
 
 .PHONY: lab test lint tour bench lock format clean
@@ -41,8 +42,10 @@ lock:
 	rm -rf build/lock
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/python $(PIP) --upgrade pip
-	build/lock/bin/python $(PIP) --editable '.[lab,dev]'
-	build/lock/bin/python -m pip freeze --all --exclude pip --exclude-editable > requirements.lock
+	build/lock/bin/python $(PIP) --editable '.[lab]' 'setuptools>=77'
+	build/lock/bin/python $(FREEZE) > binder/requirements.txt
+	build/lock/bin/python $(PIP) --constraint binder/requirements.txt --editable '.[lab,dev]'
+	build/lock/bin/python $(FREEZE) > requirements.lock
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

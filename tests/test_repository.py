@@ -1,0 +1,187 @@
+"""Rules that hold for the whole repository."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import mlcnb
+from tests.import_layers import goes_down, place_of, read_layers
+
+ROOT = Path(__file__).parents[1]
+MODULES = ["mlcnb", *sorted(m.name for m in pkgutil.walk_packages(mlcnb.__path__, "mlcnb."))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PIN = re.compile(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!_]+")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_imports_and_is_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} has no docstring"
+    assert [*undocumented(module)] == []
+
+
+def undocumented(module):
+    """Public names of a module, and public members of its classes, that have no docstring."""
+    listed = getattr(module, "__all__", None)
+    for name in listed if listed is not None else vars(module):
+        if listed is None and name.startswith("_"):
+            continue
+        found = getattr(module, name)
+        if listed is None and getattr(found, "__module__", None) != module.__name__:
+            continue
+        if inspect.ismodule(found) or inspect.isroutine(found) or inspect.isclass(found):
+            if not inspect.getdoc(found):
+                yield name
+        if inspect.isclass(found) and found.__module__.startswith("mlcnb"):
+            yield from (f"{name}.{member}" for member in undocumented_members(found))
+
+
+def undocumented_members(kind):
+    """Public methods and properties that a class defines, without a docstring of their own or
+    of what they override."""
+    for name, member in vars(kind).items():
+        if isinstance(member, staticmethod | classmethod):
+            member = member.__func__
+        if not name.startswith("_") and (
+            inspect.isfunction(member) or isinstance(member, property)
+        ):
+            if not inspect.getdoc(getattr(kind, name)):
+                yield name
+
+
+def test_import_is_light():
+    """`import mlcnb` loads NumPy and nothing heavier; the time is printed, not judged."""
+    heavy = "IPython anywidget cupy graphviz ipywidgets islpy llvmlite matplotlib ml_dtypes onnx"
+    heavy += " onnxruntime packaging safetensors torch tqdm traitlets"
+    code = (
+        "import sys, time; start = time.perf_counter(); import numpy; "
+        "middle = time.perf_counter(); import mlcnb; end = time.perf_counter(); "
+        f"print(*(name for name in {heavy.split()} if name in sys.modules), sep=','); "
+        "print(f'import numpy {middle - start:.3f} s, import mlcnb {end - middle:.3f} s more')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, seconds = done.stdout.splitlines()
+    print(f"\n{seconds}")
+    assert loaded == ""
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "binder/requirements.txt"])
+def test_lock_is_name_and_version_only(name):
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
+    names = [canonical(line.partition("==")[0]) for line in lines]
+    assert len(set(names)) == len(names)
+    assert not {"mlcnb", "torch", "pip"} & set(names)
+
+
+def test_lock_satisfies_the_project():
+    versions = pins("requirements.lock")
+    extras = PROJECT["project"]["optional-dependencies"]
+    for line in PROJECT["project"]["dependencies"] + extras["lab"] + extras["dev"]:
+        requirement = Requirement(line)
+        assert requirement.specifier.contains(versions[canonical(requirement.name)]), line
+
+
+def test_binder_installs_what_the_tests_have_seen():
+    assert pins("binder/requirements.txt").items() <= pins("requirements.lock").items()
+
+
+def pins(name):
+    lines = (ROOT / name).read_text().split()
+    return {canonical(a): b for a, _, b in (line.partition("==") for line in lines)}
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_version_is_the_same_everywhere():
+    version = PROJECT["project"]["version"]
+    assert mlcnb.__version__ == version
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@cache
+def tracked_files():
+    """The files that git knows and that are text; without git, this test has nothing to see."""
+    try:
+        done = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    paths = (ROOT / name for name in done.stdout.split("\0") if name)
+    return [p for p in paths if p.is_file() and p.suffix not in (".onnx", ".png", ".jpg", ".pb")]
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"),
+    [
+        ("a path of one machine", r"(?<![\w.~>-])/(work|tmp|root|home|Users)/\w"),
+        ("a host of packages", r"pypi\.(org|io)|pythonhosted|npmjs|anaconda\.(org|com)"),
+        ("a pickle", r"^\s*(import|from) (c?[pP]ickle|dill|marshal|shelve)\b|allow_pickle=True"),
+        ("an unfinished thing", r"\b(TODO|FIXME|XXX)\b"),
+    ],
+)
+def test_nowhere(what, pattern):
+    wanted = re.compile(pattern, re.MULTILINE)
+    here = Path(__file__)
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path in tracked_files()
+        if path != here
+        for match in wanted.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], what
+
+
+def test_no_text_is_run_as_python():
+    """A model's text is parsed, never evaluated."""
+    wanted = re.compile(r"(?<![\w.])(eval|exec)\(|__import__\(|yaml\.load\(|torch\.load\(")
+    files = (ROOT / "mlcnb").rglob("*.py")
+    found = [(str(path), match[0]) for path in files for match in wanted.finditer(path.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "notebooks/assets/README.md"])
+def test_links_lead_somewhere(name):
+    text = (ROOT / name).read_text()
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", text) + re.findall(r'(?:src|href)="([^"#]+)"', text)
+    local = [link for link in links if not link.startswith(("https:", "mailto:"))]
+    assert [link for link in local if not ((ROOT / name).parent / link).exists()] == []
+
+
+def test_commands_of_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    commands = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert commands[:2] == ["lab", "test"]
+    assert [name for name in commands if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("name", [".ci/run", "binder/postBuild", "binder/start"])
+def test_script_can_be_run(name):
+    assert os.access(ROOT / name, os.X_OK)
+    subprocess.run(["bash", "-n", str(ROOT / name)], check=True)
+
+
+def test_layers_take_the_longest_name():
+    places = read_layers(["a", "a.x.top", "a.y | a.z", "a.x"])
+    assert place_of("a.x.top.m", places).depth == 1
+    assert place_of("a.x.m", places).depth == 3
+    assert place_of("a", places).depth == 0
+    assert place_of("a.new", places) is None
+    up, down = place_of("a.x.top", places), place_of("a.x", places)
+    assert goes_down(up, down) and goes_down(up, up) and not goes_down(down, up)
+    assert not goes_down(place_of("a.y", places), place_of("a.z", places))
