@@ -1,0 +1,81 @@
+"""The text of one function: instructions, names, blocks, and the functions of one module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlcnb.ir.expr import Var
+
+
+class Module:
+    """The module text as it grows: functions, declarations, definitions that are needed once."""
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.messages: list[str] = []
+        self.counter = 0
+
+    def declare(self, name: str, text: str) -> str:
+        """Have `name` declared (or defined) by `text`; gives `@name`."""
+        self.declarations.setdefault(name, text)
+        return f"@{name}"
+
+    def text(self) -> str:
+        """The whole module."""
+        parts = [*self.declarations.values(), *self.functions]
+        return "\n".join(parts) + "\n"
+
+
+class Function:
+    """One function under construction: SSA names, a current block, allocas in the entry block."""
+
+    def __init__(self, header: str) -> None:
+        self.header = header
+        self.allocas: list[str] = []
+        self.lines: list[str] = []
+        self.count = 0
+        self.block = "entry"
+        #: variables of the program: operand, and whether it is held as an i64 index
+        self.env: dict[Var, tuple[str, bool]] = {}
+        self.cleanup: list[str] = []
+
+    def name(self, hint: str = "v") -> str:
+        """A fresh SSA name."""
+        self.count += 1
+        return f"%{hint}{self.count}"
+
+    def emit(self, instruction: str, hint: str = "v") -> str:
+        """Append `%fresh = instruction`; gives the name."""
+        result = self.name(hint)
+        self.lines.append(f"  {result} = {instruction}")
+        return result
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without result."""
+        self.lines.append(f"  {instruction}")
+
+    def alloca(self, type_: str, count: int, align: int = 64) -> str:
+        """Stack memory, allocated once in the entry block."""
+        result = self.name("local")
+        self.allocas.append(f"  {result} = alloca [{count} x {type_}], align {align}")
+        return result
+
+    def label(self, hint: str) -> str:
+        """A fresh block label (not yet placed)."""
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def place(self, label: str) -> None:
+        """Begin block `label`."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def text(self) -> str:
+        """The function's text."""
+        return "\n".join([f"{self.header} {{", "entry:", *self.allocas, *self.lines, "}"]) + "\n"
+
+
+def call(result: str, function: str, args: Sequence[tuple[str, str]]) -> str:
+    """`call T @f(T a, …)`"""
+    return f"call {result} {function}({', '.join(f'{t} {v}' for t, v in args)})"

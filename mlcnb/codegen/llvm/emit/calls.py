@@ -1,0 +1,320 @@
+"""Calls of intrinsics: LLVM's own, our vector math, libm, and the few with a meaning of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.expr import convert
+from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.tir.buffer import BufferLoad
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+#: tir name -> LLVM float intrinsic of one or more operands of one type
+_FLOAT_INTRINSICS = {
+    "sqrt": "sqrt",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "roundeven",
+    "nearbyint": "roundeven",
+    "fabs": "fabs",
+    "copysign": "copysign",
+    "fma": "fma",
+}
+#: tir name -> function of the C math library
+_LIBM = {
+    **{n: n for n in "sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh".split()},
+    **{n: n for n in "log2 log10 log1p expm1 exp2 exp10 fmod log exp tanh erf".split()},
+    "pow": "pow",
+    "power": "pow",
+}
+
+
+def call(em: Emitter, x: e.Call) -> str:
+    """The value of a call; '' for one that has none."""
+    if not isinstance(x.op, str):
+        raise CodegenError(f"a kernel cannot call {x.op!r}", hint="inline the function first")
+    name = x.op.removeprefix("tir.")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(em, x)
+    if x.dtype.is_float and x.dtype.element in ("float16", "bfloat16"):
+        return _through_float32(em, x)
+    if name in _FLOAT_INTRINSICS:
+        return _intrinsic(em, x, _FLOAT_INTRINSICS[name])
+    if em.has_math(name, x.dtype):
+        return _math(em, x, name)
+    if name in _LIBM:
+        return _libm(em, x, _LIBM[name])
+    raise CodegenError(
+        f"the llvm backend does not know the intrinsic {x.op}", hint="target='interp' may run it"
+    )
+
+
+def _through_float32(em: Emitter, x: e.Call) -> str:
+    """A 16-bit float function is computed in float32 and rounded once."""
+    wide = dtype("float32").with_lanes(x.dtype.lanes)
+    args = tuple(e.Cast(wide, a) if a.dtype.is_float else a for a in x.args)
+    value = call(em, e.Call(wide, x.op, args))
+    return convert(em, value, wide, x.dtype)
+
+
+def _operands(em: Emitter, x: e.Call) -> list[tuple[str, str]]:
+    return [(em.type(a.dtype), em.expr(a)) for a in x.args]
+
+
+def _intrinsic(em: Emitter, x: e.Call, name: str) -> str:
+    kind = em.type(x.dtype)
+    operands = _operands(em, x)
+    full = f"llvm.{name}.{t.intrinsic_suffix(x.dtype)}"
+    fn = em.intrinsic(full, kind, tuple(k for k, _ in operands))
+    return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+def _math(em: Emitter, x: e.Call, name: str) -> str:
+    kind = em.type(x.dtype)
+    operands = _operands(em, x)
+    fn = em.math(name, x.dtype)
+    return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+def _libm(em: Emitter, x: e.Call, name: str) -> str:
+    """One scalar call for each lane."""
+    element = t.scalar_type(x.dtype)
+    symbol = name + ("f" if x.dtype.element == "float32" else "")
+    operands = _operands(em, x)
+    fn = em.external(symbol, element, tuple(element for _ in operands))
+    if x.dtype.lanes == 1:
+        return em.f.emit(f"call {element} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+    kind, result = em.type(x.dtype), "poison"
+    for lane in range(x.dtype.lanes):
+        parts = [em.f.emit(f"extractelement {k} {v}, i64 {lane}") for k, v in operands]
+        value = em.f.emit(f"call {element} {fn}({', '.join(f'{element} {p}' for p in parts)})")
+        result = em.f.emit(f"insertelement {kind} {result}, {element} {value}, i64 {lane}")
+    return result
+
+
+def _rsqrt(em: Emitter, x: e.Call) -> str:
+    root = e.Call(x.dtype, "tir.sqrt", x.args)
+    one: e.PrimExpr = e.FloatImm(x.dtype.element, 1.0)
+    if x.dtype.lanes != 1:
+        one = e.Broadcast(one, x.dtype.lanes)
+    return em.expr(e.Div(one, root))
+
+
+def _abs(em: Emitter, x: e.Call) -> str:
+    if x.dtype.is_float:
+        return _intrinsic(em, x, "fabs")
+    if not x.dtype.is_int:
+        return em.expr(x.args[0])
+    kind = em.type(x.dtype)
+    fn = em.intrinsic(f"llvm.abs.{t.intrinsic_suffix(x.dtype)}", kind, (kind, "i1 immarg"))
+    return em.f.emit(f"call {kind} {fn}({kind} {em.expr(x.args[0])}, i1 false)")
+
+
+def _bitwise(instruction: str) -> Callable[[Emitter, e.Call], str]:
+    def rule(em: Emitter, x: e.Call) -> str:
+        (kind, a), (_, b) = _operands(em, x)
+        return em.f.emit(f"{instruction} {kind} {a}, {b}")
+
+    return rule
+
+
+def _bitwise_not(em: Emitter, x: e.Call) -> str:
+    ones = "-1" if x.dtype.lanes == 1 else t.splat(t.scalar_type(x.dtype), "-1", x.dtype.lanes)
+    if x.dtype.is_bool:
+        ones = "true" if x.dtype.lanes == 1 else t.splat("i1", "true", x.dtype.lanes)
+    return em.f.emit(f"xor {em.type(x.dtype)} {em.expr(x.args[0])}, {ones}")
+
+
+def _shift(left: bool) -> Callable[[Emitter, e.Call], str]:
+    """Shifts by the width or more give 0 (the sign for a signed shift to the right)."""
+
+    def rule(em: Emitter, x: e.Call) -> str:
+        (kind, a), (_, b) = _operands(em, x)
+        d, f = x.dtype, em.f
+        limit = str(d.bits - 1) if d.lanes == 1 else t.splat(t.scalar_type(d), str(d.bits - 1), d.lanes)
+        over = f.emit(f"icmp ugt {kind} {b}, {limit}")
+        bools = t.vector("i1", d.lanes)
+        safe = f.emit(f"select {bools} {over}, {kind} {limit}, {kind} {b}")
+        signed = d.is_int and not left
+        op = "shl" if left else ("ashr" if signed else "lshr")
+        shifted = f.emit(f"{op} {kind} {a}, {safe}")
+        if signed:
+            return shifted
+        return f.emit(f"select {bools} {over}, {kind} {t.zero(d)}, {kind} {shifted}")
+
+    return rule
+
+
+def _float_test(make: Callable[[Emitter, str, str, DType], str]) -> Callable[[Emitter, e.Call], str]:
+    def rule(em: Emitter, x: e.Call) -> str:
+        source = x.args[0].dtype
+        if not source.is_float:
+            return em.expr(e.IntImm(dtype("bool"), 0))
+        return make(em, em.expr(x.args[0]), em.type(source), source)
+
+    return rule
+
+
+def _isnan(em: Emitter, value: str, kind: str, source: DType) -> str:
+    return em.f.emit(f"fcmp uno {kind} {value}, {value}")
+
+
+def _magnitude(em: Emitter, value: str, kind: str, source: DType) -> tuple[str, str]:
+    fn = em.intrinsic(f"llvm.fabs.{t.intrinsic_suffix(source)}", kind, (kind,))
+    size = em.f.emit(f"call {kind} {fn}({kind} {value})")
+    infinity = t.float_literal(float("inf"), source)
+    if source.lanes != 1:
+        infinity = t.splat(t.scalar_type(source), infinity, source.lanes)
+    return size, infinity
+
+
+def _isinf(em: Emitter, value: str, kind: str, source: DType) -> str:
+    size, infinity = _magnitude(em, value, kind, source)
+    return em.f.emit(f"fcmp oeq {kind} {size}, {infinity}")
+
+
+def _isfinite(em: Emitter, value: str, kind: str, source: DType) -> str:
+    size, infinity = _magnitude(em, value, kind, source)
+    return em.f.emit(f"fcmp olt {kind} {size}, {infinity}")
+
+
+def _if_then_else(em: Emitter, x: e.Call) -> str:
+    """Only the chosen side is evaluated, unless both are harmless."""
+    condition, chosen, other = x.args
+    if condition.dtype.lanes != 1:
+        return em.expr(e.Select(condition, chosen, other))
+    if not (_has_load(chosen) or _has_load(other)):
+        return em.expr(e.Select(condition, chosen, other))
+    f, kind = em.f, em.type(x.dtype)
+    then, otherwise, done = f.label("then"), f.label("else"), f.label("done")
+    f.do(f"br i1 {em.expr(condition)}, label %{then}, label %{otherwise}")
+    f.place(then)
+    a = em.expr(chosen)
+    then_end = f.block
+    f.do(f"br label %{done}")
+    f.place(otherwise)
+    b = em.expr(other)
+    else_end = f.block
+    f.do(f"br label %{done}")
+    f.place(done)
+    return f.emit(f"phi {kind} [ {a}, %{then_end} ], [ {b}, %{else_end} ]")
+
+
+def _has_load(x: e.PrimExpr) -> bool:
+    return any(isinstance(n, BufferLoad | e.Call | e.Div | e.Mod | e.FloorDiv) for n in walk(x))
+
+
+def _check_index(em: Emitter, x: e.Call) -> str:
+    """The index, after a stop where it is not within 0 … extent - 1."""
+    place = em.checked_index(x)
+    return place if x.dtype.bits == 64 else em.f.emit(f"trunc i64 {place} to {em.type(x.dtype)}")
+
+
+def _likely(em: Emitter, x: e.Call) -> str:
+    return em.expr(x.args[0])
+
+
+def _reinterpret(em: Emitter, x: e.Call) -> str:
+    source = x.args[0].dtype
+    value = em.expr(x.args[0])
+    return em.f.emit(f"bitcast {em.type(source)} {value} to {em.type(x.dtype)}")
+
+
+def _call_extern(em: Emitter, x: e.Call) -> str:
+    name = x.args[0]
+    if not isinstance(name, e.StringImm):
+        raise CodegenError("call_extern needs a name as its first argument")
+    operands = [(em.type(a.dtype), em.expr(a)) for a in x.args[1:]]
+    result = "void" if x.dtype == "void" else em.type(x.dtype)
+    fn = em.external(name.value, result, tuple(k for k, _ in operands))
+    text = f"call {result} {fn}({', '.join(f'{k} {v}' for k, v in operands)})"
+    if result == "void":
+        em.f.do(text)
+        return ""
+    return em.f.emit(text)
+
+
+def _llvm_intrinsic(em: Emitter, x: e.Call) -> str:
+    name = x.args[0]
+    if not isinstance(name, e.StringImm):
+        raise CodegenError("call_llvm_intrin needs the intrinsic's name as its first argument")
+    rest = e.Call(x.dtype, x.op, x.args[1:])
+    kind = em.type(x.dtype)
+    operands = _operands(em, rest)
+    suffix = "" if name.value.count(".") > 1 else f".{t.intrinsic_suffix(x.dtype)}"
+    fn = em.intrinsic(name.value + suffix, kind, tuple(k for k, _ in operands))
+    return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+def _popcount(em: Emitter, x: e.Call) -> str:
+    source = x.args[0].dtype
+    kind = em.type(source)
+    fn = em.intrinsic(f"llvm.ctpop.{t.intrinsic_suffix(source)}", kind, (kind,))
+    value = em.f.emit(f"call {kind} {fn}({kind} {em.expr(x.args[0])})")
+    return convert(em, value, source, x.dtype)
+
+
+def _clz(em: Emitter, x: e.Call) -> str:
+    source = x.args[0].dtype
+    kind = em.type(source)
+    fn = em.intrinsic(f"llvm.ctlz.{t.intrinsic_suffix(source)}", kind, (kind, "i1 immarg"))
+    value = em.f.emit(f"call {kind} {fn}({kind} {em.expr(x.args[0])}, i1 false)")
+    return convert(em, value, source, x.dtype)
+
+
+def _prefetch(em: Emitter, x: e.Call) -> str:
+    fn = em.intrinsic("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+    em.f.do(f"call void {fn}(ptr {em.expr(x.args[0])}, i32 0, i32 3, i32 1)")
+    return ""
+
+
+def _address_of(em: Emitter, x: e.Call) -> str:
+    from mlcnb.codegen.llvm.emit.memory import address
+
+    load = x.args[0]
+    if not isinstance(load, BufferLoad):
+        raise CodegenError("address_of needs an element of a buffer, such as T.address_of(A[0])")
+    return address(em, load.buffer, index(em, load.indices[0]))
+
+
+def _nothing(em: Emitter, x: e.Call) -> str:
+    return ""
+
+
+_SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
+    "rsqrt": _rsqrt,
+    "abs": _abs,
+    "fabs": _abs,
+    "bitwise_and": _bitwise("and"),
+    "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"),
+    "bitwise_not": _bitwise_not,
+    "shift_left": _shift(left=True),
+    "shift_right": _shift(left=False),
+    "isnan": _float_test(_isnan),
+    "isinf": _float_test(_isinf),
+    "isfinite": _float_test(_isfinite),
+    "if_then_else": _if_then_else,
+    "check_index": _check_index,
+    "likely": _likely,
+    "reinterpret": _reinterpret,
+    "call_extern": _call_extern,
+    "call_pure_extern": _call_extern,
+    "call_llvm_intrin": _llvm_intrinsic,
+    "call_llvm_pure_intrin": _llvm_intrinsic,
+    "popcount": _popcount,
+    "clz": _clz,
+    "prefetch": _prefetch,
+    "address_of": _address_of,
+    "tvm_storage_sync": _nothing,
+}

@@ -1,0 +1,347 @@
+"""Expressions as values of their dtype: one rule for each node class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.core.errors import CodegenError
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType, dtype
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+#: flags of float arithmetic: a multiplication and an addition may fuse, nothing else may change
+FLAGS = "contract"
+
+
+def int_imm(em: Emitter, x: e.IntImm) -> str:
+    """An integer or bool literal."""
+    if x.dtype.is_bool:
+        return "true" if x.value else "false"
+    return "null" if x.dtype.is_handle and x.value == 0 else str(x.value)
+
+
+def float_imm(em: Emitter, x: e.FloatImm) -> str:
+    """A float literal, exact."""
+    return t.float_literal(x.value, x.dtype)
+
+
+def var(em: Emitter, x: e.Var) -> str:
+    """A variable; one that is held as an index is narrowed to its dtype."""
+    if x not in em.f.env:
+        raise CodegenError(f"variable {x.name!r} is used where it is not defined")
+    operand, is_index = em.f.env[x]
+    if not is_index or x.dtype.bits == 64:
+        return operand
+    if x.dtype.is_bool:
+        return em.f.emit(f"trunc i64 {operand} to i1")
+    return em.f.emit(f"trunc i64 {operand} to {t.scalar_type(x.dtype)}")
+
+
+def arithmetic(float_op: str, int_op: str) -> Callable[[Emitter, Any], str]:
+    """+ - * on floats and (wrapping) integers."""
+
+    def rule(em: Emitter, x: Any) -> str:
+        a, b = em.expr(x.a), em.expr(x.b)
+        if x.dtype.is_float:
+            return em.rounded(em.f.emit(f"{float_op} {FLAGS} {em.type(x.dtype)} {a}, {b}"), x.dtype)
+        if x.dtype.is_bool:
+            raise CodegenError(f"no {int_op} of bool values", hint="cast to int32 first")
+        return em.f.emit(f"{int_op} {em.type(x.dtype)} {a}, {b}")
+
+    return rule
+
+
+def divide(em: Emitter, x: e.Div) -> str:
+    """Float division, or integer division towards zero."""
+    if x.dtype.is_float:
+        a, b = em.expr(x.a), em.expr(x.b)
+        return em.rounded(em.f.emit(f"fdiv {FLAGS} {em.type(x.dtype)} {a}, {b}"), x.dtype)
+    return int_division(em, x)[0]
+
+
+def trunc_mod(em: Emitter, x: e.Mod) -> str:
+    """Remainder with the sign of the dividend."""
+    if x.dtype.is_float:
+        a, b = em.expr(x.a), em.expr(x.b)
+        return em.rounded(em.f.emit(f"frem {em.type(x.dtype)} {a}, {b}"), x.dtype)
+    return int_division(em, x)[1]
+
+
+def floor_div(em: Emitter, x: e.FloorDiv) -> str:
+    """Integer division towards minus infinity."""
+    return floor_pair(em, x)[0]
+
+
+def floor_mod(em: Emitter, x: e.FloorMod) -> str:
+    """Remainder with the sign of the divisor."""
+    return floor_pair(em, x)[1]
+
+
+def int_division(em: Emitter, x: Any) -> tuple[str, str]:
+    """Quotient and remainder towards zero; a zero divisor stops the kernel, -1 cannot trap."""
+    a, b, kind = em.expr(x.a), em.expr(x.b), em.type(x.dtype)
+    return _divide(em, a, b, kind, x.b, x.dtype)
+
+
+def _divide(
+    em: Emitter, a: str, b: str, kind: str, divisor: e.PrimExpr, d: DType
+) -> tuple[str, str]:
+    f = em.f
+    if isinstance(divisor, e.Broadcast):
+        divisor = divisor.value
+    if d.is_uint:
+        if not isinstance(divisor, e.IntImm):
+            _stop_on_zero(em, b, kind, d)
+        return f.emit(f"udiv {kind} {a}, {b}"), f.emit(f"urem {kind} {a}, {b}")
+    if isinstance(divisor, e.IntImm) and divisor.value != -1:
+        return f.emit(f"sdiv {kind} {a}, {b}"), f.emit(f"srem {kind} {a}, {b}")
+    _stop_on_zero(em, b, kind, d)
+    bools = t.vector("i1", d.lanes)
+    minus_one = f.emit(f"icmp eq {kind} {b}, {_int_splat(-1, d)}")
+    safe = f.emit(f"select {bools} {minus_one}, {kind} {_int_splat(1, d)}, {kind} {b}")
+    quotient = f.emit(f"sdiv {kind} {a}, {safe}")
+    negated = f.emit(f"sub {kind} {t.zero(d)}, {a}")
+    remainder = f.emit(f"srem {kind} {a}, {safe}")
+    return f.emit(f"select {bools} {minus_one}, {kind} {negated}, {kind} {quotient}"), remainder
+
+
+def _stop_on_zero(em: Emitter, b: str, kind: str, d: DType) -> None:
+    zeros = em.f.emit(f"icmp eq {kind} {b}, {t.zero(d)}")
+    em.stop_if(em.any_lane(zeros, d.lanes), 2)
+
+
+def _int_splat(value: int, d: DType) -> str:
+    if d.lanes == 1:
+        return str(value)
+    return t.splat(t.scalar_type(d), str(value), d.lanes)
+
+
+def floor_pair(em: Emitter, x: Any) -> tuple[str, str]:
+    """Floor quotient and remainder, from the truncating ones."""
+    d, f = x.dtype, em.f
+    kind, bools = em.type(d), t.vector("i1", d.lanes)
+    a, b = em.expr(x.a), em.expr(x.b)
+    quotient, remainder = _divide(em, a, b, kind, x.b, d)
+    if d.is_uint:
+        return quotient, remainder
+    signs = f.emit(f"xor {kind} {remainder}, {b}")
+    differ = f.emit(f"icmp slt {kind} {signs}, {t.zero(d)}")
+    some = f.emit(f"icmp ne {kind} {remainder}, {t.zero(d)}")
+    fix = f.emit(f"and {bools} {differ}, {some}")
+    lower = f.emit(f"sub {kind} {quotient}, {_int_splat(1, d)}")
+    raised = f.emit(f"add {kind} {remainder}, {b}")
+    return (
+        f.emit(f"select {bools} {fix}, {kind} {lower}, {kind} {quotient}"),
+        f.emit(f"select {bools} {fix}, {kind} {raised}, {kind} {remainder}"),
+    )
+
+
+def extreme(name: str) -> Callable[[Emitter, Any], str]:
+    """Min and Max; a NaN operand gives NaN. Against a constant this is one instruction."""
+
+    def rule(em: Emitter, x: Any) -> str:
+        kind = em.type(x.dtype)
+        a, b = em.expr(x.a), em.expr(x.b)
+        if not x.dtype.is_float:
+            sign = "u" if x.dtype.is_uint or x.dtype.is_bool else "s"
+            fn = em.intrinsic(f"llvm.{sign}{name}.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind))
+            return em.f.emit(f"call {kind} {fn}({kind} {a}, {kind} {b})")
+        constant, other = (a, b) if _is_number(x.a) else (b, a)
+        if _is_number(x.a) or _is_number(x.b):
+            # compare so that a NaN in `other` makes the comparison false and `other` is kept
+            order = "ogt" if name == "max" else "olt"
+            test = em.f.emit(f"fcmp {order} {kind} {constant}, {other}")
+            bools = t.vector("i1", x.dtype.lanes)
+            return em.f.emit(f"select {bools} {test}, {kind} {constant}, {kind} {other}")
+        fn = em.intrinsic(f"llvm.{name}imum.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind))
+        return em.f.emit(f"call {kind} {fn}({kind} {a}, {kind} {b})")
+
+    return rule
+
+
+def _is_number(x: e.PrimExpr) -> bool:
+    if isinstance(x, e.Broadcast):
+        x = x.value
+    return isinstance(x, e.FloatImm) and x.value == x.value
+
+
+def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any], str]:
+    """A comparison; of floats ordered, but != which is true of NaN."""
+
+    def rule(em: Emitter, x: Any) -> str:
+        d = x.a.dtype
+        if d.is_integer and d.lanes == 1 and em.is_index(x.a) and em.is_index(x.b):
+            return em.f.emit(f"icmp {signed} i64 {index(em, x.a)}, {index(em, x.b)}")
+        a, b, kind = em.expr(x.a), em.expr(x.b), em.type(d)
+        if d.is_float:
+            return em.f.emit(f"fcmp {float_op} {kind} {a}, {b}")
+        return em.f.emit(f"icmp {unsigned if d.is_uint or d.is_bool else signed} {kind} {a}, {b}")
+
+    return rule
+
+
+def logical(instruction: str) -> Callable[[Emitter, Any], str]:
+    """and / or of bool values, both evaluated."""
+
+    def rule(em: Emitter, x: Any) -> str:
+        return em.f.emit(f"{instruction} {em.type(x.dtype)} {em.expr(x.a)}, {em.expr(x.b)}")
+
+    return rule
+
+
+def logical_not(em: Emitter, x: e.Not) -> str:
+    """not of a bool value."""
+    ones = "true" if x.dtype.lanes == 1 else t.splat("i1", "true", x.dtype.lanes)
+    return em.f.emit(f"xor {em.type(x.dtype)} {em.expr(x.a)}, {ones}")
+
+
+def select(em: Emitter, x: e.Select) -> str:
+    """condition ? a : b, both evaluated."""
+    kind = em.type(x.dtype)
+    condition, a, b = em.expr(x.condition), em.expr(x.true_value), em.expr(x.false_value)
+    bools = em.type(x.condition.dtype)
+    return em.f.emit(f"select {bools} {condition}, {kind} {a}, {kind} {b}")
+
+
+def let(em: Emitter, x: e.Let) -> str:
+    """A variable for an expression."""
+    em.f.env[x.var] = (em.expr(x.value), False)
+    return em.expr(x.body)
+
+
+def broadcast(em: Emitter, x: e.Broadcast) -> str:
+    """Every lane the same value."""
+    return em.splat(em.expr(x.value), x.value.dtype, x.lanes)
+
+
+def ramp(em: Emitter, x: e.Ramp) -> str:
+    """base, base + stride, … as data."""
+    kind = em.type(x.dtype)
+    element = t.scalar_type(x.dtype)
+    base = em.splat(em.expr(x.base), x.base.dtype, x.lanes)
+    stride = em.splat(em.expr(x.stride), x.stride.dtype, x.lanes)
+    steps = "<" + ", ".join(f"{element} {i}" for i in range(x.lanes)) + ">"
+    offsets = em.f.emit(f"mul {kind} {steps}, {stride}")
+    return em.f.emit(f"add {kind} {base}, {offsets}")
+
+
+def shuffle(em: Emitter, x: e.Shuffle) -> str:
+    """Lanes picked from the concatenation of vectors."""
+    lanes: list[tuple[str, str, int]] = []
+    for source in x.vectors:
+        operand = em.expr(source)
+        kind = em.type(source.dtype)
+        lanes.extend((kind, operand, i) for i in range(source.dtype.lanes))
+    element = t.scalar_type(x.dtype)
+    result, kind = "poison", em.type(x.dtype)
+    for position, wanted in enumerate(x.indices):
+        if not isinstance(wanted, e.IntImm):
+            raise CodegenError("shuffle indices must be constants")
+        source_kind, operand, lane = lanes[wanted.value]
+        if source_kind.startswith("<"):
+            operand = em.f.emit(f"extractelement {source_kind} {operand}, i64 {lane}")
+        if not kind.startswith("<"):
+            return operand
+        result = em.f.emit(f"insertelement {kind} {result}, {element} {operand}, i64 {position}")
+    return result
+
+
+def cast(em: Emitter, x: e.Cast) -> str:
+    """A conversion; floats to integers saturate (NaN gives 0), as NumPy does not promise but we do."""
+    source, to = x.value.dtype, x.dtype
+    if source.is_integer and source.lanes == 1 and em.is_index(x.value) and not to.is_bool:
+        return _from_index(em, index(em, x.value), to)
+    return convert(em, em.expr(x.value), source, to)
+
+
+def _from_index(em: Emitter, operand: str, to: DType) -> str:
+    if to.is_float:
+        return em.rounded(em.f.emit(f"sitofp i64 {operand} to {em.type(to)}"), to)
+    return operand if to.bits == 64 else em.f.emit(f"trunc i64 {operand} to {em.type(to)}")
+
+
+def convert(em: Emitter, value: str, source: DType, to: DType) -> str:
+    """`value` of dtype `source` as dtype `to`."""
+    a, b = em.type(source), em.type(to)
+    if to.is_bool:
+        return _to_bool(em, value, source)
+    if source.is_float and to.is_float:
+        return _float_to_float(em, value, source, to)
+    if source.is_float:
+        return _float_to_int(em, value, source, to)
+    if to.is_float:
+        signed = source.is_int
+        op = "sitofp" if signed else "uitofp"
+        return em.rounded(em.f.emit(f"{op} {a} {value} to {b}"), to)
+    if a == b:
+        return value
+    if source.is_handle or to.is_handle:
+        op = "ptrtoint" if source.is_handle else "inttoptr"
+        return em.f.emit(f"{op} {a} {value} to {b}")
+    if to.bits < source.bits:
+        return em.f.emit(f"trunc {a} {value} to {b}")
+    return em.f.emit(f"{'sext' if source.is_int else 'zext'} {a} {value} to {b}")
+
+
+def _to_bool(em: Emitter, value: str, source: DType) -> str:
+    if source.is_bool:
+        return value
+    op = "fcmp une" if source.is_float else "icmp ne"
+    zero = t.zero(source) if source.lanes != 1 or not source.is_handle else "null"
+    return em.f.emit(f"{op} {em.type(source)} {value}, {zero}")
+
+
+def _float_to_float(em: Emitter, value: str, source: DType, to: DType) -> str:
+    a, b = em.type(source), em.type(to)
+    if a == b:
+        return em.rounded(value, to) if source.element != to.element else value
+    wider = to.bits > (32 if source.element == "bfloat16" else source.bits)
+    made = em.f.emit(f"{'fpext' if wider else 'fptrunc'} {a} {value} to {b}")
+    return em.rounded(made, to)
+
+
+def _float_to_int(em: Emitter, value: str, source: DType, to: DType) -> str:
+    a, b = em.type(source), em.type(to)
+    op = "fptosi" if to.is_int else "fptoui"
+    name = f"llvm.{op}.sat.{t.intrinsic_suffix(to)}.{t.intrinsic_suffix(source)}"
+    fn = em.intrinsic(name, b, (a,))
+    return em.f.emit(f"call {b} {fn}({a} {value})")
+
+
+RULES: dict[type, Callable[[Any, Any], str]] = {
+    e.IntImm: int_imm,
+    e.FloatImm: float_imm,
+    e.Var: var,
+    e.SizeVar: var,
+    e.Add: arithmetic("fadd", "add"),
+    e.Sub: arithmetic("fsub", "sub"),
+    e.Mul: arithmetic("fmul", "mul"),
+    e.Div: divide,
+    e.Mod: trunc_mod,
+    e.FloorDiv: floor_div,
+    e.FloorMod: floor_mod,
+    e.Min: extreme("min"),
+    e.Max: extreme("max"),
+    e.EQ: compare("oeq", "eq", "eq"),
+    e.NE: compare("une", "ne", "ne"),
+    e.LT: compare("olt", "slt", "ult"),
+    e.LE: compare("ole", "sle", "ule"),
+    e.GT: compare("ogt", "sgt", "ugt"),
+    e.GE: compare("oge", "sge", "uge"),
+    e.And: logical("and"),
+    e.Or: logical("or"),
+    e.Not: logical_not,
+    e.Select: select,
+    e.Let: let,
+    e.Broadcast: broadcast,
+    e.Ramp: ramp,
+    e.Shuffle: shuffle,
+    e.Cast: cast,
+}
+
+BOOL = dtype("bool")

@@ -1,0 +1,147 @@
+"""Index arithmetic: every index, bound and offset is computed in i64.
+
+Loop variables and symbolic dimensions are held as i64, so addresses need no widening; a division of
+what cannot be negative is unsigned, which LLVM turns into shifts and multiplications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.ir import expr as e
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+
+def index(em: Emitter, x: e.PrimExpr) -> str:
+    """The i64 operand of a scalar integer expression."""
+    rule = _RULES.get(type(x))
+    return rule(em, x) if rule is not None else _from_data(em, x)
+
+
+def _from_data(em: Emitter, x: e.PrimExpr) -> str:
+    """A value computed as data (a load, a call), widened to i64."""
+    value = em.expr(x)
+    if x.dtype.is_bool or x.dtype.is_uint:
+        return value if x.dtype.bits == 64 else em.f.emit(f"zext {em.type(x.dtype)} {value} to i64")
+    return value if x.dtype.bits == 64 else em.f.emit(f"sext {em.type(x.dtype)} {value} to i64")
+
+
+def _imm(em: Emitter, x: Any) -> str:
+    return str(x.value)
+
+
+def _var(em: Emitter, x: e.Var) -> str:
+    operand, is_index = em.f.env[x]
+    return operand if is_index else _from_data(em, x)
+
+
+def _binary(instruction: str) -> Callable[[Emitter, Any], str]:
+    def rule(em: Emitter, x: Any) -> str:
+        return em.f.emit(f"{instruction} i64 {index(em, x.a)}, {index(em, x.b)}", "i")
+
+    return rule
+
+
+def _extreme(name: str) -> Callable[[Emitter, Any], str]:
+    def rule(em: Emitter, x: Any) -> str:
+        fn = em.intrinsic(f"llvm.{name}.i64", "i64", ("i64", "i64"))
+        return em.f.emit(f"call i64 {fn}(i64 {index(em, x.a)}, i64 {index(em, x.b)})", "i")
+
+    return rule
+
+
+def _floordiv(em: Emitter, x: Any) -> str:
+    a, b = index(em, x.a), index(em, x.b)
+    if nonnegative(em, x.a) and nonnegative(em, x.b):
+        return em.f.emit(f"udiv i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
+    return _floor(em, a, _safe_divisor(em, x.b, b))[0]
+
+
+def _floormod(em: Emitter, x: Any) -> str:
+    a, b = index(em, x.a), index(em, x.b)
+    if nonnegative(em, x.a) and nonnegative(em, x.b):
+        return em.f.emit(f"urem i64 {a}, {_safe_divisor(em, x.b, b)}", "i")
+    return _floor(em, a, _safe_divisor(em, x.b, b))[1]
+
+
+def _safe_divisor(em: Emitter, x: e.PrimExpr, operand: str) -> str:
+    """The divisor, with a stop where it is zero at run time."""
+    if isinstance(x, e.IntImm):
+        return operand
+    em.stop_if(em.f.emit(f"icmp eq i64 {operand}, 0"), 2)
+    return operand
+
+
+def _floor(em: Emitter, a: str, b: str) -> tuple[str, str]:
+    """Quotient and remainder rounded towards minus infinity."""
+    f = em.f
+    quotient = f.emit(f"sdiv i64 {a}, {b}")
+    remainder = f.emit(f"srem i64 {a}, {b}")
+    signs = f.emit(f"xor i64 {remainder}, {b}")
+    differ = f.emit(f"icmp slt i64 {signs}, 0")
+    some = f.emit(f"icmp ne i64 {remainder}, 0")
+    fix = f.emit(f"and i1 {differ}, {some}")
+    lower = f.emit(f"sub i64 {quotient}, 1")
+    raised = f.emit(f"add i64 {remainder}, {b}")
+    return (
+        f.emit(f"select i1 {fix}, i64 {lower}, i64 {quotient}"),
+        f.emit(f"select i1 {fix}, i64 {raised}, i64 {remainder}"),
+    )
+
+
+def _select(em: Emitter, x: e.Select) -> str:
+    condition = em.expr(x.condition)
+    a, b = index(em, x.true_value), index(em, x.false_value)
+    return em.f.emit(f"select i1 {condition}, i64 {a}, i64 {b}", "i")
+
+
+def _cast(em: Emitter, x: e.Cast) -> str:
+    inner = x.value.dtype
+    if (inner.is_integer or inner.is_bool) and x.dtype.bits >= inner.bits:
+        return index(em, x.value)
+    return _from_data(em, x)
+
+
+def _call(em: Emitter, x: e.Call) -> str:
+    if x.op == "tir.check_index":
+        return em.checked_index(x)
+    if x.op == "tir.likely":
+        return index(em, x.args[0])
+    return _from_data(em, x)
+
+
+_RULES: dict[type, Callable[[Any, Any], str]] = {
+    e.IntImm: _imm,
+    e.Var: _var,
+    e.SizeVar: _var,
+    e.Add: _binary("add nsw"),
+    e.Sub: _binary("sub nsw"),
+    e.Mul: _binary("mul nsw"),
+    e.FloorDiv: _floordiv,
+    e.FloorMod: _floormod,
+    e.Min: _extreme("smin"),
+    e.Max: _extreme("smax"),
+    e.Select: _select,
+    e.Cast: _cast,
+    e.Call: _call,
+}
+
+
+def nonnegative(em: Emitter, x: e.PrimExpr) -> bool:
+    """True if the expression is certainly >= 0: sums and products of loop variables and sizes."""
+    match x:
+        case e.IntImm(value):
+            return value >= 0
+        case e.Var():
+            return x in em.nonnegative
+        case e.Add() | e.Mul() | e.FloorDiv() | e.FloorMod() | e.Min():
+            return nonnegative(em, x.a) and nonnegative(em, x.b)
+        case e.Max(a, b):
+            return nonnegative(em, a) or nonnegative(em, b)
+        case e.Cast(_, value):
+            return (x.dtype.is_int or x.dtype.is_uint) and nonnegative(em, value)
+        case _:
+            return False

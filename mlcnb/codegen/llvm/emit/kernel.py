@@ -1,0 +1,340 @@
+"""One kernel: from a lowered PrimFunc to the text of an LLVM module, and what its argv holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.codegen.llvm.emit import calls, expr, memory, stmt
+from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.builder import Function, Module
+from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import children
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import For
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the slots of argv hold, in order.
+
+    params: for each parameter its Buffer, or the scalar Var; dims: symbolic dimensions that follow;
+    workspace: bytes of scratch memory behind the last slot (0: no such slot).
+    """
+
+    params: tuple[Any, ...]
+    dims: tuple[e.Var, ...]
+    workspace: int
+
+    @property
+    def slots(self) -> int:
+        """Number of 8-byte slots."""
+        return len(self.params) + len(self.dims) + (1 if self.workspace else 0)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The LLVM IR of one PrimFunc. `messages` are the texts of its assertions, by number."""
+
+    name: str
+    ir: str
+    signature: Signature
+    messages: tuple[str, ...]
+
+
+def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512, math: Any = None) -> Kernel:
+    """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
+
+    Args:
+        func: the function after `mlcnb.tir.transform.lower`.
+        name: the symbol to define.
+        vector_bits: register width to prefer for vectors.
+        math: (name, dtype) -> definition text of a vector math function, or None.
+
+    Raises:
+        CodegenError: something in it that this backend cannot do, with what to try.
+    """
+    return Emitter(func, name, vector_bits, math).kernel()
+
+
+class Emitter:
+    """The state of emission: the module, the function under construction, what is known of variables."""
+
+    def __init__(self, func: PrimFunc, name: str, vector_bits: int, math: Any) -> None:
+        self.func = func
+        self.name = name
+        self.vector_bits = vector_bits
+        self.math_source = math
+        self.module = Module()
+        self.nonnegative: set[e.Var] = set()
+        self.in_parallel = False
+        self.workspace_bytes = 0
+        self.f: Function
+        self.alias = "noalias " if func.attrs.get("tir.noalias") else ""
+
+    def kernel(self) -> Kernel:
+        """Emit the body, then the entry that unpacks argv for it."""
+        params = [self.func.buffer_map.get(v, v) for v in self.func.params]
+        variables = [x.data if isinstance(x, Buffer) else x for x in params]
+        dims = _dimensions(self.func, set(variables))
+        self.nonnegative.update(dims)
+        body = self.body(variables, dims)
+        signature = Signature(tuple(params), tuple(dims), self.workspace_bytes)
+        self.module.functions.append(body)
+        self.module.functions.append(self.entry(variables, dims))
+        self.module.functions.append(
+            f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.vector_bits}" '
+            f'"min-legal-vector-width"="{self.vector_bits}" }}\n'
+        )
+        return Kernel(self.name, self.module.text(), signature, tuple(self.module.messages))
+
+    def body(self, variables: list[e.Var], dims: list[e.Var]) -> str:
+        """`@name.body(pointers, scalars, dims, workspace)`: the program itself."""
+        listed, env = [], {}
+        for i, var in enumerate(variables):
+            listed.append(f"{self.param_type(var)} %arg{i}")
+            env[var] = (f"%arg{i}", False)
+        for i, dim in enumerate(dims):
+            listed.append(f"i64 %dim{i}")
+            env[dim] = (f"%dim{i}", True)
+        listed.append("ptr noalias %workspace")
+        header = f"define internal i32 @{self.name}.body({', '.join(listed)}) alwaysinline #0"
+        self.f = Function(header)
+        self.f.env.update(env)
+        self.stmt(self.func.body)
+        self.f.do("ret i32 0")
+        return self.f.text()
+
+    def param_type(self, var: e.Var) -> str:
+        """The parameter's type; buffers do not overlap where the function says so."""
+        if var.dtype.is_handle:
+            return f"ptr {self.alias}"
+        return t.scalar_type(var.dtype)
+
+    def entry(self, variables: list[e.Var], dims: list[e.Var]) -> str:
+        """`i32 @name(ptr argv)`: loads the slots and calls the body."""
+        f = Function(f"define i32 @{self.name}(ptr %argv) #0")
+        args = []
+        kinds = [t.scalar_type(v.dtype) for v in variables] + ["i64"] * len(dims)
+        if self.workspace_bytes:
+            kinds.append("ptr")
+        for slot, kind in enumerate(kinds):
+            where = f.emit(f"getelementptr i64, ptr %argv, i64 {slot}")
+            if kind == "i1":
+                byte = f.emit(f"load i8, ptr {where}")
+                args.append(f"i1 {f.emit(f'icmp ne i8 {byte}, 0')}")
+            else:
+                args.append(f"{kind} {f.emit(f'load {kind}, ptr {where}')}")
+        if not self.workspace_bytes:
+            args.append("ptr null")
+        status = f.emit(f"call i32 @{self.name}.body({', '.join(args)})")
+        f.do(f"ret i32 {status}")
+        return f.text()
+
+    def outline(self, loop: For, captured: list[e.Var]) -> tuple[str, list[str]]:
+        """The body of a parallel loop as `i32 @name.parN(ptr ctx, i64 begin, i64 end)`.
+
+        Gives the symbol and the LLVM type of each captured variable, stored from slot 1 on; slot 0
+        holds the loop's first value.
+        """
+        outer = self.f
+        self.module.counter += 1
+        name = f"{self.name}.par{self.module.counter}"
+        kinds = ["i64" if outer.env[v][1] else self.type(v.dtype) for v in captured]
+        self.module.functions.append(self.parallel_entry(name, kinds))
+        listed = [
+            f"{'ptr ' + self.alias if kind == 'ptr' else kind} %c{i}"
+            for i, kind in enumerate(kinds)
+        ]
+        listed += ["i64 %first", "i64 %begin", "i64 %end"]
+        self.f = Function(f"define internal i32 @{name}.body({', '.join(listed)}) alwaysinline #0")
+        for i, var in enumerate(captured):
+            self.f.env[var] = (f"%c{i}", outer.env[var][1])
+        self.in_parallel = True
+        self.parallel_body(loop)
+        self.in_parallel = False
+        self.module.functions.append(self.f.text())
+        self.f = outer
+        return name, kinds
+
+    def parallel_body(self, loop: For) -> None:
+        """The chunk begin … end of a parallel loop, as a serial loop."""
+        if stmt.nonnegative(self, loop.min):
+            self.nonnegative.add(loop.loop_var)
+        start = self.f.emit("add nsw i64 %first, %begin")
+        stop = self.f.emit("add nsw i64 %first, %end")
+        stmt.count_loop(self, loop.loop_var, start, stop, lambda: self.stmt(loop.body), runs=True)
+        self.f.do("ret i32 0")
+
+    def parallel_entry(self, name: str, kinds: list[str]) -> str:
+        """Unpacks the context of a parallel loop for its body."""
+        f = Function(f"define internal i32 @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
+        first = f.emit("load i64, ptr %ctx")
+        args = []
+        for slot, kind in enumerate(kinds, start=1):
+            where = f.emit(f"getelementptr i64, ptr %ctx, i64 {slot}")
+            args.append(f"{kind} {f.emit(f'load {kind}, ptr {where}')}")
+        args += [f"i64 {first}", "i64 %begin", "i64 %end"]
+        status = f.emit(f"call i32 @{name}.body({', '.join(args)})")
+        f.do(f"ret i32 {status}")
+        return f.text()
+
+    def stmt(self, x: Any) -> None:
+        """Emit one statement."""
+        rule = stmt.RULES.get(type(x))
+        if rule is None:
+            raise CodegenError(
+                f"the llvm backend has no form for {type(x).__name__}",
+                hint="lower the function first: mlcnb.tir.transform.lower(func)",
+            )
+        rule(self, x)
+
+    def expr(self, x: Any) -> str:
+        """Emit one expression; gives its operand."""
+        rule = expr.RULES.get(type(x)) or _EXTRA.get(type(x))
+        if rule is None:
+            raise CodegenError(f"the llvm backend has no form for {type(x).__name__}")
+        return rule(self, x)
+
+    def type(self, kind: DType) -> str:
+        """The register type of a dtype."""
+        return t.register_type(kind)
+
+    def pointer(self, data: e.Var) -> str:
+        """The pointer operand of a buffer's data."""
+        if data not in self.f.env:
+            raise CodegenError(f"buffer {data.name!r} is used where it is not allocated")
+        return self.f.env[data][0]
+
+    def is_index(self, x: e.PrimExpr) -> bool:
+        """True if the expression is integer arithmetic on loop variables: no loads, no calls."""
+        if isinstance(x, e.IntImm):
+            return x.dtype.is_integer
+        if isinstance(x, e.Var):
+            return x in self.f.env and self.f.env[x][1]
+        if isinstance(x, e.Add | e.Sub | e.Mul | e.FloorDiv | e.FloorMod | e.Min | e.Max):
+            return self.is_index(x.a) and self.is_index(x.b)
+        return isinstance(x, e.Cast) and x.dtype.is_integer and self.is_index(x.value)
+
+    def splat(self, value: str, kind: DType, lanes: int) -> str:
+        """A register vector of `lanes` copies of a scalar operand."""
+        return self.raw_splat(value, t.scalar_type(kind), lanes)
+
+    def raw_splat(self, value: str, element: str, lanes: int) -> str:
+        """As `splat`, for an LLVM element type."""
+        if not value.startswith("%"):
+            return t.splat(element, value, lanes)
+        kind = f"<{lanes} x {element}>"
+        one = self.f.emit(f"insertelement {kind} poison, {element} {value}, i64 0")
+        mask = f"<{lanes} x i32> zeroinitializer"
+        return self.f.emit(f"shufflevector {kind} {one}, {kind} poison, {mask}")
+
+    def rounded(self, value: str, kind: DType) -> str:
+        """A float operand rounded to bfloat16 where that is the dtype: to nearest, ties to even."""
+        if kind.element != "bfloat16":
+            return value
+        lanes, f = kind.lanes, self.f
+        floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
+
+        def literal(number: int) -> str:
+            return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
+
+        bits = f.emit(f"bitcast {floats} {value} to {ints}")
+        upper = f.emit(f"lshr {ints} {bits}, {literal(16)}")
+        odd = f.emit(f"and {ints} {upper}, {literal(1)}")
+        bias = f.emit(f"add {ints} {odd}, {literal(0x7FFF)}")
+        up = f.emit(f"add {ints} {bits}, {bias}")
+        nan = f.emit(f"fcmp uno {floats} {value}, {value}")
+        kept = f.emit(
+            f"select {t.vector('i1', lanes)} {nan}, {ints} {literal(0x7FC00000)}, {ints} {up}"
+        )
+        cut = f.emit(f"and {ints} {kept}, {literal(-65536)}")
+        return f.emit(f"bitcast {ints} {cut} to {floats}")
+
+    def intrinsic(self, name: str, result: str, args: tuple[str, ...]) -> str:
+        """Declare an LLVM intrinsic."""
+        return self.module.declare(name, f"declare {result} @{name}({', '.join(args)})")
+
+    def external(self, name: str, result: str, args: tuple[str, ...]) -> str:
+        """Declare a C function."""
+        return self.intrinsic(name, result, args)
+
+    def has_math(self, name: str, kind: DType) -> bool:
+        """True if we have a vector form of a math function."""
+        return self.math_source is not None and self.math_source.supports(name, kind)
+
+    def math(self, name: str, kind: DType) -> str:
+        """Have our own math function defined in the module; gives its symbol."""
+        symbol, text = self.math_source.definition(name, kind)
+        self.module.declare(symbol, text)
+        return f"@{symbol}"
+
+    def any_lane(self, value: str, lanes: int) -> str:
+        """One i1: whether any lane of a bool vector is true."""
+        if lanes == 1:
+            return value
+        fn = self.intrinsic(f"llvm.vector.reduce.or.v{lanes}i1", "i1", (f"<{lanes} x i1>",))
+        return self.f.emit(f"call i1 {fn}(<{lanes} x i1> {value})")
+
+    def stop_if(self, condition: str, status: int) -> None:
+        """Leave the kernel with `status` where `condition` holds."""
+        f = self.f
+        stop, on = f.label("stop"), f.label("on")
+        f.do(f"br i1 {condition}, label %{stop}, label %{on}, !prof !0")
+        self.module.declare("!0", '!0 = !{!"branch_weights", i32 1, i32 1048575}')
+        f.place(stop)
+        for line in reversed(f.cleanup):
+            f.do(line)
+        f.do(f"ret i32 {status}")
+        f.place(on)
+
+    def stop_with(self, status: str) -> None:
+        """Leave the kernel with the status `status` unless it is 0."""
+        f = self.f
+        bad = f.emit(f"icmp ne i32 {status}, 0")
+        stop, on = f.label("stop"), f.label("on")
+        f.do(f"br i1 {bad}, label %{stop}, label %{on}")
+        f.place(stop)
+        for line in reversed(f.cleanup):
+            f.do(line)
+        f.do(f"ret i32 {status}")
+        f.place(on)
+
+    def checked_index(self, x: e.Call) -> str:
+        """The i64 operand of `check_index(index, extent)`, after its test."""
+        place, extent = index(self, x.args[0]), index(self, x.args[1])
+        self.stop_if(self.f.emit(f"icmp uge i64 {place}, {extent}"), 3)
+        return place
+
+    def workspace(self, size: int) -> str:
+        """A pointer to `size` bytes of the kernel's workspace, 64-byte aligned."""
+        offset = self.workspace_bytes
+        self.workspace_bytes += (size + 63) // 64 * 64
+        return self.f.emit(f"getelementptr i8, ptr %workspace, i64 {offset}", "w")
+
+
+def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:
+    """Symbolic dimensions of the parameters' buffers, in order of first appearance."""
+    found: dict[e.Var, None] = {}
+
+    def visit(n: Any) -> None:
+        if isinstance(n, e.Var):
+            if n not in known and not n.dtype.is_handle:
+                found.setdefault(n)
+            return
+        for child in children(n):
+            visit(child)
+
+    for buffer in func.buffers:
+        for extent in (*buffer.shape, *buffer.strides):
+            visit(extent)
+        if buffer.elem_offset is not None:
+            visit(buffer.elem_offset)
+    return list(found)
+
+
+_EXTRA: dict[type, Any] = {BufferLoad: memory.load, e.Call: calls.call}

@@ -1,0 +1,215 @@
+"""Loads and stores: scalars, vectors that lie together, strided and gathered ones, masked ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.core.errors import CodegenError
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.stmt import BufferStore
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+
+def load(em: Emitter, x: BufferLoad) -> str:
+    """The value of a load, as registers hold it."""
+    place = _only_index(x.buffer, x.indices)
+    kind = x.dtype
+    if place.dtype.lanes == 1 and kind.lanes == 1:
+        pointer = address(em, x.buffer, index(em, place))
+        raw = em.f.emit(f"load {t.memory_scalar(kind)}, ptr {pointer}, align {_align(kind)}")
+    elif isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm):
+        raw = _load_ramp(em, x, place, place.stride.value)
+    else:
+        raw = _gather(em, x, place)
+    return from_memory(em, raw, kind)
+
+
+def store(em: Emitter, x: BufferStore) -> None:
+    """buffer[index] = value"""
+    place = _only_index(x.buffer, x.indices)
+    kind = x.buffer.dtype.with_lanes(place.dtype.lanes * x.buffer.dtype.lanes)
+    value = to_memory(em, em.expr(x.value), kind)
+    if place.dtype.lanes == 1:
+        pointer = address(em, x.buffer, index(em, place))
+        em.f.do(f"store {t.memory_type(kind)} {value}, ptr {pointer}, align {_align(kind)}")
+        return
+    if isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm) and place.stride.value == 1:
+        _store_vector(em, x, place, kind, value)
+        return
+    _scatter(em, x, place, kind, value)
+
+
+def _only_index(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+    if len(indices) != 1:
+        raise CodegenError(
+            f"buffer {buffer.name!r} has {len(indices)} indices", hint="run FlattenBuffer first"
+        )
+    return indices[0]
+
+
+def _align(kind: DType) -> int:
+    return max(1, kind.element.bits // 8)
+
+
+def address(em: Emitter, buffer: Buffer, offset: str) -> str:
+    """Pointer to element `offset` (an i64 operand)."""
+    base = em.pointer(buffer.data)
+    if offset == "0":
+        return base
+    element = t.memory_scalar(buffer.dtype)
+    return em.f.emit(f"getelementptr inbounds {element}, ptr {base}, i64 {offset}", "p")
+
+
+def from_memory(em: Emitter, raw: str, kind: DType) -> str:
+    """bool bytes become i1, bfloat16 bits become float."""
+    memory = t.memory_type(kind)
+    if kind.is_bool:
+        zero = "0" if kind.lanes == 1 else "zeroinitializer"
+        return em.f.emit(f"icmp ne {memory} {raw}, {zero}")
+    if kind.element == "bfloat16":
+        wide = t.vector("i32", kind.lanes)
+        extended = em.f.emit(f"zext {memory} {raw} to {wide}")
+        amount = "16" if kind.lanes == 1 else t.splat("i32", "16", kind.lanes)
+        bits = em.f.emit(f"shl {wide} {extended}, {amount}")
+        return em.f.emit(f"bitcast {wide} {bits} to {t.register_type(kind)}")
+    return raw
+
+
+def to_memory(em: Emitter, value: str, kind: DType) -> str:
+    """i1 becomes a byte, a float that holds a bfloat16 its upper half."""
+    memory, register = t.memory_type(kind), t.register_type(kind)
+    if kind.is_bool:
+        return em.f.emit(f"zext {register} {value} to {memory}")
+    if kind.element == "bfloat16":
+        wide = t.vector("i32", kind.lanes)
+        bits = em.f.emit(f"bitcast {register} {value} to {wide}")
+        amount = "16" if kind.lanes == 1 else t.splat("i32", "16", kind.lanes)
+        upper = em.f.emit(f"lshr {wide} {bits}, {amount}")
+        return em.f.emit(f"trunc {wide} {upper} to {memory}")
+    return value
+
+
+def _load_ramp(em: Emitter, x: BufferLoad, place: e.Ramp, stride: int) -> str:
+    kind = x.dtype
+    base = index(em, place.base)
+    if x.predicate is not None:
+        if stride == 1:
+            return _masked_load(em, x, base)
+        return _gather(em, x, place)
+    if stride == 1:
+        pointer = address(em, x.buffer, base)
+        return em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {_align(kind)}")
+    if stride == 0:
+        pointer = address(em, x.buffer, base)
+        element = t.memory_scalar(kind)
+        one = em.f.emit(f"load {element}, ptr {pointer}, align {_align(kind)}")
+        return em.raw_splat(one, element, kind.lanes)
+    if stride == 2 and kind.lanes >= 4:
+        return _load_every_other(em, x, base)
+    return _gather(em, x, place)
+
+
+def _load_every_other(em: Emitter, x: BufferLoad, base: str) -> str:
+    """Lanes base, base + 2, …: two loads that stay within first and last element, one shuffle."""
+    kind, lanes = x.dtype, x.dtype.lanes
+    memory = t.memory_type(kind)
+    second = em.f.emit(f"add nsw i64 {base}, {lanes - 1}")
+    halves = []
+    for offset in (base, second):
+        pointer = address(em, x.buffer, offset)
+        halves.append(em.f.emit(f"load {memory}, ptr {pointer}, align {_align(kind)}"))
+    picks = [2 * i if 2 * i < lanes else 2 * i - (lanes - 1) + lanes for i in range(lanes)]
+    mask = "<" + ", ".join(f"i32 {p}" for p in picks) + ">"
+    return em.f.emit(
+        f"shufflevector {memory} {halves[0]}, {memory} {halves[1]}, <{lanes} x i32> {mask}"
+    )
+
+
+def _masked_load(em: Emitter, x: BufferLoad, base: str) -> str:
+    kind = x.dtype
+    memory, bools = t.memory_type(kind), f"<{kind.lanes} x i1>"
+    mask = em.expr(x.predicate)
+    fn = em.intrinsic(f"llvm.masked.load.{_overload(kind)}.p0", memory, ("ptr", bools, memory))
+    pointer = address(em, x.buffer, base)
+    return em.f.emit(
+        f"call {memory} {fn}(ptr align {_align(kind)} {pointer}, {bools} {mask}, "
+        f"{memory} zeroinitializer)"
+    )
+
+
+def _overload(kind: DType) -> str:
+    element = t.memory_scalar(kind)
+    short = {"half": "f16", "float": "f32", "double": "f64"}.get(element, element)
+    return f"v{kind.lanes}{short}"
+
+
+def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value: str) -> None:
+    memory = t.memory_type(kind)
+    pointer = address(em, x.buffer, index(em, place.base))
+    if x.predicate is None:
+        em.f.do(f"store {memory} {value}, ptr {pointer}, align {_align(kind)}")
+        return
+    bools = f"<{kind.lanes} x i1>"
+    mask = em.expr(x.predicate)
+    fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
+    em.f.do(f"call void {fn}({memory} {value}, ptr align {_align(kind)} {pointer}, {bools} {mask})")
+
+
+def _offsets(em: Emitter, place: e.PrimExpr) -> str:
+    """A vector of i64 offsets."""
+    lanes = place.dtype.lanes
+    wide = f"<{lanes} x i64>"
+    if isinstance(place, e.Ramp):
+        base, stride = index(em, place.base), index(em, place.stride)
+        steps = "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"
+        strides = em.f.emit(f"mul {wide} {steps}, {em.raw_splat(stride, 'i64', lanes)}")
+        return em.f.emit(f"add {wide} {em.raw_splat(base, 'i64', lanes)}, {strides}")
+    value = em.expr(place)
+    if place.dtype.bits == 64:
+        return value
+    op = "sext" if place.dtype.is_int else "zext"
+    return em.f.emit(f"{op} {em.type(place.dtype)} {value} to {wide}")
+
+
+def _pointers(em: Emitter, buffer: Buffer, place: e.PrimExpr) -> str:
+    lanes = place.dtype.lanes
+    offsets = _offsets(em, place)
+    element = t.memory_scalar(buffer.dtype)
+    base = em.pointer(buffer.data)
+    return em.f.emit(f"getelementptr {element}, ptr {base}, <{lanes} x i64> {offsets}")
+
+
+def _all_lanes(lanes: int) -> str:
+    return t.splat("i1", "true", lanes)
+
+
+def _gather(em: Emitter, x: BufferLoad, place: e.PrimExpr) -> str:
+    kind = x.dtype
+    lanes, memory = kind.lanes, t.memory_type(kind)
+    pointers, bools = f"<{lanes} x ptr>", f"<{lanes} x i1>"
+    mask = _all_lanes(lanes) if x.predicate is None else em.expr(x.predicate)
+    name = f"llvm.masked.gather.{_overload(kind)}.v{lanes}p0"
+    fn = em.intrinsic(name, memory, (pointers, bools, memory))
+    where = _pointers(em, x.buffer, place)
+    return em.f.emit(
+        f"call {memory} {fn}({pointers} align {_align(kind)} {where}, {bools} {mask}, "
+        f"{memory} zeroinitializer)"
+    )
+
+
+def _scatter(em: Emitter, x: BufferStore, place: e.PrimExpr, kind: DType, value: str) -> None:
+    lanes, memory = kind.lanes, t.memory_type(kind)
+    pointers, bools = f"<{lanes} x ptr>", f"<{lanes} x i1>"
+    mask = _all_lanes(lanes) if x.predicate is None else em.expr(x.predicate)
+    name = f"llvm.masked.scatter.{_overload(kind)}.v{lanes}p0"
+    fn = em.intrinsic(name, "void", (memory, pointers, bools))
+    where = _pointers(em, x.buffer, place)
+    em.f.do(
+        f"call void {fn}({memory} {value}, {pointers} align {_align(kind)} {where}, {bools} {mask})"
+    )

@@ -1,0 +1,242 @@
+"""Statements: loops, branches, allocations, and the loops whose chunks run on the thread pool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.index import index, nonnegative
+from mlcnb.codegen.llvm.emit.memory import store
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
+from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import Node, children
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+#: local memory of at most this many bytes lives on the stack
+STACK_BYTES = 64 << 10
+
+
+def sequence(em: Emitter, x: s.SeqStmt) -> None:
+    """One after the other."""
+    for stmt in x.seq:
+        em.stmt(stmt)
+
+
+def loop(em: Emitter, x: s.For) -> None:
+    """A loop of any kind; GPU threads do not exist here."""
+    if x.kind is s.ForKind.THREAD_BINDING:
+        raise CodegenError(
+            f"loop {x.loop_var.name} is bound to {x.thread_binding}, which a CPU does not have",
+            hint="schedule without bind, or compile for a GPU target",
+        )
+    if x.kind is s.ForKind.PARALLEL and not em.in_parallel and p.as_int(x.extent) != 1:
+        parallel(em, x)
+        return
+    if x.kind is s.ForKind.VECTORIZED:
+        raise CodegenError("a vectorized loop is left", hint="run VectorizeLoop first")
+    serial(em, x)
+
+
+def serial(em: Emitter, x: s.For) -> None:
+    """for i in range(min, min + extent)"""
+    start, extent = index(em, x.min), index(em, x.extent)
+    if nonnegative(em, x.min):
+        em.nonnegative.add(x.loop_var)
+    stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
+    count_loop(em, x.loop_var, start, stop, lambda: em.stmt(x.body), at_least_once(x.extent))
+
+
+def at_least_once(extent: e.PrimExpr) -> bool:
+    """True if the loop runs for certain."""
+    return (p.as_int(extent) or 0) > 0
+
+
+def count_loop(
+    em: Emitter, var: e.Var, start: str, stop: str, body: Callable[[], None], runs: bool
+) -> None:
+    """A counted loop, tested at its end (and at its start unless it `runs` for certain)."""
+    f = em.f
+    head, done = f.label("loop"), f.label("end")
+    if not runs:
+        enter = f.emit(f"icmp slt i64 {start}, {stop}")
+        f.do(f"br i1 {enter}, label %{head}, label %{done}")
+    else:
+        f.do(f"br label %{head}")
+    before = f.block
+    f.place(head)
+    counter, following = f.name(f"{_plain(var.name)}."), f.name("next")
+    f.lines.append("")  # the phi: its second edge is known when the body is done
+    place = len(f.lines) - 1
+    f.env[var] = (counter, True)
+    body()
+    f.do(f"{following} = add nsw i64 {counter}, 1")
+    again = f.emit(f"icmp slt i64 {following}, {stop}")
+    f.lines[place] = (
+        f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]"
+    )
+    f.do(f"br i1 {again}, label %{head}, label %{done}")
+    f.place(done)
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
+
+
+def parallel(em: Emitter, x: s.For) -> None:
+    """The loop's body becomes a function of its own, whose chunks run on the thread pool."""
+    captured = _captured(em, x)
+    start, extent = index(em, x.min), index(em, x.extent)
+    name, kinds = em.outline(x, captured)
+    f = em.f
+    context = f.alloca("i64", max(1, len(captured) + 1), align=16)
+    f.do(f"store i64 {start}, ptr {context}")
+    for slot, (var, kind) in enumerate(zip(captured, kinds, strict=True), start=1):
+        where = f.emit(f"getelementptr i64, ptr {context}, i64 {slot}")
+        f.do(f"store {kind} {f.env[var][0]}, ptr {where}")
+    run = em.external("mlcnb_parallel_for", "i32", ("ptr", "ptr", "i64"))
+    status = f.emit(f"call i32 {run}(ptr @{name}, ptr {context}, i64 {extent})")
+    em.stop_with(status)
+
+
+def _captured(em: Emitter, x: s.For) -> list[e.Var]:
+    """Variables of the enclosing function that the body uses, in order of first use."""
+    found: dict[e.Var, None] = {}
+
+    def visit(n: Node) -> None:
+        if isinstance(n, e.Var):
+            if n in em.f.env:
+                found.setdefault(n)
+            return
+        if isinstance(n, Buffer):
+            visit(n.data)
+            return
+        for child in children(n):
+            visit(child)
+
+    visit(x.body)
+    return list(found)
+
+
+def branch(em: Emitter, x: s.IfThenElse) -> None:
+    """if / else"""
+    f = em.f
+    then, done = f.label("if"), f.label("fi")
+    otherwise = f.label("else") if x.else_case is not None else done
+    f.do(f"br i1 {em.expr(x.condition)}, label %{then}, label %{otherwise}")
+    f.place(then)
+    em.stmt(x.then_case)
+    f.do(f"br label %{done}")
+    if x.else_case is not None:
+        f.place(otherwise)
+        em.stmt(x.else_case)
+        f.do(f"br label %{done}")
+    f.place(done)
+
+
+def while_loop(em: Emitter, x: s.While) -> None:
+    """while condition"""
+    f = em.f
+    head, body, done = f.label("while"), f.label("do"), f.label("done")
+    f.do(f"br label %{head}")
+    f.place(head)
+    f.do(f"br i1 {em.expr(x.condition)}, label %{body}, label %{done}")
+    f.place(body)
+    em.stmt(x.body)
+    f.do(f"br label %{head}")
+    f.place(done)
+
+
+def let(em: Emitter, x: s.LetStmt) -> None:
+    """A variable for a value; integers are kept as indices."""
+    d = x.var.dtype
+    if d.is_integer and d.lanes == 1 and em.is_index(x.value):
+        em.f.env[x.var] = (index(em, x.value), True)
+        if nonnegative(em, x.value):
+            em.nonnegative.add(x.var)
+    else:
+        em.f.env[x.var] = (em.expr(x.value), False)
+    em.stmt(x.body)
+
+
+def allocate(em: Emitter, x: s.Allocate) -> None:
+    """Memory: the stack if small, else the kernel's workspace, else the heap."""
+    sizes = [p.as_int(extent) for extent in x.extents]
+    element = t.memory_type(x.dtype)
+    if None not in sizes:
+        count = math.prod(sizes)  # type: ignore[arg-type]
+        if count * x.dtype.nbytes <= STACK_BYTES:
+            _bind(em, x, em.f.alloca(element, max(1, count)))
+            return
+        if not em.in_parallel:
+            _bind(em, x, em.workspace(count * x.dtype.nbytes))
+            return
+    _heap(em, x)
+
+
+def _bind(em: Emitter, x: s.Allocate, pointer: str) -> None:
+    em.f.env[x.buffer_var] = (pointer, False)
+    em.stmt(x.body)
+
+
+def _heap(em: Emitter, x: s.Allocate) -> None:
+    f = em.f
+    total = str(x.dtype.nbytes)
+    for extent in x.extents:
+        total = f.emit(f"mul i64 {total}, {index(em, extent)}")
+    acquire = em.external("mlcnb_alloc", "ptr", ("i64",))
+    pointer = f.emit(f"call ptr {acquire}(i64 {total})")
+    em.stop_if(f.emit(f"icmp eq ptr {pointer}, null"), 4)
+    free = em.external("mlcnb_free", "void", ("ptr",))
+    f.cleanup.append(f"call void {free}(ptr {pointer})")
+    _bind(em, x, pointer)
+    f.do(f.cleanup.pop())
+
+
+def declare(em: Emitter, x: s.DeclBuffer) -> None:
+    """A view: nothing to do but its body."""
+    em.stmt(x.body)
+
+
+def evaluate(em: Emitter, x: s.Evaluate) -> None:
+    """A call for its effect."""
+    if not isinstance(x.value, e.IntImm):
+        em.expr(x.value)
+
+
+def attribute(em: Emitter, x: s.AttrStmt) -> None:
+    """Marks are for passes and people; GPU launches do not exist here."""
+    if x.attr_key in ("thread_extent", "virtual_thread"):
+        raise CodegenError(f"{x.attr_key} needs a GPU target")
+    em.stmt(x.body)
+
+
+def check(em: Emitter, x: s.AssertStmt) -> None:
+    """Stop with the assertion's number unless it holds."""
+    code = FIRST_ASSERT + len(em.module.messages)
+    em.module.messages.append(x.message)
+    fails = em.f.emit(f"xor i1 {em.expr(x.condition)}, true")
+    em.stop_if(fails, code)
+    em.stmt(x.body)
+
+
+RULES: dict[type, Callable[[Any, Any], None]] = {
+    s.SeqStmt: sequence,
+    s.For: loop,
+    s.While: while_loop,
+    s.IfThenElse: branch,
+    s.LetStmt: let,
+    s.AttrStmt: attribute,
+    s.AssertStmt: check,
+    s.BufferStore: store,
+    s.Evaluate: evaluate,
+    s.Allocate: allocate,
+    s.DeclBuffer: declare,
+}

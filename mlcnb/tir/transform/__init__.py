@@ -1,0 +1,26 @@
+"""Lowering: from blocks to plain loops, one pass a file. `lower(func)` runs the standard list."""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.tir.transform.lower_init_block": "LowerInitBlock lower_init_block",
+        "mlcnb.tir.transform.plan_buffer_allocation": (
+            "PlanAndUpdateBufferAllocationLocation plan_buffer_allocation"
+        ),
+        "mlcnb.tir.transform.convert_blocks_to_opaque": (
+            "ConvertBlocksToOpaque convert_blocks_to_opaque"
+        ),
+        "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
+        "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
+        "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
+        "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
+        "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
+        "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
+        "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
+        "mlcnb.tir.transform.lower": "lower lowering_passes",
+    },
+)

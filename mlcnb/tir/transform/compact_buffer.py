@@ -1,0 +1,153 @@
+"""CompactBufferAllocation: a buffer shrinks to the part that is used where it is allocated.
+
+for i in range(16):                             for i in range(16):
+    B = T.alloc_buffer((16, 64))                    B = T.alloc_buffer((1, 64))
+    for j in range(64):                  ->         for j in range(64):
+        B[i, j] = ...                                   B[0, j] = ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.linear import Linear, interval, linear_form
+from mlcnb.tir.stmt import Block, BufferStore, For
+
+#: for one dimension: where the used part begins, and how long it is
+Part = tuple[Linear, int]
+Ranges = dict[Var, "tuple[int, int] | None"]
+
+
+def compact_buffers(func: PrimFunc) -> PrimFunc:
+    """`func` with each block-local buffer cut to the box of indices that its block touches."""
+    return func.with_body(rewrite(func.body, _compact_block))
+
+
+def _compact_block(n: Node) -> Node | None:
+    if not isinstance(n, Block) or not n.alloc_buffers:
+        return None
+    uses = _Uses({id(b): b for b in n.alloc_buffers})
+    uses.visit(n.body)
+    parts = {b: _box(b, uses.accesses[id(b)]) for b in n.alloc_buffers if id(b) not in uses.opaque}
+    cut = {b: box for b, box in parts.items() if box is not None}
+    if not cut:
+        return None
+    return _apply(n, cut)
+
+
+class _Uses:
+    """All accesses of some buffers below a block, with the ranges of the loops in between."""
+
+    def __init__(self, wanted: dict[int, Buffer]) -> None:
+        self.accesses: dict[int, list[tuple[tuple[PrimExpr, ...], Ranges]]] = {
+            key: [] for key in wanted
+        }
+        self.pointers = {id(b.data): key for key, b in wanted.items()}
+        self.opaque: set[int] = set()
+        self.ranges: Ranges = {}
+
+    def visit(self, n: Node) -> None:
+        if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:
+            self.accesses[id(n.buffer)].append((n.indices, dict(self.ranges)))
+        if isinstance(n, Var) and id(n) in self.pointers:
+            self.opaque.add(self.pointers[id(n)])
+        if isinstance(n, For):
+            self.ranges[n.loop_var] = _loop_range(n)
+        if isinstance(n, Block):
+            for match in n.match_buffers:
+                self.opaque.add(id(match.source.buffer))
+            for part in (n.init, n.body):
+                if part is not None:
+                    self.visit(part)
+            return
+        for child in children(n):
+            if not isinstance(child, Buffer):
+                self.visit(child)
+
+
+def _loop_range(loop: For) -> tuple[int, int] | None:
+    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
+    if start is None or extent is None:
+        return None
+    return start, start + extent - 1
+
+
+def _box(buffer: Buffer, accesses: list[tuple[tuple[PrimExpr, ...], Ranges]]) -> Any:
+    """A Part for each dimension, or None where nothing is gained."""
+    if not accesses:
+        return None
+    box = [_part(buffer, axis, accesses) for axis in range(buffer.ndim)]
+    full = [p.as_int(extent) for extent in buffer.shape]
+    gained = any(part is not None and part[1] != size for part, size in zip(box, full, strict=True))
+    return box if gained else None
+
+
+def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
+    low: Linear | None = None
+    high: Linear | None = None
+    for indices, ranges in accesses:
+        bounds = interval(indices[axis], ranges)
+        if bounds is None:
+            return None
+        low = bounds[0] if low is None else _extreme(low, bounds[0], min)
+        high = bounds[1] if high is None else _extreme(high, bounds[1], max)
+        if low is None or high is None:
+            return None
+    assert low is not None and high is not None
+    extent = high.plus(low, -1)
+    if extent.terms:
+        return None
+    size = p.as_int(buffer.shape[axis])
+    if size is not None and extent.constant + 1 >= size:
+        return None
+    return low, extent.constant + 1
+
+
+def _extreme(a: Linear, b: Linear, pick: Any) -> Linear | None:
+    return None if a.plus(b, -1).terms else pick((a, b), key=lambda bound: bound.constant)
+
+
+def _apply(block: Block, cut: dict[Buffer, list[Part | None]]) -> Block:
+    smaller = {buffer: _smaller(buffer, box) for buffer, box in cut.items()}
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, BufferLoad | BufferStore) and n.buffer in cut:
+            return _moved(n, smaller[n.buffer], cut[n.buffer])
+        return None
+
+    body = rewrite(block.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
+    buffers = tuple(smaller.get(b, b) for b in block.alloc_buffers)
+    return replace(block, body=body, alloc_buffers=buffers, reads=(), writes=())
+
+
+def _smaller(buffer: Buffer, box: list[Part | None]) -> Buffer:
+    shape = [
+        old if part is None else p.const(part[1], old.dtype)
+        for old, part in zip(buffer.shape, box, strict=True)
+    ]
+    return replace(buffer, shape=tuple(shape))
+
+
+def _moved(n: Any, buffer: Buffer, box: list[Part | None]) -> Node:
+    indices = []
+    for index, part in zip(n.indices, box, strict=True):
+        if part is None:
+            indices.append(index)
+        else:
+            moved = linear_form(index).plus(part[0], -1)
+            indices.append(moved.expr(index.dtype))
+    return replace(n, buffer=buffer, indices=tuple(indices))
+
+
+class CompactBufferAllocation(PrimFuncPass):
+    """Cut block-local buffers to the box of indices that is touched where they are allocated."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `compact_buffers`."""
+        return compact_buffers(func)

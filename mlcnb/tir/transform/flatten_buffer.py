@@ -1,0 +1,81 @@
+"""FlattenBuffer: every buffer has one dimension, as memory has.
+
+A: T.Buffer((16, 8), "float32")                 A: T.Buffer((128,), "float32")
+A[i, j]                                  ->     A[i * 8 + j]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Allocate, BufferStore, DeclBuffer
+
+
+def flatten_buffers(func: PrimFunc) -> PrimFunc:
+    """`func` with one-dimensional buffers and indices; strides and offsets are multiplied out.
+
+    The parameters keep their shapes in `buffer_map`, which is what callers are checked against.
+    """
+    flat: dict[Buffer, Buffer] = {}
+
+    def of(buffer: Buffer) -> Buffer:
+        if buffer not in flat:
+            flat[buffer] = _flat(buffer)
+        return flat[buffer]
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, BufferLoad | BufferStore):
+            return replace(n, buffer=of(n.buffer), indices=(offset_of(n.buffer, n.indices),))
+        if isinstance(n, DeclBuffer):
+            return replace(n, buffer=of(n.buffer))
+        if isinstance(n, Allocate) and len(n.extents) > 1:
+            return replace(n, extents=(_product(n.extents),))
+        return None
+
+    body = rewrite(func.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
+    return replace(func, body=body, attrs=FrozenDict({**func.attrs, "tir.is_flat": True}))
+
+
+def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+    total: e.PrimExpr = p.const(1, extents[0].dtype if extents else "int32")
+    for extent in extents:
+        total = total * extent
+    return total
+
+
+def _flat(buffer: Buffer) -> Buffer:
+    if buffer.strides:
+        total = sum(
+            (stride * (extent - 1) for stride, extent in zip(buffer.strides, buffer.shape, strict=True)),
+            p.const(1, buffer.shape[0].dtype),
+        )
+    else:
+        total = _product(buffer.shape)
+    return replace(buffer, shape=(total,), strides=(), elem_offset=None, axis_separators=())
+
+
+def offset_of(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+    """The element offset of an access from the buffer's pointer."""
+    total: e.PrimExpr = buffer.elem_offset if buffer.elem_offset is not None else p.const(0)
+    if buffer.strides:
+        for index, stride in zip(indices, buffer.strides, strict=True):
+            total = total + index * stride
+        return total
+    flat: e.PrimExpr = p.const(0, indices[0].dtype.element if indices else "int32")
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        flat = flat * extent + index
+    return total + flat
+
+
+class FlattenBuffer(PrimFuncPass):
+    """Give every buffer one dimension, as memory has."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `flatten_buffers`."""
+        return flatten_buffers(func)

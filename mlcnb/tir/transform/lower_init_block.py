@@ -1,0 +1,41 @@
+"""LowerInitBlock: what starts a reduction becomes an `if` in the body.
+
+with T.block("C"):                              with T.block("C"):
+    vi, vk = T.axis.remap("SR", [i, k])             vi, vk = T.axis.remap("SR", [i, k])
+    with T.init():                       ->         if vk == 0:
+        C[vi] = 0.0                                     C[vi] = 0.0
+    C[vi] = C[vi] + A[vi, vk]                       C[vi] = C[vi] + A[vi, vk]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block, IfThenElse, IterType, seq
+
+
+def lower_init_block(func: PrimFunc) -> PrimFunc:
+    """`func` with every `init` turned into an `if` on the first step of the reduce axes."""
+    return func.with_body(rewrite(func.body, _lower))
+
+
+def _lower(n: Node) -> Node | None:
+    if not isinstance(n, Block) or n.init is None:
+        return None
+    at_start = p.all_of(
+        *(p.equal(v.var, v.dom.min) for v in n.iter_vars if v.iter_type is IterType.REDUCE)
+    )
+    first = n.init if p.is_const(at_start, 1) else IfThenElse(at_start, n.init)
+    return replace(n, init=None, body=seq(first, n.body))
+
+
+class LowerInitBlock(PrimFuncPass):
+    """Turn the `init` of reduction blocks into an `if` on the first reduction step."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `lower_init_block`."""
+        return lower_init_block(func)

@@ -1,0 +1,60 @@
+"""LowerOpaqueBlock: blocks are gone; what they allocated is allocated in plain statements.
+
+with T.block("C"):                              B_data = T.allocate([64], "float32", "local")
+    T.where(i * 4 + j < 15)                     B = T.decl_buffer((64,), data=B_data)
+    B = T.alloc_buffer((64,))            ->     if i * 4 + j < 15:
+    ...                                             ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, Node, rewrite
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import Allocate, BlockRealize, DeclBuffer, For, ForKind, IfThenElse, Stmt
+
+
+def lower_opaque_block(func: PrimFunc) -> PrimFunc:
+    """`func` without blocks: predicates become `if`, local buffers become allocations.
+
+    Loops of one iteration are replaced by their only value.
+    """
+    return func.with_body(rewrite(func.body, _lower))
+
+
+def _lower(n: Node) -> Node | None:
+    if isinstance(n, BlockRealize):
+        return _lower_block(n)
+    if isinstance(n, For) and p.as_int(n.extent) == 1 and not n.annotations:
+        if n.kind is not ForKind.THREAD_BINDING:
+            return substitute(n.body, {n.loop_var: n.min})
+    return None
+
+
+def _lower_block(n: BlockRealize) -> Stmt:
+    body = n.block.body
+    for buffer in reversed(n.block.alloc_buffers):
+        body = _allocate(buffer, body)
+    if not p.is_const(n.predicate, 1):
+        body = IfThenElse(n.predicate, body)
+    return body
+
+
+def _allocate(buffer: Buffer, body: Stmt) -> Stmt:
+    inner = DeclBuffer(buffer, body)
+    return Allocate(
+        buffer.data, buffer.dtype, buffer.shape or (p.const(1),), p.const(True), inner, FrozenDict()
+    )
+
+
+class LowerOpaqueBlock(PrimFuncPass):
+    """Remove the blocks: predicates become `if`, local buffers become allocations."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `lower_opaque_block`."""
+        return lower_opaque_block(func)

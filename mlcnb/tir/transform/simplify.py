@@ -1,0 +1,98 @@
+"""Simplify: indices, bounds and conditions in their shortest form, under the bounds of the loops.
+
+for i in range(4):                              for i in range(4):
+    if i < 4:                            ->         A[i] = B[i * 8]
+        A[(i * 8 + 0) // 8] = B[i * 8]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.arith import Analyzer
+from mlcnb.core.node import map_children, replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+
+
+def simplify_stmt(func: PrimFunc) -> PrimFunc:
+    """`func` with integer expressions simplified, decided branches taken and empty loops removed."""
+    body = _Simplifier().stmt(func.body)
+    return func.with_body(body if body is not None else Evaluate(p.const(0)))
+
+
+class _Simplifier:
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    def stmt(self, n: Any) -> Any:
+        """The simplified statement, or None where nothing is left of it."""
+        if isinstance(n, For):
+            return self.loop(n)
+        if isinstance(n, IfThenElse):
+            return self.branch(n)
+        if isinstance(n, SeqStmt):
+            parts = [part for part in map(self.stmt, n.seq) if part is not None]
+            same = len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True))
+            return n if same else (seq(*parts) if parts else None)
+        if isinstance(n, Evaluate) and isinstance(n.value, e.IntImm):
+            return None
+        if isinstance(n, LetStmt):
+            return self.let(n)
+        return map_children(n, self.child)
+
+    def child(self, n: Any) -> Any:
+        if isinstance(n, Stmt):
+            done = self.stmt(n)
+            return Evaluate(p.const(0)) if done is None else done
+        if isinstance(n, e.PrimExpr):
+            return self.expr(n)
+        return n if isinstance(n, Buffer) else map_children(n, self.child)
+
+    def expr(self, n: e.PrimExpr) -> e.PrimExpr:
+        if n.dtype.is_float or n.dtype.is_handle:
+            return map_children(n, self.child) if not isinstance(n, e.Var) else n
+        return self.analyzer.simplify(n)
+
+    def loop(self, n: For) -> Stmt | None:
+        start, extent = self.expr(n.min), self.expr(n.extent)
+        if p.as_int(extent) == 0:
+            return None
+        if p.as_int(extent) == 1 and n.kind is not ForKind.THREAD_BINDING and not n.annotations:
+            return self.stmt(substitute(n.body, {n.loop_var: start}))
+        self.analyzer.bind(n.loop_var, e.Range(start, extent))
+        body = self.stmt(n.body)
+        return None if body is None else replace(n, min=start, extent=extent, body=body)
+
+    def branch(self, n: IfThenElse) -> Stmt | None:
+        condition = self.expr(n.condition)
+        if isinstance(condition, e.IntImm):
+            taken = n.then_case if condition.value else n.else_case
+            return None if taken is None else self.stmt(taken)
+        then = self.stmt(n.then_case)
+        other = None if n.else_case is None else self.stmt(n.else_case)
+        if then is None and other is None:
+            return None
+        if then is None:
+            return IfThenElse(p.logical_not(condition), other)
+        return replace(n, condition=condition, then_case=then, else_case=other)
+
+    def let(self, n: LetStmt) -> Stmt | None:
+        value = self.child(n.value)
+        if isinstance(value, e.IntImm | e.FloatImm):
+            return self.stmt(substitute(n.body, {n.var: value}))
+        body = self.stmt(n.body)
+        return None if body is None else replace(n, value=value, body=body)
+
+
+class Simplify(PrimFuncPass):
+    """Simplify integer expressions under the bounds of the loops; take decided branches."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `simplify_stmt`."""
+        return simplify_stmt(func)

@@ -1,0 +1,239 @@
+"""VectorizeLoop: a vectorized loop becomes one statement on vectors.
+
+for j in T.vectorized(16):               ->     C[k:k + 16] = A[k:k + 16] * T.Broadcast(b, 16)
+    C[k + j] = A[k + j] * b
+
+Where a vector form does not exist (a branch on the lane, a call with effects) the loop stays, serial.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import Node, map_children, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import (
+    Allocate,
+    AssertStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+)
+
+
+class _NoVectorForm(Exception):
+    """Raised inside when a statement cannot be widened."""
+
+
+def vectorize_loops(func: PrimFunc) -> PrimFunc:
+    """`func` with vectorized loops of constant extent turned into vector statements."""
+    return func.with_body(rewrite(func.body, _vectorize))
+
+
+def _vectorize(n: Node) -> Node | None:
+    if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
+        return None
+    lanes = p.as_int(n.extent)
+    if lanes is None or lanes == 1:
+        return replace(n, kind=ForKind.SERIAL)
+    try:
+        return _Widen(n, lanes).stmt(n.body)
+    except _NoVectorForm:
+        return replace(n, kind=ForKind.SERIAL)
+
+
+class _Widen:
+    """Rewrites a loop body for all lanes of the loop variable at once."""
+
+    def __init__(self, loop: For, lanes: int) -> None:
+        self.var = loop.loop_var
+        self.lanes = lanes
+        one = p.const(1, loop.loop_var.dtype)
+        self.ramp = e.Ramp(p.cast(loop.loop_var.dtype, loop.min), one, lanes)
+        self.lets: dict[e.Var, e.Var] = {}
+
+    def stmt(self, n: Any) -> Any:
+        match n:
+            case BufferStore():
+                return self.store(n)
+            case IfThenElse():
+                return self.branch(n)
+            case SeqStmt():
+                return map_children(n, self.stmt)
+            case For():
+                return self.loop(n)
+            case LetStmt():
+                return self.let(n)
+            case Evaluate(value) if self.expr(value) is value:
+                return n
+            case Allocate() | DeclBuffer() | AssertStmt() | While() | Evaluate():
+                raise _NoVectorForm
+            case _:
+                raise _NoVectorForm
+
+    def store(self, n: BufferStore) -> Stmt:
+        if n.predicate is not None:
+            raise _NoVectorForm
+        indices = tuple(self.expr(i) for i in n.indices)
+        value = self.expr(n.value)
+        if all(i.dtype.lanes == 1 for i in indices):
+            if value.dtype.lanes != 1:
+                raise _NoVectorForm
+            return n
+        self.only_last_is_vector(indices)
+        if isinstance(indices[-1], e.Ramp) or indices[-1].dtype.lanes == self.lanes:
+            return replace(n, indices=indices, value=self.widen(value))
+        raise _NoVectorForm
+
+    def only_last_is_vector(self, indices: tuple[e.PrimExpr, ...]) -> None:
+        if any(i.dtype.lanes != 1 for i in indices[:-1]):
+            raise _NoVectorForm
+
+    def branch(self, n: IfThenElse) -> Stmt:
+        condition = self.expr(n.condition)
+        if condition.dtype.lanes == 1:
+            other = None if n.else_case is None else self.stmt(n.else_case)
+            return IfThenElse(condition, self.stmt(n.then_case), other)
+        if n.else_case is not None or not isinstance(n.then_case, BufferStore):
+            raise _NoVectorForm
+        store = self.store(n.then_case)
+        if store is n.then_case or not isinstance(store, BufferStore):
+            raise _NoVectorForm
+        return _masked(store, condition)
+
+    def loop(self, n: For) -> Stmt:
+        if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
+            raise _NoVectorForm
+        return replace(n, body=self.stmt(n.body))
+
+    def let(self, n: LetStmt) -> Stmt:
+        value = self.expr(n.value)
+        if value.dtype.lanes == 1:
+            return replace(n, value=value, body=self.stmt(n.body))
+        wide = e.Var(n.var.name, value.dtype)
+        self.lets[n.var] = wide
+        return LetStmt(wide, value, self.stmt(n.body))
+
+    def widen(self, x: e.PrimExpr) -> e.PrimExpr:
+        if x.dtype.lanes == self.lanes:
+            return x
+        if x.dtype.lanes != 1:
+            raise _NoVectorForm
+        return e.Broadcast(x, self.lanes)
+
+    def expr(self, n: Any) -> Any:
+        if isinstance(n, e.Var):
+            return self.ramp if n is self.var else self.lets.get(n, n)
+        if isinstance(n, e.Add | e.Sub | e.Mul):
+            return self.linear(n)
+        if isinstance(n, BufferLoad):
+            return self.load(n)
+        if isinstance(n, e.Call):
+            return self.call(n)
+        if isinstance(n, e.Let | e.Shuffle | e.Ramp | e.Broadcast):
+            if map_children(n, self.expr) is not n:
+                raise _NoVectorForm
+            return n
+        return self.generic(n)
+
+    def linear(self, n: Any) -> e.PrimExpr:
+        """Sums and products of a ramp with scalars stay ramps."""
+        a, b = self.expr(n.a), self.expr(n.b)
+        if a is n.a and b is n.b:
+            return n
+        ramp, scalar = (a, b) if isinstance(a, e.Ramp) else (b, a)
+        if isinstance(ramp, e.Ramp) and scalar.dtype.lanes == 1 and not n.dtype.is_float:
+            if isinstance(n, e.Add):
+                return e.Ramp(ramp.base + scalar, ramp.stride, ramp.lanes)
+            if isinstance(n, e.Mul):
+                return e.Ramp(ramp.base * scalar, ramp.stride * scalar, ramp.lanes)
+            if ramp is a:
+                return e.Ramp(ramp.base - scalar, ramp.stride, ramp.lanes)
+        return type(n)(self.widen(a), self.widen(b))
+
+    def load(self, n: BufferLoad) -> e.PrimExpr:
+        if n.predicate is not None:
+            raise _NoVectorForm
+        indices = tuple(self.expr(i) for i in n.indices)
+        if all(i is j for i, j in zip(indices, n.indices, strict=True)):
+            return n
+        self.only_last_is_vector(indices)
+        return replace(n, indices=indices)
+
+    def call(self, n: e.Call) -> e.PrimExpr:
+        args = tuple(self.expr(a) for a in n.args)
+        if all(a is b for a, b in zip(args, n.args, strict=True)):
+            return n
+        if n.op == "tir.if_then_else":
+            return self.conditional(n, args)
+        if n.op not in LANEWISE:
+            raise _NoVectorForm
+        return e.Call(n.dtype.with_lanes(self.lanes), n.op, tuple(self.widen(a) for a in args))
+
+    def conditional(self, n: e.Call, args: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+        """A condition on the lane masks the loads of the chosen side; a scalar one stays lazy."""
+        condition, chosen, other = args
+        if condition.dtype.lanes == 1:
+            both = (condition, self.widen(chosen), self.widen(other))
+            return e.Call(n.dtype.with_lanes(self.lanes), n.op, both)
+        chosen = _mask_loads(self.widen(chosen), condition)
+        other = _mask_loads(self.widen(other), p.logical_not(condition))
+        return e.Select(condition, chosen, other)
+
+    def generic(self, n: Any) -> Any:
+        new = map_children(n, self.expr)
+        if new is n:
+            return n
+        if isinstance(n, e.Cast):
+            return e.Cast(n.dtype.with_lanes(self.lanes), new.value)
+        return map_children(new, self.widen)
+
+
+def _masked(store: BufferStore, condition: e.PrimExpr) -> BufferStore:
+    value = _mask_loads(store.value, condition)
+    return replace(store, value=value, predicate=condition)
+
+
+def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
+    """Loads of vectors read only the lanes that the condition lets through."""
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, BufferLoad) and n.dtype.lanes == condition.dtype.lanes:
+            both = condition if n.predicate is None else e.And(n.predicate, condition)
+            return replace(n, predicate=both)
+        if isinstance(n, BufferLoad) and n.dtype.lanes == 1:
+            raise _NoVectorForm
+        return None
+
+    return rewrite(value, rule)
+
+
+#: calls that work on each lane alone
+LANEWISE = frozenset(
+    "tir." + name
+    for name in (
+        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin acos "
+        "atan atan2 sinh cosh asinh acosh atanh floor ceil round nearbyint trunc fabs abs pow power "
+        "fmod copysign isnan isinf isfinite bitwise_and bitwise_or bitwise_xor bitwise_not "
+        "shift_left shift_right popcount clz fma likely"
+    ).split()
+)
+
+
+class VectorizeLoop(PrimFuncPass):
+    """Turn vectorized loops of constant extent into statements on vectors."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `vectorize_loops`."""
+        return vectorize_loops(func)
