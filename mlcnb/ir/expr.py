@@ -370,7 +370,7 @@ class Call(PrimExpr):
     dtype: DType
     op: Any
     args: tuple[PrimExpr, ...]
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
 
 @node

@@ -65,6 +65,8 @@ def as_expr(value: Any, like: DType | None = None) -> PrimExpr:
     """`value` as an expression; a Python number takes dtype `like` (its element) where that fits."""
     if isinstance(value, PrimExpr):
         return value
+    if hasattr(value, "as_prim_expr"):  # what stands for an expression: a reduce axis
+        return value.as_prim_expr()
     if like is None or isinstance(value, str):
         return const(value)
     if isinstance(value, float) and not like.is_float:

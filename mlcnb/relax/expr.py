@@ -105,7 +105,7 @@ class Var(Expr):
 
     name_hint: str = label()
     struct_info: StructInfo | None = None
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
 
 @named
@@ -119,7 +119,7 @@ class Constant(Expr):
     """A tensor known at compile time. `data` is not to be written to."""
 
     data: np.ndarray
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
     @property
     def struct_info(self) -> TensorStructInfo:
@@ -234,8 +234,8 @@ class Call(Expr):
     args: tuple[Expr, ...]
     attrs: Any = None
     sinfo_args: tuple[StructInfo, ...] = ()
-    struct_info: StructInfo | None = hidden()
-    span: Span | None = hidden()
+    struct_info: StructInfo | None = hidden(default=None)
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -245,7 +245,7 @@ class If(Expr):
     cond: Expr
     true_branch: Expr
     false_branch: Expr
-    struct_info: StructInfo | None = hidden()
+    struct_info: StructInfo | None = hidden(default=None)
 
 
 class Binding(Node):
@@ -311,7 +311,7 @@ class Function(BaseFunc):
     ret_struct_info: StructInfo | None = None
     is_pure: bool = True
     attrs: FrozenDict = EMPTY
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
     @property
     def struct_info(self) -> Any:

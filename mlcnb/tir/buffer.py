@@ -113,7 +113,7 @@ class BufferLoad(PrimExpr):
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
     predicate: PrimExpr | None = None
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

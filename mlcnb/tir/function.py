@@ -24,9 +24,9 @@ class PrimFunc(BaseFunc):
     params: tuple[Var, ...] = binder()
     body: Stmt
     ret_type: str | None = None
-    buffer_map: FrozenDict = binder(EMPTY)
+    buffer_map: FrozenDict = binder(default=EMPTY)
     attrs: FrozenDict = EMPTY
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -76,7 +76,7 @@ class For(Stmt):
     body: Stmt
     thread_binding: str | None = None
     annotations: FrozenDict = EMPTY
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -132,7 +132,7 @@ class BufferStore(Stmt):
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
     predicate: PrimExpr | None = None
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -176,10 +176,10 @@ class Block(Stmt):
     name_hint: str = label()
     body: Stmt
     init: Stmt | None = None
-    alloc_buffers: tuple[Buffer, ...] = binder(())
-    match_buffers: tuple[MatchBufferRegion, ...] = binder(())
+    alloc_buffers: tuple[Buffer, ...] = binder(default=())
+    match_buffers: tuple[MatchBufferRegion, ...] = binder(default=())
     annotations: FrozenDict = EMPTY
-    span: Span | None = hidden()
+    span: Span | None = hidden(default=None)
 
 
 @node

@@ -1,0 +1,10 @@
+"""Reasoning about integers: simplify, bounds, sets, iteration maps, proofs."""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {"mlcnb.arith.simplifier": "simplify"},
+)

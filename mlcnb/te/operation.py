@@ -1,0 +1,178 @@
+"""What a tensor expression is written with: placeholder, compute, reduce_axis, extern, var."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype as _dtype
+from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ReduceAxis, Tensor
+from mlcnb.tir.buffer import Buffer, decl_buffer
+from mlcnb.tir.stmt import IterType, IterVar, Reduce, Stmt
+
+const = p.const
+
+
+def var(name: str = "tindex", dtype: str = "int32") -> Var:
+    """A scalar variable: a symbolic dimension or a scalar parameter."""
+    return Var(name, _dtype(dtype))
+
+
+def size_var(name: str = "size", dtype: str = "int32") -> Var:
+    """A variable that is known to be >= 0."""
+    return SizeVar(name, _dtype(dtype))
+
+
+def as_shape(shape: Any) -> tuple[PrimExpr, ...]:
+    """A shape in its form here: static extents are int32 where they fit, whatever they were."""
+    dims = shape if isinstance(shape, Sequence) else (shape,)
+    return tuple(_dim(d) for d in dims)
+
+
+def _dim(x: Any) -> PrimExpr:
+    dim = p.as_expr(x)
+    if isinstance(dim, IntImm):
+        return p.const(dim.value)
+    if not dim.dtype.is_integer:
+        raise MLCError(f"a dimension must be an integer, got {dim.dtype}")
+    return dim
+
+
+def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
+    """A tensor that is given from outside: a parameter of the function to be."""
+    return PlaceholderOp(name, as_shape(shape), _dtype(str(dtype))).output(0)
+
+
+def reduce_axis(dom: Any, name: str = "rv") -> ReduceAxis:
+    """An axis to reduce over.
+
+    Args:
+        dom: `(begin, end)` or a Range.
+        name: name of its variable.
+    """
+    if isinstance(dom, Range):
+        begin, extent = dom.min, dom.extent
+    else:
+        low, high = dom
+        begin, extent = _dim(low), _dim(p.subtract(high, low))
+    kind = max(begin.dtype, extent.dtype, key=lambda d: d.bits)
+    domain = Range(p.cast(kind, begin), p.cast(kind, extent))
+    return ReduceAxis(domain, Var(name, kind), IterType.REDUCE)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
+    """A GPU thread index such as "threadIdx.x"."""
+    extent = p.as_expr(1 if dom is None else dom)
+    return IterVar(Range(p.const(0), extent), Var(name or tag), IterType.THREAD, tag)
+
+
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
+    """A tensor whose element at (i, j, …) is `fcompute(i, j, …)`.
+
+    Args:
+        shape: extents; `()` for a tensor with one element and no dimension.
+        fcompute: from index variables to an expression, or to a tuple of them for several outputs.
+            Its argument names become the names of the axes; `*args` become i0, i1, ….
+        name: name of the tensor and of its block.
+        tag: free for the caller.
+        attrs: annotations of the block.
+        varargs_names: names of the axes that `*args` take.
+
+    Returns:
+        A Tensor, or a tuple of Tensors where fcompute returned a tuple.
+
+    Raises:
+        MLCError: fcompute takes another number of indices, or a reduction is not the whole body.
+    """
+    extents = as_shape(shape)
+    axes = tuple(
+        IterVar(Range(p.const(0, extent.dtype), extent), Var(axis, extent.dtype))
+        for axis, extent in zip(
+            _axis_names(fcompute, len(extents), name, varargs_names), extents, strict=True
+        )
+    )
+    made = fcompute(*(axis.var for axis in axes))
+    several = isinstance(made, tuple | list)
+    body = tuple(p.as_expr(x) for x in (made if several else (made,)))
+    _check_reductions(name, body)
+    op = ComputeOp(name, axes, body, tag, dict(attrs or {}))
+    outputs = tuple(op.output(i) for i in range(len(body)))
+    return outputs if several else outputs[0]
+
+
+def _axis_names(
+    fcompute: Callable, ndim: int, name: str, varargs_names: Sequence[str] | None
+) -> list[str]:
+    spec = inspect.signature(fcompute).parameters.values()
+    positional = [x.name for x in spec if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    takes_more = [x for x in spec if x.kind is x.VAR_POSITIONAL]
+    rest = ndim - len(positional)
+    if rest == 0:
+        return positional
+    if rest < 0 or not takes_more:
+        raise MLCError(
+            f"compute {name}: the shape has {ndim} dimensions, the function takes {len(positional)}"
+        )
+    if varargs_names is not None:
+        if len(varargs_names) != rest:
+            raise MLCError(f"compute {name}: {rest} names are needed in varargs_names")
+        return positional + list(varargs_names)
+    return positional + [f"i{i}" for i in range(rest)]
+
+
+def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
+    hint = "give the reduction a compute of its own, and read its result"
+    for x in body:
+        inside = x.source + (x.condition,) if isinstance(x, Reduce) else (x,)
+        if any(isinstance(n, Reduce) for part in inside for n in walk(part)):
+            raise MLCError(f"compute {name}: a reduction must be the whole expression", hint=hint)
+    reductions = [x for x in body if isinstance(x, Reduce)]
+    if not reductions:
+        return
+    first = reductions[0]
+    same = all(x.combiner is first.combiner and x.source is first.source for x in reductions)
+    if len(reductions) != len(body) or not same:
+        raise MLCError(f"compute {name}: several outputs must be one reduction", hint=hint)
+
+
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[Sequence[Buffer], Sequence[Buffer]], Stmt],
+    name: str = "extern",
+    dtype: Any = "float32",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Tensors filled by a statement that you write: what no `compute` can say (a scan, a sort).
+
+    Args:
+        shape: one shape, or a list of shapes for several outputs.
+        inputs: the tensors that are read.
+        fcompute: from input buffers and output buffers to the statement.
+        name: name of the block.
+        dtype: one dtype, or a list of them.
+        tag: free for the caller.
+        attrs: annotations of the block.
+    """
+    several = bool(shape) and isinstance(shape[0], tuple | list)
+    shapes = [as_shape(s) for s in (shape if several else [shape])]
+    kinds = list(dtype) if isinstance(dtype, tuple | list) else [dtype] * len(shapes)
+    ins = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
+    names = [f"{name}_v{i}" for i in range(len(shapes))] if several else [name]
+    outs = tuple(decl_buffer(s, str(k), n) for s, k, n in zip(shapes, kinds, names, strict=True))
+    op = ExternOp(name, tuple(inputs), ins, outs, fcompute(ins, outs), tag, dict(attrs or {}))
+    made = tuple(op.output(i) for i in range(len(outs)))
+    return made if several else made[0]

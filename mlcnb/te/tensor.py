@@ -1,0 +1,293 @@
+"""Tensors and the operations that make them.
+
+    Tensor(op, i) = the i-th output of     PlaceholderOp    given from outside
+                                           ComputeOp        axis -> body, one expression an output
+                                           ExternOp         a statement over whole buffers
+
+They are no IR nodes: an expression that loads from a tensor (`ProducerLoad`) does not contain it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import node, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.tir.buffer import Buffer, ProducerLoad
+from mlcnb.tir.stmt import IterVar, Reduce, Stmt
+
+
+class _Operators:
+    """The operators of PrimExpr, for what stands for one."""
+
+    __slots__ = ()
+    __add__, __radd__ = PrimExpr.__add__, PrimExpr.__radd__
+    __sub__, __rsub__ = PrimExpr.__sub__, PrimExpr.__rsub__
+    __mul__, __rmul__ = PrimExpr.__mul__, PrimExpr.__rmul__
+    __floordiv__, __rfloordiv__ = PrimExpr.__floordiv__, PrimExpr.__rfloordiv__
+    __mod__, __rmod__ = PrimExpr.__mod__, PrimExpr.__rmod__
+    __lshift__, __rshift__ = PrimExpr.__lshift__, PrimExpr.__rshift__
+    __lt__, __le__, __gt__, __ge__ = (
+        PrimExpr.__lt__, PrimExpr.__le__, PrimExpr.__gt__, PrimExpr.__ge__
+    )  # fmt: skip
+    __neg__ = PrimExpr.__neg__
+    astype = PrimExpr.astype
+    equal = PrimExpr.equal
+
+
+@node
+class ReduceAxis(_Operators, IterVar):
+    """An axis to reduce over; in an expression it stands for its variable: `A[i, k * 2 + 1]`."""
+
+    def as_prim_expr(self) -> e.Var:
+        """The variable that the axis stands for."""
+        return self.var
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the variable."""
+        return self.var.dtype
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """Base: something with a name and outputs."""
+
+    name: str
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of tensors that it makes."""
+        return 1
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads, in order of first use."""
+        return ()
+
+    def output(self, index: int) -> Tensor:
+        """The tensor of output `index`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlaceholderOp(Operation):
+    """A tensor that is given from outside."""
+
+    shape: tuple[PrimExpr, ...]
+    dtype: DType
+
+    def output(self, index: int) -> Tensor:
+        """The tensor itself."""
+        return Tensor(self.shape, self.dtype, self, index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComputeOp(Operation):
+    """Each element is `body`, an expression of the axes; one expression for each output."""
+
+    axis: tuple[IterVar, ...]
+    body: tuple[PrimExpr, ...]
+    tag: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        """The axes that the body reduces over."""
+        first = self.body[0]
+        return first.axis if isinstance(first, Reduce) else ()
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of expressions."""
+        return len(self.body)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that the body reads, in order of first use."""
+        loads = (n for x in self.body for n in walk(x) if isinstance(n, ProducerLoad))
+        return tuple(dict.fromkeys(load.producer for load in loads))
+
+    def output(self, index: int) -> Tensor:
+        """The tensor of expression `index`."""
+        shape = tuple(axis.dom.extent for axis in self.axis)
+        return Tensor(shape, self.body[index].dtype, self, index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExternOp(Operation):
+    """Tensors filled by a statement that sees whole buffers."""
+
+    inputs: tuple[Tensor, ...]
+    input_buffers: tuple[Buffer, ...]
+    output_buffers: tuple[Buffer, ...]
+    body: Stmt
+    tag: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of buffers that are filled."""
+        return len(self.output_buffers)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that the statement reads."""
+        return self.inputs
+
+    def output(self, index: int) -> Tensor:
+        """The tensor of output buffer `index`."""
+        buffer = self.output_buffers[index]
+        return Tensor(buffer.shape, buffer.dtype, self, index)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Tensor:
+    """A tensor of a tensor expression; `A[i, j]` (or `A(i, j)`) is one element of it.
+
+    `+ - * / // %` between tensors of fitting shapes, or a tensor and a number, work elementwise
+    with NumPy's broadcasting.
+    """
+
+    shape: tuple[PrimExpr, ...]
+    dtype: DType
+    op: Operation
+    value_index: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the operation; `name_v1` for the second of several outputs."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}_v{self.value_index}"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __eq__(self, other: Any) -> bool:
+        return (
+            isinstance(other, Tensor)
+            and other.op is self.op
+            and other.value_index == self.value_index
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.op), self.value_index))
+
+    def __repr__(self) -> str:
+        dims = ", ".join(
+            str(p.as_int(d)) if p.as_int(d) is not None else repr(d) for d in self.shape
+        )
+        return f"Tensor(shape=[{dims}], op.name={self.op.name})"
+
+    def __getitem__(self, indices: Any) -> ProducerLoad:
+        given = indices if isinstance(indices, tuple) else (indices,)
+        if len(given) != self.ndim:
+            raise MLCError(
+                f"tensor {self.name} has {self.ndim} dimensions, and is read with "
+                f"{len(given)} indices"
+            )
+        return ProducerLoad(self, tuple(_index(self, i) for i in given))
+
+    def __call__(self, *indices: Any) -> ProducerLoad:
+        """`A(i, j)` is `A[i, j]`."""
+        return self[indices]
+
+    def as_prim_expr(self) -> ProducerLoad:
+        """The one element of a tensor without dimensions."""
+        return self[()]
+
+    def astype(self, dtype: str) -> Tensor:
+        """This tensor with every element cast."""
+        return _elementwise("cast", lambda x: p.cast(dtype, x), self)
+
+    def __neg__(self) -> Tensor:
+        return _elementwise("negative", p.neg, self)
+
+    def __add__(self, other: Any) -> Tensor:
+        return _elementwise("add", p.add, self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _elementwise("add", p.add, other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _elementwise("subtract", p.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _elementwise("subtract", p.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _elementwise("multiply", p.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _elementwise("multiply", p.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _elementwise("divide", p.div, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _elementwise("divide", p.div, other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _elementwise("floor_divide", p.floordiv, self, other)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _elementwise("mod", p.floormod, self, other)
+
+
+def _index(tensor: Tensor, index: Any) -> PrimExpr:
+    found = p.as_expr(index)
+    if not (found.dtype.is_integer or found.dtype.is_bool):
+        raise MLCError(f"tensor {tensor.name} is indexed with a {found.dtype}, not an integer")
+    return found
+
+
+def _elementwise(name: str, fn: Callable[..., PrimExpr], *operands: Any) -> Tensor:
+    """One compute over the broadcast shape of the operands (tensors and scalars)."""
+    from mlcnb.te.operation import compute
+
+    shape: tuple[PrimExpr, ...] = ()
+    for x in operands:
+        if isinstance(x, Tensor):
+            shape = broadcast_shape(shape, x.shape)
+
+    def element(*indices: Any) -> PrimExpr:
+        return fn(*(_at(x, indices) if isinstance(x, Tensor) else x for x in operands))
+
+    return compute(shape, element, name=f"T_{name}")
+
+
+def _at(tensor: Tensor, indices: tuple[Any, ...]) -> PrimExpr:
+    last = indices[len(indices) - tensor.ndim :]
+    return tensor[
+        tuple(0 if p.is_const(d, 1) else i for d, i in zip(tensor.shape, last, strict=True))
+    ]
+
+
+def broadcast_shape(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    """The shape that NumPy broadcasts `a` and `b` to.
+
+    Raises:
+        MLCError: two dimensions differ and neither is 1.
+    """
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    gap = len(longer) - len(shorter)
+    pairs = zip(longer[gap:], shorter, strict=True)
+    return longer[:gap] + tuple(_broadcast_dim(x, y) for x, y in pairs)
+
+
+def _broadcast_dim(x: PrimExpr, y: PrimExpr) -> PrimExpr:
+    if p.is_const(x, 1):
+        return y
+    if p.is_const(y, 1) or x is y:
+        return x
+    one, two = p.as_int(x), p.as_int(y)
+    if one != two or one is None:
+        raise MLCError(f"dimensions {x!r} and {y!r} do not broadcast")
+    return x

@@ -1,0 +1,116 @@
+"""From expressions of tensors to expressions of buffers, in the index dtype of one function.
+
+    A[i, k * 2]  (ProducerLoad)   ->   A[v_i, v_k * 2]  (BufferLoad)
+
+Axes become block variables of the index dtype (int32, or int64 in functions over symbolic shapes);
+what is computed from them follows by the folding constructors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, map_children
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.te.tensor import Tensor
+from mlcnb.tir.buffer import Buffer, BufferLoad, ProducerLoad
+from mlcnb.tir.stmt import BufferStore, For, IterVar, Reduce
+
+_REBUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
+    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Mod: p.truncmod,
+    e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater,
+    e.GE: p.greater_equal, e.And: p.logical_and, e.Or: p.logical_or,
+}  # fmt: skip
+
+_REBUILD_CALL: dict[str, Callable[..., PrimExpr]] = {
+    "tir.if_then_else": p.if_then_else,
+    "tir.bitwise_and": p.bitwise_and,
+    "tir.bitwise_or": p.bitwise_or,
+    "tir.bitwise_xor": p.bitwise_xor,
+    "tir.bitwise_not": p.bitwise_not,
+    "tir.shift_left": p.shift_left,
+    "tir.shift_right": p.shift_right,
+}
+
+
+class Translator:
+    """Rewrites expressions for one block.
+
+    buffers: Tensor -> Buffer; values: variable -> what stands for it (in its new dtype).
+    """
+
+    def __init__(self, buffers: Mapping[Tensor, Buffer], values: Mapping[Any, PrimExpr]) -> None:
+        self.buffers = buffers
+        self.values = values
+        self.done: dict[int, Any] = {}
+
+    def __call__(self, n: Any) -> Any:
+        """`n` translated; the same object where nothing in it changes."""
+        found = self.done.get(id(n))
+        if found is None:
+            found = self.done[id(n)] = self.fresh(n)
+        return found
+
+    def fresh(self, n: Any) -> Any:
+        """`n` translated, not looked up."""
+        if isinstance(n, e.Var):
+            return self.values.get(n, n)
+        if isinstance(n, IterVar):
+            return self.values[n.var]
+        if isinstance(n, ProducerLoad):
+            return BufferLoad(self.buffers[n.producer], tuple(self(i) for i in n.indices))
+        if isinstance(n, Reduce):
+            raise MLCError("a reduction must be the whole expression of a compute")
+        if isinstance(n, Buffer | For):
+            return n
+        rebuilt = map_children(n, self)
+        return n if rebuilt is n else _match(n, rebuilt)
+
+
+def _match(old: Any, new: Any) -> Node:
+    """`new` with the dtypes of its operands matched again."""
+    build = _REBUILD.get(type(new))
+    if build is not None and not (isinstance(new.b, e.IntImm) and new.b.value == 0):
+        return build(new.a, new.b)
+    if isinstance(new, e.Div) and not new.a.dtype.is_float:
+        return p.truncdiv(new.a, new.b)
+    if isinstance(new, e.Cast):
+        return p.cast(new.dtype, new.value)
+    if isinstance(new, e.Select):
+        return p.select(new.condition, new.true_value, new.false_value)
+    if isinstance(new, BufferStore):
+        return BufferStore(new.buffer, p.cast(new.buffer.dtype, new.value), new.indices)
+    if isinstance(new, e.Call):
+        if new.op in _REBUILD_CALL:
+            return _REBUILD_CALL[new.op](*new.args)
+        args = tuple(_as_before(a, b) for a, b in zip(old.args, new.args, strict=True))
+        return e.Call(new.dtype, new.op, args, new.span)
+    return new
+
+
+def _as_before(old: PrimExpr, new: PrimExpr) -> PrimExpr:
+    return new if old.dtype.is_handle else p.cast(old.dtype, new)
+
+
+def index_dtype(dims: Any, override: str | None = None) -> DType:
+    """The dtype of indices in a function over tensors with the given shapes.
+
+    int64 where a dimension is a symbolic int64, or a tensor has 2**31 elements or more.
+    """
+    if override is not None:
+        return p.dtype(override)
+    for shape in dims:
+        size = 1
+        for dim in shape:
+            if dim.dtype.bits > 32:
+                return p.dtype("int64")
+            size *= p.as_int(dim) or 1
+        if size >= 1 << 31:
+            return p.dtype("int64")
+    return p.dtype("int32")
