@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.codegen.llvm import math
 from mlcnb.codegen.llvm.emit import calls, expr, memory, stmt
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.builder import Function, Module
@@ -46,29 +47,27 @@ class Kernel:
     messages: tuple[str, ...]
 
 
-def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512, math: Any = None) -> Kernel:
+def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512) -> Kernel:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
     Args:
         func: the function after `mlcnb.tir.transform.lower`.
         name: the symbol to define.
         vector_bits: register width to prefer for vectors.
-        math: (name, dtype) -> definition text of a vector math function, or None.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    return Emitter(func, name, vector_bits, math).kernel()
+    return Emitter(func, name, vector_bits).kernel()
 
 
 class Emitter:
     """The state of emission: the module, the function under construction, what is known of variables."""
 
-    def __init__(self, func: PrimFunc, name: str, vector_bits: int, math: Any) -> None:
+    def __init__(self, func: PrimFunc, name: str, vector_bits: int) -> None:
         self.func = func
         self.name = name
         self.vector_bits = vector_bits
-        self.math_source = math
         self.module = Module()
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
@@ -78,12 +77,12 @@ class Emitter:
 
     def kernel(self) -> Kernel:
         """Emit the body, then the entry that unpacks argv for it."""
-        params = [self.func.buffer_map.get(v, v) for v in self.func.params]
-        variables = [x.data if isinstance(x, Buffer) else x for x in params]
-        dims = _dimensions(self.func, set(variables))
+        plain = signature_of(self.func, 0)
+        variables = [x.data if isinstance(x, Buffer) else x for x in plain.params]
+        dims = list(plain.dims)
         self.nonnegative.update(dims)
         body = self.body(variables, dims)
-        signature = Signature(tuple(params), tuple(dims), self.workspace_bytes)
+        signature = signature_of(self.func, self.workspace_bytes)
         self.module.functions.append(body)
         self.module.functions.append(self.entry(variables, dims))
         self.module.functions.append(
@@ -112,7 +111,7 @@ class Emitter:
     def param_type(self, var: e.Var) -> str:
         """The parameter's type; buffers do not overlap where the function says so."""
         if var.dtype.is_handle:
-            return f"ptr {self.alias}"
+            return f"ptr {self.alias}".strip()
         return t.scalar_type(var.dtype)
 
     def entry(self, variables: list[e.Var], dims: list[e.Var]) -> str:
@@ -147,7 +146,7 @@ class Emitter:
         kinds = ["i64" if outer.env[v][1] else self.type(v.dtype) for v in captured]
         self.module.functions.append(self.parallel_entry(name, kinds))
         listed = [
-            f"{'ptr ' + self.alias if kind == 'ptr' else kind} %c{i}"
+            f"{('ptr ' + self.alias).strip() if kind == 'ptr' else kind} %c{i}"
             for i, kind in enumerate(kinds)
         ]
         listed += ["i64 %first", "i64 %begin", "i64 %end"]
@@ -260,18 +259,23 @@ class Emitter:
         return self.module.declare(name, f"declare {result} @{name}({', '.join(args)})")
 
     def external(self, name: str, result: str, args: tuple[str, ...]) -> str:
-        """Declare a C function."""
+        """Declare a C function, or define one of our own helpers."""
+        if name in _HELPERS:
+            return self.module.declare(name, _HELPERS[name])
         return self.intrinsic(name, result, args)
 
     def has_math(self, name: str, kind: DType) -> bool:
-        """True if we have a vector form of a math function."""
-        return self.math_source is not None and self.math_source.supports(name, kind)
+        """True if we have our own form of a math function."""
+        return _MATH_NAMES.get(name, name) in math.ARITY and kind.element in ("float32", "float64")
 
     def math(self, name: str, kind: DType) -> str:
         """Have our own math function defined in the module; gives its symbol."""
-        symbol, text = self.math_source.definition(name, kind)
-        self.module.declare(symbol, text)
-        return f"@{symbol}"
+        name, element = _MATH_NAMES.get(name, name), str(kind.element)
+        for line in math.declarations(name, element):
+            self.module.declare(line, line)
+        symbol = math.symbol(name, kind.lanes, element)
+        self.module.declare(symbol, math.math_functions(name, kind.lanes, element))
+        return symbol
 
     def any_lane(self, value: str, lanes: int) -> str:
         """One i1: whether any lane of a bool vector is true."""
@@ -317,6 +321,13 @@ class Emitter:
         return self.f.emit(f"getelementptr i8, ptr %workspace, i64 {offset}", "w")
 
 
+def signature_of(func: PrimFunc, workspace: int) -> Signature:
+    """The signature of a function, scheduled, lowered or neither, and its workspace in bytes."""
+    params = [func.buffer_map.get(v, v) for v in func.params]
+    known = {x.data if isinstance(x, Buffer) else x for x in params}
+    return Signature(tuple(params), tuple(_dimensions(func, known)), workspace)
+
+
 def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:
     """Symbolic dimensions of the parameters' buffers, in order of first appearance."""
     found: dict[e.Var, None] = {}
@@ -337,4 +348,34 @@ def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:
     return list(found)
 
 
+#: memory whose address is a multiple of 64; what malloc gave stands in the 8 bytes before it
+_HELPERS = {
+    "mlcnb_alloc": """
+declare ptr @malloc(i64)
+define internal ptr @mlcnb_alloc(i64 %bytes) {
+  %size = add i64 %bytes, 72
+  %raw = call ptr @malloc(i64 %size)
+  %none = icmp eq ptr %raw, null
+  br i1 %none, label %fail, label %ok
+fail:
+  ret ptr null
+ok:
+  %number = ptrtoint ptr %raw to i64
+  %past = add i64 %number, 71
+  %start = and i64 %past, -64
+  %result = inttoptr i64 %start to ptr
+  %slot = getelementptr i8, ptr %result, i64 -8
+  store ptr %raw, ptr %slot
+  ret ptr %result
+}""",
+    "mlcnb_free": """
+declare void @free(ptr)
+define internal void @mlcnb_free(ptr %p) {
+  %slot = getelementptr i8, ptr %p, i64 -8
+  %raw = load ptr, ptr %slot
+  call void @free(ptr %raw)
+  ret void
+}""",
+}
+_MATH_NAMES = {"power": "pow"}
 _EXTRA: dict[type, Any] = {BufferLoad: memory.load, e.Call: calls.call}

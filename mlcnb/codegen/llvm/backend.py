@@ -1,0 +1,259 @@
+"""Kernels: PrimFuncs compiled for a CPU, each with everything it went through.
+
+    kernels = build({"matmul": func}, target, schedule=rule)
+    kernels["matmul"].llvm_ir, .llvm_ir_optimized, .asm, .object_size, .strip
+    kernels["matmul"].run(argv_address)
+
+Each distinct PrimFunc is compiled once, and the disk cache is asked first, by the function's full
+text: a hit costs neither scheduling nor lowering nor LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from mlcnb.codegen.llvm import cache as disk
+from mlcnb.codegen.llvm.emit import Kernel, emit_kernel
+from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
+from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
+from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.structural import structural_digest, structural_equal
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.transform.lower import lower
+
+Schedule = Callable[[PrimFunc, Target], Any]
+
+
+class CompiledKernel:
+    """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code."""
+
+    def __init__(
+        self,
+        name: str,
+        func: PrimFunc,
+        target: Target,
+        schedule: Schedule | None,
+        compiled: Compiled,
+        signature: Signature,
+        messages: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self.func = func
+        self.target = target
+        self.compiled = compiled
+        self.signature = signature
+        self.messages = messages
+        self.library: Library | None = None
+        self._schedule = schedule
+
+    @cached_property
+    def schedule(self) -> Any:
+        """The schedule that the default rules made (with its trace), or None where none applied."""
+        return None if self._schedule is None else self._schedule(self.func, self.target)
+
+    @cached_property
+    def scheduled(self) -> PrimFunc:
+        """The PrimFunc after scheduling."""
+        return _scheduled(self.schedule, self.func)
+
+    @cached_property
+    def lowered(self) -> PrimFunc:
+        """The PrimFunc as plain loops over flat buffers."""
+        return lower(self.scheduled)
+
+    @property
+    def steps(self) -> list[tuple[str, PrimFunc, float]]:
+        """What every lowering pass made of it: (name, function, seconds)."""
+        return lower(self.scheduled, steps=True)
+
+    @property
+    def llvm_ir(self) -> str:
+        """LLVM IR before optimisation."""
+        return self.compiled.ir
+
+    @property
+    def llvm_ir_optimized(self) -> str:
+        """LLVM IR after optimisation."""
+        return self.compiled.ir_after
+
+    @property
+    def asm(self) -> str:
+        """Assembly text."""
+        return self.compiled.assembly
+
+    @property
+    def object_size(self) -> int:
+        """Bytes of the object file."""
+        return len(self.compiled.object)
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds that LLVM took when it was compiled (not now, if it came from the cache)."""
+        return sum(self.compiled.seconds.values())
+
+    @property
+    def address(self) -> int:
+        """Where the code is in this process: `i32 kernel(ptr argv)`."""
+        if self.library is None:
+            raise MLCError(
+                f"kernel {self.name} is for {self.target}, not for this machine",
+                hint="read its assembly, or compile for the host",
+            )
+        return self.library[self.symbol]
+
+    @property
+    def symbol(self) -> str:
+        """The name that the object file defines."""
+        return self.compiled.defines[0]
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+def _scheduled(schedule: Any, func: PrimFunc) -> PrimFunc:
+    if schedule is None:
+        return func
+    if isinstance(schedule, PrimFunc):
+        return schedule
+    return schedule.mod["main"]
+
+
+def build(
+    funcs: Mapping[str, PrimFunc],
+    target: Target,
+    schedule: Schedule | None = None,
+    progress: Callable[[int], Any] | None = None,
+) -> dict[str, CompiledKernel]:
+    """Compile PrimFuncs; equal ones share their code.
+
+    Args:
+        funcs: by name.
+        target: an llvm target.
+        schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
+        progress: called with the number of kernels done since the last call.
+
+    Raises:
+        CodegenError: a function that cannot become code.
+    """
+    distinct = _distinct(funcs)
+    cpu = cpu_of(target)
+    store = disk.user_store()
+    made = _compile(list(distinct.values()), target, cpu, schedule, store, progress)
+    library = link([compiled for compiled, _, _ in made]) if cpu.runs_here and made else None
+    by_key = dict(zip(distinct, made, strict=True))
+    kernels = {}
+    for name, func in funcs.items():
+        compiled, workspace, messages = by_key[_key_of(distinct, func)]
+        kernel = CompiledKernel(
+            name, func, target, schedule, compiled, signature_of(func, workspace), messages
+        )
+        kernel.library = library
+        kernels[name] = kernel
+    return kernels
+
+
+def cpu_of(target: Target) -> Cpu:
+    """LLVM's description of the target's CPU."""
+    if "mtriple" in target.attrs:
+        return Cpu(str(target.attrs["mtriple"]), target.mcpu, str(target.attrs.get("mattr", "")))
+    return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
+
+
+def _distinct(funcs: Mapping[str, PrimFunc]) -> dict[tuple[bytes, int], tuple[str, PrimFunc]]:
+    """The functions that differ, each under the name of its first appearance."""
+    found: dict[tuple[bytes, int], tuple[str, PrimFunc]] = {}
+    for name, func in funcs.items():
+        key = _key_of(found, func)
+        found.setdefault(key, (name, func))
+    return found
+
+
+def _key_of(found: Mapping[tuple[bytes, int], tuple[str, PrimFunc]], func: PrimFunc) -> Any:
+    """The digest, and a number that keeps unequal functions of one digest apart."""
+    digest, number = structural_digest(func.without_attr("global_symbol")), 0
+    while (digest, number) in found:
+        other = found[digest, number][1]
+        if other is func or _same(other, func):
+            break
+        number += 1
+    return digest, number
+
+
+def _same(a: PrimFunc, b: PrimFunc) -> bool:
+    return structural_equal(a.without_attr("global_symbol"), b.without_attr("global_symbol"))
+
+
+Made = tuple[Compiled, int, tuple[str, ...]]
+
+
+def _compile(
+    entries: list[tuple[str, PrimFunc]],
+    target: Target,
+    cpu: Cpu,
+    schedule: Schedule | None,
+    store: disk.Store | None,
+    progress: Callable[[int], Any] | None,
+) -> list[Made]:
+    """(object, workspace bytes, assertion texts) of each function: from the cache, else made."""
+    level = Options(level=int(target.attrs.get("opt-level", 3)))
+    irs: list[str] = []
+    facts: list[tuple[int, tuple[str, ...]]] = []
+    for name, func in entries:
+        key = f"kernel\n{target}\n{cpu}\n{schedule_name(schedule)}\n{name}\n{_text(func)}"
+        found = _lookup(store, key) or _emit(name, func, target, schedule)
+        if store is not None and not found[3]:
+            store.put(key, json.dumps(found[:3]).encode())
+        irs.append(found[0])
+        facts.append((found[1], tuple(found[2])))
+        if progress is not None:
+            progress(0)
+    objects = compile_many(irs, cpu, level, store=store)
+    if progress is not None:
+        progress(len(entries))
+    return [(obj, *fact) for obj, fact in zip(objects, facts, strict=True)]
+
+
+def schedule_name(schedule: Schedule | None) -> str:
+    """What tells one set of schedule rules from another in the cache's key."""
+    if schedule is None:
+        return "none"
+    return f"{schedule.__module__}.{getattr(schedule, '__qualname__', schedule)}"
+
+
+def _text(func: PrimFunc) -> str:
+    return func.script(show_meta=True)
+
+
+def _lookup(store: disk.Store | None, key: str) -> tuple[str, int, list[str], bool] | None:
+    blob = None if store is None else store.get(key)
+    if blob is None:
+        return None
+    ir, workspace, messages = json.loads(blob)
+    return ir, workspace, messages, True
+
+
+def _emit(
+    name: str, func: PrimFunc, target: Target, schedule: Schedule | None
+) -> tuple[str, int, list[str], bool]:
+    lowered = lower(_scheduled(schedule(func, target) if schedule else None, func))
+    kernel: Kernel = emit_kernel(lowered, name, target.vector_bits)
+    return kernel.ir, kernel.signature.workspace, list(kernel.messages), False
+
+
+def call_kernel(kernel: CompiledKernel, argv: Any) -> int:
+    """Run a kernel on the address of its argv; gives its status."""
+    return _FUNCTION(kernel.address)(argv)
+
+
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+

@@ -1,0 +1,144 @@
+"""Shapes at run time: symbolic dimensions are bound from the inputs, and everything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.relax.struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+#: values of symbolic variables
+Dims = dict[e.Var, int]
+
+_FUNCTIONS: dict[type, Any] = {
+    e.Add: lambda a, b: a + b,
+    e.Sub: lambda a, b: a - b,
+    e.Mul: lambda a, b: a * b,
+    e.FloorDiv: lambda a, b: a // b,
+    e.FloorMod: lambda a, b: a % b,
+    e.Min: min,
+    e.Max: max,
+    e.EQ: lambda a, b: a == b,
+    e.NE: lambda a, b: a != b,
+    e.LT: lambda a, b: a < b,
+    e.LE: lambda a, b: a <= b,
+    e.GT: lambda a, b: a > b,
+    e.GE: lambda a, b: a >= b,
+    e.And: lambda a, b: a and b,
+    e.Or: lambda a, b: a or b,
+}
+
+
+def evaluate(x: Any, dims: Mapping[e.Var, int]) -> int:
+    """The integer value of a dimension.
+
+    Raises:
+        ExecutionError: a symbolic variable has no value, or a division by zero.
+    """
+    if isinstance(x, int):
+        return x
+    if isinstance(x, e.IntImm):
+        return x.value
+    if isinstance(x, e.Var):
+        if x not in dims:
+            raise ExecutionError(f"the size {x.name!r} is not known where it is needed")
+        return dims[x]
+    if isinstance(x, e.Cast):
+        return evaluate(x.value, dims)
+    if isinstance(x, e.Not):
+        return int(not evaluate(x.a, dims))
+    if isinstance(x, e.Select):
+        chosen = x.true_value if evaluate(x.condition, dims) else x.false_value
+        return evaluate(chosen, dims)
+    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
+        condition, yes, no = x.args
+        return evaluate(yes if evaluate(condition, dims) else no, dims)
+    return _binary(x, dims)
+
+
+def _binary(x: PrimExpr, dims: Mapping[e.Var, int]) -> int:
+    function = _FUNCTIONS.get(type(x))
+    if function is None:
+        raise ExecutionError(f"a size cannot be computed from {x!r}")
+    a, b = evaluate(x.a, dims), evaluate(x.b, dims)  # type: ignore[attr-defined]
+    if b == 0 and isinstance(x, e.FloorDiv | e.FloorMod):
+        raise ExecutionError(f"division by zero in the size {x!r}")
+    return int(function(a, b))
+
+
+def shape_of(info: TensorStructInfo, dims: Mapping[e.Var, int]) -> tuple[int, ...]:
+    """The concrete shape of a tensor's struct info."""
+    if info.dims is None:
+        raise ExecutionError("the shape of a tensor is not known before it is computed")
+    shape = tuple(evaluate(d, dims) for d in info.dims)
+    if any(d < 0 for d in shape):
+        raise ExecutionError(f"a tensor would have the shape {shape}")
+    return shape
+
+
+def match(value: Any, info: StructInfo | None, dims: Dims, name: str) -> None:
+    """Check a value against its struct info, binding symbolic dimensions that are still free.
+
+    Raises:
+        RuntimeInputError: wrong kind, dtype, rank or length, naming the value and what is expected.
+    """
+    if isinstance(info, TensorStructInfo):
+        _match_tensor(value, info, dims, name)
+    elif isinstance(info, TupleStructInfo):
+        if not isinstance(value, tuple | list) or len(value) != len(info.fields):
+            raise RuntimeInputError(f"{name}: expected a tuple of {len(info.fields)} values")
+        for i, (item, field) in enumerate(zip(value, info.fields, strict=True)):
+            match(item, field, dims, f"{name}[{i}]")
+    elif isinstance(info, ShapeStructInfo) and info.values is not None:
+        _match_dims(tuple(value), info.values, dims, name)
+    elif isinstance(info, PrimStructInfo) and isinstance(info.value, e.Var):
+        dims.setdefault(info.value, int(value))
+
+
+def _match_tensor(value: Any, info: TensorStructInfo, dims: Dims, name: str) -> None:
+    if not isinstance(value, np.ndarray):
+        raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
+    if info.dtype is not None and value.dtype != info.dtype.numpy:
+        raise RuntimeInputError(
+            f"{name}: expected dtype {info.dtype}, got {value.dtype}",
+            hint=f"convert it first: x.astype({str(info.dtype)!r})",
+        )
+    if info.dims is not None:
+        _match_dims(value.shape, info.dims, dims, name)
+    elif info.ndim >= 0 and value.ndim != info.ndim:
+        raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got shape {value.shape}")
+
+
+def _match_dims(shape: tuple, wanted: tuple[PrimExpr, ...], dims: Dims, name: str) -> None:
+    if len(shape) != len(wanted):
+        raise RuntimeInputError(
+            f"{name}: expected {len(wanted)} dimensions {_text(wanted)}, got shape {tuple(shape)}"
+        )
+    for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
+        if isinstance(expected, e.Var) and expected not in dims:
+            dims[expected] = int(got)
+        elif not _free(expected, dims) and evaluate(expected, dims) != got:
+            raise RuntimeInputError(
+                f"{name}: dimension {axis} is {got}, expected {evaluate(expected, dims)} "
+                f"(shape {tuple(shape)} against {_text(wanted)})"
+            )
+
+
+def _free(x: Any, dims: Dims) -> bool:
+    return any(isinstance(n, e.Var) and n not in dims for n in walk(x))
+
+
+def _text(dims: tuple[PrimExpr, ...]) -> str:
+    return f"({', '.join(str(d) for d in dims)})"

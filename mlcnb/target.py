@@ -1,0 +1,261 @@
+"""Target: what code is made for, and what that machine has.
+
+    Target("llvm")                        this computer's CPU
+    Target("llvm -mcpu=x86-64-v3")        any CPU that LLVM knows
+    Target({"kind": "cuda", "arch": "sm_90"})
+    Target("interp")                      the reference interpreter
+
+Schedules ask a target for its vector width, registers, caches and cores, never for its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
+
+from mlcnb.core.errors import TargetError
+from mlcnb.core.node import FrozenDict, Node, node
+
+#: target kind -> what it is
+KINDS = {
+    "llvm": "CPU code through LLVM",
+    "cuda": "GPU code as CUDA C++",
+    "interp": "the reference interpreter, element by element",
+}
+_ATTRIBUTES = {
+    "mcpu": str,
+    "mtriple": str,
+    "mattr": str,
+    "num-cores": int,
+    "vector-bits": int,
+    "arch": str,
+    "max_threads_per_block": int,
+    "max_shared_memory_per_block": int,
+    "thread_warp_size": int,
+    "opt-level": int,
+}
+_current: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+
+
+@node
+class TargetNode(Node):
+    """The immutable part of a Target: kind, attributes, host."""
+
+    kind: str
+    attrs: FrozenDict
+    host: Any = None
+
+
+class Target(TargetNode):
+    """A machine to compile for; usable as `with Target("cuda"):` for a default.
+
+    Args:
+        spec: "llvm -mcpu=…", a dict with "kind", or a Target.
+        host: the target of the host part, for GPU kinds.
+
+    Raises:
+        TargetError: an unknown kind or attribute.
+    """
+
+    __slots__ = ("_tokens",)
+
+    def __init__(self, spec: Any = "llvm", host: Any = None) -> None:
+        kind, attrs = _parse(spec)
+        TargetNode.__init__(self, kind, FrozenDict(attrs), Target(host) if host else None)
+        object.__setattr__(self, "_tokens", [])
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *(f"-{k}={v}" for k, v in sorted(self.attrs.items()))])
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Target) and str(other) == str(self)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __enter__(self) -> Target:
+        self._tokens.append(_current.set((*_current.get(), self)))
+        return self
+
+    def __exit__(self, *_args: Any) -> None:
+        _current.reset(self._tokens.pop())
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The innermost `with Target(...)`, or None.
+
+        Raises:
+            TargetError: there is none and `allow_none` is False.
+        """
+        stack = _current.get()
+        if not stack and not allow_none:
+            raise TargetError("no current target", hint='use `with Target("llvm"):`')
+        return stack[-1] if stack else None
+
+    def export(self) -> dict[str, Any]:
+        """The target as a dict that `Target` takes back."""
+        return {"kind": self.kind, **self.attrs}
+
+    @property
+    def is_cpu(self) -> bool:
+        """True for kinds that run on the CPU."""
+        return self.kind in ("llvm", "interp")
+
+    @property
+    def mcpu(self) -> str:
+        """LLVM's name of the CPU; "host" for this computer's."""
+        return str(self.attrs.get("mcpu", "host"))
+
+    @property
+    def features(self) -> frozenset[str]:
+        """CPU features, LLVM's words: avx2, fma, avx512f, neon, …"""
+        return _features(self.mcpu, str(self.attrs.get("mattr", "")))
+
+    @property
+    def vector_bits(self) -> int:
+        """Width of a vector register, in bits."""
+        if "vector-bits" in self.attrs:
+            return int(self.attrs["vector-bits"])
+        have = self.features
+        if "avx512f" in have:
+            return 512
+        return 256 if "avx2" in have or "avx" in have else 128
+
+    @property
+    def vector_registers(self) -> int:
+        """How many vector registers the instruction set names."""
+        have = self.features
+        return 32 if "avx512f" in have or "neon" in have or "v" in have else 16
+
+    def lanes(self, dtype: str = "float32") -> int:
+        """Elements of `dtype` in one vector register."""
+        from mlcnb.ir.dtype import dtype as make
+
+        return max(1, self.vector_bits // max(8, make(dtype).bits))
+
+    @property
+    def num_cores(self) -> int:
+        """Cores to schedule for."""
+        return int(self.attrs.get("num-cores", 0)) or available_cores()
+
+    @property
+    def caches(self) -> tuple[int, int, int]:
+        """Bytes of L1 data, L2 and L3 (per core, per core, shared); usual sizes where not known."""
+        return _host_caches() if self.mcpu == "host" else _USUAL_CACHES
+
+
+_USUAL_CACHES = (32 << 10, 1 << 20, 16 << 20)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _parse(spec: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(spec, Target):
+        return spec.kind, dict(spec.attrs)
+    if isinstance(spec, Mapping):
+        given = dict(spec)
+        kind = str(given.pop("kind", "llvm"))
+        given.pop("keys", None)
+        given.pop("tag", None)
+    elif isinstance(spec, str):
+        kind, given = _parse_string(spec)
+    else:
+        raise TargetError(f"a target is a string or a dict, not {type(spec).__name__}")
+    if kind not in KINDS:
+        raise TargetError(f"no target kind {kind!r}", hint=f"there are {', '.join(KINDS)}")
+    return kind, {name: _attribute(name, value) for name, value in given.items()}
+
+
+def _parse_string(spec: str) -> tuple[str, dict[str, Any]]:
+    words = spec.split()
+    if not words:
+        raise TargetError("an empty target string", hint='e.g. "llvm"')
+    given = {}
+    for word in words[1:]:
+        match = re.fullmatch(r"--?([\w-]+)=(.+)", word)
+        if match is None:
+            raise TargetError(f"target {spec!r}: cannot read {word!r}", hint="write -name=value")
+        given[match[1]] = match[2]
+    return {"cpu": "llvm"}.get(words[0], words[0]), given
+
+
+def _attribute(name: str, value: Any) -> Any:
+    kind = _ATTRIBUTES.get(name)
+    if kind is None:
+        raise TargetError(
+            f"no target attribute {name!r}", hint=f"there are {', '.join(sorted(_ATTRIBUTES))}"
+        )
+    if isinstance(value, list | tuple):
+        value = ",".join(map(str, value))
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise TargetError(f"target attribute {name}={value!r} is no {kind.__name__}") from error
+
+
+_LEVELS = {
+    "x86-64": "sse2",
+    "x86-64-v2": "sse4.2 ssse3",
+    "x86-64-v3": "avx avx2 fma f16c bmi2",
+    "x86-64-v4": "avx avx2 fma f16c bmi2 avx512f avx512vl avx512dq avx512bw avx512cd",
+}
+
+
+@lru_cache(maxsize=None)
+def _features(mcpu: str, mattr: str) -> frozenset[str]:
+    if mcpu == "host":
+        import llvmlite.binding as llvm
+
+        found = {name for name, present in llvm.get_host_cpu_features().items() if present}
+    elif mcpu in _LEVELS:
+        found = set(_LEVELS[mcpu].split())
+    elif mcpu.startswith(("apple", "cortex", "neoverse", "aarch64", "generic-arm")):
+        found = {"neon"}
+    elif mcpu in ("znver4", "znver5", "skylake-avx512", "icelake-server", "sapphirerapids"):
+        found = set(_LEVELS["x86-64-v4"].split())
+    else:
+        found = set(_LEVELS["x86-64-v3"].split())
+    for word in filter(None, mattr.split(",")):
+        (found.discard if word.startswith("-") else found.add)(word.lstrip("+-"))
+    return frozenset(found)
+
+
+@lru_cache(maxsize=1)
+def _host_caches() -> tuple[int, int, int]:
+    sizes = list(_USUAL_CACHES)
+    folder = "/sys/devices/system/cpu/cpu0/cache"
+    if os.path.isdir(folder):
+        for entry in sorted(os.listdir(folder)):
+            found = _cache_entry(os.path.join(folder, entry))
+            if found is not None:
+                sizes[found[0] - 1] = found[1]
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _cache_entry(path: str) -> tuple[int, int] | None:
+    """(level, bytes) of one entry in Linux's list of caches; None for instruction caches."""
+    try:
+        fields = {}
+        for name in ("level", "type", "size"):
+            with open(os.path.join(path, name), encoding="ascii") as file:
+                fields[name] = file.read().strip()
+        if fields["type"] == "Instruction" or not 1 <= int(fields["level"]) <= 3:
+            return None
+        factor = {"K": 1 << 10, "M": 1 << 20}[fields["size"][-1]]
+        return int(fields["level"]), int(fields["size"][:-1]) * factor
+    except (OSError, KeyError, ValueError, IndexError):
+        return None
+
+
