@@ -25,10 +25,31 @@ from typing import Any, ClassVar
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, TypeInferError, UnsupportedOpError
 from mlcnb.core.node import Node, node
-from mlcnb.relax.expr import Call, Expr, Op, PrimValue, ShapeExpr, Tuple, const, shape_expr
+from mlcnb.ir.dtype import dtype
+from mlcnb.relax.expr import (
+    Call,
+    DataTypeImm,
+    Expr,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    const,
+    shape_expr,
+)
 
 #: the words that mark an argument in a declaration
-ARGUMENTS = ("Tensor", "Tensors", "Shape", "Scalar", "OptionalTensor", "OptionalShape")
+ARGUMENTS = (
+    "Tensor",
+    "Tensors",
+    "Shape",
+    "Scalar",
+    "String",
+    "Dtype",
+    "OptionalTensor",
+    "OptionalShape",
+)
 
 
 class Tensor:
@@ -45,6 +66,14 @@ class Shape:
 
 class Scalar:
     """Marks a scalar argument: infer gets a PrimStructInfo, numpy a number, compute a PrimExpr."""
+
+
+class String:
+    """Marks a string argument (`R.str`): the functions get a Python string."""
+
+
+class Dtype:
+    """Marks a dtype argument (`R.dtype`): the functions get a DType."""
 
 
 class OptionalTensor:
@@ -199,6 +228,10 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
         from mlcnb.ir.prim_ops import as_expr
 
         return PrimValue(as_expr(value))
+    if kind == "String":
+        return StringImm(str(value))
+    if kind == "Dtype":
+        return DataTypeImm(dtype(value))
     if hasattr(value, "shape"):
         return const(value)
     kind_of_like = getattr(getattr(like, "struct_info", None), "dtype", None)

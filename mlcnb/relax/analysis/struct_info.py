@@ -1,0 +1,354 @@
+"""Relations between struct infos: same, implied by, joined, erased, substituted.
+
+same_info(a, b)                 equal in every run (dimensions proved by arith)
+struct_info_base_check(a, b)    does every value of b belong to a?
+struct_info_lca(a, b)           the narrowest info that both belong to
+erase_to_well_defined(a, vars)  dimensions that mention other variables are forgotten
+substitute(a, {n: 4})           symbolic variables replaced
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Any
+
+from mlcnb.core.node import Node, map_children, replace, visit
+from mlcnb.ir.expr import IntImm, PrimExpr, Var
+from mlcnb.ir.structural import structural_equal
+from mlcnb.relax.expr import Expr, ShapeExpr
+from mlcnb.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+
+class BaseCheckResult(IntEnum):
+    """How sure it is that a value belongs to a struct info.
+
+    FAIL_L0: never; FAIL_L1: not by the static part alone; FAIL_L2: only a check at run time can
+    tell; PASS: always.
+    """
+
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
+
+
+def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
+    """True if two dimensions are equal in every run."""
+    if a is b:
+        return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    if isinstance(a, IntImm | Var) and isinstance(b, IntImm | Var):
+        return False
+    return structural_equal(a, b) or _proved(a, b)
+
+
+def _proved(a: PrimExpr, b: PrimExpr) -> bool:
+    from mlcnb.arith import simplify
+
+    difference = simplify(a - b)
+    return isinstance(difference, IntImm) and difference.value == 0
+
+
+def same_dims(a: Iterable[PrimExpr], b: Iterable[PrimExpr]) -> bool:
+    """True if two shapes are equal in every run."""
+    one, two = tuple(a), tuple(b)
+    return len(one) == len(two) and all(map(same_dim, one, two))
+
+
+def same_info(a: Any, b: Any) -> bool:
+    """True if two struct infos say the same (None: nothing known, only equal to None)."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    compare = _SAME.get(type(a))
+    return structural_equal(a, b) if compare is None else compare(a, b)
+
+
+def _same_tensor(a: TensorStructInfo, b: TensorStructInfo) -> bool:
+    if a.dtype != b.dtype or a.ndim != b.ndim or a.vdevice is not b.vdevice:
+        return False
+    if a.dims is None or b.dims is None:
+        return a.shape is b.shape
+    return same_dims(a.dims, b.dims)
+
+
+def _same_shape(a: ShapeStructInfo, b: ShapeStructInfo) -> bool:
+    if a.values is None or b.values is None:
+        return a.values is b.values and a.ndim == b.ndim
+    return same_dims(a.values, b.values)
+
+
+def _same_tuple(a: TupleStructInfo, b: TupleStructInfo) -> bool:
+    return len(a.fields) == len(b.fields) and all(map(same_info, a.fields, b.fields))
+
+
+_SAME: dict[type, Any] = {
+    TensorStructInfo: _same_tensor,
+    ShapeStructInfo: _same_shape,
+    TupleStructInfo: _same_tuple,
+    ObjectStructInfo: lambda a, b: True,
+}
+
+
+def struct_info_base_check(base: StructInfo, derived: StructInfo) -> BaseCheckResult:
+    """Whether every value of `derived` belongs to `base`; as TVM's function of that name."""
+    if isinstance(base, ObjectStructInfo):
+        return BaseCheckResult.PASS
+    if isinstance(derived, ObjectStructInfo):
+        return BaseCheckResult.FAIL_L1
+    check = _CHECKS.get(type(base))
+    if check is None or type(base) is not type(derived):
+        return BaseCheckResult.FAIL_L0
+    return check(base, derived)
+
+
+def _check_tensor(base: TensorStructInfo, derived: TensorStructInfo) -> BaseCheckResult:
+    kind = _check_known(base.dtype, derived.dtype, None)
+    rank = _check_known(base.ndim, derived.ndim, -1)
+    least = min(kind, rank)
+    if least is BaseCheckResult.FAIL_L0 or base.shape is None:
+        return least
+    if derived.shape is None:
+        return min(least, BaseCheckResult.FAIL_L2)
+    if base.dims is None or derived.dims is None:
+        same = base.shape is derived.shape
+        return min(least, BaseCheckResult.PASS if same else BaseCheckResult.FAIL_L2)
+    return min(least, _check_dims(base.dims, derived.dims))
+
+
+def _check_known(base: Any, derived: Any, unknown: Any) -> BaseCheckResult:
+    if base in (unknown, derived):
+        return BaseCheckResult.PASS
+    return BaseCheckResult.FAIL_L1 if derived == unknown else BaseCheckResult.FAIL_L0
+
+
+def _check_dims(base: tuple[PrimExpr, ...], derived: tuple[PrimExpr, ...]) -> BaseCheckResult:
+    if len(base) != len(derived):
+        return BaseCheckResult.FAIL_L0
+    results = [_check_dim(a, b) for a, b in zip(base, derived, strict=True)]
+    return min(results, default=BaseCheckResult.PASS)
+
+
+def _check_dim(a: PrimExpr, b: PrimExpr) -> BaseCheckResult:
+    if same_dim(a, b):
+        return BaseCheckResult.PASS
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return BaseCheckResult.FAIL_L0
+    return BaseCheckResult.FAIL_L2
+
+
+def _check_shape(base: ShapeStructInfo, derived: ShapeStructInfo) -> BaseCheckResult:
+    rank = _check_known(base.ndim, derived.ndim, -1)
+    if rank is BaseCheckResult.FAIL_L0 or base.values is None:
+        return rank
+    if derived.values is None:
+        return min(rank, BaseCheckResult.FAIL_L2)
+    return _check_dims(base.values, derived.values)
+
+
+def _check_prim(base: PrimStructInfo, derived: PrimStructInfo) -> BaseCheckResult:
+    if base.dtype != derived.dtype:
+        return BaseCheckResult.FAIL_L0
+    if base.value is None:
+        return BaseCheckResult.PASS
+    if derived.value is None:
+        return BaseCheckResult.FAIL_L2
+    return _check_dim(base.value, derived.value)
+
+
+def _check_tuple(base: TupleStructInfo, derived: TupleStructInfo) -> BaseCheckResult:
+    if len(base.fields) != len(derived.fields):
+        return BaseCheckResult.FAIL_L0
+    pairs = zip(base.fields, derived.fields, strict=True)
+    results = [struct_info_base_check(a, b) for a, b in pairs]
+    return min(results, default=BaseCheckResult.PASS)
+
+
+def _check_func(base: FuncStructInfo, derived: FuncStructInfo) -> BaseCheckResult:
+    if base.purity and not derived.purity:
+        return BaseCheckResult.FAIL_L0
+    if base.params is None:
+        return BaseCheckResult.PASS
+    if derived.params is None:
+        return BaseCheckResult.FAIL_L2
+    if structural_equal(base, derived, map_free_vars=True):
+        return BaseCheckResult.PASS
+    if len(base.params) != len(derived.params):
+        return BaseCheckResult.FAIL_L0
+    params = zip(derived.params, base.params, strict=True)
+    results = [struct_info_base_check(a, b) for a, b in params]
+    return min([*results, struct_info_base_check(base.ret, derived.ret)])
+
+
+_CHECKS: dict[type, Any] = {
+    TensorStructInfo: _check_tensor,
+    ShapeStructInfo: _check_shape,
+    PrimStructInfo: _check_prim,
+    TupleStructInfo: _check_tuple,
+    FuncStructInfo: _check_func,
+}
+
+
+def struct_info_lca(a: StructInfo, b: StructInfo) -> StructInfo:
+    """The narrowest struct info that values of both belong to: what an If gives."""
+    if same_info(a, b):
+        return a
+    if type(a) is not type(b):
+        return ObjectStructInfo()
+    if isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo):
+        ndim = a.ndim if a.ndim == b.ndim else -1
+        device = a.vdevice if a.vdevice is b.vdevice else None
+        keep = a.dims is not None and b.dims is not None and same_dims(a.dims, b.dims)
+        kind = a.dtype if a.dtype == b.dtype else None
+        return TensorStructInfo(a.shape if keep else None, kind, ndim, device)
+    if isinstance(a, ShapeStructInfo) and isinstance(b, ShapeStructInfo):
+        return ShapeStructInfo(None, a.ndim if a.ndim == b.ndim else -1)
+    if isinstance(a, PrimStructInfo) and isinstance(b, PrimStructInfo) and a.dtype == b.dtype:
+        return PrimStructInfo(a.dtype)
+    if isinstance(a, TupleStructInfo) and isinstance(b, TupleStructInfo):
+        if len(a.fields) == len(b.fields):
+            return TupleStructInfo(tuple(map(struct_info_lca, a.fields, b.fields)))
+    if isinstance(a, FuncStructInfo) and isinstance(b, FuncStructInfo):
+        return FuncStructInfo(None, struct_info_lca(a.ret, b.ret), a.purity and b.purity)
+    return ObjectStructInfo()
+
+
+def symbolic_vars(info: Any) -> tuple[Var, ...]:
+    """The symbolic variables that a struct info (or a shape) mentions, in order, each once."""
+    found: dict[Var, None] = {}
+    if info is not None:
+        visit(info, lambda n: _collect(n, found))
+    return tuple(found)
+
+
+def _collect(n: Node, into: dict[Var, None]) -> bool:
+    if isinstance(n, Var):
+        into.setdefault(n)
+    return not isinstance(n, IntImm)
+
+
+def definable_vars(info: Any) -> tuple[Var, ...]:
+    """The variables that a value of this struct info defines: those that are a dimension alone."""
+    return tuple(dict.fromkeys(_definable(info)))
+
+
+def _definable(info: Any) -> Iterator[Var]:
+    if isinstance(info, TensorStructInfo):
+        yield from _plain(info.dims or ())
+    elif isinstance(info, ShapeStructInfo):
+        yield from _plain(info.values or ())
+    elif isinstance(info, PrimStructInfo):
+        yield from _plain((info.value,))
+    elif isinstance(info, TupleStructInfo):
+        for each in info.fields:
+            yield from _definable(each)
+
+
+def _plain(values: Iterable[Any]) -> Iterator[Var]:
+    return (v for v in values if isinstance(v, Var))
+
+
+def match_vars(pattern: Any, given: Any, found: dict[Var, PrimExpr]) -> None:
+    """Fill `found` with what the definable variables of `pattern` are in `given` (first wins)."""
+    if type(pattern) is not type(given):
+        return
+    if isinstance(pattern, TupleStructInfo):
+        for a, b in zip(pattern.fields, given.fields, strict=False):
+            match_vars(a, b, found)
+        return
+    for a, b in zip(_values(pattern), _values(given), strict=False):
+        if isinstance(a, Var) and a not in found and b is not None:
+            found[a] = b
+
+
+def _values(info: Any) -> tuple[Any, ...]:
+    if isinstance(info, TensorStructInfo):
+        return info.dims or ()
+    if isinstance(info, ShapeStructInfo):
+        return info.values or ()
+    return (info.value,) if isinstance(info, PrimStructInfo) else ()
+
+
+def substitute(node: Any, values: Mapping[Var, Any]) -> Any:
+    """A struct info, shape or expression with symbolic variables replaced and simplified."""
+    if not values or node is None:
+        return node
+    return _Substitution(values)(node)
+
+
+class _Substitution:
+    def __init__(self, values: Mapping[Var, Any]) -> None:
+        self.values = values
+
+    def __call__(self, n: Any) -> Any:
+        if isinstance(n, Var):
+            return self.values.get(n, n)
+        if isinstance(n, PrimExpr):
+            return self.prim(n)
+        if isinstance(n, Expr) and not isinstance(n, ShapeExpr):
+            return n
+        return map_children(n, self)
+
+    def prim(self, n: PrimExpr) -> PrimExpr:
+        new = map_children(n, self)
+        if new is n:
+            return n
+        from mlcnb.arith import simplify
+
+        return simplify(new)
+
+
+def erase_to_well_defined(info: Any, defined: Iterable[Var]) -> Any:
+    """`info` where whatever mentions a symbolic variable outside of `defined` is forgotten."""
+    known = set(defined)
+    if all(v in known for v in symbolic_vars(info)):
+        return info
+    return _erase(info, known)
+
+
+def _erase(info: Any, known: set[Var]) -> Any:
+    if isinstance(info, TupleStructInfo):
+        return TupleStructInfo(tuple(_erase(f, known) for f in info.fields))
+    if all(v in known for v in symbolic_vars(info)):
+        return info
+    if isinstance(info, TensorStructInfo):
+        return replace(info, shape=None, ndim=info.ndim)
+    if isinstance(info, ShapeStructInfo):
+        return ShapeStructInfo(None, len(info.values or ()) if info.values is not None else -1)
+    if isinstance(info, PrimStructInfo):
+        return PrimStructInfo(info.dtype)
+    return info
+
+
+def static_shape(info: Any) -> tuple[int, ...] | None:
+    """The dimensions of a tensor as Python ints, or None where one is not known."""
+    dims = getattr(info, "dims", None)
+    if dims is None:
+        return None
+    shape = tuple(d.value for d in dims if isinstance(d, IntImm))
+    return shape if len(shape) == len(dims) else None
+
+
+def nbytes(info: Any) -> int | None:
+    """Bytes of a value of this struct info: a tensor's, a tuple's sum; None where not known."""
+    if isinstance(info, TupleStructInfo):
+        sizes = [nbytes(f) for f in info.fields]
+        return None if None in sizes else sum(s for s in sizes if s is not None)
+    shape = static_shape(info)
+    if shape is None or info.dtype is None:
+        return None
+    total = info.dtype.nbytes
+    for dim in shape:
+        total *= dim
+    return total

@@ -1,0 +1,378 @@
+"""BlockBuilder: writes graph functions from Python, binding by binding.
+
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", R.Tensor((n, 4), "float32"))        @R.function
+    with bb.function("main", [x]):                         def main(x: R.Tensor(("n", 4), …)):
+        with bb.dataflow():                                    with R.dataflow():
+            lv = bb.emit(relax.op.nn.relu(x))        ->            lv = R.nn.relu(x)
+            gv = bb.emit_output(relax.op.add(lv, x))               gv = R.add(lv, x)
+        bb.emit_func_output(gv)                                    R.output(gv)
+    mod = bb.get()                                             return gv
+
+What is emitted is normalized: nested calls are made flat, struct infos inferred, names unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import Span
+from mlcnb.relax.analysis.struct_info import definable_vars, erase_to_well_defined, symbolic_vars
+from mlcnb.relax.emitter import Emitter, Names
+from mlcnb.relax.expr import (
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Expr,
+    Function,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    Var,
+    call_tir,
+)
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.infer import children_of
+from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
+from mlcnb.relax.te_call import te_call
+
+
+@dataclass
+class _Frame:
+    """A function that is being built."""
+
+    name: str
+    params: list[Var] | None
+    attrs: dict[str, Any]
+    pure: bool
+    blocks: list[BindingBlock] = field(default_factory=list)
+    result: Function | None = None
+
+
+_builders: list[BlockBuilder] = []
+
+
+class BlockBuilder:
+    """Builds a module of graph functions; as TVM's class of that name.
+
+    Args:
+        mod: a module to add to.
+    """
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self._mod = mod or IRModule()
+        self._table = FunctionTable(self._mod.functions)
+        self._frames: list[_Frame] = []
+        self._emitters = [Emitter(self._table.functions, Names())]
+        self._values: dict[Var, Any] = {}
+
+    @staticmethod
+    def current() -> BlockBuilder | None:
+        """The builder whose `function` block is open, or None."""
+        return _builders[-1] if _builders else None
+
+    # functions -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def function(
+        self,
+        name: str,
+        params: Var | Sequence[Var] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        pure: bool = True,
+        private: bool = False,
+    ) -> Iterator[BlockBuilder]:
+        """Build a function inside the `with` block, which ends with `emit_func_output`.
+
+        Args:
+            name: its name in the module.
+            params: its parameters; may be given to `emit_func_output` in their place.
+            attrs: its attributes.
+            pure: whether it has no effects.
+            private: leave the attribute `global_symbol` out: only this module calls it.
+
+        Raises:
+            MLCError: a parameter is no Var, or the block ended without `emit_func_output`.
+        """
+        given = {} if private else {"global_symbol": name}
+        frame = _Frame(name, _params(params), {**given, **(attrs or {})}, pure)
+        names = Names(p.name_hint for p in frame.params or ())
+        self._frames.append(frame)
+        self._emitters.append(Emitter(self._table.functions, names))
+        _builders.append(self)
+        try:
+            yield self
+            if frame.result is None:
+                raise MLCError(
+                    f"function {name!r} has no result",
+                    hint="end the `with bb.function` block with bb.emit_func_output(value)",
+                )
+        finally:
+            _builders.pop()
+            self._emitters.pop()
+            self._frames.pop()
+        self._add_built(frame, frame.result)
+
+    def _add_built(self, frame: _Frame, result: Function) -> None:
+        key = GlobalVar(frame.name)
+        if key in self._table.functions and not _is_declared(self._table.functions[key]):
+            raise MLCError(
+                f"the module has a function {frame.name!r} already",
+                hint="bb.get_unique_name(name), or bb.update_func(global_var, func)",
+            )
+        self._table.set(key, result)
+
+    @contextmanager
+    def dataflow(self) -> Iterator[BlockBuilder]:
+        """Bindings inside the `with` block form a dataflow block: pure, without control flow."""
+        emitter = self._emitter("dataflow")
+        if emitter.dataflow:
+            raise MLCError("a dataflow block is open already", hint="dataflow blocks do not nest")
+        self._close_block()
+        emitter.dataflow = True
+        yield self
+        self._close_block()
+        emitter.dataflow = False
+
+    @contextmanager
+    def testing_scope(self, def_vars: Sequence[Any] = ()) -> Iterator[BlockBuilder]:
+        """A scope outside of any function, to try `emit` and `normalize`; what it binds is lost."""
+        self._emitters.append(Emitter(self._table.functions, Names()))
+        try:
+            yield self
+        finally:
+            self._emitters.pop()
+
+    @contextmanager
+    def origin(self, span: Span | None) -> Iterator[BlockBuilder]:
+        """Calls emitted inside the `with` block come from `span`, unless they have their own."""
+        emitter = self._emitter("origin")
+        before, emitter.origin = emitter.origin, span
+        try:
+            yield self
+        finally:
+            emitter.origin = before
+
+    def _close_block(self) -> None:
+        emitter = self._emitters[-1]
+        if emitter.bindings:
+            kind = DataflowBlock if emitter.dataflow else BindingBlock
+            if self._frames:
+                self._frames[-1].blocks.append(kind(tuple(emitter.bindings)))
+            emitter.bindings = []
+
+    def _emitter(self, what: str) -> Emitter:
+        if len(self._emitters) == 1:
+            raise MLCError(
+                f"BlockBuilder.{what}: no function is being built",
+                hint='call it inside `with bb.function("main", params):`',
+            )
+        return self._emitters[-1]
+
+    # bindings ------------------------------------------------------------------------------------
+
+    def emit(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind an expression to a new variable.
+
+        Args:
+            expr: the expression; nested calls become bindings before it.
+            name_hint: the variable's name (lv, or gv outside of dataflow blocks, if empty).
+
+        Raises:
+            TypeInferError: the arguments of an operator do not fit.
+        """
+        return self._bound(self._emitter("emit").emit(_as_expr(expr), name_hint))
+
+    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> Var:
+        """Bind a value that is checked at run time to be of `struct_info`."""
+        return self._bound(
+            self._emitter("match_cast").match_cast(_as_expr(value), struct_info, name_hint)
+        )
+
+    def emit_output(self, output: Any, name_hint: str = "") -> Var:
+        """Bind a value that is seen outside of the dataflow block.
+
+        Raises:
+            MLCError: no dataflow block is open.
+        """
+        emitter = self._emitter("emit_output")
+        if not emitter.dataflow:
+            raise MLCError(
+                "emit_output: no dataflow block is open",
+                hint="call it inside `with bb.dataflow():`, or use emit",
+            )
+        return self._bound(emitter.emit(_as_expr(output), name_hint, output=True))
+
+    def emit_te(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        primfunc_name_hint: str | None = None,
+        **kwargs: Any,
+    ) -> Var:
+        """Bind the call of a PrimFunc made from a tensor expression.
+
+        Args:
+            func: from te tensors to a te tensor (or several).
+            args: graph values become placeholders; anything else is handed on.
+            primfunc_name_hint: the PrimFunc's name (the Python function's if None).
+            kwargs: as args, by name.
+        """
+        return self.emit(self.call_te(func, *args, primfunc_name_hint=primfunc_name_hint, **kwargs))
+
+    def call_te(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        primfunc_name_hint: str | None = None,
+        **kwargs: Any,
+    ) -> Call:
+        """The call that `emit_te` binds; the PrimFunc is added to the module."""
+        emitter = self._emitter("call_te")
+        leaves = [_leaves(emitter, a) for a in args]
+        made = te_call(func, leaves, {k: _leaves(emitter, v) for k, v in kwargs.items()})
+        name = primfunc_name_hint or getattr(func, "__name__", "te_func").strip("<>")
+        key = self._table.add_shared(made.func.without_attr("global_symbol"), name)
+        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
+        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+
+    def normalize(self, expr: Any) -> Any:
+        """`expr` with its parts made leaves (bound where an emitting scope is open) and struct info.
+
+        Raises:
+            TypeInferError: the arguments of an operator do not fit.
+        """
+        return self._emitters[-1].value(_as_expr(expr))
+
+    def emit_normalized(self, binding: Any) -> None:
+        """Append a binding as it is."""
+        emitter = self._emitter("emit_normalized")
+        emitter.bindings.append(binding)
+        emitter.names.reserve(binding.var.name_hint)
+        self._values[binding.var] = binding.value
+
+    def lookup_binding(self, var: Var) -> Any:
+        """What a variable was bound to here, or None."""
+        return self._values.get(var)
+
+    def _bound(self, var: Var) -> Var:
+        self._values[var] = self._emitters[-1].bindings[-1].value  # type: ignore[attr-defined]
+        return var
+
+    def emit_func_output(self, output: Any, params: Var | Sequence[Var] | None = None) -> None:
+        """End the function with its result: an expression, or a list or tuple of them.
+
+        Raises:
+            MLCError: parameters were given twice or not at all, or the result is local to a
+                dataflow block.
+        """
+        emitter = self._emitter("emit_func_output")
+        if not self._frames:
+            raise MLCError("emit_func_output: no function is being built")
+        if emitter.dataflow:
+            raise MLCError(
+                "emit_func_output: the dataflow block is still open",
+                hint="leave `with bb.dataflow()` first, with bb.emit_output(value)",
+            )
+        frame = self._frames[-1]
+        if (frame.params is None) == (params is None):
+            when = "nowhere" if params is None else "twice"
+            raise MLCError(f"function {frame.name!r}: parameters are given {when}")
+        if frame.params is None:
+            frame.params = _params(params) or []
+        body = emitter.leaf(_as_expr(output))
+        _check_result(frame, body)
+        self._close_block()
+        frame.result = self._finished(frame, body)
+
+    def _finished(self, frame: _Frame, body: Any) -> Function:
+        params = tuple(frame.params or ())
+        known = [v for p in params for v in definable_vars(p.struct_info)]
+        mentioned = [v for p in params for v in symbolic_vars(p.struct_info)]
+        info = body.struct_info or ObjectStructInfo()
+        ret = erase_to_well_defined(info, [*known, *mentioned])
+        seq = SeqExpr(tuple(frame.blocks), body)
+        return Function(params, seq, ret, frame.pure, FrozenDict(frame.attrs))
+
+    # the module ----------------------------------------------------------------------------------
+
+    def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
+        """Add a function; the name is made unique, an equal PrimFunc that is there is shared."""
+        if isinstance(func, Function):
+            return self._table.add(func, func_name)
+        return self._table.add_shared(func, func_name)
+
+    def update_func(self, gv: GlobalVar, updated_func: BaseFunc) -> None:
+        """Put a function in place of the one that `gv` names."""
+        self._table.set(gv, updated_func)
+
+    def declare(self, name: str, struct_info: FuncStructInfo) -> GlobalVar:
+        """The GlobalVar of a function that will be built: what recursion calls."""
+        key = GlobalVar(name)
+        self._table.set(key, _declared(struct_info))
+        return key
+
+    def get_unique_name(self, name_prefix: str) -> str:
+        """A variable name that is free in the function being built."""
+        return self._emitters[-1].names.fresh(name_prefix)
+
+    def get(self) -> IRModule:
+        """The module as built so far."""
+        return self._table.module(self._mod)
+
+    def finalize(self) -> IRModule:
+        """The module; TVM's spelling for the end of building."""
+        return self.get()
+
+
+def _declared(info: FuncStructInfo) -> Function:
+    params = tuple(Var(f"p{i}", p) for i, p in enumerate(info.params or ()))
+    attrs = FrozenDict({"declared": True})
+    return Function(params, SeqExpr((), Tuple(())), info.ret, info.purity, attrs)
+
+
+def _is_declared(func: BaseFunc) -> bool:
+    return "declared" in func.attrs
+
+
+def _params(params: Var | Sequence[Var] | None) -> list[Var] | None:
+    if params is None:
+        return None
+    given = [params] if isinstance(params, Var) else list(params)
+    for each in given:
+        if not isinstance(each, Var) or isinstance(each, DataflowVar):
+            raise MLCError(
+                f"a parameter has to be a relax.Var, got {type(each).__name__}",
+                hint='relax.Var("x", struct_info)',
+            )
+    return given
+
+
+def _as_expr(value: Any) -> Any:
+    return Tuple(tuple(map(_as_expr, value))) if isinstance(value, list | tuple) else value
+
+
+def _leaves(emitter: Emitter, value: Any) -> Any:
+    """The arguments of a te function: graph values are bound first."""
+    if isinstance(value, list | tuple):
+        return type(value)(_leaves(emitter, v) for v in value)
+    return emitter.leaf(value) if isinstance(value, Expr) else value
+
+
+def _check_result(frame: _Frame, body: Any) -> None:
+    for part in children_of(body):
+        if isinstance(part, DataflowVar):
+            raise MLCError(
+                f"function {frame.name!r} returns {part.name_hint}, which lives only in its "
+                "dataflow block",
+                hint="bb.emit_output(value) makes a variable that is seen outside",
+            )

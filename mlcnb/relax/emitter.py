@@ -1,0 +1,231 @@
+"""Emitter: expressions in, bindings in A-normal form out.
+
+    emit(R.nn.relu(R.add(x, x)))    ->    lv = R.add(x, x)
+                                          lv1 = R.nn.relu(lv)
+
+What `BlockBuilder` and `Mutator` have in common: fresh names, nested calls made flat, struct info
+filled in, and the list of bindings that grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mlcnb.core.errors import MLCError, WellFormedError
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.span import Span
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowVar,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    Op,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.infer import Functions, infer, infer_call, is_leaf
+from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
+
+
+class Names:
+    """Gives names that are not taken: lv, lv1, lv2, …"""
+
+    def __init__(self, taken: Iterable[str] | Callable[[], Iterable[str]] = ()) -> None:
+        self._source = taken
+        self._taken: set[str] | None = None
+        self._next: dict[str, int] = {}
+
+    @property
+    def taken(self) -> set[str]:
+        """All names given out or reserved."""
+        if self._taken is None:
+            source = self._source
+            self._taken = set(source() if callable(source) else source)
+        return self._taken
+
+    def reserve(self, name: str) -> None:
+        """Never give this name."""
+        self.taken.add(name)
+
+    def fresh(self, prefix: str) -> str:
+        """`prefix` itself if it is free, else with the first number that makes it so."""
+        taken = self.taken
+        name, number = prefix, self._next.get(prefix, 0)
+        while name in taken:
+            number += 1
+            name = f"{prefix}{number}"
+        self._next[prefix] = number
+        taken.add(name)
+        return name
+
+
+class Emitter:
+    """Collects bindings.
+
+    functions: what GlobalVars name, for inference; names: the supply of variable names;
+    dataflow: whether the bindings now go into a dataflow block; origin: the span of calls that have
+    none of their own.
+    """
+
+    def __init__(self, functions: Functions, names: Names, dataflow: bool = False) -> None:
+        self.functions = functions
+        self.names = names
+        self.dataflow = dataflow
+        self.bindings: list[Binding] = []
+        self.origin: Span | None = None
+
+    @contextmanager
+    def scope(self, dataflow: bool) -> Iterator[list[Binding]]:
+        """Bindings go to a new list inside the `with` block."""
+        kept = (self.bindings, self.dataflow)
+        self.bindings, self.dataflow = [], dataflow
+        try:
+            yield self.bindings
+        finally:
+            self.bindings, self.dataflow = kept
+
+    def emit(self, expr: Any, name_hint: str = "", output: bool = False) -> Var:
+        """Bind `expr` to a new variable, after what its nested calls need."""
+        value = self.value(expr)
+        var = self.new_var(value, name_hint, output)
+        self.bindings.append(VarBinding(var, value))
+        return var
+
+    def match_cast(self, value: Any, info: StructInfo, name_hint: str = "") -> Var:
+        """Bind `value`, checked at run time to be of `info`."""
+        name = self.names.fresh(name_hint or ("lv" if self.dataflow else "gv"))
+        var = (DataflowVar if self.dataflow else Var)(name, info)
+        self.bindings.append(MatchCast(var, self.leaf(value), info))
+        return var
+
+    def new_var(self, value: Any, name_hint: str = "", output: bool = False) -> Var:
+        """A variable fit to hold `value`: a DataflowVar inside a dataflow block."""
+        inner = self.dataflow and not output
+        name = self.names.fresh(name_hint or ("lv" if inner else "gv"))
+        info = infer(value, self.functions) or ObjectStructInfo()
+        return (DataflowVar if inner else Var)(name, info, getattr(value, "span", None))
+
+    def leaf(self, expr: Any) -> Any:
+        """`expr` as something that may be an argument; what is not is bound to a variable."""
+        if isinstance(expr, Tuple):
+            fields = tuple(map(self.leaf, expr.fields))
+            return replace(expr, fields=fields) if _differ(fields, expr.fields) else expr
+        return expr if is_leaf(expr) else self.emit(expr)
+
+    def value(self, expr: Any) -> Any:
+        """`expr` as something that may be bound: its parts are leaves, its struct info is known.
+
+        Raises:
+            TypeInferError: arguments of an operator do not fit.
+            WellFormedError: `expr` is no graph expression.
+        """
+        make = _VALUES.get(type(expr))
+        if make is not None:
+            return make(self, expr)
+        if not hasattr(expr, "struct_info") and not isinstance(expr, GlobalVar):
+            raise WellFormedError(
+                f"{type(expr).__name__} is no graph expression: {expr!r}",
+                hint="numbers and arrays become expressions with relax.const(value)",
+            )
+        return expr
+
+    def _call(self, call: Call) -> Call:
+        args = tuple(map(self.leaf, call.args))
+        op = call.op if isinstance(call.op, Op | GlobalVar | ExternFunc) else self.leaf(call.op)
+        span = call.span or self.origin
+        changed = op is not call.op or _differ(args, call.args) or span is not call.span
+        known = None if changed else call.struct_info
+        if known is not None:
+            return call
+        if changed:
+            call = Call(op, args, call.attrs, call.sinfo_args, None, span)
+        return replace(call, struct_info=infer_call(call, self.functions))
+
+    def _item(self, item: TupleGetItem) -> Any:
+        if isinstance(item.tuple_value, Tuple):
+            return self.value(item.tuple_value.fields[item.index])
+        return replace(item, tuple_value=self.leaf(item.tuple_value))
+
+    def _if(self, choice: If) -> If:
+        if self.dataflow:
+            raise MLCError(
+                "an If stands in a dataflow block",
+                hint="control flow goes outside of `with bb.dataflow()`",
+            )
+        cond = self.leaf(choice.cond)
+        branches = self.seq_expr(choice.true_branch), self.seq_expr(choice.false_branch)
+        return _inferred(If(cond, *branches))
+
+    def _inline(self, seq: SeqExpr) -> Any:
+        for binding in seq.bindings:
+            self.rebind(binding)
+        return self.value(seq.body)
+
+    def rebind(self, binding: Binding) -> None:
+        """Append a binding, its value normalized; the variable stays."""
+        if isinstance(binding, MatchCast):
+            self.bindings.append(replace(binding, value=self.leaf(binding.value)))
+            return
+        self.bindings.append(replace(binding, value=self.value(binding.value)))
+
+    def seq_expr(self, expr: Any) -> SeqExpr:
+        """`expr` as a block of bindings and a leaf, in a scope of its own."""
+        if not isinstance(expr, SeqExpr):
+            expr = SeqExpr((), expr)
+        blocks = []
+        for block in expr.blocks:
+            with self.scope(block_is_dataflow(block)) as bindings:
+                for binding in block.bindings:
+                    self.rebind(binding)
+            blocks.append(with_bindings(block, tuple(bindings)))
+        with self.scope(False) as rest:
+            body = self.leaf(expr.body)
+        if rest:
+            blocks.append(BindingBlock(tuple(rest)))
+        kept = tuple(b for b in blocks if b.bindings)
+        if _differ(kept, expr.blocks) or body is not expr.body:
+            return SeqExpr(kept, body)
+        return expr
+
+    def _function(self, func: Function) -> Function:
+        body = self.seq_expr(func.body)
+        ret = func.ret_struct_info or body.struct_info
+        return replace(func, body=body, ret_struct_info=ret)
+
+
+def _inferred(choice: If) -> If:
+    return replace(choice, struct_info=infer(choice))
+
+
+_VALUES: dict[type, Callable[[Emitter, Any], Any]] = {
+    Call: Emitter._call,
+    TupleGetItem: Emitter._item,
+    Tuple: Emitter.leaf,
+    If: Emitter._if,
+    SeqExpr: Emitter._inline,
+    Function: Emitter._function,
+}
+
+
+def _differ(a: tuple, b: tuple) -> bool:
+    return len(a) != len(b) or any(x is not y for x, y in zip(a, b, strict=True))
+
+
+def block_is_dataflow(block: BindingBlock) -> bool:
+    """True for a DataflowBlock."""
+    return type(block) is not BindingBlock
+
+
+def with_bindings(block: BindingBlock, bindings: tuple[Binding, ...]) -> BindingBlock:
+    """A block of the same kind with other bindings; itself where they are the same."""
+    return replace(block, bindings=bindings) if _differ(bindings, block.bindings) else block

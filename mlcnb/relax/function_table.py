@@ -1,0 +1,60 @@
+"""FunctionTable: the functions of a module while it is being built; equal ones are kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_digest, structural_equal
+from mlcnb.relax.emitter import Names
+
+
+class FunctionTable:
+    """Functions by name, with a supply of free names.
+
+    Args:
+        functions: what is there already.
+    """
+
+    def __init__(self, functions: Mapping[GlobalVar, BaseFunc] | None = None) -> None:
+        self.functions: dict[GlobalVar, BaseFunc] = dict(functions or {})
+        self.names = Names(k.name_hint for k in self.functions)
+        self._shared: dict[bytes, list[GlobalVar]] = {}
+
+    def add(self, func: BaseFunc, name: str) -> GlobalVar:
+        """Add a function under `name`, or a name made from it where that is taken."""
+        key = GlobalVar(self.names.fresh(name))
+        self.functions[key] = func
+        return key
+
+    def add_shared(self, func: BaseFunc, name: str) -> GlobalVar:
+        """The name of a function equal to `func` that was added here before; else add it."""
+        digest = structural_digest(func)
+        known = self._shared.setdefault(digest, [])
+        for key in known:
+            if structural_equal(self.functions[key], func):
+                return key
+        known.append(self.add(func, name))
+        return known[-1]
+
+    def set(self, key: GlobalVar, func: BaseFunc) -> None:
+        """Put `func` in place of what `key` names."""
+        self.names.reserve(key.name_hint)
+        self.functions[key] = func
+
+    def remove(self, keys: Iterable[GlobalVar]) -> None:
+        """Take functions out; their names are not given again."""
+        for key in keys:
+            del self.functions[key]
+
+    def module(self, like: IRModule) -> IRModule:
+        """The module with these functions; `like` itself where they are what it has."""
+        old = like.functions
+        if len(old) == len(self.functions) and all(
+            old.get(k) is f for k, f in self.functions.items()
+        ):
+            return like
+        return replace(like, functions=FrozenDict(self.functions))

@@ -1,0 +1,330 @@
+"""Struct info of expressions: what `BlockBuilder.normalize` fills in.
+
+    infer(call, functions)        R.add(x, y)          -> declaration("relax.add").infer(x's, y's)
+                                  R.call_tir(f, …)     -> out_sinfo
+                                  cls.helper(x)        -> helper's result, its n replaced by x's
+
+`operand_infos(call)` gives a call's arguments in the form that declarations take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlcnb.core.errors import TypeInferError
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.function import BaseFunc
+from mlcnb.relax.analysis.struct_info import (
+    BaseCheckResult,
+    erase_to_well_defined,
+    match_vars,
+    struct_info_base_check,
+    struct_info_lca,
+    substitute,
+    symbolic_vars,
+)
+from mlcnb.relax.expr import (
+    Call,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    Function,
+    If,
+    Op,
+    SeqExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+)
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
+from mlcnb.relax.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+Functions = Mapping[GlobalVar, BaseFunc]
+
+#: operators whose result is what `sinfo_args` says
+GIVEN = frozenset(
+    f"relax.{name}"
+    for name in (
+        "call_tir call_tir_inplace call_tir_with_grad call_dps_packed call_inplace_packed "
+        "call_pure_packed call_py_func call_builtin_with_ctx invoke_closure invoke_pure_closure"
+    ).split()
+)
+
+#: operators that are no declared operator's call and have effects
+IMPURE = frozenset({"relax.invoke_closure", "relax.call_builtin_with_ctx", "relax.call_py_func"})
+
+
+def infer(expr: Any, functions: Functions | None = None) -> StructInfo | None:
+    """The struct info of an expression whose parts have theirs; None for an Op.
+
+    Args:
+        expr: a leaf, or a Call, If, Tuple… of leaves.
+        functions: the functions that GlobalVars name.
+
+    Raises:
+        TypeInferError: arguments do not fit. UnsupportedOpError: an operator is not declared.
+    """
+    if isinstance(expr, Call):
+        return expr.struct_info or infer_call(expr, functions or {})
+    if isinstance(expr, If):
+        branches = (expr.true_branch.struct_info, expr.false_branch.struct_info)
+        return expr.struct_info or struct_info_lca(*(b or ObjectStructInfo() for b in branches))
+    if isinstance(expr, GlobalVar):
+        return function_info((functions or {}).get(expr))
+    if isinstance(expr, TupleGetItem):
+        return _field(expr)
+    return getattr(expr, "struct_info", None)
+
+
+def _field(expr: TupleGetItem) -> StructInfo:
+    info = expr.tuple_value.struct_info
+    if isinstance(info, TupleStructInfo):
+        if not 0 <= expr.index < len(info.fields):
+            raise TypeInferError(
+                f"a tuple of {len(info.fields)} has no field {expr.index}", where=expr
+            )
+        return info.fields[expr.index]
+    if info is None or isinstance(info, ObjectStructInfo):
+        return ObjectStructInfo()
+    raise TypeInferError(
+        f"[{expr.index}] of what is no tuple: {type(info).__name__}",
+        where=expr,
+        hint="only tuples have fields; a row of a tensor is R.take or R.strided_slice",
+    )
+
+
+def function_info(func: Any) -> StructInfo:
+    """The struct info of a function of a module; Object for a PrimFunc or an unknown one."""
+    if isinstance(func, Function):
+        return func.struct_info
+    return getattr(func, "struct_info", None) or ObjectStructInfo()
+
+
+def infer_call(call: Call, functions: Functions) -> StructInfo:
+    """The struct info of a call's result."""
+    op = call.op
+    if isinstance(op, Op):
+        return _infer_op(call, op)
+    if isinstance(op, ExternFunc):
+        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+    if isinstance(op, GlobalVar):
+        return _infer_function(call, op.name_hint, function_info(functions.get(op)))
+    return _infer_function(call, getattr(op, "name_hint", "function"), op.struct_info)
+
+
+def _infer_op(call: Call, op: Op) -> StructInfo:
+    if op.name in GIVEN:
+        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+    try:
+        return attrs_of(call).infer(*operand_infos(call))
+    except TypeInferError as error:
+        if error.where is None:
+            error.where = call
+        raise
+
+
+def _infer_function(call: Call, name: str, info: Any) -> StructInfo:
+    if not isinstance(info, FuncStructInfo):
+        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+    if info.params is None:
+        return info.ret
+    if len(info.params) != len(call.args):
+        raise TypeInferError(
+            f"{name} takes {len(info.params)} arguments, {len(call.args)} are given", where=call
+        )
+    found: dict[PrimVar, PrimExpr] = {}
+    for param, arg in zip(info.params, call.args, strict=True):
+        match_vars(param, infer(arg), found)
+    for number, (param, arg) in enumerate(zip(info.params, call.args, strict=True)):
+        _check_argument(call, name, number, substitute(param, found), infer(arg))
+    free = [v for v in symbolic_vars(info.ret) if not _defined_by(v, info)]
+    known = [*free, *(v for value in found.values() for v in symbolic_vars(value))]
+    return erase_to_well_defined(substitute(info.ret, found), known)
+
+
+def _defined_by(var: PrimVar, info: FuncStructInfo) -> bool:
+    return any(var in symbolic_vars(p) for p in info.params or ())
+
+
+def _check_argument(call: Call, name: str, number: int, param: Any, given: Any) -> None:
+    if given is None:
+        return
+    if struct_info_base_check(param, given) is BaseCheckResult.FAIL_L0:
+        raise TypeInferError(
+            f"{name}: argument {number} is {describe(given)}, it takes {describe(param)}",
+            where=call,
+        )
+
+
+def operand_infos(call: Call) -> list[Any]:
+    """One value for each declared argument: its struct info (None where left out).
+
+    A Tensors argument gives a Python tuple of infos; a String or Dtype argument its value.
+
+    Raises:
+        TypeInferError: an argument is not of the kind that the declaration says.
+    """
+    decl = declaration(call.op)
+    given = call_arguments(call)
+    if len(given) > len(decl.arguments):
+        raise TypeInferError(
+            f"{decl.sugar}: {len(given)} arguments, it takes {len(decl.arguments)}", where=call
+        )
+    pairs = zip(decl.arguments.items(), given, strict=True)
+    return [_operand(decl, name, kind, arg) for (name, kind), arg in pairs]
+
+
+def _operand(decl: type[OpDecl], name: str, kind: str, arg: Any) -> Any:
+    if arg is None:
+        if kind.startswith("Optional"):
+            return None
+        raise TypeInferError(f"{decl.sugar}: argument {name!r} is missing")
+    read = _READ.get(kind)
+    return arg.struct_info if read is None else read(decl, name, arg)
+
+
+def _wrong(decl: type[OpDecl], name: str, wanted: str, arg: Any) -> TypeInferError:
+    text = describe(getattr(arg, "struct_info", None))
+    return TypeInferError(f"{decl.sugar}: argument {name!r} has to be {wanted}, it is {text}")
+
+
+def _tensor(decl: type[OpDecl], name: str, arg: Any) -> TensorStructInfo:
+    info = arg.struct_info
+    if isinstance(info, TensorStructInfo):
+        return info
+    if info is None or isinstance(info, ObjectStructInfo):
+        return TensorStructInfo()
+    raise _wrong(decl, name, "a tensor", arg)
+
+
+def _tensors(decl: type[OpDecl], name: str, arg: Any) -> tuple[TensorStructInfo, ...]:
+    info = arg.struct_info
+    if isinstance(info, TupleStructInfo):
+        return tuple(_as_tensor(decl, name, arg, f) for f in info.fields)
+    raise _wrong(decl, name, "a tuple of tensors", arg)
+
+
+def _as_tensor(decl: type[OpDecl], name: str, arg: Any, info: Any) -> TensorStructInfo:
+    if isinstance(info, TensorStructInfo):
+        return info
+    if isinstance(info, ObjectStructInfo):
+        return TensorStructInfo()
+    raise _wrong(decl, name, "a tuple of tensors", arg)
+
+
+def _shape(decl: type[OpDecl], name: str, arg: Any) -> ShapeStructInfo:
+    info = arg.struct_info
+    if isinstance(info, ShapeStructInfo):
+        return info
+    if info is None or isinstance(info, ObjectStructInfo):
+        return ShapeStructInfo()
+    raise _wrong(decl, name, "a shape", arg)
+
+
+def _scalar(decl: type[OpDecl], name: str, arg: Any) -> PrimStructInfo:
+    if isinstance(arg.struct_info, PrimStructInfo):
+        return arg.struct_info
+    raise _wrong(decl, name, "a scalar (R.prim_value)", arg)
+
+
+def _string(decl: type[OpDecl], name: str, arg: Any) -> str:
+    if isinstance(arg, StringImm):
+        return arg.value
+    raise _wrong(decl, name, "a string (R.str)", arg)
+
+
+def _dtype(decl: type[OpDecl], name: str, arg: Any) -> str:
+    if isinstance(arg, DataTypeImm):
+        return arg.value
+    raise _wrong(decl, name, "a dtype (R.dtype)", arg)
+
+
+_READ: dict[str, Callable[[type[OpDecl], str, Any], Any]] = {
+    "Tensor": _tensor,
+    "OptionalTensor": _tensor,
+    "Tensors": _tensors,
+    "Shape": _shape,
+    "OptionalShape": _shape,
+    "Scalar": _scalar,
+    "String": _string,
+    "Dtype": _dtype,
+}
+
+
+def describe(info: Any) -> str:
+    """A struct info in a few words, for messages: `Tensor((1, n), float32)`."""
+    if isinstance(info, TensorStructInfo):
+        if info.dims is None:
+            rank = f"ndim={info.ndim}" if info.ndim >= 0 else "unknown shape"
+            return f"Tensor({rank}, {info.dtype or 'unknown dtype'})"
+        return f"Tensor({_dims(info.dims)}, {info.dtype or 'unknown dtype'})"
+    if isinstance(info, ShapeStructInfo):
+        return "Shape" if info.values is None else f"Shape({_dims(info.values)})"
+    if isinstance(info, TupleStructInfo):
+        return f"Tuple({', '.join(map(describe, info.fields))})"
+    if isinstance(info, PrimStructInfo):
+        return f"a scalar of {info.dtype}"
+    return "a function" if isinstance(info, FuncStructInfo) else "an object"
+
+
+def _dims(values: tuple[PrimExpr, ...]) -> str:
+    inside = ", ".join(_dim(v) for v in values)
+    return f"({inside},)" if len(values) == 1 else f"({inside})"
+
+
+def _dim(value: PrimExpr) -> str:
+    if isinstance(value, PrimVar):
+        return value.name
+    return str(getattr(value, "value", value))
+
+
+def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
+    """False for a call with effects: of a packed function, an impure function or operator."""
+    op = call.op
+    if isinstance(op, Op):
+        if op.name in GIVEN:
+            return op.name not in IMPURE
+        found = declaration(op, missing_ok=True)
+        return found is None or found.pure
+    if isinstance(op, ExternFunc):
+        return False
+    info = function_info((functions or {}).get(op)) if isinstance(op, GlobalVar) else op.struct_info
+    if isinstance(info, FuncStructInfo):
+        return info.purity
+    return isinstance(op, GlobalVar)
+
+
+def is_leaf(expr: Any) -> bool:
+    """True for what may stand as an argument in A-normal form, tuples of such included."""
+    if isinstance(expr, Tuple):
+        return all(map(is_leaf, expr.fields))
+    return not isinstance(expr, Call | If | SeqExpr | TupleGetItem | Function)
+
+
+def children_of(value: Any) -> tuple[Expr, ...]:
+    """The expressions that a bound value uses directly, tuples among them opened."""
+    if isinstance(value, Call):
+        heads = () if isinstance(value.op, Op | GlobalVar | ExternFunc) else (value.op,)
+        return (*heads, *_opened(value.args))
+    if isinstance(value, TupleGetItem):
+        return _opened((value.tuple_value,))
+    if isinstance(value, Tuple):
+        return _opened(value.fields)
+    return (value,)
+
+
+def _opened(exprs: tuple[Any, ...]) -> tuple[Expr, ...]:
+    flat: list[Expr] = []
+    for e in exprs:
+        flat.extend(_opened(e.fields) if isinstance(e, Tuple) else (e,))
+    return tuple(flat)
