@@ -34,6 +34,7 @@ from mlcnb.relax.expr import (
     VarBinding,
 )
 from mlcnb.relax.infer import Functions, infer, infer_call, is_leaf
+from mlcnb.relax.operator import NULL, is_null
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
 
 
@@ -120,6 +121,8 @@ class Emitter:
         if isinstance(expr, Tuple):
             fields = tuple(map(self.leaf, expr.fields))
             return replace(expr, fields=fields) if _differ(fields, expr.fields) else expr
+        if is_null(expr):
+            return NULL
         return expr if is_leaf(expr) else self.emit(expr)
 
     def value(self, expr: Any) -> Any:
@@ -173,10 +176,8 @@ class Emitter:
 
     def rebind(self, binding: Binding) -> None:
         """Append a binding, its value normalized; the variable stays."""
-        if isinstance(binding, MatchCast):
-            self.bindings.append(replace(binding, value=self.leaf(binding.value)))
-            return
-        self.bindings.append(replace(binding, value=self.value(binding.value)))
+        normal = self.leaf if isinstance(binding, MatchCast) else self.value
+        self.bindings.append(replace(binding, value=normal(binding.value)))
 
     def seq_expr(self, expr: Any) -> SeqExpr:
         """`expr` as a block of bindings and a leaf, in a scope of its own."""

@@ -249,10 +249,11 @@ class If(Expr):
 
 
 class Binding(Node):
-    """Base of bindings; each has `var`."""
+    """Base of bindings; each has `var` and `value`."""
 
     __slots__ = ()
     var: Var
+    value: Any
 
 
 @node

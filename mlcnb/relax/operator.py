@@ -241,9 +241,11 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
 def call_arguments(call: Call) -> list[Any]:
     """The arguments of an operator call, one for each declared one: Expr, or None where left out."""
     decl = declaration(call.op)
-    given: list[Any] = [None if _is_null(a) else a for a in call.args]
+    given: list[Any] = [None if is_null(a) else a for a in call.args]
     return given + [None] * (len(decl.arguments) - len(given))
 
 
-def _is_null(arg: Any) -> bool:
-    return isinstance(arg, Call) and arg.op == NULL or arg is NULL
+def is_null(arg: Any) -> bool:
+    """True for `NULL` and for a call of it (`R.null_value()`)."""
+    op = arg.op if isinstance(arg, Call) else arg
+    return isinstance(op, Op) and op.name == NULL.name

@@ -8,8 +8,8 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.relax.analysis.struct_info": (
-            "BaseCheckResult struct_info_base_check struct_info_lca erase_to_well_defined same_info "
-            "same_dim symbolic_vars=symbolic_vars tir_vars_in_struct_info=symbolic_vars "
+            "BaseCheckResult struct_info_base_check struct_info_lca erase_to_well_defined "
+            "same_info same_dim symbolic_vars tir_vars_in_struct_info=symbolic_vars "
             "definable_tir_vars_in_struct_info=definable_vars static_shape nbytes"
         ),
         "mlcnb.relax.analysis.variables": (

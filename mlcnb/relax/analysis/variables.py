@@ -1,0 +1,299 @@
+"""Variables of graph functions: which there are, what binds them, who uses them.
+
+    def main(x):                 bound_vars   x, lv, gv       use_counts   {x: 2, lv: 1, gv: 1}
+        lv = R.nn.relu(x)        get_var2val  {lv: R.nn.relu(x), gv: …}
+        gv = R.add(lv, x)        udchain      {x: (lv, gv), lv: (gv,)}
+        return gv
+
+All of it is linear in the number of bindings: struct infos are looked into only for symbolic
+variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.expr import (
+    Binding,
+    Call,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from mlcnb.relax.struct_info import TensorStructInfo
+
+
+def nested(value: Any) -> tuple[SeqExpr, ...]:
+    """The sequences inside a value: the branches of an If, the body of a local function."""
+    if isinstance(value, If):
+        return tuple(_as_seq(b) for b in (value.true_branch, value.false_branch))
+    return (_as_seq(value.body),) if isinstance(value, Function) else ()
+
+
+def _as_seq(expr: Any) -> SeqExpr:
+    return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The leaf expressions that a value uses, in order, tuples opened; nested bodies left out."""
+    stack = [value]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Call):
+            stack.extend(reversed(n.args))
+            stack.append(n.op)
+        elif isinstance(n, Tuple):
+            stack.extend(reversed(n.fields))
+        elif isinstance(n, TupleGetItem):
+            stack.append(n.tuple_value)
+        elif isinstance(n, If):
+            stack.append(n.cond)
+        elif isinstance(n, SeqExpr):
+            stack.append(n.body)
+        elif not isinstance(n, Function):
+            yield n
+
+
+def bindings_of(expr: Any) -> Iterator[Binding]:
+    """Every binding below a function or sequence, in order; those of branches before their If's."""
+    seq = _as_seq(expr.body) if isinstance(expr, Function) else expr
+    for block in seq.blocks if isinstance(seq, SeqExpr) else ():
+        for binding in block.bindings:
+            for inner in nested(binding.value):
+                yield from bindings_of(inner)
+            yield binding
+
+
+def uses(expr: Any) -> Iterator[Any]:
+    """Every use of a leaf below a function, sequence or value: of variables, constants, GlobalVars.
+
+    A variable that is the shape of a tensor's struct info counts as used by that tensor.
+    """
+    if isinstance(expr, Function):
+        yield from _seq_uses(_as_seq(expr.body))
+    elif isinstance(expr, SeqExpr):
+        yield from _seq_uses(expr)
+    else:
+        yield from value_uses(expr)
+
+
+def _seq_uses(seq: SeqExpr) -> Iterator[Any]:
+    for block in seq.blocks:
+        for binding in block.bindings:
+            yield from value_uses(binding.value)
+            yield from _shape_uses(binding.var)
+    yield from leaves(seq.body)
+
+
+def value_uses(value: Any) -> Iterator[Any]:
+    """Uses of one bound value, those of nested bodies counted."""
+    yield from leaves(value)
+    for inner in nested(value):
+        yield from _seq_uses(inner)
+
+
+def _shape_uses(var: Var) -> Iterator[Any]:
+    info = var.struct_info
+    if isinstance(info, TensorStructInfo) and isinstance(info.shape, Var):
+        yield info.shape
+
+
+def all_vars(expr: Any) -> list[Var]:
+    """Every relax variable that is bound or used, in order, each once."""
+    found: dict[Var, None] = dict.fromkeys(bound_vars(expr))
+    found.update(dict.fromkeys(n for n in uses(expr) if isinstance(n, Var)))
+    return list(found)
+
+
+def bound_vars(expr: Any) -> list[Var]:
+    """Variables that are parameters or bound by a binding (branches and local functions too)."""
+    found: dict[Var, None] = {}
+    _collect_bound(expr, found)
+    return list(found)
+
+
+def _collect_bound(expr: Any, found: dict[Var, None]) -> None:
+    if isinstance(expr, Function):
+        found.update(dict.fromkeys(expr.params))
+    for binding in bindings_of(expr):
+        if isinstance(binding.value, Function):
+            found.update(dict.fromkeys(binding.value.params))
+        found.setdefault(binding.var)
+
+
+def free_vars(expr: Any) -> list[Var]:
+    """Variables that are used but not bound inside."""
+    bound = set(bound_vars(expr))
+    return [v for v in all_vars(expr) if v not in bound]
+
+
+def all_global_vars(expr: Any) -> list[GlobalVar]:
+    """GlobalVars that are mentioned, in order, each once."""
+    return list(dict.fromkeys(n for n in uses(expr) if isinstance(n, GlobalVar)))
+
+
+called_global_vars = all_global_vars
+
+
+def defined_symbolic_vars(func: Function) -> list[PrimVar]:
+    """Symbolic variables that parameters or match_casts define."""
+    found: dict[PrimVar, None] = {}
+    for param in func.params:
+        found.update(dict.fromkeys(definable_vars(param.struct_info)))
+    for binding in bindings_of(func):
+        if isinstance(binding, MatchCast):
+            found.update(dict.fromkeys(definable_vars(binding.struct_info)))
+    return list(found)
+
+
+def free_symbolic_vars(func: Function) -> list[PrimVar]:
+    """Symbolic variables that are mentioned but defined nowhere in the function."""
+    found: dict[PrimVar, None] = {}
+    for param in func.params:
+        found.update(dict.fromkeys(symbolic_vars(param.struct_info)))
+    for binding in bindings_of(func):
+        found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
+        found.update(dict.fromkeys(v for s in _shapes(binding.value) for v in symbolic_vars(s)))
+    defined = set(defined_symbolic_vars(func))
+    return [v for v in found if v not in defined]
+
+
+def _shapes(value: Any) -> list[ShapeExpr]:
+    return [n for n in leaves(value) if isinstance(n, ShapeExpr)]
+
+
+def get_var2val(func: Function) -> dict[Var, Any]:
+    """What each variable is bound to."""
+    return {b.var: b.value for b in bindings_of(func)}
+
+
+def name_to_binding(func: Function) -> dict[str, list[Binding]]:
+    """The bindings by the name of their variable."""
+    found: dict[str, list[Binding]] = {}
+    for binding in bindings_of(func):
+        found.setdefault(binding.var.name_hint, []).append(binding)
+    return found
+
+
+def udchain(expr: Any) -> dict[Var, tuple[Var, ...]]:
+    """For each variable of a function or dataflow block, the variables computed from it directly.
+
+    Uses by the result of the function have no variable; `use_counts` counts them.
+    """
+    users: dict[Var, dict[Var, None]] = {}
+    bindings = bindings_of(expr) if isinstance(expr, Function | SeqExpr) else expr.bindings
+    if isinstance(expr, Function):
+        users.update({p: {} for p in expr.params})
+    for binding in bindings:
+        users.setdefault(binding.var, {})
+        for n in value_uses(binding.value):
+            if isinstance(n, Var):
+                users.setdefault(n, {}).setdefault(binding.var)
+    return {var: tuple(by) for var, by in users.items()}
+
+
+def use_counts(expr: Any) -> dict[Var, int]:
+    """How often each variable is used: as an argument, in a tuple, as the result."""
+    counts: dict[Var, int] = {}
+    for n in uses(expr):
+        if isinstance(n, Var):
+            counts[n] = counts.get(n, 0) + 1
+    return counts
+
+
+def post_order_visit(expr: Any, visit: Callable[[Any], None]) -> None:
+    """Call `visit` on every expression of a function or value, parts before the whole."""
+    for binding in bindings_of(expr):
+        _visit(binding.value, visit)
+    body = expr.body if isinstance(expr, Function) else expr
+    _visit(body.body if isinstance(body, SeqExpr) else body, visit)
+    if isinstance(expr, Function):
+        visit(expr)
+
+
+def _visit(value: Any, visit: Callable[[Any], None]) -> None:
+    if isinstance(value, Call):
+        for part in (value.op, *value.args):
+            _visit(part, visit)
+    elif isinstance(value, Tuple):
+        for part in value.fields:
+            _visit(part, visit)
+    elif isinstance(value, TupleGetItem):
+        _visit(value.tuple_value, visit)
+    visit(value)
+
+
+def topological_functions(mod: IRModule) -> list[GlobalVar]:
+    """The graph functions of a module, callees before callers where there is no recursion."""
+    done: dict[GlobalVar, None] = {}
+    for key in mod:
+        _reach(mod, key, done, set())
+    return [k for k in done if isinstance(mod.functions[k], Function)]
+
+
+def _reach(
+    mod: IRModule, key: GlobalVar, done: dict[GlobalVar, None], doing: set[GlobalVar]
+) -> None:
+    if key in done or key in doing:
+        return
+    doing.add(key)
+    func = mod.functions.get(key)
+    for callee in all_global_vars(func) if isinstance(func, Function) else ():
+        if callee in mod.functions:
+            _reach(mod, callee, done, doing)
+    done[key] = None
+
+
+def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
+    """Groups of graph functions that call each other in a circle (or themselves)."""
+    calls = {
+        key: [g for g in all_global_vars(f) if g in mod.functions]
+        for key, f in mod.items()
+        if isinstance(f, Function)
+    }
+    reach = {key: _closure(calls, key) for key in calls}
+    groups: dict[frozenset[GlobalVar], list[GlobalVar]] = {}
+    for key, reached in reach.items():
+        if key in reached:
+            circle = frozenset(k for k in reached if key in reach.get(k, ()))
+            groups.setdefault(circle, [k for k in calls if k in circle])
+    return list(groups.values())
+
+
+def _closure(calls: dict[GlobalVar, list[GlobalVar]], start: GlobalVar) -> set[GlobalVar]:
+    reached: set[GlobalVar] = set()
+    stack = list(calls[start])
+    while stack:
+        key = stack.pop()
+        if key not in reached:
+            reached.add(key)
+            stack.extend(calls.get(key, ()))
+    return reached
+
+
+def result_of(func: Function) -> Any:
+    """The expression that a function returns."""
+    return func.body.body if isinstance(func.body, SeqExpr) else func.body
+
+
+def binding_named(func: Function, name: str) -> Binding:
+    """The binding of the variable with that name.
+
+    Raises:
+        MLCError: there is none.
+    """
+    found = name_to_binding(func).get(name)
+    if not found:
+        raise MLCError(f"no binding {name!r} in the function", hint="names: see func.show()")
+    return found[0]
