@@ -37,6 +37,7 @@ class Store:
 
     Args:
         folder: where; made when first written to.
+        salt: stands before every key; when it changes, all that was kept before is a miss.
         max_bytes: cap on the sum of the files' sizes.
         name_of: from key to file name.
     """
@@ -44,11 +45,13 @@ class Store:
     def __init__(
         self,
         folder: str | os.PathLike[str],
+        salt: str = "",
         *,
         max_bytes: int = _GIB,
         name_of: Callable[[bytes], str] = _name_of,
     ) -> None:
         self.folder = Path(folder)
+        self.salt = salt
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
         self._name_of = name_of
@@ -57,7 +60,7 @@ class Store:
 
     def get(self, key: str) -> bytes | None:
         """The blob that was put under exactly this key, or None."""
-        raw = key.encode()
+        raw = self._raw(key)
         path = self._path(raw)
         blob = _blob_for(raw, _read(path))
         if blob is None:
@@ -69,7 +72,7 @@ class Store:
 
     def put(self, key: str, blob: bytes) -> None:
         """Keep a blob. It appears whole or not at all."""
-        raw = key.encode()
+        raw = self._raw(key)
         data = _frame(raw, blob)
         if len(data) > self.max_bytes or not _write(self._path(raw), data):
             return
@@ -86,6 +89,9 @@ class Store:
             _remove(path)
         with self._lock:
             self._room = None
+
+    def _raw(self, key: str) -> bytes:
+        return f"{self.salt}\n{key}".encode()
 
     def _path(self, raw: bytes) -> Path:
         return self.folder / f"{self._name_of(raw)}.blob"
@@ -234,29 +240,24 @@ def user_store() -> Store | None:
 
 @cache
 def _store_at(folder: Path) -> Store:
-    return Store(folder)
+    return Store(folder, salt())
 
 
 @cache
 def salt() -> str:
-    """What every key starts with: the versions that make code, and a digest of the sources.
+    """What the user's keys start with: the versions that make code, and a digest of the sources.
 
     Sources count by relative path, size and time of change, so that a change of the compiler makes
     everything it compiled before a miss.
     """
-    import llvmlite.binding as llvm
-
-    version = metadata.version("mlcnb") if _installed("mlcnb") else "checkout"
-    made_by = f"llvmlite {metadata.version('llvmlite')} llvm {llvm.llvm_version_info}"
-    return f"mlcnb {version} {_sources_digest()} {made_by}"
+    return f"mlcnb {_version('mlcnb')} {_sources_digest()} llvmlite {_version('llvmlite')}"
 
 
-def _installed(package: str) -> bool:
+def _version(package: str) -> str:
     try:
-        metadata.version(package)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return False
-    return True
+        return "checkout"
 
 
 def _sources_digest() -> str:

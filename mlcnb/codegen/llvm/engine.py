@@ -28,6 +28,7 @@ from time import perf_counter
 from typing import Any
 
 from mlcnb.codegen.llvm import cache as disk
+from mlcnb.codegen.llvm import half
 from mlcnb.codegen.llvm.symbols import defines, libc_address, needs
 from mlcnb.codegen.llvm.target_machine import Cpu, check_intrinsics, machines
 from mlcnb.core.errors import CodegenError
@@ -255,7 +256,7 @@ def _module_of(bitcode: bytes) -> Any:
 
 
 def _key(ir: str, cpu: Cpu, options: Options) -> str:
-    return f"object\n{disk.salt()}\n{cpu}\n{options}\n{ir}"
+    return f"object\n{cpu}\n{options}\n{ir}"
 
 
 def _from_store(ir: str, cpu: Cpu, options: Options, store: disk.Store | None) -> Compiled | None:
@@ -347,7 +348,7 @@ def _resolve(
         for name in compiled.needs:
             if name in owners:
                 continue
-            found[name] = symbols.get(name) or libc_address(name)
+            found[name] = symbols.get(name) or libc_address(name) or _half_address(name)
             if not found[name]:
                 raise CodegenError(
                     f"undefined symbol {name}, used by {', '.join(compiled.defines)}",
@@ -355,6 +356,16 @@ def _resolve(
                     "memory and mathematics functions",
                 )
     return found
+
+
+def _half_address(name: str) -> int:
+    """Our own conversion of 16-bit floats, or 0."""
+    return _half_library()[name] if name in half.NAMES else 0
+
+
+@cache
+def _half_library() -> Library:
+    return link([compile_ir(half.SOURCE)])
 
 
 _library_number = itertools.count()

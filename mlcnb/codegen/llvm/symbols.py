@@ -21,6 +21,7 @@ from functools import cache
 from mlcnb.core.errors import CodegenError
 
 _ELF_SYMTAB = 2
+_ELF_FUNCTION = 2
 _MACHO_SYMTAB = 2
 _MACHO_EXTERNAL = 0x01
 
@@ -52,7 +53,22 @@ def _symbols(obj: bytes) -> Iterator[tuple[str, bool]]:
         raise CodegenError(f"damaged object file: {error}") from error
 
 
+def code_sizes(obj: bytes) -> dict[str, int]:
+    """Bytes of code of each function, internal ones too; empty for Mach-O, which does not say."""
+    if obj[:4] != b"\x7fELF":
+        return {}
+    return {name: size for name, info, _, size in _elf_entries(obj) if info & 15 == _ELF_FUNCTION}
+
+
 def _elf(obj: bytes) -> Iterator[tuple[str, bool]]:
+    for name, info, where, _ in _elf_entries(obj):
+        is_global = info >> 4 != 0
+        if is_global and name:
+            yield name, where != 0
+
+
+def _elf_entries(obj: bytes) -> Iterator[tuple[str, int, int, int]]:
+    """(name, type and binding, section, size) of each symbol."""
     (start,) = struct.unpack_from("<Q", obj, 0x28)
     size, count = struct.unpack_from("<HH", obj, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", obj, start + i * size) for i in range(count)]
@@ -61,10 +77,8 @@ def _elf(obj: bytes) -> Iterator[tuple[str, bool]]:
             continue
         offset, length, names = section[4], section[5], sections[section[6]][4]
         for at in range(offset, offset + length, 24):
-            name, info, _, where = struct.unpack_from("<IBBH", obj, at)
-            is_global = info >> 4 != 0
-            if is_global and name:
-                yield _text(obj, names + name), where != 0
+            name, info, _, where, _, size_of = struct.unpack_from("<IBBHQQ", obj, at)
+            yield _text(obj, names + name), info, where, size_of
 
 
 def _macho(obj: bytes) -> Iterator[tuple[str, bool]]:
@@ -85,8 +99,8 @@ def _text(obj: bytes, at: int) -> str:
     return obj[at : obj.index(b"\0", at)].decode()
 
 
-#: what the C library may be asked for: moves of memory, and mathematics in float64 and float32
-_MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp")
+#: what the C library may be asked for: memory, and mathematics in float64 and float32
+_MEMORY = ("memcpy", "memmove", "memset", "memcmp", "bcmp", "malloc", "free")
 _MATH_WORDS = """
     acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
     floor fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow

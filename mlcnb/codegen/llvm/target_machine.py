@@ -40,12 +40,12 @@ class Cpu:
         Raises:
             CodegenError: the name belongs to no architecture known here.
         """
-        if name in ("host", "native"):
-            return Cpu.host()
+        here = Cpu.host()
+        if name in ("host", "native", here.cpu):
+            return replace(here, features=f"{here.features},{features}".strip(","))
         for pattern, triple, default in _FAMILIES:
             if re.fullmatch(pattern, name):
                 found = Cpu(triple, default or name, features)
-                here = Cpu.host()
                 return found if found.arch != here.arch else replace(found, triple=here.triple)
         raise CodegenError(
             f"no architecture known for CPU {name!r}",

@@ -1,0 +1,340 @@
+"""Fork and join, as LLVM IR.
+
+    i32  mlcnb_parallel_for(ptr fn, ptr ctx, i64 n)     fn is  i32 fn(ptr ctx, i64 begin, i64 end)
+    void mlcnb_worker()                                 the life of a worker
+    void mlcnb_pool_reset(i32 threads, i64 spins)       before workers start
+    i32  mlcnb_pool_stop()                              1: the workers leave; 0: busy, ask again
+
+A job is open to workers while the bit OPEN of `state` is set; whoever goes in adds one, whoever
+leaves takes one away, so the caller never waits for a worker that slept through the job:
+
+    state = epoch << 32 | OPEN | workers inside
+
+    caller: fill job, open, wake sleepers, take chunks, close, wait until nobody is inside
+    worker: spin a while on `state`, then sleep; go in (compare and swap), take chunks, leave
+
+Whoever is about to sleep says so first and looks at `state` again; whoever changes `state` looks
+for sleepers after that. All of these are sequentially consistent, so no wake-up is lost.
+"""
+
+from __future__ import annotations
+
+#: chunks that a thread gets on average: more balance better, fewer cost less
+CHUNKS_PER_THREAD = 4
+#: chunks of a loop that runs on one thread, so that it can be cancelled in between
+CHUNKS_INLINE = 16
+
+_STATE = """
+%Job = type {{ ptr, ptr, i64, i64 }}
+@mlcnb_cancel = global i32 0, align 128
+@mlcnb_active = global i32 0, align 128
+@state = internal global i64 0, align 128
+@next = internal global i64 0, align 128
+@job = internal global %Job zeroinitializer, align 128
+@status = internal global i32 0, align 4
+@busy = internal global i32 0, align 128
+@threads = internal global i32 1, align 4
+@stop = internal global i32 0, align 4
+@spins = internal global i64 0, align 8
+@sleepers = internal global i32 0, align 4
+@caller_sleeps = internal global i32 0, align 4
+@mutex = internal global [128 x i8] zeroinitializer, align 64
+@work = internal global [128 x i8] zeroinitializer, align 64
+@done = internal global [128 x i8] zeroinitializer, align 64
+
+define void @mlcnb_pool_reset(i32 %threads, i64 %spins) {{
+  store i64 0, ptr @state
+  store i32 0, ptr @busy
+  store i32 0, ptr @stop
+  store i32 0, ptr @sleepers
+  store i32 0, ptr @caller_sleeps
+  store i64 %spins, ptr @spins
+  call void @llvm.memset.p0.i64(ptr @mutex, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr @work, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr @done, i8 0, i64 128, i1 false)
+  call void @sync_init()
+  store atomic i32 %threads, ptr @threads seq_cst, align 4
+  ret void
+}}
+
+define i32 @mlcnb_pool_stop() {{
+  %taken = cmpxchg ptr @busy, i32 0, i32 1 seq_cst seq_cst
+  %ok = extractvalue {{ i32, i1 }} %taken, 1
+  br i1 %ok, label %stop, label %refuse
+stop:
+  store atomic i32 1, ptr @threads seq_cst, align 4
+  store atomic i32 1, ptr @stop seq_cst, align 4
+  call void @lock()
+  call void @wake(ptr @work)
+  call void @unlock()
+  store atomic i32 0, ptr @busy seq_cst, align 4
+  ret i32 1
+refuse:
+  ret i32 0
+}}
+
+define void @mlcnb_spin(i64 %count) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %s = load atomic i64, ptr @state acquire, align 8
+  {pause}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}}
+"""
+
+_CHUNKS = """
+define internal void @take_chunks() {{
+entry:
+  %fn = load ptr, ptr @job
+  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
+  %ctx = load ptr, ptr %ctx.at
+  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
+  %n = load i64, ptr %n.at
+  %chunks.at = getelementptr %Job, ptr @job, i64 0, i32 3
+  %chunks = load i64, ptr %chunks.at
+  br label %loop
+loop:
+  %i = atomicrmw add ptr @next, i64 1 monotonic
+  %more = icmp ult i64 %i, %chunks
+  br i1 %more, label %chunk, label %end
+chunk:
+  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i)
+  %good = icmp eq i32 %code, 0
+  br i1 %good, label %loop, label %bad
+bad:
+  %first = cmpxchg ptr @status, i32 0, i32 %code seq_cst seq_cst
+  store atomic i64 %chunks, ptr @next monotonic, align 8
+  br label %end
+end:
+  ret void
+}}
+
+define internal i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i) {{
+  %cancel = load atomic i32, ptr @mlcnb_cancel monotonic, align 4
+  %go = icmp eq i32 %cancel, 0
+  br i1 %go, label %work, label %cancelled
+work:
+  %each = udiv i64 %n, %chunks
+  %longer = urem i64 %n, %chunks
+  %base = mul i64 %each, %i
+  %extra = call i64 @llvm.umin.i64(i64 %i, i64 %longer)
+  %begin = add i64 %base, %extra
+  %is.longer = icmp ult i64 %i, %longer
+  %one = zext i1 %is.longer to i64
+  %size = add i64 %each, %one
+  %end = add i64 %begin, %size
+  %code = call i32 %fn(ptr %ctx, i64 %begin, i64 %end)
+  ret i32 %code
+cancelled:
+  ret i32 {cancelled}
+}}
+
+define internal i32 @run_inline(ptr %fn, ptr %ctx, i64 %n) noinline {{
+entry:
+  %chunks = call i64 @llvm.umin.i64(i64 %n, i64 {chunks_inline})
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop.end ]
+  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i)
+  %good = icmp eq i32 %code, 0
+  br i1 %good, label %loop.end, label %end
+loop.end:
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %chunks
+  br i1 %more, label %loop, label %end
+end:
+  ret i32 %code
+}}
+"""
+
+_FORK_JOIN = """
+define i32 @mlcnb_parallel_for(ptr %fn, ptr %ctx, i64 %n) {{
+entry:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %how, label %nothing
+nothing:
+  ret i32 0
+how:
+  %threads = load atomic i32, ptr @threads monotonic, align 4
+  %alone = icmp ule i32 %threads, 1
+  %single = icmp eq i64 %n, 1
+  %serial = or i1 %alone, %single
+  br i1 %serial, label %inline, label %try
+try:
+  %taken = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %taken, 1
+  br i1 %mine, label %fork, label %inline
+inline:
+  %alone.status = call i32 @run_inline(ptr %fn, ptr %ctx, i64 %n)
+  ret i32 %alone.status
+fork:
+  %most = mul i32 %threads, {chunks_per_thread}
+  %most.wide = zext i32 %most to i64
+  %chunks = call i64 @llvm.umin.i64(i64 %n, i64 %most.wide)
+  store ptr %fn, ptr @job
+  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
+  store ptr %ctx, ptr %ctx.at
+  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
+  store i64 %n, ptr %n.at
+  %chunks.at = getelementptr %Job, ptr @job, i64 0, i32 3
+  store i64 %chunks, ptr %chunks.at
+  store atomic i64 0, ptr @next monotonic, align 8
+  store atomic i32 0, ptr @status monotonic, align 4
+  %old = load atomic i64, ptr @state monotonic, align 8
+  %later = add i64 %old, {one_epoch}
+  %open = or i64 %later, {open}
+  store atomic i64 %open, ptr @state seq_cst, align 8
+  %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
+  %anyone = icmp ne i32 %asleep, 0
+  br i1 %anyone, label %rouse, label %share
+rouse:
+  call void @lock()
+  call void @wake(ptr @work)
+  call void @unlock()
+  br label %share
+share:
+  call void @take_chunks()
+  %closing = atomicrmw and ptr @state, i64 {not_open} seq_cst
+  call void @wait_until_empty()
+  %status = load atomic i32, ptr @status monotonic, align 4
+  store atomic i32 0, ptr @busy release, align 4
+  ret i32 %status
+}}
+
+define internal void @wait_until_empty() {{
+entry:
+  %spins = load i64, ptr @spins
+  br label %spin
+spin:
+  %i = phi i64 [ 0, %entry ], [ %next, %again ]
+  %state = load atomic i64, ptr @state acquire, align 8
+  %inside = and i64 %state, {inside}
+  %empty = icmp eq i64 %inside, 0
+  br i1 %empty, label %end, label %again
+again:
+  {pause}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %spins
+  br i1 %more, label %spin, label %sleep
+sleep:
+  call void @lock()
+  store atomic i32 1, ptr @caller_sleeps seq_cst, align 4
+  br label %look
+look:
+  %state2 = load atomic i64, ptr @state seq_cst, align 8
+  %inside2 = and i64 %state2, {inside}
+  %empty2 = icmp eq i64 %inside2, 0
+  br i1 %empty2, label %rise, label %wait
+wait:
+  call void @wait(ptr @done)
+  br label %look
+rise:
+  store atomic i32 0, ptr @caller_sleeps seq_cst, align 4
+  call void @unlock()
+  br label %end
+end:
+  ret void
+}}
+"""
+
+_WORKER = """
+define void @mlcnb_worker() {{
+entry:
+  br label %idle
+idle:
+  %seen = phi i64 [ 0, %entry ], [ %seen, %rise ], [ %epoch.now, %job ], [ %epoch.now, %leave ],
+    [ %epoch.now, %tell ]
+  %spins = load i64, ptr @spins
+  br label %spin
+spin:
+  %i = phi i64 [ 0, %idle ], [ %next, %again ], [ %i, %enter ]
+  %state = load atomic i64, ptr @state acquire, align 8
+  %news = call i1 @is_news(i64 %state, i64 %seen)
+  br i1 %news, label %enter, label %again
+again:
+  {pause}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %spins
+  br i1 %more, label %spin, label %sleep
+enter:
+  %more.inside = add i64 %state, 1
+  %swap = cmpxchg ptr @state, i64 %state, i64 %more.inside seq_cst acquire
+  %entered = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %entered, label %job, label %spin
+job:
+  %epoch.now = lshr i64 %state, 32
+  call void @take_chunks()
+  %before = atomicrmw sub ptr @state, i64 1 seq_cst
+  %low = and i64 %before, {low}
+  %was.last = icmp eq i64 %low, 1
+  br i1 %was.last, label %leave, label %idle
+leave:
+  %asleep = load atomic i32, ptr @caller_sleeps seq_cst, align 4
+  %waits = icmp ne i32 %asleep, 0
+  br i1 %waits, label %tell, label %idle
+tell:
+  call void @lock()
+  call void @wake(ptr @done)
+  call void @unlock()
+  br label %idle
+sleep:
+  call void @lock()
+  %more.asleep = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  br label %look
+look:
+  %stopping = load atomic i32, ptr @stop seq_cst, align 4
+  %stop = icmp ne i32 %stopping, 0
+  br i1 %stop, label %exit, label %look.job
+look.job:
+  %state2 = load atomic i64, ptr @state seq_cst, align 8
+  %news2 = call i1 @is_news(i64 %state2, i64 %seen)
+  br i1 %news2, label %rise, label %wait
+wait:
+  call void @wait(ptr @work)
+  br label %look
+rise:
+  %less.asleep = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  call void @unlock()
+  br label %idle
+exit:
+  %gone = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  call void @unlock()
+  ret void
+}}
+
+define internal i1 @is_news(i64 %state, i64 %seen) alwaysinline {{
+  %bit = and i64 %state, {open}
+  %is.open = icmp ne i64 %bit, 0
+  %epoch = lshr i64 %state, 32
+  %is.new = icmp ne i64 %epoch, %seen
+  %news = and i1 %is.open, %is.new
+  ret i1 %news
+}}
+"""
+
+_PAUSE = {
+    "x86_64": "call void @llvm.x86.sse2.pause()",
+    "aarch64": "call void @llvm.aarch64.isb(i32 15)",
+}
+
+
+def source(arch: str, cancelled: int) -> str:
+    """The IR for an architecture; `cancelled` is the status of a loop that was told to stop."""
+    fields = {
+        "pause": _PAUSE.get(arch, ""),
+        "cancelled": cancelled,
+        "chunks_per_thread": CHUNKS_PER_THREAD,
+        "chunks_inline": CHUNKS_INLINE,
+        "open": 1 << 31,
+        "not_open": ~(1 << 31),
+        "inside": (1 << 31) - 1,
+        "low": (1 << 32) - 1,
+        "one_epoch": 1 << 32,
+    }
+    return "".join(part.format(**fields) for part in (_STATE, _CHUNKS, _FORK_JOIN, _WORKER))
