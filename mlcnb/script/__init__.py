@@ -1,1 +1,31 @@
-"""TVMScript: the text face of both levels. Printer, parser, and the namespaces I, R, T."""
+"""TVMScript: the text face of both levels. Printer, parser, and the namespaces I, R, T.
+
+print(mod.script())                        text
+mlcnb.script.parse(text)                   the object again, structurally equal
+from mlcnb.script import ir as I, relax as R, tir as T
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.script.printer": "document script",
+        "mlcnb.script.show": "show",
+        "mlcnb.script.parser": "parse from_source=parse",
+        "mlcnb.script.excerpt": "excerpt",
+    },
+    submodules=("ir", "relax", "tir", "tirx", "printer"),
+)
+__all__ = [*__all__, "text_of"]
+
+
+def text_of(obj: Any) -> str:
+    """The text of any node, for its repr: a program without header lines."""
+    from mlcnb.script.printer import script
+
+    return script(obj, header=False)

@@ -1,0 +1,78 @@
+"""Intrinsic calls that are written `T.exp(x)`: those whose result dtype follows from the arguments.
+
+Any other call is written `T.call_intrin("float32", "tir.name", …)`, which says its dtype itself.
+Printer and parser share these tables, so what one leaves out the other knows.
+"""
+
+from __future__ import annotations
+
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr
+
+#: the result has the dtype of the first argument
+_LIKE_FIRST = frozenset(
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
+    "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
+    "copysign nextafter ldexp popcount clz likely fma tvm_warp_shuffle tvm_warp_shuffle_up "
+    "tvm_warp_shuffle_down vectorlow vectorhigh q_multiply_shift".split()
+)
+#: the result has the dtype of the second argument
+_LIKE_SECOND = frozenset(("if_then_else",))
+#: the result is bool with the lanes of the first argument
+_BOOL = frozenset("isnan isinf isfinite".split())
+#: fixed result dtypes
+_FIXED = {
+    "tvm_storage_sync": "int32",
+    "tvm_thread_allreduce": "handle",
+    "tvm_load_matrix_sync": "handle",
+    "tvm_mma_sync": "handle",
+    "tvm_store_matrix_sync": "handle",
+    "tvm_fill_fragment": "handle",
+    "tvm_access_ptr": "handle",
+    "address_of": "handle",
+    "tvm_warp_activemask": "uint32",
+    "tvm_stack_alloca": "handle",
+    "call_packed": "int32",
+    "call_cpacked": "int32",
+    "assume": "bool",
+    "undef": "handle",
+    "break_loop": "handle",
+    "continue_loop": "handle",
+    "prefetch": "int32",
+}
+#: the result dtype is the first thing in the parentheses
+TYPED = frozenset(
+    "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin reinterpret "
+    "type_annotation".split()
+)
+#: written with a Python operator: name -> (operator, precedence)
+OPERATORS = {
+    "bitwise_or": ("|", 7),
+    "bitwise_xor": ("^", 8),
+    "bitwise_and": ("&", 9),
+    "shift_left": ("<<", 10),
+    "shift_right": (">>", 10),
+}
+#: TVM's other names for an intrinsic
+SYNONYMS = {"power": "pow", "abs": "fabs", "Shift_left": "shift_left", "Shift_right": "shift_right"}
+
+
+def names() -> frozenset[str]:
+    """Everything that may stand after `T.` as an intrinsic."""
+    known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *OPERATORS}
+    return frozenset({*known, "bitwise_not", "large_uint_imm"})
+
+
+def result_dtype(name: str, args: tuple[PrimExpr, ...]) -> DType | None:
+    """The dtype of `T.name(args)`, or None where it does not follow from the arguments."""
+    if name in _FIXED:
+        return dtype(_FIXED[name])
+    if name in _LIKE_SECOND and len(args) > 1:
+        return args[1].dtype
+    if not args:
+        return None
+    if name in _LIKE_FIRST or name in OPERATORS or name == "bitwise_not":
+        return args[0].dtype
+    if name in _BOOL:
+        return dtype("bool").with_lanes(args[0].dtype.lanes)
+    return None

@@ -1,0 +1,86 @@
+"""The printer: any node of both IRs to a doc, a page, a text.
+
+`document(obj)` lays out the text with the place of every node; `script(obj)` is that text.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mlcnb.core.doc import NEWLINE, Doc, Page, Text, lines
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept by `prints`
+    block,
+    buffer,
+    function,
+    prim,
+    prim_func,
+    relax,
+    stmt,
+    struct_info,
+)
+from mlcnb.script.printer.buffer import declaration
+from mlcnb.script.printer.context import Options, Printer
+from mlcnb.script.printer.module import META_NOTE, header, metadata
+from mlcnb.tir.buffer import Buffer
+
+
+def document(obj: Any, **options: Any) -> Page:
+    """The text of `obj` as a page that knows where each node stands; options as in `script`."""
+    opts = _options(options)
+    p = Printer(opts)
+    with deep():
+        doc = declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
+    if isinstance(obj, IRModule | BaseFunc):
+        doc = _program(p, doc)
+    return Page(doc, " " * opts.indent_spaces)
+
+
+def script(obj: Any, **options: Any) -> str:
+    """The TVMScript text of a module, function or any other node.
+
+    Args:
+        obj: what to print.
+        **options: see `Options`: dialect, name, show_meta, syntax_sugar, show_all_struct_info,
+            module_alias, indent_spaces, header.
+    """
+    return document(obj, **options).text
+
+
+def _options(given: dict[str, Any]) -> Options:
+    known = Options.__dataclass_fields__
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise MLCError(
+            f"script() has no option {unknown[0]!r}", hint=f"there are {', '.join(known)}"
+        )
+    return Options(**given)
+
+
+def _program(p: Printer, doc: Doc) -> Doc:
+    """The comments above, the constants, and the note below."""
+    parts: list[Doc] = []
+    if p.options.header:
+        parts += [lines(header(p)), NEWLINE, NEWLINE]
+    if p.constants and p.options.show_meta:
+        parts += [metadata(p), NEWLINE, NEWLINE]
+    parts.append(doc)
+    if p.constants and not p.options.show_meta:
+        parts += [NEWLINE, NEWLINE, Text(META_NOTE, "comment")]
+    return parts
+
+
+@contextmanager
+def deep(limit: int = 20_000) -> Iterator[None]:
+    """Room for deeply nested expressions: the printer's frames are Python's, not C's."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
