@@ -145,6 +145,11 @@ def _fold(a: PrimExpr, b: PrimExpr, fn: Callable[[Any, Any], Any]) -> PrimExpr |
     return None
 
 
+def _pick(folded: PrimExpr | None, otherwise: PrimExpr) -> PrimExpr:
+    """`folded` where there is one (a folded 0 is one, though it is false)."""
+    return otherwise if folded is None else folded
+
+
 def _rounded(a: FloatImm, b: FloatImm, fn: Callable[[Any, Any], Any]) -> float:
     """Exact for + - * of float32 and narrower: a double holds enough bits to round only once."""
     try:
@@ -161,7 +166,7 @@ def add(a: Any, b: Any) -> PrimExpr:
             return b
         if is_const(b, 0):
             return a
-    return _fold(a, b, operator.add) or e.Add(a, b)
+    return _pick(_fold(a, b, operator.add), e.Add(a, b))
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:
@@ -169,7 +174,7 @@ def subtract(a: Any, b: Any) -> PrimExpr:
     a, b = match_dtypes(a, b)
     if is_const(b, 0) and not a.dtype.is_float:
         return a
-    return _fold(a, b, operator.sub) or e.Sub(a, b)
+    return _pick(_fold(a, b, operator.sub), e.Sub(a, b))
 
 
 def multiply(a: Any, b: Any) -> PrimExpr:
@@ -181,7 +186,7 @@ def multiply(a: Any, b: Any) -> PrimExpr:
         return a
     if not a.dtype.is_float and (is_const(a, 0) or is_const(b, 0)):
         return a if is_const(a, 0) else b
-    return _fold(a, b, operator.mul) or e.Mul(a, b)
+    return _pick(_fold(a, b, operator.mul), e.Mul(a, b))
 
 
 def neg(a: Any) -> PrimExpr:
@@ -207,7 +212,7 @@ def div(a: Any, b: Any) -> PrimExpr:
     if is_const(b, 1):
         return a
     if is_const(b) and not is_const(b, 0):
-        return _fold(a, b, operator.truediv) or e.Div(a, b)
+        return _pick(_fold(a, b, operator.truediv), e.Div(a, b))
     return e.Div(a, b)
 
 
@@ -223,7 +228,7 @@ def truncdiv(a: Any, b: Any) -> PrimExpr:
     a, b = _int_division(a, b, "truncdiv")
     if is_const(b, 1):
         return a
-    return _fold(a, b, _trunc_div) or e.Div(a, b)
+    return _pick(_fold(a, b, _trunc_div), e.Div(a, b))
 
 
 def _trunc_div(a: int, b: int) -> int:
@@ -234,7 +239,7 @@ def _trunc_div(a: int, b: int) -> int:
 def truncmod(a: Any, b: Any) -> PrimExpr:
     """Remainder of truncdiv."""
     a, b = _int_division(a, b, "truncmod")
-    return _fold(a, b, lambda x, y: x - _trunc_div(x, y) * y) or e.Mod(a, b)
+    return _pick(_fold(a, b, lambda x, y: x - _trunc_div(x, y) * y), e.Mod(a, b))
 
 
 def floordiv(a: Any, b: Any) -> PrimExpr:
@@ -245,7 +250,7 @@ def floordiv(a: Any, b: Any) -> PrimExpr:
     a, b = _int_division(a, b, "floordiv")
     if is_const(b, 1) or is_const(a, 0):
         return a
-    return _fold(a, b, operator.floordiv) or e.FloorDiv(a, b)
+    return _pick(_fold(a, b, operator.floordiv), e.FloorDiv(a, b))
 
 
 def floormod(a: Any, b: Any) -> PrimExpr:
@@ -258,7 +263,7 @@ def floormod(a: Any, b: Any) -> PrimExpr:
         return a
     if is_const(b, 1):
         return const(0, a.dtype)
-    return _fold(a, b, operator.mod) or e.FloorMod(a, b)
+    return _pick(_fold(a, b, operator.mod), e.FloorMod(a, b))
 
 
 def ceildiv(a: Any, b: Any) -> PrimExpr:
@@ -273,7 +278,7 @@ def minimum(a: Any, b: Any) -> PrimExpr:
     if a is b:
         return a
     folded = None if a.dtype.is_float else _fold(a, b, min)
-    return folded or e.Min(a, b)
+    return _pick(folded, e.Min(a, b))
 
 
 def maximum(a: Any, b: Any) -> PrimExpr:
@@ -282,7 +287,7 @@ def maximum(a: Any, b: Any) -> PrimExpr:
     if a is b:
         return a
     folded = None if a.dtype.is_float else _fold(a, b, max)
-    return folded or e.Max(a, b)
+    return _pick(folded, e.Max(a, b))
 
 
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
@@ -396,7 +401,7 @@ def _bitwise(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], P
         a, b = match_dtypes(a, b)
         if a.dtype.is_float:
             raise MLCError(f"{name} needs integers, got {a.dtype}")
-        return _fold(a, b, fn) or e.Call(a.dtype, f"tir.{name}", (a, b))
+        return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
     build.__name__ = name
     build.__doc__ = f"{name} of two integers of one dtype."
@@ -413,7 +418,7 @@ def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Pri
         a, b = match_dtypes(a, b)
         if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
             raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")
-        return _fold(a, b, fn) or e.Call(a.dtype, f"tir.{name}", (a, b))
+        return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
     build.__name__ = name
     build.__doc__ = f"{name}: by 0 to bits-1."
