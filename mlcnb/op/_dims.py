@@ -1,0 +1,202 @@
+"""What declarations and spellings say about dimensions.
+
+    dims, axes      axis_at(op, -1, 4) -> 3        same(n * 2, 2 * n)      differ(3, 4)
+    infos           tensor(dims, dtype)            tell(info) -> "Tensor((n, 3), float32)"
+    refusals        refuse(op, "…")                a TypeInferError that begins with the operator
+
+A dimension is a Python int or a PrimExpr; a tensor whose dimensions are not known has `dims` None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from mlcnb.arith import simplify
+from mlcnb.core.errors import TypeInferError
+from mlcnb.ir.expr import IntImm, PrimExpr, Var
+from mlcnb.ir.prim_ops import as_expr, as_int, maximum
+from mlcnb.relax.expr import tensor_info
+from mlcnb.relax.operator import OpDecl
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+
+
+def refuse(op: OpDecl | type[OpDecl], message: str, hint: str | None = None) -> NoReturn:
+    """Raise a TypeInferError that begins with the operator's name."""
+    raise TypeInferError(f"{op.sugar}: {message}", hint=hint)
+
+
+def tensor(dims: Sequence[Any] | None, dtype: Any, ndim: int = -1) -> TensorStructInfo:
+    """Struct info of a tensor; `ndim` counts where the dimensions are not known."""
+    return tensor_info(None if dims is None else [tidy(d) for d in dims], dtype, ndim)
+
+
+def tidy(dim: Any) -> Any:
+    """A dimension, simplified: a Python int where it is one."""
+    value = as_int(dim)
+    if value is not None or isinstance(dim, Var):
+        return dim if value is None else value
+    simple = simplify(as_expr(dim))
+    value = as_int(simple)
+    return simple if value is None else value
+
+
+def same(a: Any, b: Any) -> bool:
+    """True if the two dimensions are equal in every run."""
+    return a is b or as_int(tidy(gap(a, b))) == 0
+
+
+def differ(a: Any, b: Any) -> bool:
+    """True if the two dimensions are different in every run."""
+    return a is not b and as_int(tidy(gap(a, b))) not in (None, 0)
+
+
+def gap(a: Any, b: Any) -> Any:
+    """a - b; two ints are not made into expressions."""
+    one, two = as_int(a), as_int(b)
+    if one is not None and two is not None:
+        return one - two
+    return as_expr(a) - b
+
+
+def product(dims: Iterable[Any]) -> Any:
+    """The product of dimensions: an int where all are."""
+    result: Any = 1
+    for dim in dims:
+        value = as_int(dim)
+        result = result * (dim if value is None else value)
+    return result
+
+
+def ints(dims: Sequence[Any]) -> tuple[int, ...] | None:
+    """The dimensions as Python ints, or None where one is symbolic."""
+    values = tuple(as_int(d) for d in dims)
+    return None if None in values else values  # type: ignore[return-value]
+
+
+def size(info: TensorStructInfo) -> Any:
+    """How many elements a tensor has, or None where that is not known."""
+    return None if info.dims is None else tidy(product(info.dims))
+
+
+def tell(info: Any) -> str:
+    """`Tensor((n, 3), float32)`: a struct info for an error message."""
+    if isinstance(info, TensorStructInfo):
+        shape = f"ndim={info.ndim}" if info.dims is None else tell_dims(info.dims)
+        return f"Tensor({shape}, {info.dtype or 'unknown dtype'})"
+    if isinstance(info, ShapeStructInfo):
+        values = f"ndim={info.ndim}" if info.values is None else tell_dims(info.values)
+        return f"Shape({values})"
+    return type(info).__name__.removesuffix("StructInfo")
+
+
+def tell_dims(dims: Iterable[Any]) -> str:
+    """`(n, 3)`: dimensions for an error message."""
+    parts = [tell_dim(d) for d in dims]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def tell_dim(dim: Any) -> str:
+    """`n` or `3`: one dimension for an error message."""
+    match dim:
+        case IntImm(value):
+            return str(value)
+        case Var(name):
+            return name
+        case _:
+            return repr(dim)
+
+
+def axis_at(op: OpDecl, axis: int, ndim: int, info: Any = None) -> int:
+    """`axis` counted from the front, for a tensor of `ndim` dimensions."""
+    if not -ndim <= axis < ndim:
+        of = f" of {tell(info)}" if info is not None else ""
+        refuse(op, f"axis {axis} is outside of the {ndim} dimensions{of}")
+    return axis % ndim
+
+
+def axes_at(op: OpDecl, axes: Iterable[int], ndim: int, info: Any = None) -> tuple[int, ...]:
+    """Axes counted from the front; none may occur twice."""
+    found = tuple(axis_at(op, a, ndim, info) for a in axes)
+    if len(set(found)) != len(found):
+        refuse(op, f"axes {tuple(axes)} name a dimension twice")
+    return found
+
+
+def want_rank(op: OpDecl, what: str, info: TensorStructInfo, *ranks: int) -> None:
+    """Refuse a tensor that is known to have another number of dimensions."""
+    if info.ndim not in (-1, *ranks):
+        wanted = " or ".join(map(str, ranks))
+        refuse(op, f"{what} must have {wanted} dimensions, but is {tell(info)}")
+
+
+def want_same_dtype(op: OpDecl, **infos: TensorStructInfo | None) -> None:
+    """Refuse tensors whose known dtypes differ; the keywords are their names in the declaration."""
+    known = {name: info for name, info in infos.items() if info is not None and info.dtype}
+    kinds = {info.dtype for info in known.values()}
+    if len(kinds) > 1:
+        listed = " and ".join(f"{name} is {tell(info)}" for name, info in known.items())
+        refuse(op, f"the tensors must have one dtype, but {listed}", hint="use astype on one")
+
+
+def broadcast(op: OpDecl, *infos: TensorStructInfo) -> tuple[Any, ...] | None:
+    """The dimensions that tensors have together by NumPy's broadcasting; None where not known."""
+    if any(info.dims is None for info in infos):
+        return None
+    shapes = [list(info.dims or ()) for info in infos]
+    result = broadcast_dims(shapes)
+    if result is None:
+        listed = " and ".join(tell(info) for info in infos)
+        refuse(op, f"the shapes of {listed} do not broadcast")
+    return result
+
+
+def broadcast_dims(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...] | None:
+    """Dimensions broadcast together, or None where they cannot be.
+
+    Of two symbolic ones that are not known to be equal one may be 1: the larger is taken.
+    """
+    result: list[Any] = []
+    for back in range(1, max(map(len, shapes), default=0) + 1):
+        dim: Any = 1
+        for shape in shapes:
+            if back > len(shape) or as_int(shape[-back]) == 1:
+                continue
+            if as_int(dim) == 1:
+                dim = shape[-back]
+            elif differ(dim, shape[-back]):
+                return None
+            elif as_int(shape[-back]) is not None:
+                dim = shape[-back]
+            elif as_int(dim) is None and not same(dim, shape[-back]):
+                dim = tidy(maximum(dim, shape[-back]))
+        result.insert(0, dim)
+    return tuple(result)
+
+
+def broadcast_index(index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Where to read a tensor of `shape` for position `index` of what it is broadcast to."""
+    tail = index[len(index) - len(shape) :]
+    return tuple(0 if as_int(d) == 1 else i for i, d in zip(tail, shape, strict=True))
+
+
+def ravel(index: Sequence[Any], dims: Sequence[Any]) -> Any:
+    """The row-major position of an index."""
+    flat: Any = 0
+    for i, d in zip(index, dims, strict=True):
+        flat = flat * d + i
+    return flat
+
+
+def unravel(flat: Any, dims: Sequence[Any]) -> tuple[Any, ...]:
+    """The index at a row-major position."""
+    found: list[Any] = []
+    for place in range(len(dims) - 1, -1, -1):
+        d = dims[place]
+        if as_int(d) == 1:
+            found.insert(0, 0)
+            continue
+        first = all(as_int(x) == 1 for x in dims[:place])
+        found.insert(0, flat if first else flat % d)
+        flat = flat // d
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""What ONNX spellings share: inputs that once were attributes, shapes, pads.
+
+axes_of(n, x)            axes as ints, from an attribute or from an input
+shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op.onnx import OnnxNode
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import declaration, make_call
+
+
+def call(op: str, *args: Any, **attrs: Any) -> Any:
+    """A call of an operator by its full name, such as "relax.add"."""
+    return make_call(declaration(op), *args, **attrs)
+
+
+def ints_of(n: OnnxNode, x: Expr | None, name: str) -> tuple[int, ...] | None:
+    """Constant integers, from the input `x` or the attribute `name`; None: neither is there."""
+    if x is not None:
+        return tuple(int(v) for v in np.reshape(n.constant(x, name), -1))
+    given = n.attr(name)
+    if given is None:
+        return None
+    return tuple(given) if isinstance(given, tuple) else (given,)
+
+
+def axes_of(n: OnnxNode, x: Expr | None, name: str = "axes") -> tuple[int, ...] | None:
+    """Axes, from the input `x` or the attribute `name`; None where neither is given."""
+    return ints_of(n, x, name)
+
+
+def shape_of(n: OnnxNode, x: Expr | None, name: str) -> list[Any]:
+    """A shape-valued input (or attribute `name`): Python ints, and PrimExprs where symbolic."""
+    if x is None:
+        return list(n.require(name))
+    known = n.known(x)
+    values = n.constant(x, name) if known is None else known
+    return [_dim(v) for v in np.reshape(values, -1)]
+
+
+def _dim(value: Any) -> Any:
+    if not isinstance(value, PrimExpr):
+        return int(value)
+    whole = as_int(value)
+    return value if whole is None else whole
+
+
+def scalar_of(n: OnnxNode, x: Expr | None, name: str, default: Any = None) -> Any:
+    """A constant number, from the input `x` or the attribute `name`."""
+    if x is None:
+        return n.attr(name, default)
+    return np.reshape(n.constant(x, name), -1)[0].item()

@@ -1,0 +1,185 @@
+"""Slices: strided_slice (bounds known, or symbolic) and dynamic_strided_slice (bounds in tensors).
+
+R.strided_slice(x, (0, 1), (1, 0), (5, 9), (2, 1))       x[1:5:2, 0:9]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int, maximum, minimum, select
+from mlcnb.op._dims import axes_at, differ, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op._spell import axes_of, ints_of, shape_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, OptionalShape, Shape, Tensor, make_call, operator
+
+
+class Cut(NamedTuple):
+    """A slice of one dimension, brought inside: `length` elements from `begin` on, by `stride`."""
+
+    begin: Any
+    stride: int
+    length: Any
+
+
+def cut(begin: Any, end: Any, stride: int, extent: Any, inbound: bool = False) -> Cut:
+    """Python's `begin:end:stride`: negative bounds count from the end, all are clamped.
+
+    inbound: begin and end lie inside already.
+    """
+    low, high = (0, extent) if stride > 0 else (-1, extent - 1)
+    if not inbound:
+        begin, end = (_inside(v, extent, low, high) for v in (begin, end))
+    span = end - begin if stride > 0 else begin - end
+    step = abs(stride)
+    length = span if step == 1 else (span + (step - 1)) // step
+    return Cut(tidy(begin), stride, tidy(length if inbound else _larger(length, 0)))
+
+
+def _inside(bound: Any, extent: Any, low: Any, high: Any) -> Any:
+    value = as_int(bound)
+    if value is None:
+        bound = select(bound < 0, bound + extent, bound)
+    elif value < 0:
+        bound = extent + max(value, -(2**62))
+    elif value >= 2**31 - 1:
+        return high
+    return _larger(low, _smaller(high, bound))
+
+
+def _larger(a: Any, b: Any) -> Any:
+    x, y = as_int(a), as_int(b)
+    return maximum(a, b) if x is None or y is None else max(x, y)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    x, y = as_int(a), as_int(b)
+    if x is None or y is None:
+        return a if not differ(a, b) and as_int(tidy(a - b)) == 0 else minimum(a, b)
+    return min(x, y)
+
+
+@operator("relax.strided_slice")
+class StridedSlice(OpDecl):
+    """x[begin:end:stride] along `axes`; Python's rules for bounds that are negative or outside.
+
+    assume_inbound: the bounds lie inside, so that they need no clamping.
+    """
+
+    x: Tensor
+    axes: Shape
+    begin: Shape
+    end: Shape
+    strides: OptionalShape
+    assume_inbound: bool = False
+
+    def infer(self, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+        """x's dimensions, cut."""
+        given = [s.values for s in (axes, begin, end)] + [strides and strides.values]
+        if x.ndim == -1 or None in given[:3]:
+            return tensor(None, x.dtype, x.ndim)
+        if len({len(v) for v in given if v is not None}) > 1:
+            refuse(self, f"axes, begin, end and strides differ in length: {list(map(len, given))}")
+        if x.dims is None:
+            self.steps(given[3], len(given[0]))
+            return tensor(None, x.dtype, x.ndim)
+        return tensor([c.length for c in self.cuts(x.dims, *given)], x.dtype)
+
+    def steps(self, strides: Sequence[Any] | None, count: int) -> list[int]:
+        """The strides as ints."""
+        found = [as_int(s) for s in strides] if strides is not None else [1] * count
+        if None in found or 0 in found:
+            refuse(self, f"strides must be constants other than 0, but are {found}")
+        return found  # type: ignore[return-value]
+
+    def cuts(
+        self,
+        dims: Sequence[Any],
+        axes: Sequence[Any],
+        begin: Sequence[Any],
+        end: Sequence[Any],
+        strides: Sequence[Any] | None,
+    ) -> list[Cut]:
+        """What is taken of each dimension."""
+        found = [Cut(0, 1, d) for d in dims]
+        places = axes_at(self, [int(a) for a in axes], len(dims))
+        steps = self.steps(strides, len(places))
+        for axis, b, e, s in zip(places, begin, end, steps, strict=True):
+            found[axis] = cut(_plain(b), _plain(e), s, _plain(dims[axis]), self.assume_inbound)
+        return found
+
+    def numpy(self, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+        """NumPy's basic slicing, copied"""
+        cuts = self.cuts(x.shape, axes, begin, end, strides)
+        return np.array(x[tuple(_python_slice(c) for c in cuts)])
+
+    def compute(self, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+        """One copy: out[i] = x[begin + i * stride]."""
+        cuts = self.cuts(x.shape, axes, begin, end, strides)
+
+        def source(*index: Any) -> Any:
+            return x(*(c.begin + i * c.stride for i, c in zip(index, cuts, strict=True)))
+
+        return te.compute([c.length for c in cuts], source, name="strided_slice")
+
+
+def _plain(dim: Any) -> Any:
+    value = as_int(dim)
+    return dim if value is None else value
+
+
+def _python_slice(c: Cut) -> slice:
+    end = c.begin + c.stride * c.length
+    return slice(c.begin, None if end < 0 else end, c.stride)
+
+
+@onnx("Slice")
+def onnx_slice(
+    n: OnnxNode,
+    data: Expr,
+    starts: Expr | None = None,
+    ends: Expr | None = None,
+    axes: Expr | None = None,
+    steps: Expr | None = None,
+) -> Expr:
+    """All attributes before opset 10, then inputs; `steps` only then."""
+    begin, end = shape_of(n, starts, "starts"), shape_of(n, ends, "ends")
+    given = axes_of(n, axes)
+    places = tuple(range(len(begin))) if given is None else given
+    strides = ints_of(n, steps, "steps") or (1,) * len(begin)
+    if not len(begin) == len(end) == len(places) == len(strides):
+        n.refuse("starts, ends, axes and steps differ in length")
+    if 0 in strides:
+        n.refuse("a step is 0")
+    return make_call(StridedSlice, data, places, begin, end, strides)
+
+
+@operator("relax.dynamic_strided_slice")
+class DynamicStridedSlice(OpDecl):
+    """As strided_slice over all dimensions, where begin, end and strides are integer tensors.
+
+    The shape of the result is known at run time only, so there is no loop nest of fixed shape.
+    """
+
+    x: Tensor
+    begin: Tensor
+    end: Tensor
+    strides: Tensor
+
+    def infer(self, x: Any, begin: Any, end: Any, strides: Any) -> Any:
+        """As many dimensions as x, of unknown size."""
+        for name, info in (("begin", begin), ("end", end), ("strides", strides)):
+            want_rank(self, name, info, 1)
+            if info.dims is not None and x.ndim != -1 and differ(info.dims[0], x.ndim):
+                refuse(self, f"{name} is {tell(info)}, not one number a dimension of {tell(x)}")
+        return tensor(None, x.dtype, x.ndim)
+
+    def numpy(self, x: Any, begin: Any, end: Any, strides: Any) -> Any:
+        """NumPy's basic slicing, copied"""
+        bounds = zip(begin.tolist(), end.tolist(), strides.tolist(), x.shape, strict=True)
+        return np.array(x[tuple(_python_slice(cut(*b)) for b in bounds)])

@@ -1,0 +1,124 @@
+"""Elements by their positions along one dimension: take (ONNX Gather)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int, cast, const, if_then_else, logical_and, maximum, minimum
+from mlcnb.op._dims import axis_at, refuse, tell, tell_dims, tensor
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+MODES = ("fast", "clip", "wrap", "nan", "signed")
+
+
+@operator("relax.take")
+class Take(OpDecl):
+    """x[..., indices, ...] along `axis`: the dimensions of `indices` stand in place of x's.
+
+    mode, for indices outside of 0 .. size - 1:
+        fast    they do not occur            clip  the nearest inside
+        wrap    modulo size                  nan   NaN is the value (floats only)
+        signed  -1 is the last one, as in NumPy and ONNX; what is outside even so is clipped
+    """
+
+    x: Tensor
+    indices: Tensor
+    axis: int | None = None
+    mode: str = "fast"
+
+    def infer(self, x: Any, indices: Any) -> Any:
+        """x's dimensions, with those of `indices` in place of `axis`."""
+        self.check(x, indices)
+        if x.ndim == -1 or indices.ndim == -1:
+            return tensor(None, x.dtype)
+        axis = self.place(x.ndim, x)
+        if x.dims is None or indices.dims is None:
+            return tensor(None, x.dtype, x.ndim - 1 + indices.ndim)
+        return tensor([*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :]], x.dtype)
+
+    def check(self, x: Any, indices: Any) -> None:
+        """Refuse unknown modes and indices that are no integers."""
+        if self.mode not in MODES:
+            refuse(self, f"no mode {self.mode!r}", hint=f"one of {', '.join(MODES)}")
+        if indices.dtype and not indices.dtype.is_integer:
+            refuse(self, f"indices must be integers, but are {tell(indices)}")
+        if self.mode == "nan" and x.dtype and not x.dtype.is_float:
+            refuse(self, f"mode nan needs floats, but x is {tell(x)}")
+
+    def place(self, ndim: int, info: Any = None) -> int:
+        """The axis, counted from the front."""
+        if self.axis is None and ndim != 1:
+            refuse(self, f"without an axis x must have one dimension, but has {ndim}")
+        return axis_at(self, self.axis or 0, ndim, info)
+
+    def numpy(self, x: Any, indices: Any) -> Any:
+        """numpy.take, with its mode"""
+        axis = self.place(np.ndim(x))
+        mode: Any = self.mode
+        extent = x.shape[axis]
+        if mode == "signed":
+            indices, mode = np.where(indices < 0, indices + extent, indices), "clip"
+        if mode != "nan":
+            return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
+        found = np.take(x, indices, axis, mode="clip")
+        outside = (indices < 0) | (indices >= extent)
+        outside = np.reshape(outside, np.shape(indices) + (1,) * (x.ndim - axis - 1))
+        return np.where(outside, x.dtype.type(np.nan), found)
+
+    def compute(self, x: Any, indices: Any) -> Any:
+        """One copy, whose reads go through `indices`."""
+        axis, many = self.place(len(x.shape)), len(indices.shape)
+        extent = x.shape[axis]
+
+        def source(*index: Any) -> Any:
+            at = indices(*index[axis : axis + many])
+            value = x(*index[:axis], self.bounded(at, extent), *index[axis + many :])
+            if self.mode != "nan":
+                return value
+            inside = logical_and(at >= 0, at < extent)
+            return if_then_else(inside, value, const(float("nan"), x.dtype))
+
+        shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+        return te.compute(shape, source, name="take")
+
+    def bounded(self, at: Any, extent: Any) -> Any:
+        """The index that is read for index `at`."""
+        if at.dtype.is_uint:
+            at = cast("int64", at)
+        match self.mode:
+            case "clip":
+                return maximum(minimum(at, extent - 1), 0)
+            case "wrap":
+                return te.floormod(at, extent)
+            case "signed":
+                return maximum(minimum(if_then_else(at < 0, at + extent, at), extent - 1), 0)
+            case _:
+                return at
+
+
+@onnx("Gather")
+def onnx_gather(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
+    """Negative indices count from the end; known ones are settled here."""
+    dims, axis = n.dims(data), n.attr("axis", 0)
+    if not -len(dims) <= axis < len(dims):
+        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    found, mode = settled_indices(n, indices, dims[axis])
+    return make_call(Take, data, found, axis=axis % len(dims), mode=mode)
+
+
+def settled_indices(n: OnnxNode, indices: Expr, extent: Any) -> tuple[Expr, str]:
+    """Indices, and the mode that they need: fast where they are known to lie inside."""
+    known, size = n.known(indices), as_int(extent)
+    if known is None or size is None or known.dtype == object:
+        return indices, "signed"
+    if known.size and not (known.min() >= -size and known.max() < size):
+        n.refuse(f"indices from {known.min()} to {known.max()} do not fit a dimension of {size}")
+    if known.size and known.min() >= 0:
+        return indices, "fast"
+    return constant(np.where(known < 0, known + size, known).astype(known.dtype)), "fast"

@@ -1,0 +1,1 @@
+"""Operators that move elements: reshape, join, repeat, pad, layout, gather, scatter."""

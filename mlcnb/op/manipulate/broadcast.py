@@ -1,0 +1,148 @@
+"""Elements said more than once, and back: broadcast_to, collapse_sum_to, collapse_sum_like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import (
+    broadcast_dims,
+    broadcast_index,
+    differ,
+    refuse,
+    size,
+    tell,
+    tell_dims,
+    tensor,
+)
+from mlcnb.op._spell import shape_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
+
+
+@operator("relax.broadcast_to")
+class BroadcastTo(OpDecl):
+    """`x` repeated along its dimensions of 1 and along new leading ones, to `shape`.
+
+    Semantics: https://numpy.org/doc/stable/reference/generated/numpy.broadcast_to.html
+    """
+
+    x: Tensor
+    shape: Shape
+
+    def infer(self, x: Any, shape: Any) -> Any:
+        """Tensor of that shape and x's dtype."""
+        if shape.values is None:
+            return tensor(None, x.dtype, shape.ndim)
+        if x.dims is not None and not fits(x.dims, shape.values):
+            refuse(self, f"{tell(x)} does not broadcast to {tell_dims(shape.values)}")
+        return tensor(shape.values, x.dtype)
+
+    def numpy(self, x: Any, shape: Any) -> Any:
+        """numpy.broadcast_to, as an array of its own"""
+        return np.array(np.broadcast_to(x, shape))
+
+    def compute(self, x: Any, shape: Any) -> Any:
+        """One copy."""
+
+        def source(*index: Any) -> Any:
+            return x(*broadcast_index(index, x.shape))
+
+        return te.compute(tuple(shape), source, name="broadcast_to")
+
+
+def fits(dims: Sequence[Any], shape: Sequence[Any]) -> bool:
+    """False where a tensor of `dims` can never be broadcast to `shape`."""
+    if len(dims) > len(shape):
+        return False
+    tail = shape[len(shape) - len(dims) :]
+    return not any(as_int(d) != 1 and differ(d, s) for d, s in zip(dims, tail, strict=True))
+
+
+@onnx("Expand")
+def onnx_expand(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
+    """Broadcasting goes both ways: a 1 in `shape` keeps the input's dimension."""
+    dims, target = n.dims(x), shape_of(n, shape, "shape")
+    result = broadcast_dims([dims, target])
+    if result is None:
+        n.refuse(f"{tell_dims(dims)} does not broadcast with {tell_dims(target)}")
+    return make_call(BroadcastTo, x, result)
+
+
+def _collapsed(op: OpDecl, x: Any, dims: Sequence[Any] | None, ndim: int) -> Any:
+    if x.dims is not None and dims is not None and not fits(dims, x.dims):
+        refuse(op, f"{tell(x)} does not collapse to {tell_dims(dims)}")
+    return tensor(dims, x.dtype, ndim)
+
+
+def _collapse(x: Any, shape: Sequence[Any]) -> Any:
+    lead = x.ndim - len(shape)
+    axes = [i for i in range(x.ndim) if i < lead or (shape[i - lead] == 1 and x.shape[i] != 1)]
+    return np.sum(x, axis=tuple(axes), keepdims=True, dtype=x.dtype).reshape(shape)
+
+
+def _collapse_sum(x: Any, shape: Sequence[Any], name: str) -> Any:
+    lead = len(x.shape) - len(shape)
+    summed = [
+        i < lead or (as_int(shape[i - lead]) == 1 and as_int(d) != 1) for i, d in enumerate(x.shape)
+    ]
+    axes = {i: te.reduce_axis((0, d), name=f"k{i}") for i, d in enumerate(x.shape) if summed[i]}
+
+    def source(*index: Any) -> Any:
+        place = [axes[i] if i in axes else index[i - lead] for i in range(len(x.shape))]
+        return te.sum(x(*place), axis=list(axes.values())) if axes else x(*place)
+
+    return te.compute(tuple(shape), source, name=name)
+
+
+@operator("relax.collapse_sum_to")
+class CollapseSumTo(OpDecl):
+    """The sum of `x` over the dimensions along which `shape` would be broadcast to x's shape."""
+
+    x: Tensor
+    shape: Shape
+
+    def infer(self, x: Any, shape: Any) -> Any:
+        """Tensor of that shape and x's dtype."""
+        return _collapsed(self, x, shape.values, shape.ndim)
+
+    def numpy(self, x: Any, shape: Any) -> Any:
+        """numpy.sum over those axes"""
+        return _collapse(x, shape)
+
+    def compute(self, x: Any, shape: Any) -> Any:
+        """One sum."""
+        return _collapse_sum(x, shape, "collapse_sum_to")
+
+    def flops(self, x: Any, shape: Any) -> Any:
+        """One addition for each element read."""
+        return size(x)
+
+
+@operator("relax.collapse_sum_like")
+class CollapseSumLike(OpDecl):
+    """collapse_sum_to the shape of `target`."""
+
+    x: Tensor
+    target: Tensor
+
+    def infer(self, x: Any, target: Any) -> Any:
+        """Tensor of target's shape and x's dtype."""
+        return _collapsed(self, x, target.dims, target.ndim)
+
+    def numpy(self, x: Any, target: Any) -> Any:
+        """numpy.sum over those axes"""
+        return _collapse(x, target.shape)
+
+    def compute(self, x: Any, target: Any) -> Any:
+        """One sum."""
+        return _collapse_sum(x, target.shape, "collapse_sum_like")
+
+    def flops(self, x: Any, target: Any) -> Any:
+        """One addition for each element read."""
+        return size(x)

@@ -1,0 +1,219 @@
+"""Tensors put together and taken apart: concat, stack, split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import axis_at, differ, refuse, tell, tensor, tidy
+from mlcnb.op._spell import ints_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
+from mlcnb.relax.struct_info import TupleStructInfo
+
+
+@operator("relax.concat")
+class Concat(OpDecl):
+    """The tensors one after another along `axis` (None: all flattened first).
+
+    Semantics: https://numpy.org/doc/stable/reference/generated/numpy.concatenate.html
+    """
+
+    tensors: Tensors
+    axis: int | None = 0
+
+    def infer(self, tensors: Any) -> Any:
+        """The dimensions of the first tensor, but the sum of all along `axis`."""
+        first = _agree(self, tensors)
+        if first.ndim == -1:
+            return tensor(None, first.dtype)
+        if self.axis is None and any(t.ndim not in (1, -1) for t in tensors):
+            refuse(self, "axis None wants tensors of one dimension", hint="flatten them first")
+        axis = axis_at(self, self.axis or 0, first.ndim, first)
+        if any(t.dims is None for t in tensors):
+            return tensor(None, first.dtype, first.ndim)
+        for t in tensors[1:]:
+            _agree_outside(self, first, t, axis)
+        dims = list(first.dims)
+        dims[axis] = tidy(sum((t.dims[axis] for t in tensors[1:]), dims[axis]))
+        return tensor(dims, first.dtype)
+
+    def numpy(self, tensors: Any) -> Any:
+        """numpy.concatenate"""
+        return np.concatenate(tensors, self.axis)
+
+    def compute(self, tensors: Any) -> Any:
+        """One copy, which asks for each element which tensor it comes from."""
+        axis = (self.axis or 0) % len(tensors[0].shape)
+        starts = [0]
+        for t in tensors:
+            starts.append(tidy(starts[-1] + t.shape[axis]))
+        shape = list(tensors[0].shape)
+        shape[axis] = starts[-1]
+
+        def source(*index: Any) -> Any:
+            def read(t: Any, start: Any) -> Any:
+                return t(*index[:axis], index[axis] - start, *index[axis + 1 :])
+
+            value = read(tensors[-1], starts[-2])
+            for at in range(len(tensors) - 2, -1, -1):
+                here = index[axis] < starts[at + 1]
+                value = te.if_then_else(here, read(tensors[at], starts[at]), value)
+            return value
+
+        return te.compute(shape, source, name="concat")
+
+
+def _agree(op: OpDecl, tensors: Sequence[Any]) -> Any:
+    """The tensor that says most of rank and dtype; all others must not contradict it."""
+    if not tensors:
+        refuse(op, "there are no tensors to put together")
+    first = max(tensors, key=lambda t: (t.dims is not None, t.ndim, t.dtype is not None))
+    for at, t in enumerate(tensors):
+        if t.ndim not in (-1, first.ndim) or (t.dtype and first.dtype and t.dtype != first.dtype):
+            other = f"differs in rank or dtype from {tell(first)}"
+            refuse(op, f"tensors[{at}] is {tell(t)}, which {other}")
+    return first
+
+
+def _agree_outside(op: OpDecl, first: Any, other: Any, axis: int) -> None:
+    for i, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
+        if i != axis and differ(a, b):
+            refuse(
+                op, f"{tell(first)} and {tell(other)} differ in dimension {i}, not only in {axis}"
+            )
+
+
+@onnx("Concat")
+def onnx_concat(n: OnnxNode, *inputs: Expr) -> Expr:
+    """`axis` was 1 where left out before opset 4."""
+    axis = n.attr("axis", 1) if n.opset < 4 else n.require("axis")
+    return inputs[0] if len(inputs) == 1 else make_call(Concat, list(inputs), axis=axis)
+
+
+@operator("relax.stack")
+class Stack(OpDecl):
+    """The tensors side by side along a new dimension, at place `axis` of the result.
+
+    Semantics: https://numpy.org/doc/stable/reference/generated/numpy.stack.html
+    """
+
+    tensors: Tensors
+    axis: int = 0
+
+    def infer(self, tensors: Any) -> Any:
+        """The dimensions of the tensors, and how many there are."""
+        first = _agree(self, tensors)
+        if first.ndim == -1:
+            return tensor(None, first.dtype)
+        axis = axis_at(self, self.axis, first.ndim + 1)
+        if any(t.dims is None for t in tensors):
+            return tensor(None, first.dtype, first.ndim + 1)
+        for t in tensors:
+            _agree_outside(self, first, t, -1)
+        return tensor([*first.dims[:axis], len(tensors), *first.dims[axis:]], first.dtype)
+
+    def numpy(self, tensors: Any) -> Any:
+        """numpy.stack"""
+        return np.stack(tensors, self.axis)
+
+    def compute(self, tensors: Any) -> Any:
+        """One copy."""
+        dims = tensors[0].shape
+        axis = self.axis % (len(dims) + 1)
+
+        def source(*index: Any) -> Any:
+            rest = index[:axis] + index[axis + 1 :]
+            value = tensors[-1](*rest)
+            for at in range(len(tensors) - 2, -1, -1):
+                value = te.if_then_else(index[axis] == at, tensors[at](*rest), value)
+            return value
+
+        return te.compute([*dims[:axis], len(tensors), *dims[axis:]], source, name="stack")
+
+
+@operator("relax.split")
+class Split(OpDecl):
+    """`x` cut along `axis`: at the places given, or into so many equal parts. A tuple.
+
+    Where the parts cannot be equal, the last is smaller (each has ceil(size / parts)).
+    """
+
+    x: Tensor
+    indices_or_sections: int | tuple[int, ...]
+    axis: int = 0
+
+    def infer(self, x: Any) -> Any:
+        """A tuple of tensors like x, smaller along `axis`."""
+        if x.dims is None:
+            count = self.indices_or_sections
+            many = count if isinstance(count, int) else len(count) + 1
+            return TupleStructInfo((tensor(None, x.dtype, x.ndim),) * many)
+        axis = axis_at(self, self.axis, x.ndim, x)
+        cuts = self.cuts(x.dims[axis], x)
+        parts = []
+        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+            parts.append(tensor([*x.dims[:axis], tidy(b - a), *x.dims[axis + 1 :]], x.dtype))
+        return TupleStructInfo(tuple(parts))
+
+    def cuts(self, extent: Any, info: Any = None) -> list[Any]:
+        """Where the parts begin, and where the last one ends."""
+        whole = as_int(extent)
+        extent = extent if whole is None else whole
+        given = self.indices_or_sections
+        if not isinstance(given, int):
+            cuts = [0, *given, extent]
+            known = [c for c in map(as_int, cuts) if c is not None]
+            if known != sorted(known):
+                refuse(self, f"indices {given} do not rise from 0 to the size of {tell(info)}")
+            return cuts
+        if given < 1:
+            refuse(self, f"{given} sections are none")
+        step = tidy((extent + (given - 1)) // given)
+        if whole is None:
+            return [*(tidy(step * i) for i in range(given)), extent]
+        return [min(step * i, whole) for i in range(given + 1)]
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.split"""
+        cuts = self.cuts(x.shape[self.axis])
+        return tuple(np.split(x, [int(c) for c in cuts[1:-1]], self.axis))
+
+    def compute(self, x: Any) -> Any:
+        """One copy for each part."""
+        axis = self.axis % len(x.shape)
+        cuts = self.cuts(x.shape[axis])
+
+        def part(start: Any, stop: Any, at: int) -> Any:
+            shape = [*x.shape[:axis], tidy(stop - start), *x.shape[axis + 1 :]]
+
+            def source(*index: Any) -> Any:
+                return x(*index[:axis], index[axis] + start, *index[axis + 1 :])
+
+            return te.compute(shape, source, name="split" if at == 0 else f"split_{at}")
+
+        pairs = zip(cuts[:-1], cuts[1:], strict=True)
+        return tuple(part(a, b, at) for at, (a, b) in enumerate(pairs))
+
+
+@onnx("Split")
+def onnx_split(n: OnnxNode, x: Expr, split: Expr | None = None) -> Any:
+    """`split` is an attribute before opset 13, then an input; `num_outputs` comes with opset 18."""
+    axis, sizes = n.attr("axis", 0), ints_of(n, split, "split")
+    if sizes is None:
+        return _each(n, make_call(Split, x, n.attr("num_outputs", n.num_outputs), axis))
+    extent = as_int(n.dims(x)[axis])
+    if extent is not None and sum(sizes) != extent:
+        n.refuse(f"the parts {sizes} do not add up to the {extent} of axis {axis}")
+    cuts = tuple(sum(sizes[: i + 1]) for i in range(len(sizes) - 1))
+    return _each(n, make_call(Split, x, cuts, axis))
+
+
+def _each(n: OnnxNode, call: Expr) -> Any:
+    parts = n.emit(call)
+    return tuple(parts[i] for i in range(n.num_outputs))

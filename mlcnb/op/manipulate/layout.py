@@ -1,0 +1,99 @@
+"""From one layout to another: layout_transform.
+
+R.layout_transform(x, src="NCHW", dst="NCHW16c")      (1, 30, 7, 7) -> (1, 2, 7, 7, 16)
+R.layout_transform(y, R.shape([1, 30, 7, 7]), src="NCHW16c", dst="NCHW")        and back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import all_of, as_int, const
+from mlcnb.op import _layout
+from mlcnb.op._dims import differ, refuse, same, tell, tell_dims, tensor
+from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, operator
+
+
+@operator("relax.layout_transform")
+class LayoutTransform(OpDecl):
+    """`x`, which lies in layout `src`, brought to layout `dst` (see `mlcnb.op._layout`).
+
+    A block that does not divide its dimension is filled up with zeros. `shape`, if given, is the
+    shape of the result: where `src` is blocked, it says how much of the last block is real.
+    TVM takes an index map in their place; the names of the letters are those of its layouts.
+    """
+
+    x: Tensor
+    shape: OptionalShape
+    src: str
+    dst: str
+
+    def infer(self, x: Any, shape: Any = None) -> Any:
+        """The shape that `dst` makes of x's dimensions."""
+        self.check(x)
+        ndim = len(_layout.axes_in(self.dst))
+        if shape is not None and shape.values is not None:
+            self.check_shape(x, shape.values)
+            return tensor(shape.values, x.dtype)
+        if x.dims is None:
+            return tensor(None, x.dtype, ndim)
+        return tensor(self.result_shape(x.dims), x.dtype)
+
+    def check(self, x: Any) -> None:
+        """Refuse layouts that do not name the same dimensions, or not those of x."""
+        src = _layout.axes_in(self.src)
+        if set(_layout.letters(self.src)) != set(_layout.letters(self.dst)):
+            refuse(self, f"{self.src} and {self.dst} do not name the same dimensions")
+        if x.ndim not in (-1, len(src)):
+            refuse(self, f"{tell(x)} does not lie in {self.src}, which has {len(src)} dimensions")
+        if x.dims is None:
+            return
+        for axis, extent in zip(src, x.dims, strict=True):
+            if axis.block and differ(extent, axis.block):
+                refuse(self, f"{tell(x)} does not lie in {self.src}: block {axis.letter} differs")
+
+    def check_shape(self, x: Any, shape: Sequence[Any]) -> None:
+        """Refuse a result that has other sizes than `x`, but for cropped blocks."""
+        if len(shape) != len(_layout.axes_in(self.dst)):
+            refuse(self, f"{tell_dims(shape)} does not lie in {self.dst}")
+        if x.dims is None:
+            return
+        have, want = _layout.sizes_of(self.src, x.dims), _layout.sizes_of(self.dst, shape)
+        for dim, size in have.items():
+            block = _layout.block_of(self.src, dim) or 1
+            spare = as_int(size) is not None and as_int(want[dim]) is not None
+            if spare and not _layout.block_of(self.dst, dim):
+                if not size - block < want[dim] <= size:
+                    refuse(self, f"{tell(x)} in {self.src} does not become {tell_dims(shape)}")
+
+    def result_shape(self, dims: Sequence[Any]) -> tuple[Any, ...]:
+        """The shape in `dst` of a tensor of these dimensions in `src`."""
+        return _layout.shape_in(self.dst, _layout.sizes_of(self.src, dims))
+
+    def numpy(self, x: Any, shape: Any = None) -> Any:
+        """reshape, transpose, reshape"""
+        order = _layout.letters(self.dst)
+        sizes = {} if shape is None else _layout.sizes_of(self.dst, shape)
+        return _layout.from_plain(_layout.to_plain(x, self.src, order, sizes), order, self.dst)
+
+    def compute(self, x: Any, shape: Any = None) -> Any:
+        """One copy, with zeros where a block is filled up."""
+        target = self.result_shape(x.shape) if shape is None else tuple(shape)
+        have = _layout.sizes_of(self.src, x.shape)
+        room = _layout.sizes_of(self.dst, target)
+
+        def source(*index: Any) -> Any:
+            found, inside = {}, []
+            for dim, place in _layout.places(self.dst, index).items():
+                src, dst = _layout.block_of(self.src, dim), _layout.block_of(self.dst, dim)
+                position = _layout.whole(place, dst)
+                found[dim] = place if src == dst else _layout.at(position, src)
+                if dst and src != dst and not same(room[dim], have[dim]):
+                    inside.append(position < have[dim])
+            value = x(*_layout.index_in(self.src, found))
+            zero = const(0, x.dtype)
+            return te.if_then_else(all_of(*inside), value, zero) if inside else value
+
+        return te.compute(target, source, name="layout_transform")

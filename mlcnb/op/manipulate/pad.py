@@ -1,0 +1,146 @@
+"""More elements around a tensor: nn.pad.
+
+constant  0 0 | a b c | 0 0        edge  a a | a b c | c c
+reflect   c b | a b c | b a        wrap  b c | a b c | a b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import all_of, as_int, const
+from mlcnb.op._dims import refuse, tell, tell_dims, tensor
+from mlcnb.op._spell import axes_of, ints_of, scalar_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+@operator("relax.nn.pad")
+class Pad(OpDecl):
+    """`x` with pad_width[2 i] elements before and pad_width[2 i + 1] after it, in each dimension i.
+
+    pad_mode: constant (`pad_value`), edge, reflect (the edge itself is not repeated), wrap.
+    Negative widths cut off. Semantics: https://onnx.ai/onnx/operators/onnx__Pad.html
+    """
+
+    x: Tensor
+    pad_width: tuple[int, ...]
+    pad_mode: str = "constant"
+    pad_value: float = 0.0
+
+    def infer(self, x: Any) -> Any:
+        """x's dimensions, grown."""
+        if self.pad_mode not in MODES:
+            refuse(self, f"no mode {self.pad_mode!r}", hint=f"one of {', '.join(MODES)}")
+        if x.ndim != -1 and len(self.pad_width) != 2 * x.ndim:
+            refuse(self, f"pad_width {self.pad_width} is not two numbers a dimension of {tell(x)}")
+        if x.dims is None:
+            return tensor(None, x.dtype, x.ndim)
+        dims = [
+            before + d + after for (before, after), d in zip(self.widths(), x.dims, strict=True)
+        ]
+        self.check(x, dims)
+        return tensor(dims, x.dtype)
+
+    def check(self, x: Any, dims: Sequence[Any]) -> None:
+        """Refuse negative results, and reflections of what is not there."""
+        if any((as_int(d) or 0) < 0 for d in dims):
+            refuse(self, f"pad_width {self.pad_width} cuts more off {tell(x)} than there is")
+        empty = self.pad_mode != "constant" and any(
+            as_int(old) == 0 and as_int(new) != 0 for old, new in zip(x.dims, dims, strict=True)
+        )
+        if empty:
+            refuse(self, f"{tell(x)} has no elements for mode {self.pad_mode}")
+
+    def widths(self) -> list[tuple[int, int]]:
+        """(before, after) for each dimension."""
+        return list(zip(self.pad_width[::2], self.pad_width[1::2], strict=True))
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.pad, after cutting off where a width is negative"""
+        keep = tuple(
+            slice(max(-a, 0), d - max(-b, 0))
+            for (a, b), d in zip(self.widths(), x.shape, strict=True)
+        )
+        widths = [(max(a, 0), max(b, 0)) for a, b in self.widths()]
+        if self.pad_mode == "constant":
+            return np.pad(
+                x[keep], widths, constant_values=np.asarray(self.pad_value).astype(x.dtype)
+            )
+        mode: Any = self.pad_mode
+        return np.pad(x[keep], widths, mode=mode)
+
+    def compute(self, x: Any) -> Any:
+        """One copy: a test for each padded side, or an index that folds back."""
+        shape = [a + d + b for (a, b), d in zip(self.widths(), x.shape, strict=True)]
+        if self.pad_mode == "constant":
+            return pad_constant(x, self.widths(), const(self.pad_value, x.dtype), "pad")
+
+        def source(*index: Any) -> Any:
+            sides = zip(index, x.shape, self.widths(), strict=True)
+            return x(*(self.folded(i, d, a, b) for i, d, (a, b) in sides))
+
+        return te.compute(shape, source, name=f"pad_{self.pad_mode}")
+
+    def folded(self, i: Any, extent: Any, before: int, after: int) -> Any:
+        """The position inside that element `i` of the padded dimension repeats."""
+        if before <= 0 and after <= 0:
+            return i - before
+        cut, end = max(-before, 0), extent - max(-after, 0)
+        kept, at = end - cut, i - before - cut
+        if self.pad_mode == "edge":
+            return cut + te.max(te.min(at, kept - 1), 0)
+        if self.pad_mode == "wrap":
+            return cut + te.floormod(at, kept)
+        period = te.max(kept - 1, 1) * 2
+        around = te.floormod(at, period)
+        return cut + te.min(around, period - around)
+
+
+def pad_constant(x: Any, widths: Sequence[tuple[Any, Any]], value: Any, name: str) -> Any:
+    """A te tensor with (before, after) more elements of `value` in each dimension."""
+    shape = [a + d + b for (a, b), d in zip(widths, x.shape, strict=True)]
+
+    def source(*index: Any) -> Any:
+        inside, place = [], []
+        for i, d, (before, after) in zip(index, x.shape, widths, strict=True):
+            if as_int(before) is None or before > 0:
+                inside.append(i >= before)
+            if as_int(after) is None or after > 0:
+                inside.append(i < d + before)
+            place.append(i - before)
+        return te.if_then_else(all_of(*inside), x(*place), value) if inside else x(*place)
+
+    return te.compute(shape, source, name=name)
+
+
+@onnx("Pad")
+def onnx_pad(
+    n: OnnxNode,
+    data: Expr,
+    pads: Expr | None = None,
+    constant_value: Expr | None = None,
+    axes: Expr | None = None,
+) -> Expr:
+    """pads: all beginnings, then all ends; inputs since opset 11, of `axes` only since 18."""
+    dims, mode = n.dims(data), n.attr("mode", "constant")
+    amounts = ints_of(n, pads, "paddings" if n.opset < 2 else "pads")
+    given = axes_of(n, axes)
+    places = range(len(dims)) if given is None else [a % len(dims) for a in given]
+    if amounts is None or len(amounts) != 2 * len(places):
+        n.refuse(f"pads {amounts} are not two numbers for each axis of {tell_dims(dims)}")
+    width = [0] * (2 * len(dims))
+    for at, axis in enumerate(places):
+        width[2 * axis] += amounts[at]
+        width[2 * axis + 1] += amounts[at + len(places)]
+    if not any(width):
+        return data
+    value = scalar_of(n, constant_value, "value", 0.0)
+    return make_call(Pad, data, pad_width=tuple(width), pad_mode=mode, pad_value=float(value))

@@ -1,0 +1,1 @@
+"""Operators of neural networks: convolution, pooling, normalisation, activation, loss."""

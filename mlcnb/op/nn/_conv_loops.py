@@ -1,0 +1,143 @@
+"""The loop nest of a convolution in any layout, grouped or not, blocked or not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mlcnb import te
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.prim_ops import as_int, cast, const
+from mlcnb.op import _layout
+from mlcnb.op._layout import Place
+from mlcnb.op.manipulate.pad import pad_constant
+
+#: what TVM calls the axes: plain layouts, and blocked ones
+PLAIN = {"N": "nn", "C": "ff", "D": "zz", "H": "yy", "W": "xx"}
+BLOCKED = {"N": "n", "C": "oc_chunk", "D": "od", "H": "oh", "W": "ow", "c": "oc_block"}
+
+
+class Channels(NamedTuple):
+    """The reduction over input channels: its axes, and what they mean to data and weight."""
+
+    outer: Any
+    inner: Any
+    #: from an output channel (a Place in the data's blocks, or its index) to the data's channel
+    data: Any
+    weight: Place
+
+
+def conv_loops(conv: Any, data: Any, weight: Any, kind: DType) -> Any:
+    """te tensor of the convolution that `conv` (a declaration with its attributes) describes."""
+    sizes = _layout.sizes_of(conv.data_layout, data.shape)
+    kernel = _layout.sizes_of(conv.kernel_layout, weight.shape)
+    padded = pad_spatial(data, conv.data_layout, conv.spatial, conv.padding, const(0, data.dtype))
+    windows = _window_axes(conv, kernel)
+    channels = _channel_axes(conv, kernel)
+    shape = _layout.shape_in(
+        conv.out_layout, {"N": sizes["N"], "C": kernel["O"], **conv.places(sizes, kernel)}
+    )
+
+    def element(*index: Any) -> Any:
+        out = _layout.places(conv.out_layout, index)
+        there, here = {"N": out["N"]}, {}
+        for c, stride, dilation in zip(conv.spatial, conv.strides, conv.dilation, strict=True):
+            there[c] = Place(_times(out[c].outer, stride) + _times(windows[c], dilation))
+            here[c] = Place(windows[c])
+        there["C"] = channels.data(out["C"])
+        here["I"] = channels.weight
+        here["O"] = _reblock(out["C"], conv.out_layout, "C", conv.kernel_layout, "O")
+        a = padded(*_layout.index_in(conv.data_layout, there))
+        b = weight(*_layout.index_in(conv.kernel_layout, here))
+        return te.sum(cast(kind, a) * cast(kind, b), axis=_order(conv, channels, windows))
+
+    names = [
+        (BLOCKED if _is_blocked(conv) else PLAIN)[a.letter]
+        for a in _layout.axes_in(conv.out_layout)
+    ]
+    return te.compute(shape, element, name=block_name(conv, kernel), varargs_names=names)
+
+
+def pad_spatial(data: Any, layout: str, spatial: str, padding: Any, value: Any) -> Any:
+    """`data` with padding around its spatial dimensions, in a block `pad_temp`; or as it is."""
+    rank = len(spatial)
+    if not any(padding):
+        return data
+    amount = {c: (padding[i], padding[rank + i]) for i, c in enumerate(spatial)}
+    widths = [amount.get(a.letter, (0, 0)) for a in _layout.axes_in(layout)]
+    return pad_constant(data, widths, value, "pad_temp")
+
+
+def _times(axis: Any, factor: int) -> Any:
+    return axis if factor == 1 else axis * factor
+
+
+def _is_blocked(conv: Any) -> bool:
+    return _layout.block_of(conv.out_layout, "C") > 0
+
+
+def is_depthwise(conv: Any, kernel: dict[str, Any]) -> bool:
+    """True if each output channel reads one input channel."""
+    return conv.groups > 1 and as_int(kernel["I"]) == 1
+
+
+def block_name(conv: Any, kernel: dict[str, Any]) -> str:
+    """conv2d_nchw, depthwise_conv2d_NCHWc, …"""
+    layout = "".join(a.letter for a in _layout.axes_in(conv.out_layout))
+    kind = "depthwise_" if is_depthwise(conv, kernel) else "group_" if conv.groups > 1 else ""
+    return f"{kind}conv{len(conv.spatial)}d_{layout if _is_blocked(conv) else layout.lower()}"
+
+
+def _window_axes(conv: Any, kernel: dict[str, Any]) -> dict[str, Any]:
+    names = {c: f"k{c.lower()}" if _is_blocked(conv) else f"r{PLAIN[c][0]}" for c in conv.spatial}
+    return {c: te.reduce_axis((0, kernel[c]), name=names[c]) for c in conv.spatial}
+
+
+def _channel_axes(conv: Any, kernel: dict[str, Any]) -> Channels:
+    """Axes over the input channels of one group, cut in two where data and weight are cut alike."""
+    ours = _layout.block_of(conv.data_layout, "C")
+    theirs = _layout.block_of(conv.kernel_layout, "I")
+    if is_depthwise(conv, kernel):
+        each = _per_group(conv, kernel)
+
+        def own(out: Place) -> Place:
+            if each == 1:
+                return _reblock(out, conv.out_layout, "C", conv.data_layout, "C")
+            return _layout.at(_whole(conv, out) // each, ours)
+
+        return Channels(None, None, own, Place(0, 0 if theirs else None))
+    if conv.groups == 1 and ours and ours == theirs:
+        outer = te.reduce_axis((0, kernel["I"] // ours), name="ic_outer")
+        inner = te.reduce_axis((0, ours), name="ic_inner")
+        return Channels(outer, inner, lambda out: Place(outer, inner), Place(outer, inner))
+    axis = te.reduce_axis((0, kernel["I"]), name="ic" if _is_blocked(conv) else "rc")
+
+    def grouped(out: Place) -> Place:
+        if conv.groups == 1:
+            return _layout.at(axis.var, ours)
+        group = _whole(conv, out) // _per_group(conv, kernel)
+        return _layout.at(group * kernel["I"] + axis.var, ours)
+
+    return Channels(axis, None, grouped, _layout.at(axis.var, theirs))
+
+
+def _per_group(conv: Any, kernel: dict[str, Any]) -> Any:
+    return max(as_int(kernel["O"]) // conv.groups, 1)
+
+
+def _whole(conv: Any, out: Place) -> Any:
+    return _layout.whole(out, _layout.block_of(conv.out_layout, "C"))
+
+
+def _reblock(place: Place, src: str, a: str, dst: str, b: str) -> Place:
+    """A place in dimension `a` of layout `src` as one in dimension `b` of `dst`."""
+    one, two = _layout.block_of(src, a), _layout.block_of(dst, b)
+    return place if one == two else _layout.at(_layout.whole(place, one), two)
+
+
+def _order(conv: Any, channels: Channels, windows: dict[str, Any]) -> list[Any]:
+    """Channels first where they lie outside, last where they lie inside."""
+    taps = [windows[c] for c in conv.spatial]
+    before = [channels.outer] if channels.outer is not None else []
+    after = [channels.inner] if channels.inner is not None else []
+    last = _layout.axes_in(conv.data_layout)[-1].letter == "C"
+    return [*taps, *before] if last else [*before, *taps, *after]

@@ -1,0 +1,98 @@
+"""Windows that slide: what convolution and pooling share.
+
+    output = floor((input + padding - (kernel - 1) * dilation - 1) / stride) + 1
+
+padding is in TVM's and ONNX's order: all beginnings, then all ends: (top, left, bottom, right).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op.onnx import OnnxNode
+from mlcnb.relax.operator import OpDecl
+
+
+def settle(op: OpDecl, **values: Any) -> None:
+    """Give attributes their canonical form; for `__post_init__` only."""
+    for name, value in values.items():
+        object.__setattr__(op, name, value)
+
+
+def each(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """One number for each spatial dimension."""
+    found = (value,) if isinstance(value, int) else tuple(value)
+    return found * rank if len(found) == 1 else found
+
+
+def sides(padding: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Beginnings and ends, from one number, one a dimension, or both."""
+    found = each(padding, rank)
+    return found * 2 if len(found) == rank and rank > 0 else found
+
+
+def no_void(kind: str | None) -> str | None:
+    """A dtype, or None for TVM's "void" and ""."""
+    return None if kind in ("void", "", None) else str(kind)
+
+
+def extent(size: Any, pad: int, kernel: Any, stride: int, dilation: int, ceil: bool = False) -> Any:
+    """How many places a window has along one dimension of `size` elements with `pad` around."""
+    span = tidy(size + pad - (kernel - 1) * dilation - 1)
+    return tidy((span + (stride - 1 if ceil else 0)) // stride + 1)
+
+
+def taps(
+    x: np.ndarray,
+    kernel: Sequence[int],
+    out: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    first: int = 2,
+) -> Any:
+    """For each place in the kernel: (place, what all windows see there)."""
+    for tap in np.ndindex(*kernel):
+        cuts = [
+            slice(t * d, t * d + (o - 1) * s + 1, s)
+            for t, d, o, s in zip(tap, dilation, out, strides, strict=True)
+        ]
+        yield tap, x[(*(slice(None),) * first, *cuts)]
+
+
+def onnx_pads(
+    n: OnnxNode,
+    spatial: Sequence[Any],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """`pads`, or what `auto_pad` makes of them."""
+    mode, rank = n.attr("auto_pad", "NOTSET"), len(kernel)
+    if mode in ("NOTSET", ""):
+        return tuple(n.attr("pads") or (0,) * (2 * rank))
+    if mode == "VALID":
+        return (0,) * (2 * rank)
+    if mode not in ("SAME_UPPER", "SAME_LOWER"):
+        n.refuse(f"auto_pad {mode!r} is none of NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    totals = [
+        _same_total(n, spatial, *four)
+        for four in zip(spatial, kernel, strides, dilation, strict=True)
+    ]
+    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return tuple(less + more if mode == "SAME_UPPER" else more + less)
+
+
+def _same_total(
+    n: OnnxNode, spatial: Any, size: Any, kernel: int, stride: int, dilation: int
+) -> int:
+    reach, known = (kernel - 1) * dilation + 1, as_int(size)
+    if stride == 1:
+        return reach - 1
+    if known is None:
+        n.refuse(f"auto_pad with strides needs known sizes, but the input is {tell_dims(spatial)}")
+    return max((-(-known // stride) - 1) * stride + reach - known, 0)

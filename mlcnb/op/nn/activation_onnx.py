@@ -1,0 +1,168 @@
+"""ONNX spellings of activations; where there is no such operator, formulas of smaller ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import differ
+from mlcnb.op._spell import call
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.nn import activation as act
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.operator import make_call
+
+
+def _number(n: OnnxNode, x: Expr) -> Callable[[float], Expr]:
+    """Makes constants of x's dtype."""
+    kind = n.dtype(x)
+    return lambda value: const(value, kind)
+
+
+def _add(a: Expr, b: Expr) -> Expr:
+    return call("relax.add", a, b)
+
+
+def _mul(a: Expr, b: Expr) -> Expr:
+    return call("relax.multiply", a, b)
+
+
+def _sub(a: Expr, b: Expr) -> Expr:
+    return call("relax.subtract", a, b)
+
+
+def _where(condition: Expr, a: Expr, b: Expr) -> Expr:
+    return call("relax.where", condition, a, b)
+
+
+def _less(a: Expr, b: Expr) -> Expr:
+    return call("relax.less", a, b)
+
+
+@onnx("Relu")
+def onnx_relu(n: OnnxNode, x: Expr) -> Expr:
+    """max(x, 0)"""
+    return make_call(act.Relu, x)
+
+
+@onnx("LeakyRelu")
+def onnx_leaky_relu(n: OnnxNode, x: Expr) -> Expr:
+    """x, or alpha * x where x < 0"""
+    return make_call(act.LeakyRelu, x, alpha=n.attr("alpha", 0.01))
+
+
+@onnx("PRelu")
+def onnx_prelu(n: OnnxNode, x: Expr, slope: Expr) -> Expr:
+    """x, or slope * x where x < 0; slope is broadcast (before opset 7: one a channel)."""
+    dims, shape = n.dims(x), n.dims(slope)
+    per_channel = n.opset < 7 and len(shape) == 1 and len(dims) > 1
+    wide = [i for i, d in enumerate(shape) if as_int(d) != 1]
+    if len(wide) <= 1 and (per_channel or len(shape) <= len(dims)) and dims:
+        axis = 1 if per_channel else len(dims) - len(shape) + (wide[0] if wide else 0)
+        axis = min(axis, len(dims) - 1)
+        size = shape[wide[0]] if wide else 1
+        if not wide or not differ(size, dims[axis]):
+            flat = n.emit(make_call(Reshape, slope, [size]))
+            return make_call(act.Prelu, x, flat, axis=axis)
+    zero = _number(n, x)(0)
+    return _where(_less(x, zero), _mul(x, slope), x)
+
+
+@onnx("Elu")
+def onnx_elu(n: OnnxNode, x: Expr) -> Expr:
+    """x, or alpha * (exp(x) - 1) where x < 0"""
+    c = _number(n, x)
+    low = _mul(c(n.attr("alpha", 1.0)), _sub(call("relax.exp", x), c(1)))
+    return _where(_less(x, c(0)), low, x)
+
+
+@onnx("Celu")
+def onnx_celu(n: OnnxNode, x: Expr) -> Expr:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
+    c, alpha = _number(n, x), n.attr("alpha", 1.0)
+    scaled = call("relax.divide", x, c(alpha))
+    low = call("relax.minimum", c(0), _mul(c(alpha), _sub(call("relax.exp", scaled), c(1))))
+    return _add(call("relax.maximum", c(0), x), low)
+
+
+@onnx("Selu")
+def onnx_selu(n: OnnxNode, x: Expr) -> Expr:
+    """gamma * (x, or alpha * (exp(x) - 1) where x <= 0)"""
+    alpha, gamma = n.attr("alpha", act.SELU_ALPHA), n.attr("gamma", act.SELU_SCALE)
+    usual = math.isclose(alpha, act.SELU_ALPHA, rel_tol=1e-6)
+    if usual and math.isclose(gamma, act.SELU_SCALE, rel_tol=1e-6):
+        return make_call(act.Selu, x)
+    c = _number(n, x)
+    low = _mul(c(alpha), _sub(call("relax.exp", x), c(1)))
+    return _mul(c(gamma), _where(call("relax.greater", x, c(0)), x, low))
+
+
+@onnx("Gelu")
+def onnx_gelu(n: OnnxNode, x: Expr) -> Expr:
+    """Exact, or with `approximate` = "tanh" its approximation."""
+    mode = n.attr("approximate", "none")
+    if mode not in ("none", "tanh"):
+        n.refuse(f"approximate {mode!r} is neither none nor tanh")
+    return make_call(act.Gelu if mode == "none" else act.GeluTanh, x)
+
+
+@onnx("Softplus")
+def onnx_softplus(n: OnnxNode, x: Expr) -> Expr:
+    """log(exp(x) + 1)"""
+    return make_call(act.Softplus, x)
+
+
+@onnx("Softsign")
+def onnx_softsign(n: OnnxNode, x: Expr) -> Expr:
+    """x / (1 + |x|)"""
+    return call("relax.divide", x, _add(_number(n, x)(1), call("relax.abs", x)))
+
+
+@onnx("HardSigmoid")
+def onnx_hard_sigmoid(n: OnnxNode, x: Expr) -> Expr:
+    """max(0, min(1, alpha * x + beta))"""
+    return _hard_sigmoid(n, x, n.attr("alpha", 0.2), n.attr("beta", 0.5))
+
+
+def _hard_sigmoid(n: OnnxNode, x: Expr, alpha: float, beta: float) -> Expr:
+    c = _number(n, x)
+    line = _add(_mul(x, c(alpha)), c(beta))
+    return call("relax.maximum", call("relax.minimum", line, c(1)), c(0))
+
+
+@onnx("HardSwish")
+def onnx_hard_swish(n: OnnxNode, x: Expr) -> Expr:
+    """x * max(0, min(1, x / 6 + 0.5))"""
+    return _mul(x, _hard_sigmoid(n, x, 1 / 6, 0.5))
+
+
+@onnx("Swish")
+def onnx_swish(n: OnnxNode, x: Expr) -> Expr:
+    """x * sigmoid(alpha * x)"""
+    alpha = n.attr("alpha", 1.0)
+    if alpha == 1:
+        return make_call(act.Silu, x)
+    return _mul(x, call("relax.sigmoid", _mul(x, _number(n, x)(alpha))))
+
+
+@onnx("Mish")
+def onnx_mish(n: OnnxNode, x: Expr) -> Expr:
+    """x * tanh(softplus(x))"""
+    return _mul(x, call("relax.tanh", make_call(act.Softplus, x)))
+
+
+@onnx("ThresholdedRelu")
+def onnx_thresholded_relu(n: OnnxNode, x: Expr) -> Expr:
+    """x where x > alpha, else 0"""
+    c = _number(n, x)
+    return _where(call("relax.greater", x, c(n.attr("alpha", 1.0))), x, c(0))
+
+
+@onnx("Shrink")
+def onnx_shrink(n: OnnxNode, x: Expr) -> Expr:
+    """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
+    c, edge, bias = _number(n, x), n.attr("lambd", 0.5), n.attr("bias", 0.0)
+    high = _where(call("relax.greater", x, c(edge)), _sub(x, c(bias)), c(0))
+    return _where(_less(x, c(-edge)), _add(x, c(bias)), high)

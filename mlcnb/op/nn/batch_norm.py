@@ -1,0 +1,211 @@
+"""nn.batch_norm: each channel shifted and scaled.
+
+    out = (x - mean) / sqrt(variance + epsilon) * gamma + beta
+
+mean and variance are the moving ones, or with `training` those of the batch. `simplified` gives the
+inference form as elementwise operators, which fuse with what stands around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import cast, const
+from mlcnb.op._accumulate import accumulator, wide
+from mlcnb.op._dims import axis_at, differ, product, refuse, size, tell, want_rank
+from mlcnb.op._spell import call
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.nn._window import settle
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Call, Expr, TupleGetItem
+from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import OpDecl, Tensor, attrs_of, make_call, operator
+from mlcnb.relax.struct_info import TupleStructInfo
+
+
+@operator("relax.nn.batch_norm")
+class BatchNorm(OpDecl):
+    """Normalises along `axis` (the channels); a tuple: result, moving mean, moving variance.
+
+    gamma, beta, moving_mean, moving_var: one number a channel. center: add beta; scale: multiply by
+    gamma. training: normalise with the mean and (biased) variance of this batch, and return the
+    moving ones moved by `momentum` towards them. Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
+    """
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    moving_mean: Tensor
+    moving_var: Tensor
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+    momentum: float = 0.1
+    training: bool = True
+
+    def __post_init__(self) -> None:
+        settle(self, **{n: bool(getattr(self, n)) for n in ("center", "scale", "training")})
+
+    def infer(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
+        """A tuple: like data, like moving_mean, like moving_var."""
+        if data.ndim != -1:
+            axis = axis_at(self, self.axis, data.ndim, data)
+        named = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
+        for name, info in named.items():
+            want_rank(self, name, info, 1)
+            if data.dims is not None and info.dims is not None:
+                if differ(data.dims[axis], info.dims[0]):
+                    where = f"one number for each channel (axis {axis}) of {tell(data)}"
+                    refuse(self, f"{name} is {tell(info)}, not {where}")
+        return TupleStructInfo((data, moving_mean, moving_var))
+
+    def numpy(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
+        """The formula, in float32 at least"""
+        x, axis = wide(data), self.axis % data.ndim
+        mean, var = wide(moving_mean), wide(moving_var)
+        new_mean, new_var = moving_mean, moving_var
+        if self.training:
+            others = tuple(i for i in range(x.ndim) if i != axis)
+            batch_mean, batch_var = x.mean(others), x.var(others)
+            new_mean, new_var = self.moved(mean, batch_mean), self.moved(var, batch_var)
+            mean, var = batch_mean, batch_var
+        line = [-1 if i == axis else 1 for i in range(x.ndim)]
+        result = (x - mean.reshape(line)) / np.sqrt(var.reshape(line) + self.epsilon)
+        result = result * wide(gamma).reshape(line) if self.scale else result
+        result = result + wide(beta).reshape(line) if self.center else result
+        kinds = (data.dtype, moving_mean.dtype, moving_var.dtype)
+        found = (result, new_mean, new_var)
+        return tuple(np.asarray(a).astype(k) for a, k in zip(found, kinds, strict=True))
+
+    def moved(self, old: Any, new: Any) -> Any:
+        """The moving statistic after this batch."""
+        return old * (1 - self.momentum) + new * self.momentum
+
+    def compute(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
+        """One elementwise loop; in training two reductions come first."""
+        axis, kind = self.axis % len(data.shape), accumulator(data.dtype)
+        mean, var = moving_mean, moving_var
+        new_mean, new_var = _copied(moving_mean, "moving_mean"), _copied(moving_var, "moving_var")
+        if self.training:
+            mean, var = _batch_moments(data, axis, kind)
+            new_mean = self.moving(moving_mean, mean, "moving_mean")
+            new_var = self.moving(moving_var, var, "moving_var")
+
+        def element(*index: Any) -> Any:
+            c = index[axis]
+            value = (cast(kind, data(*index)) - cast(kind, mean(c))) / te.sqrt(
+                cast(kind, var(c)) + const(self.epsilon, kind)
+            )
+            value = value * cast(kind, gamma(c)) if self.scale else value
+            value = value + cast(kind, beta(c)) if self.center else value
+            return cast(data.dtype, value)
+
+        return te.compute(data.shape, element, name="batch_norm"), new_mean, new_var
+
+    def moving(self, old: Any, new: Any, name: str) -> Any:
+        """te tensor of a moving statistic after this batch."""
+
+        def element(c: Any) -> Any:
+            kind = new.dtype
+            kept = cast(kind, old(c)) * const(1 - self.momentum, kind)
+            return cast(old.dtype, kept + new(c) * const(self.momentum, kind))
+
+        return te.compute(old.shape, element, name=name)
+
+    def flops(self, data: Any, *_rest: Any) -> Any:
+        """Four an element; twice that in training."""
+        return None if data.dims is None else size(data) * (8 if self.training else 4)
+
+
+def _copied(x: Any, name: str) -> Any:
+    return te.compute(x.shape, lambda c: x(c), name=name)
+
+
+def _batch_moments(x: Any, axis: int, kind: Any) -> tuple[Any, Any]:
+    """Mean and biased variance of each channel."""
+    others = [i for i in range(len(x.shape)) if i != axis]
+    count = cast(kind, product(x.shape[i] for i in others))
+
+    def total(value: Any, name: str) -> Any:
+        axes = [te.reduce_axis((0, x.shape[i]), name=f"k{i}") for i in others]
+
+        def element(c: Any) -> Any:
+            place = list(axes)
+            place.insert(axis, c)
+            return te.sum(value(c, cast(kind, x(*place))), axis=axes)
+
+        return te.compute((x.shape[axis],), element, name=name)
+
+    sums = total(lambda _c, v: v, "batch_sum")
+    mean = te.compute(sums.shape, lambda c: sums(c) / count, name="batch_mean")
+    squares = total(lambda c, v: (v - mean(c)) * (v - mean(c)), "batch_squares")
+    return mean, te.compute(sums.shape, lambda c: squares(c) / count, name="batch_var")
+
+
+def simplified(bn: Call) -> Expr | None:
+    """The first result of an inference batch_norm as elementwise operators; None in training.
+
+    Pure Relax, so that constant statistics fold and the rest fuses with its neighbours.
+    """
+    attrs: Any = attrs_of(bn)
+    if attrs.training:
+        return None
+    data, gamma, beta, mean, var = bn.args
+    ndim, kind = data.struct_info.ndim, data.struct_info.dtype
+    line = [-1 if i == attrs.axis % ndim else 1 for i in range(ndim)]
+
+    def shaped(x: Expr) -> Expr:
+        return make_call(Reshape, x, _line(x, line))
+
+    deviation = call("relax.sqrt", call("relax.add", var, constant(attrs.epsilon, kind)))
+    result = call("relax.divide", call("relax.subtract", data, shaped(mean)), shaped(deviation))
+    result = call("relax.multiply", result, shaped(gamma)) if attrs.scale else result
+    return call("relax.add", result, shaped(beta)) if attrs.center else result
+
+
+def _line(x: Expr, line: Sequence[int]) -> list[Any]:
+    """`line` with its -1 filled in, where x's size is known."""
+    dims = getattr(x.struct_info, "dims", None)
+    return [d if d == 1 or dims is None else dims[0] for d in line]
+
+
+@onnx("BatchNormalization", since=7)
+def onnx_batch_normalization(
+    n: OnnxNode, x: Expr, scale: Expr, bias: Expr, mean: Expr, var: Expr
+) -> Any:
+    """Inference; with `training_mode` (opset 14), or several outputs before, the training form."""
+    if n.attr("spatial", 1) != 1:
+        n.refuse("spatial = 0 (a statistic for each element) is not there")
+    training = bool(n.attr("training_mode", 0)) if n.opset >= 14 else n.num_outputs > 1
+    both = n.emit(
+        make_call(
+            BatchNorm, x, scale, bias, mean, var,
+            axis=1,
+            epsilon=n.attr("epsilon", 1e-5),
+            momentum=1.0 - n.attr("momentum", 0.9),
+            training=training,
+        )
+    )  # fmt: skip
+    if training and n.num_outputs > 3:
+        n.refuse("the saved mean and variance of opset 7 to 13 are not there")
+    if n.num_outputs == 1:
+        return TupleGetItem(both, 0)
+    return tuple(TupleGetItem(both, i) for i in range(n.num_outputs))
+
+
+@onnx("BatchNormalization", since=1)
+def onnx_batch_normalization_old(
+    n: OnnxNode, x: Expr, scale: Expr, bias: Expr, mean: Expr, var: Expr
+) -> Any:
+    """Before opset 7, `is_test` says that it is inference."""
+    if not n.attr("is_test", 0):
+        n.refuse("the training form of opset 1 to 6 is not there", hint="set is_test = 1")
+    call_ = make_call(
+        BatchNorm, x, scale, bias, mean, var, epsilon=n.attr("epsilon", 1e-5), training=False
+    )
+    return TupleGetItem(n.emit(call_), 0)

@@ -1,0 +1,260 @@
+"""Convolution: nn.conv1d, nn.conv2d, nn.conv3d.
+
+    pad_temp[n, c, h, w] = data, with zeros around
+    conv2d_nchw[n, f, y, x] +=
+        pad_temp[n, rc, y * s + ry * d, x * s + rx * d] * weight[f, rc, ry, rx]
+
+Layouts are read from their letters (`mlcnb.op._layout`), so "NCHW16c" with "OIHW16i16o" is the same
+loop nest with the channels cut in two. The block is named after its kind and layout: conv2d_nchw,
+conv2d_NCHWc, depthwise_conv2d_nchw, group_conv2d_nhwc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op import _layout
+from mlcnb.op._accumulate import accumulator, rounded
+from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank, want_same_dtype
+from mlcnb.op._spell import call
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.nn._conv_loops import conv_loops
+from mlcnb.op.nn._window import each, extent, no_void, onnx_pads, settle, sides, taps
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+
+class Conv(OpDecl):
+    """What the three have in common: everything but the number of spatial dimensions."""
+
+    __slots__ = ()
+    strides: Any
+    padding: Any
+    dilation: Any
+    groups: int
+    data_layout: str
+    kernel_layout: str
+    out_layout: Any
+    out_dtype: str | None
+
+    def __post_init__(self) -> None:
+        rank = len(self.spatial)
+        settle(
+            self,
+            strides=each(self.strides, rank),
+            padding=sides(self.padding, rank),
+            dilation=each(self.dilation, rank),
+            out_layout=self.out_layout or self.data_layout,
+            out_dtype=no_void(self.out_dtype),
+        )
+
+    @property
+    def spatial(self) -> str:
+        """The letters of the spatial dimensions: "HW"."""
+        return "".join(c for c in "DHW" if c in self.data_layout)
+
+    def infer(self, data: Any, weight: Any) -> Any:
+        """Sample, output channels and positions, in `out_layout`."""
+        self.check(data, weight)
+        ndim = len(_layout.axes_in(self.out_layout))
+        kind = self.out_dtype or data.dtype or weight.dtype
+        if data.dims is None or weight.dims is None:
+            return tensor(None, kind, ndim)
+        sizes = _layout.sizes_of(self.data_layout, data.dims)
+        kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
+        self.check_channels(sizes["C"], kernel["I"], kernel["O"], data, weight)
+        places = self.places(sizes, kernel)
+        if any((as_int(p) or 1) < 1 for p in places.values()):
+            refuse(
+                self, f"the window of {tell(weight)} is larger than {tell(data)} with its padding"
+            )
+        found = {"N": sizes["N"], "C": kernel["O"], **places}
+        return tensor(_layout.shape_in(self.out_layout, found), kind)
+
+    def check(self, data: Any, weight: Any) -> None:
+        """Refuse layouts and attributes that do not fit each other or the tensors."""
+        rank = len(self.spatial)
+        for name, letters in (("data_layout", "NC"), ("out_layout", "NC"), ("kernel_layout", "OI")):
+            layout = getattr(self, name)
+            if sorted(_layout.letters(layout)) != sorted(letters + self.spatial):
+                refuse(self, f"{name} {layout!r} must name {', '.join(letters + self.spatial)}")
+        lengths = (len(self.strides), len(self.dilation), len(self.padding))
+        if lengths != (rank, rank, 2 * rank) or min(*self.strides, *self.dilation, self.groups) < 1:
+            refuse(
+                self,
+                f"strides {self.strides}, dilation {self.dilation}, padding {self.padding}, "
+                f"groups {self.groups} do not fit {rank} spatial dimensions",
+            )
+        want_rank(self, f"data in {self.data_layout}", data, len(_layout.axes_in(self.data_layout)))
+        axes = len(_layout.axes_in(self.kernel_layout))
+        want_rank(self, f"weight in {self.kernel_layout}", weight, axes)
+        want_same_dtype(self, data=data, weight=weight)
+
+    def check_channels(self, channels: Any, inner: Any, outer: Any, data: Any, weight: Any) -> None:
+        """Refuse channels that do not go into the groups."""
+        filled = _layout.block_of(self.data_layout, "C") and as_int(inner) == 1
+        if filled and not differ(channels, outer):
+            return
+        wrong = differ(channels, inner * self.groups)
+        count = as_int(outer)
+        if wrong or (count is not None and count % self.groups):
+            refuse(
+                self,
+                f"the channels of {tell(data)} in {self.data_layout} and of {tell(weight)} in "
+                f"{self.kernel_layout} do not fit {self.groups} groups",
+            )
+
+    def places(self, sizes: dict[str, Any], kernel: dict[str, Any]) -> dict[str, Any]:
+        """How many positions the window has in each spatial dimension."""
+        rank, found = len(self.spatial), {}
+        for i, c in enumerate(self.spatial):
+            pad = self.padding[i] + self.padding[rank + i]
+            found[c] = extent(sizes[c], pad, kernel[c], self.strides[i], self.dilation[i])
+        return found
+
+    def numpy(self, data: Any, weight: Any) -> Any:
+        """Sum over the places of the kernel of shifted, strided data times weights."""
+        kind = dtype(self.out_dtype or data.dtype.name)
+        wide = accumulator(kind).numpy
+        x = _layout.to_plain(data, self.data_layout, "NC" + self.spatial, {}).astype(wide)
+        w = _layout.to_plain(weight, self.kernel_layout, "OI" + self.spatial, {}).astype(wide)
+        groups = x.shape[1] if w.shape[1] == 1 and w.shape[0] == x.shape[1] else self.groups
+        found = correlate(x, w, self.strides, self.padding, self.dilation, groups)
+        plain = found.astype(kind.numpy, copy=False)
+        return _layout.from_plain(plain, "NC" + self.spatial, self.out_layout)
+
+    def compute(self, data: Any, weight: Any) -> Any:
+        """`pad_temp` where there is padding, one reduction, a rounding of half precision."""
+        kind = dtype(self.out_dtype or data.dtype)
+        found = conv_loops(self, data, weight, accumulator(kind))
+        return rounded(found, kind, "conv_cast")
+
+    def flops(self, data: Any, weight: Any) -> Any:
+        """Two for each multiplication."""
+        result = self.infer(data, weight)
+        if result.dims is None:
+            return None
+        kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
+        per_output = product([kernel["I"], *(kernel[c] for c in self.spatial)])
+        return tidy(product(result.dims) * per_output * 2)
+
+
+def correlate(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> np.ndarray:
+    """Grouped cross-correlation of (N, C, …) with (O, C / groups, …)."""
+    rank = len(strides)
+    padded = np.pad(x, [(0, 0), (0, 0), *zip(padding[:rank], padding[rank:], strict=True)])
+    kernel = w.shape[2:]
+    out = [
+        extent(size, 0, k, s, d)
+        for size, k, s, d in zip(padded.shape[2:], kernel, strides, dilation, strict=True)
+    ]
+    grouped = padded.reshape(x.shape[0], groups, w.shape[1], *padded.shape[2:])
+    weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    total = np.zeros((x.shape[0], groups, weights.shape[1], *out), x.dtype)
+    for tap, seen in taps(grouped, kernel, out, strides, dilation, first=3):
+        total += np.einsum("ngi...,goi->ngo...", seen, weights[(..., *tap)])
+    return total.reshape(x.shape[0], w.shape[0], *out)
+
+
+@operator("relax.nn.conv1d")
+class Conv1d(Conv):
+    """1-D convolution: data (N, C, W), weight (O, C / groups, W) in the default layouts.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
+    """
+
+    data: Tensor
+    weight: Tensor
+    strides: int | tuple[int, ...] = (1,)
+    padding: int | tuple[int, ...] = (0, 0)
+    dilation: int | tuple[int, ...] = (1,)
+    groups: int = 1
+    data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
+    out_layout: str | None = None
+    out_dtype: str | None = None
+
+
+@operator("relax.nn.conv2d")
+class Conv2d(Conv):
+    """2-D convolution: data (N, C, H, W), weight (O, C / groups, H, W) in the default layouts.
+
+    padding (top, left, bottom, right); float16 and bfloat16 are summed in float32.
+    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
+    """
+
+    data: Tensor
+    weight: Tensor
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    groups: int = 1
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str | None = None
+    out_dtype: str | None = None
+
+
+@operator("relax.nn.conv3d")
+class Conv3d(Conv):
+    """3-D convolution: data (N, C, D, H, W), weight (O, C / groups, D, H, W) by default.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
+    """
+
+    data: Tensor
+    weight: Tensor
+    strides: int | tuple[int, ...] = (1, 1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1, 1)
+    groups: int = 1
+    data_layout: str = "NCDHW"
+    kernel_layout: str = "OIDHW"
+    out_layout: str | None = None
+    out_dtype: str | None = None
+
+
+BY_RANK: dict[int, type[OpDecl]] = {3: Conv1d, 4: Conv2d, 5: Conv3d}
+
+
+@onnx("Conv")
+def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
+    """Of 1 to 3 spatial dimensions; the kernel's shape is the weight's."""
+    dims, shape = n.dims(x), n.dims(w)
+    rank = len(dims) - 2
+    if len(dims) not in BY_RANK:
+        n.refuse(f"a convolution over {rank} spatial dimensions", hint="1 to 3 are there")
+    kernel = n.attr("kernel_shape") or tuple(shape[2:])
+    if any(differ(a, b) for a, b in zip(kernel, shape[2:], strict=True)):
+        n.refuse(f"kernel_shape {kernel} is not that of the weight")
+    strides = n.attr("strides") or (1,) * rank
+    dilation = n.attr("dilations") or (1,) * rank
+    result = make_call(
+        BY_RANK[len(dims)],
+        x,
+        w,
+        strides=strides,
+        padding=onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
+        dilation=dilation,
+        groups=n.attr("group", 1),
+    )
+    return result if b is None else with_bias(n, result, b, rank)
+
+
+def with_bias(n: OnnxNode, result: Expr, bias: Expr, rank: int) -> Expr:
+    """result + bias, one number a channel, of (N, C, …)."""
+    shaped = n.emit(make_call(Reshape, bias, [1, n.dims(bias)[0], *[1] * rank]))
+    return call("relax.add", n.emit(result), shaped)

@@ -1,0 +1,257 @@
+"""Pooling over windows: nn.max_pool and nn.avg_pool, of 1, 2 and 3 spatial dimensions.
+
+pool_max[n, c, y, x] = max over ry, rx of pad_temp[n, c, y * s + ry * d, x * s + rx * d]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int, min_value
+from mlcnb.op import _layout
+from mlcnb.op._accumulate import accumulator
+from mlcnb.op._dims import product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op.nn import _pool_loops as loops
+from mlcnb.op.nn._window import each, settle, sides, taps
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+
+class Pool(OpDecl):
+    """What all window poolings have in common: everything but what is done with a window."""
+
+    __slots__ = ()
+    pool_size: Any
+    strides: Any
+    padding: Any
+    dilation: Any
+    ceil_mode: bool
+    layout: Any
+    out_layout: Any
+
+    def __post_init__(self) -> None:
+        rank = len(self.spatial)
+        settle(
+            self,
+            pool_size=each(self.pool_size, rank),
+            strides=each(self.strides, rank),
+            padding=sides(self.padding, rank),
+            dilation=each(self.dilation, rank),
+            ceil_mode=bool(self.ceil_mode),
+            out_layout=self.out_layout or self.layout,
+        )
+
+    @property
+    def spatial(self) -> str:
+        """The letters of the spatial dimensions: "HW"."""
+        return "".join(c for c in "DHW" if c in self.layout)
+
+    def infer(self, x: Any) -> Any:
+        """Sample, channels and positions, in `out_layout`."""
+        self.check(x)
+        if x.dims is None:
+            return tensor(None, x.dtype, len(_layout.axes_in(self.out_layout)))
+        shape = loops.result_shape(self, x.dims)
+        if any(d < 0 for d in map(as_int, shape) if d is not None):
+            refuse(self, f"a window of {self.pool_size} is larger than {tell(x)} with its padding")
+        return tensor(shape, x.dtype)
+
+    def check(self, x: Any) -> None:
+        """Refuse layouts and attributes that do not fit each other or the tensor."""
+        for name in ("layout", "out_layout"):
+            layout = getattr(self, name)
+            if sorted(_layout.letters(layout)) != sorted("NC" + self.spatial):
+                refuse(self, f"{name} {layout!r} must name {', '.join('NC' + self.spatial)}")
+        rank = len(self.spatial)
+        lengths = (len(self.pool_size), len(self.strides), len(self.dilation), len(self.padding))
+        fits = lengths == (rank, rank, rank, 2 * rank)
+        if not fits or min(*self.pool_size, *self.strides, *self.dilation) < 1:
+            refuse(
+                self,
+                f"pool_size {self.pool_size}, strides {self.strides}, dilation {self.dilation}, "
+                f"padding {self.padding} do not fit {rank} spatial dimensions",
+            )
+        want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
+
+    def numpy(self, x: Any) -> Any:
+        """All windows at once, one place of the kernel after another."""
+        plain = _layout.to_plain(x, self.layout, "NC" + self.spatial, {})
+        return _layout.from_plain(self.pooled(plain), "NC" + self.spatial, self.out_layout)
+
+    def pooled(self, x: np.ndarray) -> np.ndarray:
+        """The meaning for (N, C, …)."""
+        raise NotImplementedError
+
+    def seen(self, x: np.ndarray, fill: Any) -> list[np.ndarray]:
+        """What the windows see at each place of the kernel, with `fill` in the padding."""
+        windows = list(loops.windows_of(self).values())
+        more = [w.stride - 1 if self.ceil_mode else 0 for w in windows]
+        widths = [(w.before, w.after + m) for w, m in zip(windows, more, strict=True)]
+        padded = np.pad(x, [(0, 0), (0, 0), *widths], constant_values=fill)
+        out = [w.places(d, self.ceil_mode) for w, d in zip(windows, x.shape[2:], strict=True)]
+        return [s for _, s in taps(padded, self.pool_size, out, self.strides, self.dilation)]
+
+    def flops(self, x: Any) -> Any:
+        """One for each element that a window sees."""
+        result = self.infer(x)
+        return None if result.dims is None else tidy(product([*result.dims, *self.pool_size]))
+
+
+class MaxPool(Pool):
+    """The largest element of each window; padding does not count."""
+
+    __slots__ = ()
+
+    def pooled(self, x: np.ndarray) -> np.ndarray:
+        """numpy.maximum over the windows"""
+        is_float = np.issubdtype(accumulator(x.dtype.name).numpy, np.floating)
+        low = -np.inf if is_float else int(min_value(x.dtype.name))
+        return np.maximum.reduce(self.seen(x, low))
+
+    def compute(self, x: Any) -> Any:
+        """`pad_temp` where there is padding, then one reduction."""
+        return loops.max_pool(self, x)
+
+
+class AvgPool(Pool):
+    """The mean of each window; padding counts as zeros only if `count_include_pad`."""
+
+    __slots__ = ()
+    count_include_pad: bool
+
+    def check(self, x: Any) -> None:
+        """As for every pooling, and floats only."""
+        super().check(x)
+        if x.dtype and not x.dtype.is_float:
+            refuse(self, f"the mean of {tell(x)} is no {x.dtype}", hint="use astype on it first")
+
+    def pooled(self, x: np.ndarray) -> np.ndarray:
+        """Sum over the windows, divided by the number of elements that count"""
+        wide = x.astype(accumulator(x.dtype.name).numpy, copy=False)
+        total = np.sum(self.seen(wide, 0), axis=0)
+        return (total / self.counts(x)).astype(x.dtype, copy=False)
+
+    def counts(self, x: np.ndarray) -> np.ndarray:
+        """How many elements of each window count."""
+        counts: Any = np.ones((), np.float32)
+        for at, w in enumerate(loops.windows_of(self).values()):
+            size = x.shape[2 + at]
+            line = [
+                as_int(loops.counted(w, i, size, self.count_include_pad, self.ceil_mode))
+                for i in range(w.places(size, self.ceil_mode))
+            ]
+            counts = np.multiply.outer(counts, np.array(line, np.float32))
+        return counts.astype(accumulator(x.dtype.name).numpy)
+
+    def compute(self, x: Any) -> Any:
+        """`pad_temp` where there is padding, a sum, and a division by how many count."""
+        return loops.avg_pool(self, x)
+
+
+@operator("relax.nn.max_pool1d")
+class MaxPool1d(MaxPool):
+    """The largest element of each window along W.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1,)
+    strides: int | tuple[int, ...] = (1,)
+    padding: int | tuple[int, ...] = (0, 0)
+    dilation: int | tuple[int, ...] = (1,)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCW"
+    out_layout: str | None = None
+
+
+@operator("relax.nn.max_pool2d")
+class MaxPool2d(MaxPool):
+    """The largest element of each window over H, W. padding (top, left, bottom, right).
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1)
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCHW"
+    out_layout: str | None = None
+
+
+@operator("relax.nn.max_pool3d")
+class MaxPool3d(MaxPool):
+    """The largest element of each window over D, H, W.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1, 1)
+    strides: int | tuple[int, ...] = (1, 1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCDHW"
+    out_layout: str | None = None
+
+
+@operator("relax.nn.avg_pool1d")
+class AvgPool1d(AvgPool):
+    """The mean of each window along W.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1,)
+    strides: int | tuple[int, ...] = (1,)
+    padding: int | tuple[int, ...] = (0, 0)
+    dilation: int | tuple[int, ...] = (1,)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCW"
+    out_layout: str | None = None
+
+
+@operator("relax.nn.avg_pool2d")
+class AvgPool2d(AvgPool):
+    """The mean of each window over H, W. padding (top, left, bottom, right).
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1)
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCHW"
+    out_layout: str | None = None
+
+
+@operator("relax.nn.avg_pool3d")
+class AvgPool3d(AvgPool):
+    """The mean of each window over D, H, W.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
+    """
+
+    x: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1, 1)
+    strides: int | tuple[int, ...] = (1, 1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCDHW"
+    out_layout: str | None = None

@@ -1,0 +1,172 @@
+"""Softmax and its relatives: nn.softmax, nn.log_softmax; ONNX Hardmax.
+
+T_softmax_maxelem -> T_softmax_exp -> T_softmax_expsum -> T_softmax_norm
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.op._accumulate import accumulator, in_wide
+from mlcnb.op._dims import axis_at, product, refuse, size, tell, tidy
+from mlcnb.op._spell import call
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+
+class AlongAxis(OpDecl):
+    """What softmax and log_softmax have in common."""
+
+    __slots__ = ()
+    axis: int
+
+    def infer(self, x: Any) -> Any:
+        """Like x."""
+        if x.ndim != -1:
+            axis_at(self, self.axis, x.ndim, x)
+        if x.dtype and not x.dtype.is_float:
+            refuse(self, f"x must be of floats, but is {tell(x)}", hint="use astype on it first")
+        return x
+
+    def flops(self, x: Any) -> Any:
+        """Five an element, an exponential counted as one."""
+        return None if x.dims is None else tidy(size(x) * 5)
+
+    def split(self, x: Any) -> tuple[int, Any, list[Any]]:
+        """The axis, its size, and the shape without it."""
+        axis = self.axis % len(x.shape)
+        return axis, x.shape[axis], [d for i, d in enumerate(x.shape) if i != axis]
+
+
+def _without(index: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+    return index[:axis] + index[axis + 1 :]
+
+
+def _with(index: tuple[Any, ...], axis: int, k: Any) -> tuple[Any, ...]:
+    return (*index[:axis], k, *index[axis:])
+
+
+def _reduced(combine: Any, value: Any, shape: Any, axis: int, extent: Any, name: str) -> Any:
+    """`combine` of value(index) along `axis`."""
+    k = te.reduce_axis((0, extent), name="k")
+    return te.compute(shape, lambda *i: combine(value(*_with(i, axis, k)), axis=k), name=name)
+
+
+@operator("relax.nn.softmax")
+class Softmax(AlongAxis):
+    """exp(x) / sum(exp(x)) along `axis`; the maximum is taken off first, so nothing overflows.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__Softmax.html (opset 13)
+    """
+
+    x: Tensor
+    axis: int = -1
+
+    @in_wide
+    def numpy(self, x: Any) -> Any:
+        """The formula, in float32 at least"""
+        e = np.exp(x - x.max(self.axis, keepdims=True))
+        return e / e.sum(self.axis, keepdims=True)
+
+    def compute(self, x: Any) -> Any:
+        """Four blocks, as TVM names them."""
+        kind = accumulator(x.dtype)
+        axis, extent, shape = self.split(x)
+        high = _reduced(te.max, x, shape, axis, extent, "T_softmax_maxelem")
+        e = te.compute(x.shape, _shifted_exp(x, high, axis, kind), name="T_softmax_exp")
+        total = _reduced(te.sum, e, shape, axis, extent, "T_softmax_expsum")
+
+        def element(*index: Any) -> Any:
+            return cast(x.dtype, e(*index) / total(*_without(index, axis)))
+
+        return te.compute(x.shape, element, name="T_softmax_norm")
+
+
+def _shifted_exp(x: Any, high: Any, axis: int, kind: DType) -> Any:
+    def element(*index: Any) -> Any:
+        return te.exp(cast(kind, x(*index)) - cast(kind, high(*_without(index, axis))))
+
+    return element
+
+
+@operator("relax.nn.log_softmax")
+class LogSoftmax(AlongAxis):
+    """log(softmax(x)) along `axis`, as x - max - log(sum(exp(x - max))).
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__LogSoftmax.html (opset 13)
+    """
+
+    x: Tensor
+    axis: int = -1
+
+    @in_wide
+    def numpy(self, x: Any) -> Any:
+        """The formula, in float32 at least"""
+        shifted = x - x.max(self.axis, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(self.axis, keepdims=True))
+
+    def compute(self, x: Any) -> Any:
+        """Three blocks."""
+        kind = accumulator(x.dtype)
+        axis, extent, shape = self.split(x)
+        high = _reduced(te.max, x, shape, axis, extent, "T_softmax_maxelem")
+        shifted = _shifted_exp(x, high, axis, kind)
+        total = _reduced(te.sum, shifted, shape, axis, extent, "T_softmax_expsum")
+
+        def element(*index: Any) -> Any:
+            at = _without(index, axis)
+            value = cast(kind, x(*index)) - cast(kind, high(*at)) - te.log(total(*at))
+            return cast(x.dtype, value)
+
+        return te.compute(x.shape, element, name="T_softmax_norm")
+
+
+def _spelled(n: OnnxNode, x: Expr, build: Any) -> Expr:
+    """`build(x, axis)`: along one axis since opset 13; before, over all axes from `axis` on."""
+    dims = n.dims(x)
+    if n.opset >= 13:
+        return build(x, n.attr("axis", -1))
+    axis = n.attr("axis", 1)
+    if not -len(dims) <= axis <= len(dims):
+        n.refuse(f"axis {axis} is outside of {len(dims)} dimensions")
+    axis += len(dims) if axis < 0 else 0
+    if axis < len(dims) and as_int(product(dims[axis + 1 :])) == 1:
+        return build(x, axis)
+    rows, columns = tidy(product(dims[:axis])), tidy(product(dims[axis:]))
+    flat = n.emit(make_call(Reshape, x, [rows, columns]))
+    return make_call(Reshape, n.emit(build(flat, 1)), list(dims))
+
+
+@onnx("Softmax")
+def onnx_softmax(n: OnnxNode, x: Expr) -> Expr:
+    """Along one axis since opset 13; before, over a matrix of all axes from `axis` on."""
+    return _spelled(n, x, lambda v, axis: make_call(Softmax, v, axis=axis))
+
+
+@onnx("LogSoftmax")
+def onnx_log_softmax(n: OnnxNode, x: Expr) -> Expr:
+    """As Softmax."""
+    return _spelled(n, x, lambda v, axis: make_call(LogSoftmax, v, axis=axis))
+
+
+@onnx("Hardmax")
+def onnx_hardmax(n: OnnxNode, x: Expr) -> Expr:
+    """1 where the (first) maximum stands, 0 elsewhere."""
+
+    def build(v: Expr, axis: int) -> Expr:
+        dims, kind = n.dims(v), n.dtype(v)
+        depth = as_int(dims[axis])
+        if depth is None:
+            n.refuse("hardmax along a symbolic dimension")
+        at = n.emit(call("relax.argmax", v, axis=axis, keepdims=False))
+        ones = call("relax.one_hot", at, 1, 0, depth=depth, axis=axis % len(dims))
+        return call("relax.astype", n.emit(ones), dtype=kind)
+
+    return _spelled(n, x, build)
