@@ -1,0 +1,16 @@
+"""Schedules: a loop program changed one legal step at a time. `from mlcnb.tir.schedule import
+Schedule`.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.tir.schedule.schedule": "Schedule Step",
+        "mlcnb.tir.schedule.handles": "BlockRV LoopRV ExprRV",
+        "mlcnb.tir.schedule.trace": "Trace Instruction",
+    },
+)

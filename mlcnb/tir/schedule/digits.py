@@ -1,0 +1,181 @@
+"""Which variables do indices determine? Mixed-radix reasoning about sums.
+
+    [i * 4 + j, k]           with j in 0..4 determines i, j and k: iterations share no element
+    [i * 4 + j]              with j in 0..6 determines neither: tiles overlap
+    [f // 8, f % 8]          determines f: its digits cover it
+    [i + width 4]            (a slice of 4) does not determine i
+
+The quick test behind parallel, vectorize, reorder and the block conditions. It never says yes
+wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from mlcnb.ir import expr as e
+from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
+
+#: an index and how much further a slice that starts there reaches (None: unknown)
+Start = tuple[Affine, int | None]
+#: a digit of a number: it counts in steps of `lower`, taking `count` values (None: all that remain)
+Digit = tuple[int, int | None]
+
+
+def determined(
+    starts: Iterable[Start], domain: Collection[e.Var], known: Mapping[e.Var, Bounds]
+) -> set[e.Var]:
+    """The variables of `domain` whose values follow from the indices; all others count as fixed."""
+    solver = _Solver(domain, known)
+    for index, width in starts:
+        solver.learn(index, width)
+    return solver.variables
+
+
+def injective(
+    values: Iterable[Affine], domain: Collection[e.Var], known: Mapping[e.Var, Bounds]
+) -> bool:
+    """True if different values of the domain's variables surely give different indices."""
+    found = determined([(v, 0) for v in values], domain, known)
+    return all(v in found or _is_single(known.get(v)) for v in domain)
+
+
+def _is_single(bounds: Bounds | None) -> bool:
+    return bounds is not None and bounds[0] is not None and bounds[0] == bounds[1]
+
+
+class _Solver:
+    """Collects what is known: variables, and digits of sums."""
+
+    def __init__(self, domain: Collection[e.Var], known: Mapping[e.Var, Bounds]) -> None:
+        self.domain = domain
+        self.known = known
+        self.variables: set[e.Var] = set()
+        self.digits: dict[Any, list[Digit]] = {}
+
+    def learn(self, index: Affine, width: int | None) -> None:
+        """The value of `index` is known up to an unknown 0..width."""
+        if width is None:
+            return
+        reach = width
+        varying = [(abs(c), t) for t, c in index.terms.items() if self._varies(t)]
+        for coefficient, atom in sorted(varying, key=lambda pair: pair[0]):
+            if coefficient > reach:
+                self._atom(atom)
+            span = self._span(atom)
+            if span is None:
+                return
+            reach += coefficient * span
+
+    def _varies(self, atom: Any) -> bool:
+        if isinstance(atom, e.Var):
+            return atom in self.domain and not _is_single(self.known.get(atom))
+        return any(v in self.domain for v in atom.variables())
+
+    def _span(self, atom: Any) -> int | None:
+        lo, hi = Affine(0, {atom: 1}).bounds(self.known)
+        return None if lo is None or hi is None else hi - lo
+
+    def _atom(self, atom: Any) -> None:
+        """The value of `atom` is known."""
+        if isinstance(atom, e.Var):
+            self.variables.add(atom)
+        elif isinstance(atom, Quotient | Remainder):
+            inner, digit = _digit_of(atom)
+            self._digit(inner, digit)
+
+    def _digit(self, inner: Affine, digit: Digit) -> None:
+        key = (inner.const, frozenset(inner.terms.items()))
+        digits = self.digits.setdefault(key, [])
+        digits.append(digit)
+        if self._covers(inner, digits):
+            self.learn(inner, 0)
+
+    def _covers(self, number: Affine, digits: list[Digit]) -> bool:
+        lo, hi = number.bounds(self.known)
+        if lo is None or lo < 0:
+            return False
+        place = 1
+        while hi is None or place <= hi:
+            counts = [count for lower, count in digits if lower == place]
+            if None in counts:
+                return True
+            if not counts:
+                return False
+            place *= max(count for count in counts if count is not None)
+        return True
+
+
+def _digit_of(atom: Quotient | Remainder) -> tuple[Affine, Digit]:
+    """X // c is a digit of X, X % c too, and X % m // c."""
+    if isinstance(atom, Remainder):
+        return atom.inner, (1, atom.by)
+    inner = atom.inner.only_atom
+    if isinstance(inner, Remainder) and inner.by % atom.by == 0:
+        return inner.inner, (atom.by, inner.by // atom.by)
+    return atom.inner, (atom.by, None)
+
+
+def contiguous(
+    starts: Iterable[Start], inner: Collection[e.Var], known: Mapping[e.Var, Bounds]
+) -> bool:
+    """True if slices starting at the indices fill a box without holes while `inner` takes all
+    values.
+    """
+    seen: dict[Any, list[Digit]] = {}
+    for index, width in starts:
+        if width is None:
+            return False
+        reach = width
+        varying = [(abs(c), t) for t, c in index.terms.items() if _uses(t, inner)]
+        varying.sort(key=lambda pair: pair[0])
+        for coefficient, atom in varying:
+            span = _full_span(atom, known)
+            if span is None and isinstance(atom, e.Var) and atom is varying[-1][1]:
+                span = 0
+            if span is None or coefficient > reach + 1 or not _take(atom, seen):
+                return False
+            reach += coefficient * span
+    return True
+
+
+def _uses(atom: Any, inner: Collection[e.Var]) -> bool:
+    return atom in inner if isinstance(atom, e.Var) else any(v in inner for v in atom.variables())
+
+
+def _full_span(atom: Any, known: Mapping[e.Var, Bounds]) -> int | None:
+    """How far an atom reaches, if it takes every value between its ends."""
+    if not isinstance(atom, e.Var):
+        inner, (lower, count) = (
+            _digit_of(atom) if isinstance(atom, Quotient | Remainder) else (None, (1, 1))
+        )
+        variable = None if inner is None else inner.only_atom
+        if not isinstance(variable, e.Var) or known.get(variable, (None,))[0] != 0:
+            return None
+        last = known[variable][1]
+        if last is None or (count is not None and (last + 1) % (lower * count)):
+            return None
+    lo, hi = Affine(0, {atom: 1}).bounds(known)
+    return None if lo is None or hi is None else hi - lo
+
+
+def _take(atom: Any, seen: dict[Any, list[Digit]]) -> bool:
+    """Mark the digits of `atom` as used; False if they were used before: dimensions then move
+    together.
+    """
+    number: Any = atom
+    digit: Digit = (1, None)
+    if not isinstance(atom, e.Var):
+        found, digit = _digit_of(atom)
+        number = found.only_atom
+    used = seen.setdefault(number, [])
+    if any(_overlap(digit, other) for other in used):
+        return False
+    used.append(digit)
+    return True
+
+
+def _overlap(a: Digit, b: Digit) -> bool:
+    ends = [None if count is None else lower * count for lower, count in (a, b)]
+    return (ends[0] is None or b[0] < ends[0]) and (ends[1] is None or a[0] < ends[1])

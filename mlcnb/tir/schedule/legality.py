@@ -1,0 +1,347 @@
+"""When a step is legal: conditions on blocks, and dependences that loops carry.
+
+    complete block     every axis spatial, sole writer of its outputs, reads none of them, each
+                       instance writes elements of its own: instances may run in any order, or twice
+    reduction block    sole writer, an init, spatial axes index the output, reduce axes do not
+    carried by a loop  two iterations touch one element of a buffer, and one of them writes it
+    covered            what a block reads was written by an earlier block in the same iteration of
+                       the loops that both stand in
+
+Each test says None for "legal", or the reason in words. None is sure; a reason may be overcautious.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.digits import determined, injective
+from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.reading import of
+from mlcnb.tir.schedule.regions import (
+    Box,
+    bindings,
+    box_of,
+    hull,
+    inside,
+    known_bounds,
+    loops_below,
+)
+from mlcnb.tir.schedule.tree import Tree
+
+
+def is_output_block(tree: Tree, block: s.Block, scope: s.Block | None = None) -> bool:
+    """True if the block writes a buffer that is not allocated in its scope."""
+    scope = scope or tree.scope(block)
+    return any(r.buffer not in scope.alloc_buffers for r in block.writes)
+
+
+def written_buffers(block: s.Block) -> list[Buffer]:
+    """The buffers that a block writes, each once."""
+    return list(dict.fromkeys(r.buffer for r in block.writes))
+
+
+def read_buffers(block: s.Block) -> list[Buffer]:
+    """The buffers that a block reads, each once."""
+    return list(dict.fromkeys(r.buffer for r in block.reads))
+
+
+def why_not_sole_writer(tree: Tree, block: s.Block) -> str | None:
+    """The reason why another block also writes an output of this one."""
+    info = tree.info(tree.scope(block))
+    for buffer in written_buffers(block):
+        others = [b for b in info.writers[buffer] if b is not block]
+        if others:
+            return f"{names_of(others)} also writes {buffer.name}"
+    return None
+
+
+def why_not_complete(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a block is not complete."""
+    for axis in block.iter_vars:
+        if axis.iter_type is not s.IterType.SPATIAL:
+            return f"its axis {axis.var.name} is {axis.iter_type.name.lower()}, not spatial"
+    both = [b.name for b in read_buffers(block) if b in written_buffers(block)]
+    if both:
+        return f"it reads {both[0]}, which it writes"
+    return why_not_sole_writer(tree, block) or why_overwrites(tree, block)
+
+
+def why_not_reduction(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a block is not a reduction block."""
+    if block.init is None:
+        return "it has no init"
+    kinds = {axis.iter_type for axis in block.iter_vars}
+    if not kinds <= {s.IterType.SPATIAL, s.IterType.REDUCE}:
+        return "it has axes that are neither spatial nor reduce"
+    reducing = {v.var for v in block.iter_vars if v.iter_type is s.IterType.REDUCE}
+    for region in block.writes:
+        if any(of(side.min).uses(reducing) for side in region.region):
+            return f"a reduce axis indexes {region.buffer.name}, which it writes"
+    return why_not_sole_writer(tree, block) or why_overwrites(tree, block) or why_late(tree, block)
+
+
+def why_neither(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a block is neither complete nor a reduction block."""
+    reason = why_not_complete(tree, block)
+    if reason is None or why_not_reduction(tree, block) is None:
+        return None
+    if block.init is not None:
+        return why_not_reduction(tree, block)
+    return reason
+
+
+def why_overwrites(tree: Tree, block: s.Block) -> str | None:
+    """The reason why two instances may write the same element, other than steps of a reduction."""
+    spatial = {v.var for v in block.iter_vars if v.iter_type is s.IterType.SPATIAL}
+    known = known_bounds(tree, block)
+    for region in block.writes:
+        starts = [(of(r.min), of(r.extent).shifted(-1).value) for r in region.region]
+        found = determined(starts, spatial, known)
+        missing = [v.name for v in spatial if v not in found and known[v] != (0, 0)]
+        if missing:
+            return (
+                f"instances that differ in {', '.join(sorted(missing))} may write the same "
+                f"element of {region.buffer.name}"
+            )
+    return None
+
+
+def why_late(tree: Tree, block: s.Block) -> str | None:
+    """The reason why the init of a reduction may not come in its first step."""
+    context = bindings(tree, block)
+    for axis in block.iter_vars:
+        value = context.values[axis.var]
+        if axis.iter_type is s.IterType.REDUCE and any(c < 0 for c in value.terms.values()):
+            return f"its reduce axis {axis.var.name} runs backwards"
+    return None
+
+
+def why_not_affine(tree: Tree, block: s.Block, outer: s.Stmt | None = None) -> str | None:
+    """The reason why iterations of the loops inside `outer` (default: all) may run an instance
+    twice.
+    """
+    context = bindings(tree, block)
+    loops = loops_below(tree, block, outer or tree.scope(block))
+    found = {x.loop_var for x in loops}
+    if injective(context.values.values(), found, context.bounds):
+        return None
+    return "different iterations of its loops may run the same instance"
+
+
+# -- dependences ---------------------------------------------------------------------------------
+
+
+def touched(tree: Tree, blocks: Iterable[s.Block]) -> dict[Buffer, list[s.Block]]:
+    """The buffers that some of the blocks write, with all of the blocks that touch them."""
+    blocks = list(blocks)
+    written = dict.fromkeys(b for block in blocks for b in written_buffers(block))
+    return {
+        buffer: [b for b in blocks if buffer in (*read_buffers(b), *written_buffers(b))]
+        for buffer in written
+    }
+
+
+def boxes(tree: Tree, blocks: Iterable[s.Block], buffer: Buffer, below: s.Stmt) -> list[Box]:
+    """The boxes of all accesses that blocks make to a buffer, over the loops inside `below`."""
+    found = []
+    for block in blocks:
+        context = bindings(tree, block)
+        for region in (*block.reads, *block.writes):
+            if region.buffer is buffer:
+                found.append(box_of(tree, block, region, below, context))
+    return found
+
+
+def is_private(tree: Tree, loop: s.For, buffer: Buffer, blocks: Sequence[s.Block]) -> bool:
+    """True if a buffer is used under `loop` only, and each iteration writes all that it reads."""
+    scope = tree.scope(loop)
+    if buffer not in scope.alloc_buffers:
+        return False
+    info = tree.info(scope)
+    users = {*info.writers.get(buffer, ()), *info.readers.get(buffer, ())}
+    if not users <= set(blocks):
+        return False
+    return all(is_covered(tree, b, buffer, blocks) for b in info.readers.get(buffer, ()))
+
+
+def is_covered(tree: Tree, reader: s.Block, buffer: Buffer, among: Sequence[s.Block]) -> bool:
+    """True if one of the blocks `among` before `reader` writes all that it reads of a buffer.
+
+    "Before" means: in the same iteration of the loops that both stand in.
+    """
+    earlier = [
+        b
+        for b in among
+        if b is not reader
+        and buffer in written_buffers(b)
+        and tree.position[b] < tree.position[reader]
+    ]
+    return any(_covers(tree, writer, reader, buffer) for writer in earlier)
+
+
+def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> bool:
+    meeting = tree.common_ancestor([writer, reader])
+    known = known_bounds(tree, tree.realize(reader))
+    written = [box_of(tree, writer, r, meeting) for r in writer.writes if r.buffer is buffer]
+    needed = [box_of(tree, reader, r, meeting) for r in reader.reads if r.buffer is buffer]
+    return all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
+
+
+def why_carried(tree: Tree, loop: s.For, private: bool = True) -> str | None:
+    """The reason why iterations of `loop` may depend on each other.
+
+    Args:
+        tree: the function.
+        loop: the loop.
+        private: whether a buffer that each iteration fills before reading may be its own.
+    """
+    blocks = tree.blocks_under(loop)
+    for buffer, users in touched(tree, blocks).items():
+        if private and is_private(tree, loop, buffer, blocks):
+            continue
+        reason = _why_shared(tree, loop, buffer, users)
+        if reason:
+            return reason
+    return None
+
+
+def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -> str | None:
+    known = known_bounds(tree, loop)
+    sides = hull(boxes(tree, users, buffer, loop), known)
+    starts = [(low, high.minus(low).value) for low, high in sides]
+    if loop.loop_var in determined(starts, {loop.loop_var}, known):
+        return None
+    if known.get(loop.loop_var) == (0, 0):
+        return None
+    for block in users:
+        if loop.loop_var in reduce_variables(tree, block):
+            axis = _reduce_axis(tree, block, loop.loop_var)
+            return (
+                f"it runs over the reduce axis {axis} of {name_of(block)}: "
+                f"its iterations update the same elements of {buffer.name}"
+            )
+    return (
+        f"its iterations may touch the same elements of {buffer.name}, "
+        f"which {names_of(b for b in users if buffer in written_buffers(b))} writes"
+    )
+
+
+def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
+    """The loop variables that the reduce axes of a block are bound to."""
+    context = bindings(tree, block)
+    found: set[e.Var] = set()
+    for axis in block.iter_vars:
+        if axis.iter_type is not s.IterType.SPATIAL:
+            found |= context.values[axis.var].variables()
+    return found
+
+
+def _reduce_axis(tree: Tree, block: s.Block, loop_var: e.Var) -> str:
+    context = bindings(tree, block)
+    names = [
+        v.var.name
+        for v in block.iter_vars
+        if v.iter_type is not s.IterType.SPATIAL and loop_var in context.values[v.var].variables()
+    ]
+    return ", ".join(names)
+
+
+def why_not_reordered(tree: Tree, chain: Sequence[s.For], order: Sequence[s.For]) -> str | None:
+    """The reason why the loops of a perfect nest may not run in another order."""
+    bottom = chain[-1]
+    blocks = tree.blocks_under(bottom)
+    for buffer, users in touched(tree, blocks).items():
+        reason = _why_order_matters(tree, chain, order, buffer, users)
+        if reason:
+            return reason
+    return None
+
+
+def _why_order_matters(
+    tree: Tree, chain: Sequence[s.For], order: Sequence[s.For], buffer: Buffer, users: list[s.Block]
+) -> str | None:
+    bottom = chain[-1]
+    known = known_bounds(tree, bottom)
+    variables = {x.loop_var for x in chain}
+    sides = hull(boxes(tree, users, buffer, bottom), known)
+    starts = [(low, high.minus(low).value) for low, high in sides]
+    found = determined(starts, variables, known)
+    open_loops = [x for x in chain if x.loop_var not in found and known.get(x.loop_var) != (0, 0)]
+    if len(open_loops) < 2 or [x for x in order if x in open_loops] == open_loops:
+        return None
+    if _is_one_reduction(tree, open_loops, chain[0], users):
+        return None
+    if _is_repeated(tree, bottom, buffer, users):
+        return None
+    names = ", ".join(x.loop_var.name for x in open_loops)
+    return (
+        f"iterations that differ in {names} may touch the same elements of {buffer.name}, and "
+        f"{names_of(b for b in users if buffer in written_buffers(b))} writes it"
+    )
+
+
+def _is_one_reduction(
+    tree: Tree, loops: Sequence[s.For], top: s.For, users: Sequence[s.Block]
+) -> bool:
+    """True if the loops are steps of one reduction, whose order does not matter."""
+    if len(users) != 1:
+        return False
+    block = users[0]
+    parent = tree.parent.get(top, tree.root)
+    while not isinstance(parent, s.For | s.Block):
+        parent = tree.parent[parent]
+    if why_not_affine(tree, block, parent):
+        return False
+    if block.init is None and not is_update(block):
+        return False
+    if block.init is not None and why_not_reduction(tree, block):
+        return False
+    reducing = reduce_variables(tree, block)
+    return all(x.loop_var in reducing for x in loops)
+
+
+def is_update(block: s.Block) -> bool:
+    """True for `C[v] = C[v] + x` and its kin: one store that combines the old value with a new
+    one.
+    """
+    from mlcnb.tir.schedule.reducers import matched_update
+
+    return isinstance(block.body, s.BufferStore) and matched_update(block.body) is not None
+
+
+def _is_repeated(tree: Tree, bottom: s.For, buffer: Buffer, users: Sequence[s.Block]) -> bool:
+    """True if each iteration under `bottom` computes, from scratch, the same values that others
+    would.
+    """
+    for block in users:
+        if buffer in written_buffers(block):
+            whole = {x.loop_var for x in loops_below(tree, block, bottom)}
+            outside = reduce_variables(tree, block) - whole
+            chain = {x.loop_var for x in tree.loops(block)}
+            if why_neither(tree, block) or outside & chain:
+                return False
+        if buffer in read_buffers(block) and not is_covered(tree, block, buffer, users):
+            return False
+    return True
+
+
+def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
+    """The reason why `loops`, sorted from the outside in, are not one in another with nothing
+    between.
+    """
+    for outer, inner in zip(loops, loops[1:], strict=False):
+        found: s.Stmt = outer.body
+        while isinstance(found, s.For) and found is not inner:
+            found = found.body
+        if found is not inner:
+            return f"{name_of(inner)} is not the only statement inside {name_of(outer)}"
+    return None
+
+
+def is_constant(x: e.PrimExpr, value: int) -> bool:
+    """True if `x` is that number."""
+    return p.as_int(x) == value

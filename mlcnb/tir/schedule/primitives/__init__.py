@@ -1,0 +1,42 @@
+"""The primitives of Schedule: one file each, a function from nodes to a Change (or, for looking,
+to nodes).
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule.primitives.add_unit_loop import add_unit_loop
+from mlcnb.tir.schedule.primitives.annotate import annotate, unannotate
+from mlcnb.tir.schedule.primitives.bind import bind
+from mlcnb.tir.schedule.primitives.fuse import fuse
+from mlcnb.tir.schedule.primitives.inspect import (
+    get_block,
+    get_child_blocks,
+    get_consumers,
+    get_loops,
+    get_output_blocks,
+    get_producers,
+)
+from mlcnb.tir.schedule.primitives.parallel import parallel
+from mlcnb.tir.schedule.primitives.reorder import reorder
+from mlcnb.tir.schedule.primitives.split import split
+from mlcnb.tir.schedule.primitives.unroll import unroll
+from mlcnb.tir.schedule.primitives.vectorize import vectorize
+
+__all__ = [
+    "add_unit_loop",
+    "annotate",
+    "bind",
+    "fuse",
+    "get_block",
+    "get_child_blocks",
+    "get_consumers",
+    "get_loops",
+    "get_output_blocks",
+    "get_producers",
+    "parallel",
+    "reorder",
+    "split",
+    "unannotate",
+    "unroll",
+    "vectorize",
+]

@@ -1,0 +1,50 @@
+"""annotate, unannotate: a mark on a loop or a block, for passes and readers.
+
+for i in range(8):     ->     for i in T.serial(8, annotations={"pragma_auto_unroll_max_step": 16}):
+with T.block("C"):     ->     with T.block("C"):
+                                  T.block_attr({"schedule_rule": "tile"})
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import FrozenDict
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, For
+
+
+def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> None:
+    """Set an annotation; a drawn number is kept as its value, lists as tuples."""
+    edit = state.edit()
+    marks = {**block_or_loop.annotations, ann_key: _frozen(ann_val)}
+    edit.update(block_or_loop, annotations=FrozenDict(marks))
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> None:
+    """Take an annotation off.
+
+    Raises:
+        ScheduleError: there is none of that key.
+    """
+    if ann_key not in block_or_loop.annotations:
+        there = ", ".join(block_or_loop.annotations) or "none"
+        raise state.refusal(
+            f"unannotate: {name_of(block_or_loop)} has no annotation {ann_key!r}",
+            block_or_loop,
+            hint=f"it has {there}",
+        )
+    edit = state.edit()
+    kept = {k: v for k, v in block_or_loop.annotations.items() if k != ann_key}
+    edit.update(block_or_loop, annotations=FrozenDict(kept))
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return FrozenDict({k: _frozen(v) for k, v in value.items()})
+    return value

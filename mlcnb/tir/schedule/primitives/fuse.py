@@ -1,0 +1,88 @@
+"""fuse: a perfect nest becomes one loop.
+
+for i, j in T.grid(8, 4):       for i_j_fused in range(32):
+    with T.block("S"):    ->        with T.block("S"):
+        vi, vj = i, j                   vi, vj = i_j_fused // 4, i_j_fused % 4
+
+What was split and is fused again gets its old text back: i_0 * 4 + i_1 becomes i_0_i_1_fused.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule import affine as a
+from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.primitives.split import refuse_marked
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.rebuild import Substitution
+from mlcnb.tir.schedule.regions import known_bounds
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import For, ForKind
+
+
+def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> For:
+    """Fuse consecutive loops, given from the outside in, into one serial loop.
+
+    Args:
+        state: the program.
+        loops: at least one loop; each is the whole body of the one before.
+        preserve_unit_iters: keep loops of extent 1 in the bindings of blocks.
+
+    Raises:
+        ScheduleError: the loops are no perfect nest, start elsewhere than 0, are bound or
+            annotated,
+            or the extent of one depends on another.
+    """
+    if not loops:
+        raise state.refusal("fuse: no loops given")
+    _refuse(state, loops)
+    dtype = loops[0].loop_var.dtype
+    name = "_".join(x.loop_var.name for x in loops) + "_fused"
+    fused = e.Var(name, dtype)
+    extent: e.PrimExpr = p.const(1, dtype)
+    for x in loops:
+        extent = simplified(p.multiply(extent, x.extent))
+    known = known_bounds(state.tree, loops[-1])
+    size = p.as_int(extent)
+    known[fused] = (0, None if size is None else size - 1)
+    edit = state.edit()
+    context = Context(known, _digits(fused, loops, known))
+    body = Substitution(context, edit.forward).stmt(loops[-1].body)
+    made = replace(loops[0], loop_var=fused, extent=extent, kind=ForKind.SERIAL, body=body)
+    edit.put(loops[0], made)
+    return Change.of(edit, made)  # type: ignore[return-value]
+
+
+def _refuse(state: State, loops: tuple[For, ...]) -> None:
+    for x in loops:
+        refuse_marked(state, "fuse", x)
+        if p.as_int(x.min) != 0:
+            raise state.refusal(f"fuse: {name_of(x)} starts at {text_of(x.min)}, not at 0", x)
+    for outer, inner in zip(loops, loops[1:], strict=False):
+        if outer.body is not inner:
+            raise state.refusal(
+                f"fuse: {name_of(inner)} is not the whole body of {name_of(outer)}",
+                inner,
+                hint="name all loops of the nest from the outside in, or reorder them first",
+            )
+        if of(inner.extent).uses({x.loop_var for x in loops}):
+            raise state.refusal(
+                f"fuse: the extent of {name_of(inner)} depends on the loops around it", inner
+            )
+
+
+def _digits(
+    fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, a.Bounds]
+) -> dict[e.Var, Affine]:
+    """Each old variable as a digit of the fused one."""
+    values: dict[e.Var, Affine] = {}
+    rest: e.PrimExpr = fused
+    for x in reversed(loops[1:]):
+        one = p.as_int(x.extent) == 1
+        values[x.loop_var] = of(0 if one else p.floormod(rest, x.extent), Context(known))
+        rest = p.floordiv(rest, x.extent)
+    values[loops[0].loop_var] = of(rest, Context(known))
+    return values

@@ -1,0 +1,58 @@
+"""Looking: blocks by name, loops around them, and who makes what for whom.
+
+get_block("C")      with T.block("C")
+get_loops(C)        i, j, k       for i, j, k in T.grid(...)
+get_producers(C)    the blocks before it that write what it touches
+"""
+
+from __future__ import annotations
+
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.tir.schedule.legality import is_output_block
+from mlcnb.tir.schedule.state import State
+from mlcnb.tir.stmt import Block, For
+
+
+def get_block(state: State, name: str, func_name: str | GlobalVar | None = None) -> Block:
+    """The block of that name.
+
+    Raises:
+        ScheduleError: there is none, or more than one.
+    """
+    found = state.tree.find_block(name)
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(dict.fromkeys(b.name_hint for b in state.tree.blocks if b.name_hint))
+    if not found:
+        raise state.refusal(f"get_block: there is no block {name!r}", hint=f"there are: {names}")
+    raise state.refusal(
+        f"get_block: {len(found)} blocks have the name {name!r}",
+        where=found[1],
+        hint="get_child_blocks of the root gives them all",
+    )
+
+
+def get_loops(state: State, block: Block) -> list[For]:
+    """The loops around a block, outermost first, up to the block that holds it."""
+    return state.tree.loops(block)
+
+
+def get_child_blocks(state: State, block_or_loop: Block | For) -> list[Block]:
+    """The blocks directly inside a block or a loop, in program order."""
+    return state.tree.blocks_under(block_or_loop)
+
+
+def get_producers(state: State, block: Block) -> list[Block]:
+    """The blocks earlier in the same scope that write what this one reads or writes."""
+    return state.tree.info(state.tree.scope(block)).producers(block)
+
+
+def get_consumers(state: State, block: Block) -> list[Block]:
+    """The blocks later in the same scope that read or write what this one writes."""
+    return state.tree.info(state.tree.scope(block)).consumers(block)
+
+
+def get_output_blocks(state: State, scope_block: Block) -> list[Block]:
+    """The blocks inside `scope_block` that write a buffer which lives outside of it."""
+    inside = state.tree.blocks_under(scope_block)
+    return [b for b in inside if is_output_block(state.tree, b, scope_block)]

@@ -1,0 +1,37 @@
+"""parallel: the iterations of a loop run on the threads of the machine, in any order.
+
+for i in range(64):     ->     for i in T.parallel(64):
+
+Legal where no iteration touches what another one writes; a buffer that every iteration fills
+before it
+reads it does not count, for each gets its own.
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import why_carried
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import For, ForKind
+
+REDUCTION_HINT = "rfactor the loop first, or choose a spatial loop"
+
+
+def parallel(state: State, loop: For) -> None:
+    """Run the iterations of a loop in parallel.
+
+    Raises:
+        ScheduleError: iterations may depend on each other.
+    """
+    refuse_carried(state, "parallel", loop, private=True)
+    edit = state.edit()
+    edit.update(loop, kind=ForKind.PARALLEL, thread_binding=None)
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def refuse_carried(state: State, primitive: str, loop: For, private: bool) -> None:
+    """Refuse a loop that carries a dependence."""
+    reason = why_carried(state.tree, loop, private) if state.checks else None
+    if reason:
+        hint = REDUCTION_HINT if "reduce axis" in reason else None
+        raise state.refusal(f"{primitive}: {name_of(loop)} is not parallel: {reason}", loop, hint)

@@ -1,0 +1,82 @@
+"""reorder: loops of a perfect nest change places.
+
+for i, j, k in T.grid(...):         for j, k, i in T.grid(...):
+    with T.block("C"):        ->        with T.block("C"):
+
+Legal where iterations that touch the same elements stay in order, or are steps of one reduction.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.node import replace
+from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.legality import why_not_chain, why_not_reordered
+from mlcnb.tir.schedule.reading import of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import For, Stmt
+
+
+def reorder(state: State, *ordered_loops: For) -> None:
+    """Put the given loops into the given order, outermost first; loops between them stay where
+    they are.
+
+    Raises:
+        ScheduleError: the loops do not lie in one chain, the range of one would depend on a loop
+            inside it,
+            or a dependence would be reversed.
+    """
+    _refuse(state, ordered_loops)
+    chain = _chain(state, ordered_loops)
+    wanted = iter(ordered_loops)
+    order = [next(wanted) if x in ordered_loops else x for x in chain]
+    if order == chain:
+        return Change(state.func, {})  # type: ignore[return-value]
+    _refuse_ranges(state, chain, order)
+    if state.checks:
+        reason = why_not_reordered(state.tree, chain, order)
+        if reason:
+            raise state.refusal(
+                f"reorder: {names_of(chain)} cannot become {names_of(order)}: {reason}",
+                ordered_loops[0],
+            )
+    edit = state.edit()
+    body: Stmt = chain[-1].body
+    for x in reversed(order):
+        body = replace(x, body=body)
+        edit.became(x, body)
+    edit.put(chain[0], body)
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def _refuse(state: State, loops: tuple[For, ...]) -> None:
+    if not loops:
+        raise state.refusal("reorder: no loops given")
+    twice = [x for n, x in enumerate(loops) if x in loops[:n]]
+    if twice:
+        raise state.refusal(f"reorder: {name_of(twice[0])} is given twice", twice[0])
+
+
+def _chain(state: State, loops: tuple[For, ...]) -> list[For]:
+    """The loops from the outermost given one to the innermost, those between them too."""
+    tree = state.tree
+    innermost = max(loops, key=lambda x: tree.position[x])
+    around = [*tree.loops(innermost), innermost]
+    for x in loops:
+        if x not in around:
+            raise state.refusal(
+                f"reorder: {name_of(x)} and {name_of(innermost)} are not in one nest", x
+            )
+    chain = around[min(around.index(x) for x in loops) :]
+    reason = why_not_chain(tree, chain)
+    if reason:
+        raise state.refusal(f"reorder: {reason}", innermost)
+    return chain
+
+
+def _refuse_ranges(state: State, chain: list[For], order: list[For]) -> None:
+    for n, x in enumerate(order):
+        inside = {y.loop_var for y in order[n + 1 :]}
+        if of(x.extent).uses(inside) or of(x.min).uses(inside):
+            raise state.refusal(
+                f"reorder: the range of {name_of(x)} depends on a loop that would be inside it", x
+            )

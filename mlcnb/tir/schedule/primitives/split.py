@@ -1,0 +1,163 @@
+"""split: one loop becomes several.
+
+for i in range(32):             for i_0, i_1 in T.grid(8, 4):
+    with T.block("S"):    ->        with T.block("S"):
+        v = i                           v = i_0 * 4 + i_1
+
+Where the factors do not divide the extent (30 = 8 * 4 - 2), the block gets T.where(i_0 * 4 + i_1
+< 30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule import affine as a
+from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.rebuild import Guard, Substitution
+from mlcnb.tir.schedule.regions import at_most, extremes, known_bounds, spans
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import For, ForKind, Stmt
+
+
+def split(
+    state: State,
+    loop: For,
+    factors: Sequence[Any],
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+) -> list[For]:
+    """Split a loop into nested loops of the given extents, outermost first; order is kept.
+
+    Args:
+        state: the program.
+        loop: a serial loop without annotations that starts at 0.
+        factors: the extents; one may be None and is then what is needed to cover the loop.
+        preserve_unit_iters: keep loops of extent 1 in the bindings of blocks.
+        disable_predication: leave out the predicate where the factors do not divide; the caller
+            vouches for it.
+
+    Raises:
+        ScheduleError: the factors do not cover the loop, or the loop is bound or annotated.
+    """
+    refuse_marked(state, "split", loop)
+    if p.as_int(loop.min) != 0:
+        raise state.refusal(f"split: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop)
+    extents = _extents(state, loop, list(factors))
+    loops = [
+        For(
+            e.Var(f"{loop.loop_var.name}_{n}", loop.loop_var.dtype),
+            loop.min,
+            x,
+            ForKind.SERIAL,
+            loop,
+        )
+        for n, x in enumerate(extents)
+    ]
+    value = _value(loops)
+    known = known_bounds(state.tree, loop)
+    for new in loops:
+        last = p.as_int(new.extent)
+        known[new.loop_var] = (0, None if last is None else last - 1)
+    if not preserve_unit_iters:
+        units = {x.loop_var: a.ZERO for x in loops if p.as_int(x.extent) == 1}
+        value = of(value.expr(loop.loop_var.dtype), Context(values=units))
+    edit = state.edit()
+    context = Context(known, {loop.loop_var: value})
+    body = Substitution(context, edit.forward).stmt(loop.body)
+    if not disable_predication:
+        body = _predicated(state, loop, value, loops, body, edit.forward)
+    made: list[For] = []
+    for new in reversed(loops):
+        body = replace(new, body=body)
+        made.insert(0, body)
+    edit.put(loop, body)
+    return Change.of(edit, made)  # type: ignore[return-value]
+
+
+def refuse_marked(state: State, primitive: str, loop: For) -> None:
+    """Loops that are bound to threads, parallel, vectorized or annotated stay whole."""
+    if loop.thread_binding is not None:
+        raise state.refusal(
+            f"{primitive}: {name_of(loop)} is bound to {loop.thread_binding}",
+            loop,
+            hint=f"{primitive} first, bind afterwards",
+        )
+    if loop.annotations:
+        raise state.refusal(
+            f"{primitive}: {name_of(loop)} is annotated with {', '.join(loop.annotations)}",
+            loop,
+            hint=f"{primitive} first, annotate afterwards",
+        )
+
+
+def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
+    dtype = loop.loop_var.dtype
+    if sum(f is None for f in factors) > 1:
+        raise state.refusal(f"split: more than one of the factors {factors} is None", loop)
+    for f in factors:
+        known = p.as_int(f)
+        if f is not None and known is not None and known < 1:
+            raise state.refusal(f"split: factor {known} of {factors} is not positive", loop)
+    product: e.PrimExpr = p.const(1, dtype)
+    for f in factors:
+        if f is not None:
+            product = product * p.cast(dtype, p.as_expr(f, dtype))
+    total = p.as_int(loop.extent)
+    if None in factors:
+        rest = simplified(p.ceildiv(loop.extent, product))
+        return [rest if f is None else p.cast(dtype, p.as_expr(f, dtype)) for f in factors]
+    covered = p.as_int(product)
+    if total is not None and covered is not None and covered < total:
+        raise state.refusal(
+            f"split: factors {factors} make {covered}, which does not cover "
+            f"{name_of(loop)} of extent {total}",
+            loop,
+            hint="use None for one factor",
+        )
+    if (total is None or covered is None) and not _is_same(product, loop.extent):
+        raise state.refusal(
+            f"split: factors {list(map(text_of, factors))} cannot be shown to cover "
+            f"{name_of(loop)} of extent {text_of(loop.extent)}",
+            loop,
+            hint="use None for one factor",
+        )
+    return [p.cast(dtype, p.as_expr(f, dtype)) for f in factors]
+
+
+def _is_same(x: e.PrimExpr, y: e.PrimExpr) -> bool:
+    return of(x).same(of(y))
+
+
+def _value(loops: list[For]) -> Affine:
+    """i_0 * (f_1 * f_2) + i_1 * f_2 + i_2"""
+    total = a.ZERO
+    step: e.PrimExpr = p.const(1, loops[0].loop_var.dtype)
+    for loop in reversed(loops):
+        total = of(p.multiply(loop.loop_var, step)).plus(total)
+        step = simplified(step * loop.extent)
+    return total
+
+
+def _predicated(
+    state: State, loop: For, value: Affine, loops: list[For], body: Stmt, forward: dict[Stmt, Stmt]
+) -> Stmt:
+    """The body, guarded where the new loops together run further than the old one."""
+    ends = extremes(value, spans(loops, {}), {})
+    extent = of(loop.extent)
+    if ends is not None and at_most(ends[1].shifted(1), extent, {}):
+        return body
+    if not state.tree.blocks_under(loop):
+        raise state.refusal(
+            f"split: the factors do not divide {name_of(loop)} of extent {text_of(loop.extent)}, "
+            "and it holds no block that could be guarded",
+            loop,
+        )
+    condition = p.less(value.expr(loop.loop_var.dtype), loop.extent)
+    return Guard(condition, forward).stmt(body)

@@ -1,0 +1,16 @@
+"""unroll: a loop whose iterations are written out one after the other.
+
+for i in range(4):     ->     for i in T.unroll(4):
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import For, ForKind
+
+
+def unroll(state: State, loop: For) -> None:
+    """Mark a loop as unrolled. The order of iterations stays, so this is always legal."""
+    edit = state.edit()
+    edit.update(loop, kind=ForKind.UNROLLED, thread_binding=None)
+    return Change.of(edit)  # type: ignore[return-value]

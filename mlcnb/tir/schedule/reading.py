@@ -1,0 +1,300 @@
+"""From expressions to their normal form (`of`), and expressions simplified through it
+(`simplified`).
+
+`Context` holds what is known of variables: constant bounds, and values to put in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import gcd
+from typing import Any
+
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule.affine import (
+    ZERO,
+    Affine,
+    Bounds,
+    Extreme,
+    Opaque,
+    Quotient,
+    Remainder,
+)
+
+
+class Context:
+    """What is known of variables: `bounds` (constants, inclusive) and `values` that replace
+    them.
+    """
+
+    __slots__ = ("bounds", "values")
+
+    def __init__(
+        self,
+        bounds: Mapping[e.Var, Bounds] | None = None,
+        values: Mapping[e.Var, Affine] | None = None,
+    ) -> None:
+        self.bounds = bounds or {}
+        self.values = values or {}
+
+
+EMPTY = Context()
+
+
+def of(x: Any, context: Context = EMPTY) -> Affine:
+    """The normal form of an integer expression (or a Python int)."""
+    reader = _READERS.get(type(x))
+    if reader is not None:
+        return reader(x, context)
+    if isinstance(x, e.Var):
+        return _variable(x, context)
+    if isinstance(x, int):
+        return Affine(x)
+    return _opaque(x, context)
+
+
+def _variable(x: e.Var, context: Context) -> Affine:
+    return context.values[x] if x in context.values else Affine(0, {x: 1})
+
+
+def _opaque(x: e.PrimExpr, context: Context) -> Affine:
+    if context.values:
+        x = simplified(x, context, inside=True)
+    inner = None
+    if isinstance(x, e.Cast) and x.value.dtype.is_integer:
+        inner = of(x.value, context)
+    return Affine(0, {Opaque(x, inner): 1})
+
+
+def _number(x: e.IntImm, context: Context) -> Affine:
+    return Affine(x.value)
+
+
+def _add(x: e.Add, context: Context) -> Affine:
+    return of(x.a, context).plus(of(x.b, context))
+
+
+def _sub(x: e.Sub, context: Context) -> Affine:
+    return of(x.a, context).plus(of(x.b, context), -1)
+
+
+def _mul(x: e.Mul, context: Context) -> Affine:
+    a, b = of(x.a, context), of(x.b, context)
+    if b.value is not None:
+        return a.times(b.value)
+    if a.value is not None:
+        return b.times(a.value)
+    return Affine(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype))): 1})
+
+
+def _floordiv(x: e.FloorDiv, context: Context) -> Affine:
+    a, by = of(x.a, context), of(x.b, context).value
+    if by is None or by <= 0:
+        return _opaque_division(e.FloorDiv, a, x, context)
+    return divided(a, by, context.bounds)
+
+
+def _floormod(x: e.FloorMod, context: Context) -> Affine:
+    a, by = of(x.a, context), of(x.b, context).value
+    if by is None or by <= 0:
+        return _opaque_division(e.FloorMod, a, x, context)
+    return remainder(a, by, context.bounds)
+
+
+def _opaque_division(kind: type, a: Affine, x: Any, context: Context) -> Affine:
+    return Affine(0, {Opaque(kind(a.expr(x.dtype), of(x.b, context).expr(x.dtype))): 1})
+
+
+def _min(x: e.Min, context: Context) -> Affine:
+    return smaller(of(x.a, context), of(x.b, context), context.bounds)
+
+
+def _max(x: e.Max, context: Context) -> Affine:
+    return larger(of(x.a, context), of(x.b, context), context.bounds)
+
+
+_READERS: dict[type, Callable[[Any, Context], Affine]] = {
+    e.Var: _variable,
+    e.IntImm: _number,
+    e.Add: _add,
+    e.Sub: _sub,
+    e.Mul: _mul,
+    e.FloorDiv: _floordiv,
+    e.FloorMod: _floormod,
+    e.Min: _min,
+    e.Max: _max,
+}
+
+
+def smaller(a: Affine, b: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+    """min(a, b), decided where the bounds decide it."""
+    lo, hi = a.minus(b).bounds(known)
+    if hi is not None and hi <= 0:
+        return a
+    if lo is not None and lo >= 0:
+        return b
+    return Affine(0, {Extreme(True, a, b): 1})
+
+
+def larger(a: Affine, b: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+    """max(a, b), decided where the bounds decide it."""
+    lo, hi = a.minus(b).bounds(known)
+    if lo is not None and lo >= 0:
+        return a
+    if hi is not None and hi <= 0:
+        return b
+    return Affine(0, {Extreme(False, a, b): 1})
+
+
+def _parts(a: Affine, by: int) -> tuple[Affine, Affine]:
+    """a as whole * by + rest, with the constant of rest in 0..by."""
+    whole, rest = {}, {}
+    for atom, coefficient in a.terms.items():
+        if coefficient % by:
+            rest[atom] = coefficient
+        else:
+            whole[atom] = coefficient // by
+    return Affine(a.const // by, whole), Affine(a.const % by, rest)
+
+
+def divided(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
+    """a // by, for by > 0."""
+    if by == 1:
+        return a
+    whole, rest = _parts(a, by)
+    lo, hi = rest.bounds(known)
+    if lo is not None and hi is not None and lo // by == hi // by:
+        return whole.shifted(lo // by)
+    common = gcd(by, *rest.terms.values())
+    if common > 1:
+        rest = _over(rest, common)
+        by //= common
+        if by == 1:
+            return whole.plus(rest)
+        return whole.plus(divided(rest, by, known))
+    inner = next(iter(rest.terms))
+    if len(rest.terms) == 1 and rest.terms[inner] == 1 and isinstance(inner, Quotient):
+        return whole.plus(divided(inner.inner.shifted(rest.const * inner.by), inner.by * by, known))
+    return whole.plus(Affine(0, {Quotient(rest, by): 1}))
+
+
+def _over(a: Affine, by: int) -> Affine:
+    """a // by where all coefficients are multiples of it."""
+    return Affine(a.const // by, {t: c // by for t, c in a.terms.items()})
+
+
+def remainder(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
+    """a % by, for by > 0."""
+    if by == 1:
+        return ZERO
+    rest = _parts(_without_remainders(a, by), by)[1]
+    lo, hi = rest.bounds(known)
+    if lo is not None and hi is not None and lo // by == hi // by:
+        return rest.shifted(-(lo // by) * by)
+    common = gcd(by, *rest.terms.values())
+    if common > 1:
+        inner = remainder(_over(rest, common), by // common, known)
+        return inner.times(common).shifted(rest.const % common)
+    return Affine(0, {Remainder(rest, by): 1})
+
+
+def _without_remainders(a: Affine, by: int) -> Affine:
+    """X % m is as good as X for a remainder by a divisor of m."""
+    for atom, coefficient in a.terms.items():
+        if isinstance(atom, Remainder) and atom.by % by == 0:
+            rest = {t: c for t, c in a.terms.items() if t is not atom}
+            found = Affine(a.const, rest).plus(atom.inner, coefficient)
+            return _without_remainders(found, by)
+    return a
+
+
+_COMPARE: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
+    e.LT: p.less,
+    e.LE: p.less_equal,
+    e.GT: p.greater,
+    e.GE: p.greater_equal,
+    e.EQ: p.equal,
+    e.NE: p.not_equal,
+}
+
+
+def simplified(x: Any, context: Context = EMPTY, inside: bool = False) -> Any:
+    """An expression with every integer part in normal form and every decided condition decided.
+
+    `inside` keeps the top node from being read as a sum again (it is opaque to the normal form).
+    """
+    if isinstance(x, e.Var):
+        return context.values[x].expr(x.dtype) if x in context.values else x
+    if isinstance(x, e.IntImm | e.FloatImm | e.StringImm):
+        return x
+    kind = x.dtype
+    if not inside and kind.is_integer and kind.lanes == 1 and type(x) in _READERS:
+        return of(x, context).expr(kind)
+    if isinstance(x, e.CmpOp):
+        return _condition(x, context)
+    if isinstance(x, e.Let):
+        return type(x)(x.var, simplified(x.value, context), simplified(x.body, context))
+    return _mapped(x, context)
+
+
+def _condition(x: Any, context: Context) -> e.PrimExpr:
+    a, b = simplified(x.a, context), simplified(x.b, context)
+    if isinstance(x, e.And):
+        return p.logical_and(a, b)
+    if isinstance(x, e.Or):
+        return p.logical_or(a, b)
+    if a.dtype.is_integer and a.dtype.lanes == 1:
+        lo, hi = of(a).minus(of(b)).bounds(context.bounds)
+        decided = _decide(type(x), lo, hi)
+        if decided is not None:
+            return p.const(decided, "bool")
+    return _COMPARE[type(x)](a, b)
+
+
+def _decide(kind: type, lo: int | None, hi: int | None) -> bool | None:
+    """Whether a comparison holds, given bounds of left minus right; None where that is open."""
+    below = hi is not None and hi < 0
+    above = lo is not None and lo > 0
+    at_most = hi is not None and hi <= 0
+    at_least = lo is not None and lo >= 0
+    table: dict[type, tuple[bool, bool]] = {
+        e.LT: (below, at_least),
+        e.LE: (at_most, above),
+        e.GT: (above, at_most),
+        e.GE: (at_least, below),
+        e.EQ: (at_most and at_least, below or above),
+        e.NE: (below or above, at_most and at_least),
+    }
+    yes, no = table[kind]
+    return True if yes else (False if no else None)
+
+
+def _mapped(x: Any, context: Context) -> Any:
+    changes = {}
+    for name in x.child_fields:
+        value = getattr(x, name)
+        if isinstance(value, e.PrimExpr):
+            new: Any = simplified(value, context)
+        elif isinstance(value, tuple) and any(isinstance(item, e.PrimExpr) for item in value):
+            new = tuple(simplified(i, context) if isinstance(i, e.PrimExpr) else i for i in value)
+            new = value if all(a is b for a, b in zip(new, value, strict=True)) else new
+        else:
+            continue
+        if new is not value:
+            changes[name] = new
+    return _rebuilt(x, changes) if changes else x
+
+
+def _rebuilt(x: Any, changes: dict[str, Any]) -> Any:
+    values = {name: getattr(x, name) for name in x.node_fields}
+    values.update(changes)
+    if isinstance(x, e.Call) and x.op == "tir.if_then_else":
+        return p.if_then_else(*values["args"])
+    if isinstance(x, e.Cast):
+        return p.cast(x.dtype, values["value"])
+    if isinstance(x, e.Not):
+        return p.logical_not(values["a"])
+    if isinstance(x, e.Select):
+        return p.select(values["condition"], values["true_value"], values["false_value"])
+    return type(x)(**values)

@@ -1,0 +1,262 @@
+"""Statements rebuilt with other expressions, loops or buffers, keeping track of where loops and
+blocks went.
+
+Rebuilder       one method for each kind of thing; override what changes
+Guard           blocks get a condition more
+Substitution    loop variables replaced by index expressions, and simplified
+BufferSwap      accesses of one buffer turned into accesses of another
+FreshCopy       the same statements with new loop variables and axes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlcnb.core.node import EMPTY, Node, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
+from mlcnb.tir.schedule.reading import Context, of, simplified
+
+
+class Rebuilder:
+    """Rebuilds a statement; `forward` receives old loop or block -> new one."""
+
+    def __init__(self, forward: dict[s.Stmt, s.Stmt]) -> None:
+        self.forward = forward
+
+    def expr(self, x: e.PrimExpr) -> e.PrimExpr:
+        """What an expression becomes."""
+        return x
+
+    def stmt(self, n: Any) -> Any:
+        """What a statement becomes; the same object where nothing in it changes."""
+        new = getattr(self, f"on_{type(n).__name__}", self.other)(n)
+        if new is not n and isinstance(n, s.For | s.Block) and isinstance(new, s.For | s.Block):
+            self.forward[n] = new
+        return new
+
+    def exprs(self, values: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+        """A tuple of expressions."""
+        new = tuple(map(self.expr, values))
+        return values if all(a is b for a, b in zip(new, values, strict=True)) else new
+
+    def region(self, r: BufferRegion) -> BufferRegion:
+        """The box of a buffer."""
+        ranges = tuple(self.range(x) for x in r.region)
+        if all(a is b for a, b in zip(ranges, r.region, strict=True)):
+            return r
+        return BufferRegion(r.buffer, ranges)
+
+    def range(self, r: e.Range) -> e.Range:
+        """One side of a box, or the domain of an axis."""
+        return replace(r, min=self.expr(r.min), extent=self.expr(r.extent))
+
+    def regions(self, given: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        """All boxes of a block's reads or writes."""
+        new = tuple(map(self.region, given))
+        return given if all(a is b for a, b in zip(new, given, strict=True)) else new
+
+    def on_For(self, n: s.For) -> Any:
+        """A loop."""
+        return replace(n, min=self.expr(n.min), extent=self.expr(n.extent), body=self.stmt(n.body))
+
+    def on_BlockRealize(self, n: s.BlockRealize) -> Any:
+        """Where a block is run."""
+        return replace(
+            n,
+            iter_values=self.exprs(n.iter_values),
+            predicate=self.expr(n.predicate),
+            block=self.stmt(n.block),
+        )
+
+    def on_Block(self, n: s.Block) -> Any:
+        """A block."""
+        return replace(
+            n,
+            reads=self.regions(n.reads),
+            writes=self.regions(n.writes),
+            body=self.stmt(n.body),
+            init=None if n.init is None else self.stmt(n.init),
+            match_buffers=self.matches(n.match_buffers),
+        )
+
+    def matches(self, given: tuple[MatchBufferRegion, ...]) -> tuple[MatchBufferRegion, ...]:
+        """The sub-buffers of a block."""
+        new = tuple(replace(m, source=self.region(m.source)) for m in given)
+        return given if all(a is b for a, b in zip(new, given, strict=True)) else new
+
+    def on_SeqStmt(self, n: s.SeqStmt) -> Any:
+        """A sequence."""
+        new = tuple(map(self.stmt, n.seq))
+        return n if all(a is b for a, b in zip(new, n.seq, strict=True)) else s.seq(*new)
+
+    def on_BufferStore(self, n: s.BufferStore) -> Any:
+        """A store."""
+        return replace(n, value=self.expr(n.value), indices=self.exprs(n.indices))
+
+    def on_IfThenElse(self, n: s.IfThenElse) -> Any:
+        """A branch."""
+        return replace(
+            n,
+            condition=self.expr(n.condition),
+            then_case=self.stmt(n.then_case),
+            else_case=None if n.else_case is None else self.stmt(n.else_case),
+        )
+
+    def other(self, n: Any) -> Any:
+        """Any other statement: each expression and statement in its fields."""
+        changes = {}
+        for name in n.child_fields:
+            value = getattr(n, name)
+            if isinstance(value, s.Stmt):
+                changes[name] = self.stmt(value)
+            elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
+                changes[name] = self.expr(value)
+        return replace(n, **changes)
+
+
+class Substitution(Rebuilder):
+    """Variables replaced by index expressions (`context.values`), simplified under
+    `context.bounds`.
+
+    The body of a block with axes speaks of its axes only, so it is left alone.
+    """
+
+    def __init__(self, context: Context, forward: dict[s.Stmt, s.Stmt]) -> None:
+        super().__init__(forward)
+        self.context = context
+
+    def expr(self, x: e.PrimExpr) -> e.PrimExpr:
+        """Simplified only where one of the variables occurs: else the text stays as it was."""
+        return simplified(x, self.context) if mentions(x, self.context.values) else x
+
+    def on_Block(self, n: s.Block) -> Any:
+        """Blocks without axes see the loops around them; others do not."""
+        return n if n.iter_vars else super().on_Block(n)
+
+
+class Guard(Rebuilder):
+    """A condition added to the predicate of every block."""
+
+    def __init__(self, condition: e.PrimExpr, forward: dict[s.Stmt, s.Stmt]) -> None:
+        super().__init__(forward)
+        self.condition = condition
+
+    def on_BlockRealize(self, n: s.BlockRealize) -> Any:
+        """Blocks inside the block are guarded with it."""
+        return replace(n, predicate=p.logical_and(n.predicate, self.condition))
+
+
+def mentions(x: Any, variables: Mapping[Any, Any]) -> bool:
+    """True if one of the variables occurs in the expression."""
+    if isinstance(x, e.Var):
+        return x in variables
+    if isinstance(x, e.IntImm | e.FloatImm):
+        return False
+    if isinstance(x, tuple):
+        return any(mentions(item, variables) for item in x)
+    if isinstance(x, e.PrimExpr):
+        return any(mentions(getattr(x, name), variables) for name in x.child_fields)
+    return False
+
+
+def substituted(
+    n: Any, values: Mapping[e.Var, e.PrimExpr], forward: dict[s.Stmt, s.Stmt] | None = None
+) -> Any:
+    """A statement with variables replaced as they stand, in blocks too, and sums simplified."""
+    context = Context(values={v: of(x) for v, x in values.items()})
+    return _Everywhere(context, {} if forward is None else forward).stmt(n)
+
+
+class _Everywhere(Substitution):
+    """A substitution that enters blocks with axes."""
+
+    def on_Block(self, n: s.Block) -> Any:
+        """All blocks are entered."""
+        return Rebuilder.on_Block(self, n)
+
+
+#: given the old indices, the new ones
+IndexRule = Callable[[tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
+
+
+class BufferSwap(Rebuilder):
+    """Loads, stores and boxes of `old` become those of `new`, with indices passed through `rule`.
+
+    `box` gives the new box of an old one; without it boxes keep their ranges.
+    """
+
+    def __init__(
+        self,
+        swaps: Mapping[Buffer, Buffer],
+        forward: dict[s.Stmt, s.Stmt],
+        rule: IndexRule | None = None,
+        box: Callable[[BufferRegion, Buffer], BufferRegion] | None = None,
+    ) -> None:
+        super().__init__(forward)
+        self.swaps = swaps
+        self.rule = rule
+        self.box = box
+        self._data = {old.data: new.data for old, new in swaps.items()}
+
+    def expr(self, x: e.PrimExpr) -> e.PrimExpr:
+        """Loads and pointers anywhere in an expression."""
+        return rewrite(x, self._swap)
+
+    def _swap(self, n: Node) -> Node | None:
+        if isinstance(n, BufferLoad) and n.buffer in self.swaps:
+            return replace(n, buffer=self.swaps[n.buffer], indices=self._indices(n.indices))
+        if isinstance(n, e.Var):
+            return self._data.get(n)
+        return None
+
+    def _indices(self, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+        return indices if self.rule is None else self.rule(indices)
+
+    def region(self, r: BufferRegion) -> BufferRegion:
+        """A box of the old buffer is one of the new."""
+        new = self.swaps.get(r.buffer)
+        if new is None:
+            return r
+        return BufferRegion(new, r.region) if self.box is None else self.box(r, new)
+
+    def on_BufferStore(self, n: s.BufferStore) -> Any:
+        """A store."""
+        new = super().on_BufferStore(n)
+        if n.buffer in self.swaps:
+            indices = self._indices(new.indices)
+            new = replace(new, buffer=self.swaps[n.buffer], indices=indices)
+        return new
+
+
+class FreshCopy(Rebuilder):
+    """The same statements with loop variables and axes of their own."""
+
+    def __init__(self, forward: dict[s.Stmt, s.Stmt], values: Mapping[Any, Any] = EMPTY) -> None:
+        super().__init__(forward)
+        self.values: dict[e.Var, Any] = dict(values)
+
+    def expr(self, x: e.PrimExpr) -> e.PrimExpr:
+        """Variables replaced as they stand."""
+        if isinstance(x, e.Var):
+            return self.values.get(x, x)
+        return rewrite(x, lambda n: self.values.get(n) if isinstance(n, e.Var) else None)
+
+    def renew(self, var: e.Var, name: str | None = None) -> e.Var:
+        """A variable of the same kind, put in the place of `var` from here on."""
+        fresh = type(var)(name or var.name, var.dtype)
+        self.values[var] = fresh
+        return fresh
+
+    def on_For(self, n: s.For) -> Any:
+        """A loop with a variable of its own."""
+        fresh = self.renew(n.loop_var)
+        return replace(super().on_For(n), loop_var=fresh)
+
+    def on_Block(self, n: s.Block) -> Any:
+        """A block with axes of its own."""
+        axes = tuple(replace(v, var=self.renew(v.var), dom=self.range(v.dom)) for v in n.iter_vars)
+        return replace(super().on_Block(n), iter_vars=axes)

@@ -1,0 +1,374 @@
+"""Schedule: a loop program, changed one legal step at a time, that can be walked back and forth.
+
+    sch = Schedule(matmul)
+    C = sch.get_block("C")
+    i, j, k = sch.get_loops(C)
+    i0, i1 = sch.split(i, [None, 8])
+    sch.reorder(i0, j, k, i1)
+    sch.undo()
+
+Each primitive is a function in `primitives/`, one file each, and one line here. API and semantics
+are those of
+TVM 0.21's `tir.Schedule`; what is not legal raises ScheduleError and leaves the program as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.ir.expr import GlobalVar, Var
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import const
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule import primitives as do
+from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV, describe
+from mlcnb.tir.schedule.prepare import prepared
+from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
+from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
+from mlcnb.tir.schedule.trace import Instruction, Trace
+from mlcnb.tir.schedule.tree import Tree
+
+CHECKS = ("default", "none", "numeric")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of the program: which, when in the trace, and how long it took in seconds."""
+
+    number: int
+    instruction: Instruction | None
+    mod: IRModule
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The primitive's name; `start` for the program as it was given."""
+        return self.instruction.name if self.instruction else "start"
+
+    def __repr__(self) -> str:
+        return f"step {self.number}: {self.name}"
+
+
+class Schedule:
+    """A program with the steps that have been done to it.
+
+    Args:
+        mod: an IRModule or a PrimFunc; it is never changed.
+        seed: of the sampling primitives; None for a fixed one.
+        debug_mask: accepted for TVM's sake; nothing here can be inconsistent.
+        error_render_level: "detail" shows the program under an error, "fast" and "none" do not.
+        enable_check: False is the same as `check="none"`.
+        check: "default" refuses what cannot be shown legal; "numeric" also runs the program
+            before and after each
+            step through the reference interpreter; "none" trusts the caller.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+        check: str = "default",
+    ) -> None:
+        if check not in CHECKS:
+            raise MLCError(f"Schedule: no check {check!r}", hint=f"one of {', '.join(CHECKS)}")
+        self.check = check if enable_check else "none"
+        self.error_render_level = error_render_level
+        given = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
+        start = Snapshot(prepared(given), _main(given), 1 if seed is None else seed)
+        self._snapshots = [start]
+        self._steps = [Step(0, None, start.mod, 0.0)]
+        self._now = 0
+
+    # -- what is there ---------------------------------------------------------------------------
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now."""
+        return self._snapshot.mod
+
+    @property
+    def state(self) -> Snapshot:
+        """The snapshot that is current: module, handles, instructions."""
+        return self._snapshot
+
+    @property
+    def trace(self) -> Trace:
+        """The instructions so far."""
+        return Trace(self._snapshot.instructions)
+
+    @property
+    def func_working_on(self) -> GlobalVar | None:
+        """The function in which `get_block` looks when no function is named."""
+        name = self._snapshot.working_on
+        return GlobalVar(name) if name else None
+
+    def work_on(self, func_name: str) -> None:
+        """Look for blocks in this function from now on."""
+        self.mod[func_name]
+        self._snapshot.working_on = func_name
+
+    def get(self, rand_var_or_sref: Any) -> Any:
+        """The Block or For that a handle stands for, or the IntImm that a drawn number is."""
+        if isinstance(rand_var_or_sref, Handle):
+            return self._snapshot.node(rand_var_or_sref)[1]
+        if isinstance(rand_var_or_sref, Var):
+            return const(self._snapshot.values[rand_var_or_sref])
+        return rand_var_or_sref
+
+    def get_sref(self, rand_var_or_stmt: Any) -> Any:
+        """The node behind a handle: nodes are immutable, so the node is its own reference."""
+        return self.get(rand_var_or_stmt)
+
+    def describe(self, handle: Handle) -> str:
+        """What a handle stands for now, in words."""
+        try:
+            name, n = self._snapshot.node(handle)
+        except ScheduleError as error:
+            return f"{type(handle).__name__}: {error.message}"
+        return describe(n, self._snapshot.tree(name))
+
+    def show(self, **options: Any) -> None:
+        """Print the program as it is now."""
+        display.load("mlcnb.script:show")(self._shown(), **options)  # type: ignore[call-arg]
+
+    def _shown(self) -> IRModule | PrimFunc:
+        return next(iter(self.mod.functions.values())) if len(self.mod) == 1 else self.mod
+
+    def __repr__(self) -> str:
+        return display.text(self._shown())
+
+    # -- time travel -----------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> list[Step]:
+        """The program as given and every change since, those that were undone too."""
+        return list(self._steps)
+
+    @property
+    def position(self) -> int:
+        """The number of the step that the program stands at."""
+        return self._now
+
+    def undo(self, steps: int = 1) -> Schedule:
+        """Go back: the program, the handles and the trace are as they were before the last step."""
+        return self.goto(self._now - steps)
+
+    def redo(self, steps: int = 1) -> Schedule:
+        """Go forward again after an undo."""
+        return self.goto(self._now + steps)
+
+    def goto(self, number: int) -> Schedule:
+        """Stand at a step; 0 is the program as it was given.
+
+        Raises:
+            ScheduleError: there is no such step.
+        """
+        if not 0 <= number < len(self._snapshots):
+            raise ScheduleError(
+                f"goto: there is no step {number}",
+                hint=f"there are 0 to {len(self._snapshots) - 1}",
+            )
+        while self._now > number:
+            self._carry_back()
+        self._now = number
+        return self
+
+    def _carry_back(self) -> None:
+        """Handles made by looking at a later program stay good for nodes that were there before."""
+        later, earlier = self._snapshots[self._now], self._snapshots[self._now - 1]
+        origin = {new: old for old, new in later.forward.items()}
+        for handle, (name, n) in later.handles.items():
+            old = origin.get(n, n)
+            if handle not in earlier.handles and old in earlier.tree(name):
+                earlier.handles[handle] = (name, old)
+        self._now -= 1
+
+    def copy(self) -> Schedule:
+        """Another schedule that goes on from here; handles are good for both."""
+        other = object.__new__(Schedule)
+        other.check, other.error_render_level = self.check, self.error_render_level
+        other._snapshots = [x.duplicate() for x in self._snapshots[: self._now + 1]]
+        other._steps = self._steps[: self._now + 1]
+        other._now = self._now
+        return other
+
+    def diff(self, before: int | None = None, after: int | None = None) -> str:
+        """What changed between two steps, as a unified diff of the text; by default the last
+        step.
+        """
+        from difflib import unified_diff
+
+        after = self._now if after is None else after
+        before = max(after - 1, 0) if before is None else before
+        old, new = (display.text(self._steps[n].mod).splitlines() for n in (before, after))
+        names = [repr(self._steps[n]) for n in (before, after)]
+        return "\n".join(unified_diff(old, new, names[0], names[1], n=2, lineterm=""))
+
+    # -- dice ------------------------------------------------------------------------------------
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers again from `seed`."""
+        self._snapshot.seed = seed
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule, drawn from this one's."""
+        dice = Random(self._snapshot.seed)
+        drawn = dice.integer(Random.MODULUS - 1)
+        self._snapshot.seed = dice.state
+        return drawn + 1
+
+    def remove_rv(self, rand_var: Any) -> None:
+        """Forget a handle or a drawn number."""
+        self._snapshot.handles.pop(rand_var, None)
+        self._snapshot.values.pop(rand_var, None)
+
+    def enter_postproc(self) -> None:
+        """Mark where postprocessing begins in the trace."""
+        self._snapshot.instructions.append(Instruction("enter_postproc", {}))
+
+    # -- how a step is done ----------------------------------------------------------------------
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._snapshots[self._now]
+
+    def _do(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
+        """Resolve the arguments, run the primitive, keep what it made, hand out handles."""
+        started = time.perf_counter()
+        arguments = {k: self._named(primitive, k, v) for k, v in arguments.items()}
+        now = self._snapshot
+        name = self._function_of(arguments)
+        dice = Random(now.seed)
+        state = State(now.mod, now.tree(name), dice, self.check != "none")
+        made = self._run(primitive, state, arguments)
+        result = made.outputs if isinstance(made, Change) else made
+        if isinstance(made, Change):
+            self._keep(primitive, name, made)
+        outputs = self._handed_out(result, name)
+        self._snapshot.seed = dice.state
+        self._record(primitive, arguments, outputs, result)
+        if isinstance(made, Change):
+            self._finish(started)
+        return outputs
+
+    def _named(self, primitive: Primitive, parameter: str, value: Any) -> Any:
+        """A block given by its name becomes a handle."""
+        if parameter not in primitive.block_parameters or not isinstance(value, str | list | tuple):
+            return value
+        if isinstance(value, str):
+            return self.get_block(value)
+        return [self.get_block(v) if isinstance(v, str) else v for v in value]
+
+    def _function_of(self, arguments: dict[str, Any]) -> str:
+        named = arguments.get("func_name")
+        if named:
+            return getattr(named, "name_hint", named)
+        owners = [self._snapshot.node(h)[0] for v in arguments.values() for h in handles_in(v)]
+        if len(set(owners)) > 1:
+            raise ScheduleError(f"the handles belong to different functions: {', '.join(owners)}")
+        if owners:
+            return owners[0]
+        if not self._snapshot.working_on:
+            names = ", ".join(v.name_hint for v in self.mod)
+            raise ScheduleError(
+                "no function to work on", hint=f"work_on one of {names}, or pass func_name"
+            )
+        return self._snapshot.working_on
+
+    def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
+        now = self._snapshot
+        nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
+        try:
+            return primitive.function(state, *spread, **nodes)
+        except ScheduleError as error:
+            if self.error_render_level != "detail":
+                error.root = None
+            raise
+
+    def _keep(self, primitive: Primitive, name: str, change: Change) -> None:
+        label = f"step {self._now + 1} ({primitive.name})"
+        before = self._snapshot
+        after = before.after(name, change, label)
+        if self.check == "numeric":
+            display.load("mlcnb.tir.schedule.proof:check_numeric")((before.mod, after.mod, label))
+        del self._snapshots[self._now + 1 :], self._steps[self._now + 1 :]
+        self._snapshots.append(after)
+        self._now += 1
+
+    def _handed_out(self, result: Any, name: str) -> Any:
+        """Handles for nodes, variables for drawn numbers; anything else as it is."""
+        if isinstance(result, list):
+            return [self._handed_out(r, name) for r in result]
+        if isinstance(result, s.For | s.Block):
+            handle = (LoopRV if isinstance(result, s.For) else BlockRV)(self)
+            self._snapshot.handles[handle] = (name, result)
+            return handle
+        if isinstance(result, int) and not isinstance(result, bool):
+            drawn = Var(f"v{len(self._snapshot.values)}")
+            self._snapshot.values[drawn] = result
+            return drawn
+        return result
+
+    def _record(
+        self, primitive: Primitive, arguments: dict[str, Any], outputs: Any, result: Any
+    ) -> None:
+        given = dict(arguments)
+        decision = None
+        if primitive.takes_decision:
+            given.pop("decision")
+            decision = result
+        if "func_name" in given:
+            given["func_name"] = given["func_name"] or self._snapshot.working_on
+        listed = tuple(outputs) if isinstance(outputs, list) else (outputs,)
+        made = tuple(o for o in listed if isinstance(o, Handle | Var))
+        inst = Instruction(primitive.name, given, made, decision, primitive.varargs, primitive.pure)
+        self._snapshot.instructions.append(inst)
+
+    def _finish(self, started: float) -> None:
+        inst = self._snapshot.instructions[-1]
+        spent = time.perf_counter() - started
+        self._steps.append(Step(self._now, inst, self._snapshot.mod, spent))
+
+    # -- the primitives, one line each -----------------------------------------------------------
+
+    get_block = step(do.get_block, pure=True)
+    get_sblock = get_block
+    get_loops = step(do.get_loops, pure=True)
+    get_child_blocks = step(do.get_child_blocks, pure=True)
+    get_producers = step(do.get_producers, pure=True)
+    get_consumers = step(do.get_consumers, pure=True)
+    get_output_blocks = step(do.get_output_blocks, pure=True)
+
+    split = step(do.split)
+    fuse = step(do.fuse)
+    reorder = step(do.reorder)
+    add_unit_loop = step(do.add_unit_loop)
+    parallel = step(do.parallel)
+    vectorize = step(do.vectorize)
+    unroll = step(do.unroll)
+    bind = step(do.bind)
+    annotate = step(do.annotate)
+    unannotate = step(do.unannotate)
+
+
+def _main(mod: IRModule) -> str:
+    """The function to work on when none is named: the only PrimFunc, or `main`; else none."""
+    names = [v.name_hint for v, f in mod.items() if isinstance(f, PrimFunc)]
+    if len(names) == 1:
+        return names[0]
+    return "main" if "main" in names else ""
+
+
+def tree_of(sch: Schedule, name: str | None = None) -> Tree:
+    """The function that a schedule works on, indexed (for views and rules)."""
+    return sch.state.tree(name or sch.state.working_on)

@@ -1,0 +1,179 @@
+"""Snapshots of a schedule, and what one primitive sees and gives.
+
+    Snapshot   the module, what each handle stands for, the trace so far: never changed by a step
+    State      the function a step works on, as a tree, and how to refuse
+    Change     what a step gives: the new function, where nodes went, what to hand out
+
+A step makes a new snapshot from the last one; undo and goto choose among those that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import Node
+from mlcnb.ir.expr import Var
+from mlcnb.ir.module import IRModule
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.handles import Gone, Handle, name_of
+from mlcnb.tir.schedule.tree import Edit, Tree
+
+
+class Random:
+    """A small seeded generator (Lehmer's, as TVM uses) whose state is one number."""
+
+    MULTIPLIER, MODULUS = 48271, 2147483647
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed % self.MODULUS or 1
+
+    def integer(self, below: int) -> int:
+        """A number in 0..below."""
+        self.state = self.state * self.MULTIPLIER % self.MODULUS
+        return self.state * below // self.MODULUS
+
+    def choice(self, weights: Iterable[float]) -> int:
+        """An index, as likely as its weight."""
+        weights = list(weights)
+        point = self.integer(1 << 30) / (1 << 30) * sum(weights)
+        for i, weight in enumerate(weights):
+            point -= weight
+            if point < 0:
+                return i
+        return len(weights) - 1
+
+
+@dataclass(frozen=True)
+class State:
+    """What a primitive sees: the module, the function that it works on as a tree, dice, and
+    whether to
+    check legality."""
+
+    mod: IRModule
+    tree: Tree
+    random: Random
+    checks: bool = True
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function that the step works on."""
+        return self.tree.func
+
+    def refusal(
+        self, message: str, where: Node | None = None, hint: str | None = None
+    ) -> ScheduleError:
+        """The error of an illegal step: raise it."""
+        return ScheduleError(message, where=where, root=self.func, hint=hint)
+
+    def edit(self) -> Edit:
+        """A set of changes to the function."""
+        return Edit(self.tree)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A step done: the new function, old node -> new node, and the nodes that the caller gets.
+
+    `outputs` is a For, a Block, a list of them, or None.
+    """
+
+    func: PrimFunc
+    forward: dict[s.Stmt, s.Stmt]
+    outputs: Any = None
+
+    @staticmethod
+    def of(edit: Edit, outputs: Any = None, func: PrimFunc | None = None) -> Change:
+        """What the edit makes; outputs named by their old nodes are looked up."""
+        done = edit.done(func)
+        if isinstance(outputs, list):
+            found: Any = [arrived(edit.forward, n) for n in outputs]
+        else:
+            found = arrived(edit.forward, outputs)
+        return Change(done, edit.forward, found)
+
+
+def arrived(forward: dict[s.Stmt, s.Stmt], n: Any) -> Any:
+    """Where a node went in the end."""
+    while n in forward and forward[n] is not n:
+        n = forward[n]
+    return n
+
+
+@dataclass
+class Snapshot:
+    """The program at one step, what handles stand for there, and the instructions that led to
+    it.
+    """
+
+    mod: IRModule
+    working_on: str
+    seed: int
+    handles: dict[Handle, tuple[str, Any]] = field(default_factory=dict)
+    values: dict[Var, int] = field(default_factory=dict)
+    instructions: list[Any] = field(default_factory=list)
+    trees: dict[str, Tree] = field(default_factory=dict)
+    forward: dict[s.Stmt, s.Stmt] = field(default_factory=dict)
+
+    def tree(self, name: str) -> Tree:
+        """The function of that name, indexed."""
+        func = self.mod[name]
+        known = self.trees.get(name)
+        if known is None or known.func is not func:
+            known = self.trees[name] = Tree(func, name)
+        return known
+
+    def node(self, handle: Handle) -> tuple[str, Any]:
+        """The function and node that a handle stands for.
+
+        Raises:
+            ScheduleError: a step took it away, or it was made later than this snapshot.
+        """
+        found = self.handles.get(handle)
+        if found is None:
+            raise ScheduleError(
+                "this handle was made by a step that is not part of the schedule (now)",
+                hint="get it again with get_block and get_loops",
+            )
+        name, n = found
+        if isinstance(n, Gone):
+            raise ScheduleError(
+                f"{n.what} is no more: {n.by} took it",
+                root=self.mod[name],
+                hint="use the handles that this step returned, or get_loops again",
+            )
+        return found
+
+    def duplicate(self) -> Snapshot:
+        """The same snapshot with tables of its own."""
+        return replace(
+            self,
+            handles=dict(self.handles),
+            values=dict(self.values),
+            instructions=list(self.instructions),
+        )
+
+    def after(self, name: str, change: Change, label: str) -> Snapshot:
+        """The next snapshot: the same handles, standing for what their nodes have become."""
+        mod = self.mod.with_function(name, change.func)
+        tree = Tree(change.func, name)
+        handles = {}
+        for handle, (owner, n) in self.handles.items():
+            if owner == name and not isinstance(n, Gone):
+                new = arrived(change.forward, n)
+                n = new if new in tree else Gone(name_of(n), label)
+            handles[handle] = (owner, n)
+        trees = {**self.trees, name: tree}
+        return Snapshot(
+            mod,
+            self.working_on,
+            self.seed,
+            handles,
+            dict(self.values),
+            list(self.instructions),
+            trees,
+            change.forward,
+        )

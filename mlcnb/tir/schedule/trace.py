@@ -1,0 +1,257 @@
+"""Trace: the instructions of a schedule, as data, as Python, as JSON, and run again.
+
+# from tvm import tir
+def apply_trace(sch: tir.Schedule) -> None:
+  b0 = sch.get_block(name="C", func_name="main")
+  l1, l2, l3 = sch.get_loops(block=b0)
+  l4, l5 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True,
+  disable_predication=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.ir import expr as e
+from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
+
+#: arguments that TVM's JSON keeps among the inputs, all others are attributes
+_INPUTS = frozenset(
+    "block loop block_or_loop factors ann_val target loops ordered_loops scope_block "
+    "consumer_blocks blocks".split()
+)
+_SPREAD = frozenset(["factors", "loops", "ordered_loops"])
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One call: the primitive's name, its arguments in order, what it gave, what was drawn.
+
+    `varargs` names the parameter that is given as positional arguments, if there is one.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    outputs: tuple[Any, ...] = ()
+    decision: Any = None
+    varargs: str | None = None
+    pure: bool = False
+
+    @property
+    def kind(self) -> str:
+        """TVM's name of the instruction kind: GetBlock, ComputeAt, …"""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    def call(self, value: Callable[[Any], str]) -> str:
+        """The call as Python text, with `value` writing each argument."""
+        given: list[str] = []
+        for key, arg in self.arguments.items():
+            if key == self.varargs:
+                given.extend(value(a) for a in arg)
+            elif not (key == "decision" and arg is None):
+                given.append(f"{key}={value(arg)}")
+        if self.decision is not None:
+            given.append(f"decision={value(self.decision)}")
+        return f"sch.{self.name}({', '.join(given)})"
+
+
+class Trace:
+    """Instructions in order, with the decisions that sampling made."""
+
+    def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+        self.insts: list[Instruction] = list(insts)
+        for i, inst in enumerate(self.insts):
+            if decisions and inst in decisions:
+                self.insts[i] = replace(inst, decision=decisions[inst])
+
+    def __len__(self) -> int:
+        return len(self.insts)
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.insts)
+
+    def __repr__(self) -> str:
+        return self.as_python()
+
+    @property
+    def decisions(self) -> dict[int, Any]:
+        """Position of each sampling instruction -> what it drew."""
+        return {i: inst.decision for i, inst in enumerate(self.insts) if inst.decision is not None}
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction at the end."""
+        self.insts.append(inst if decision is None else replace(inst, decision=decision))
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction off."""
+        return self.insts.pop() if self.insts else None
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What a sampling instruction drew."""
+        return inst.decision
+
+    def with_decision(
+        self, inst: Instruction, decision: Any, remove_postproc: bool = False
+    ) -> Trace:
+        """A trace in which `inst` draws `decision`."""
+        kept = self._before_postproc() if remove_postproc else self.insts
+        return Trace(replace(i, decision=decision) if i is inst else i for i in kept)
+
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """A trace without the inspections whose results nothing uses."""
+        kept: list[Instruction] = []
+        used: set[int] = set()
+        for inst in reversed(self._before_postproc() if remove_postproc else self.insts):
+            if inst.pure and not any(id(o) in used for o in inst.outputs):
+                continue
+            used.update(id(v) for v in _variables(inst.arguments))
+            kept.append(inst)
+        return Trace(reversed(kept))
+
+    def _before_postproc(self) -> list[Instruction]:
+        names = [inst.name for inst in self.insts]
+        return (
+            self.insts[: names.index("enter_postproc")] if "enter_postproc" in names else self.insts
+        )
+
+    def apply_to_schedule(
+        self,
+        sch: Any,
+        remove_postproc: bool = False,
+        decision_provider: Callable[..., Any] | None = None,
+    ) -> None:
+        """Do the same steps on another schedule.
+
+        Args:
+            sch: the schedule to work on.
+            remove_postproc: stop at `enter_postproc`.
+            decision_provider: called as (inst, inputs, attrs, decision), gives the decision to
+                take.
+        """
+        known: dict[int, Any] = {}
+        for inst in self._before_postproc() if remove_postproc else self.insts:
+            arguments = {k: _mapped(v, known) for k, v in inst.arguments.items()}
+            decision = inst.decision
+            if decision_provider is not None and decision is not None:
+                decision = decision_provider(inst, list(arguments.values()), [], decision)
+            given = _run(sch, inst, arguments, decision)
+            known.update((id(old), new) for old, new in zip(inst.outputs, given, strict=True))
+
+    def as_python(self) -> str:
+        """A Python function that does the steps, as TVM prints it; it runs as it is."""
+        names = _Names()
+        lines = ["# from tvm import tir", "def apply_trace(sch: 'tir.Schedule') -> None:"]
+        for inst in self.insts:
+            call = inst.call(names.value)
+            made = ", ".join(names.make(o) for o in inst.outputs)
+            trailing = "," if len(inst.outputs) == 1 and _gives_list(inst) else ""
+            lines.append(f"  {made}{trailing} = {call}" if made else f"  {call}")
+        if len(lines) == 2:
+            lines.append("  pass")
+        return "\n".join(lines)
+
+    def as_json(self) -> list[Any]:
+        """[instructions, decisions] as TVM writes it: each [kind, inputs, attrs, outputs]."""
+        names = _Names()
+        insts, decisions = [], []
+        for i, inst in enumerate(self.insts):
+            inputs: list[Any] = []
+            for key, arg in inst.arguments.items():
+                if key in _INPUTS:
+                    inputs.extend(arg) if key in _SPREAD else inputs.append(arg)
+            attrs = [
+                arg for k, arg in inst.arguments.items() if k not in _INPUTS and k != "decision"
+            ]
+            written = [[names.json(a) for a in part] for part in (inputs, attrs)]
+            insts.append([inst.kind, *written, [names.make(o) for o in inst.outputs]])
+            if inst.decision is not None:
+                decisions.append([i, names.json(inst.decision)])
+        return [insts, decisions]
+
+    def show(self) -> None:
+        """Print the Python form."""
+        print(self.as_python())
+
+
+def _gives_list(inst: Instruction) -> bool:
+    return inst.name in _LISTS
+
+
+_LISTS = frozenset(
+    "split get_loops get_child_blocks get_producers get_consumers get_output_blocks "
+    "sample_perfect_tile sample_partitioned_tile loop_partition".split()
+)
+
+
+def _run(sch: Any, inst: Instruction, arguments: dict[str, Any], decision: Any) -> list[Any]:
+    keyed = {k: v for k, v in arguments.items() if k != inst.varargs}
+    if decision is not None:
+        keyed["decision"] = decision
+    spread = arguments[inst.varargs] if inst.varargs else ()
+    given = getattr(sch, inst.name)(*spread, **keyed)
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list) else [given]
+
+
+def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(v, known) for v in value)
+    return value
+
+
+def _variables(value: Any) -> Iterator[Any]:
+    if isinstance(value, Handle | e.Var):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _variables(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _variables(item)
+
+
+class _Names:
+    """b0, l1, v2, …: a name for each result, in order."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, str] = {}
+
+    def make(self, output: Any) -> str:
+        prefix = "b" if isinstance(output, BlockRV) else "l" if isinstance(output, LoopRV) else "v"
+        self.given[id(output)] = f"{prefix}{len(self.given)}"
+        return self.given[id(output)]
+
+    def value(self, arg: Any) -> str:
+        """An argument as Python text."""
+        if id(arg) in self.given:
+            return self.given[id(arg)]
+        if isinstance(arg, str):
+            return '"' + arg.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if isinstance(arg, list):
+            return f"[{', '.join(map(self.value, arg))}]"
+        if isinstance(arg, tuple):
+            inner = ", ".join(map(self.value, arg))
+            return f"({inner},)" if len(arg) == 1 else f"({inner})"
+        if isinstance(arg, e.IntImm | e.FloatImm):
+            return repr(arg.value)
+        if isinstance(arg, bool | int | float) or arg is None:
+            return repr(arg)
+        return display.text(arg)
+
+    def json(self, arg: Any) -> Any:
+        """An argument as JSON."""
+        if isinstance(arg, Handle | e.Var) and id(arg) in self.given:
+            return self.given[id(arg)]
+        if isinstance(arg, list | tuple):
+            return [self.json(a) for a in arg]
+        if isinstance(arg, e.IntImm | e.FloatImm):
+            return arg.value
+        if arg is None or isinstance(arg, bool | int | float | str):
+            return arg
+        return display.text(arg)
