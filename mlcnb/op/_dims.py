@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 from mlcnb.arith import simplify
 from mlcnb.core.errors import TypeInferError
-from mlcnb.ir.expr import IntImm, PrimExpr, Var
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import IntImm, Var
 from mlcnb.ir.prim_ops import as_expr, as_int, maximum
 from mlcnb.relax.expr import tensor_info
 from mlcnb.relax.operator import OpDecl
@@ -32,11 +33,12 @@ def tensor(dims: Sequence[Any] | None, dtype: Any, ndim: int = -1) -> TensorStru
 
 
 def tidy(dim: Any) -> Any:
-    """A dimension, simplified: a Python int where it is one."""
+    """A dimension, simplified (its variables are >= 0): a Python int where it is one."""
     value = as_int(dim)
     if value is not None or isinstance(dim, Var):
         return dim if value is None else value
-    simple = simplify(as_expr(dim))
+    made = as_expr(dim)
+    simple = simplify(made, {v: (0, None) for v in walk(made) if isinstance(v, Var)})
     value = as_int(simple)
     return simple if value is None else value
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.ir.prim_ops import as_int, min_value
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import product, refuse, tell, tensor, tidy, want_rank
@@ -106,7 +107,7 @@ class MaxPool(Pool):
     def pooled(self, x: np.ndarray) -> np.ndarray:
         """numpy.maximum over the windows"""
         is_float = np.issubdtype(accumulator(x.dtype.name).numpy, np.floating)
-        low = -np.inf if is_float else int(min_value(x.dtype.name))
+        low = -np.inf if is_float else dtype(x.dtype.name).min_value
         return np.maximum.reduce(self.seen(x, low))
 
     def compute(self, x: Any) -> Any:
