@@ -1,0 +1,264 @@
+"""Operators that work element by element: loops, inference, and tables of declarations.
+
+    loops      elementwise(fn, x, name="exp")       broadcast_compute(fn, x1, x2, name="add")
+    tables     Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp")
+               Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2")
+
+Shapes broadcast as in NumPy. Where two symbolic dimensions cannot be proved equal, one of them may
+be 1 at run time: the result then has the larger, and the loops ask.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.core.errors import TypeInferError
+from mlcnb.core.node import replace
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.op._accumulate import wide
+from mlcnb.op._dims import (
+    broadcast,
+    broadcast_dims,
+    refuse,
+    same,
+    size,
+    tell,
+    tell_dims,
+    tensor,
+    tidy,
+    want_same_dtype,
+)
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode
+from mlcnb.op.onnx import onnx as spell
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, make_call, operator
+from mlcnb.relax.struct_info import TensorStructInfo
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Some of the dtypes: what to call them, a test, and what to do about others."""
+
+    text: str
+    holds: Callable[[DType], bool]
+    hint: str = "use astype"
+
+
+FLOATS = Kinds("floats", lambda d: d.is_float, 'use astype("float32")')
+INTEGERS = Kinds("integers", lambda d: d.is_integer)
+NUMBERS = Kinds("numbers", lambda d: d.is_float or d.is_integer, 'use astype("int32")')
+BITS = Kinds("integers or bool", lambda d: d.is_integer or d.is_bool)
+BOOLS = Kinds("bool", lambda d: d.is_bool, 'use astype("bool")')
+ANY = Kinds("numbers or bool", lambda d: d.is_float or d.is_integer or d.is_bool)
+
+
+#: class variables of an operator that answers yes or no
+PREDICATE: dict[str, Any] = {"gives": "bool", "cost": 0}
+
+
+def want_kinds(op: OpDecl, kinds: Kinds, **infos: TensorStructInfo | None) -> None:
+    """Refuse tensors of other dtypes; the keywords are their names in the declaration."""
+    for name, info in infos.items():
+        if info is not None and info.dtype and not kinds.holds(info.dtype):
+            refuse(op, f"{name} must hold {kinds.text}, but is {tell(info)}", hint=kinds.hint)
+
+
+def broadcast_info(op: OpDecl, kind: Any, *infos: TensorStructInfo) -> TensorStructInfo:
+    """The tensor that tensors make together by broadcasting."""
+    if len(infos) == 1:
+        return replace(infos[0], dtype=None if kind is None else dtype(str(kind)))
+    dims = broadcast(op, *infos)
+    known = all(i.ndim != -1 for i in infos)
+    return tensor(dims, kind, max(i.ndim for i in infos) if known else -1)
+
+
+def elementwise(fn: Callable[[Any], Any], x: te.Tensor, name: str) -> te.Tensor:
+    """One loop nest over `x`: out[i] = fn(x[i])."""
+    return te.compute(x.shape, lambda *i: fn(x(*i)), name=name)
+
+
+def broadcast_compute(fn: Callable[..., Any], *tensors: te.Tensor, name: str) -> te.Tensor:
+    """One loop nest over what the tensors broadcast to: out[i] = fn(a[i], b[i], …)."""
+    shape = broadcast_dims([t.shape for t in tensors])
+    if shape is None:
+        listed = " and ".join(tell_dims(t.shape) for t in tensors)
+        raise TypeInferError(f"{name}: the shapes {listed} do not broadcast")
+
+    def element(*index: Any) -> Any:
+        return fn(*(t(*place(index, t.shape, shape)) for t in tensors))
+
+    return te.compute(shape, element, name=name)
+
+
+def place(index: Sequence[Any], shape: Sequence[Any], out: Sequence[Any]) -> tuple[Any, ...]:
+    """Where to read a tensor of `shape` for position `index` of what it is broadcast to."""
+    lead = len(out) - len(shape)
+    return tuple(_step(index[lead + at], dim, out[lead + at]) for at, dim in enumerate(shape))
+
+
+def _step(i: Any, dim: Any, out: Any) -> Any:
+    if p.as_int(dim) is not None:
+        return 0 if p.as_int(dim) == 1 and p.as_int(out) != 1 else i
+    return i if same(dim, out) else p.if_then_else(p.equal(dim, 1), 0, i)
+
+
+def quiet(fn: Callable[..., Any], *arrays: Any) -> Any:
+    """`fn` of arrays, without NumPy's warnings: NaN, infinity and wrapping are results."""
+    with np.errstate(all="ignore"):
+        return fn(*arrays)
+
+
+def in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` of arrays, computed in float32 where they are of half precision; the caller rounds."""
+
+    def run(*arrays: Any) -> Any:
+        return fn(*(wide(x) for x in arrays))
+
+    run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
+    return run
+
+
+class Elementwise(OpDecl):
+    """Base of operators whose element depends on the elements at the same place alone."""
+
+    __slots__ = ()
+    #: arrays -> array
+    meaning: ClassVar[Callable[..., Any]]
+    #: scalars -> scalar
+    loop: ClassVar[Callable[..., Any]]
+    accepts: ClassVar[Kinds] = NUMBERS
+    #: dtype of the result where it is not that of the arguments
+    gives: ClassVar[str | None] = None
+    #: floating-point operations an element
+    cost: ClassVar[int] = 1
+
+    def infer(self, *infos: Any) -> Any:
+        """What the arguments broadcast to; they share one dtype."""
+        named = dict(zip(self.arguments, infos, strict=True))
+        want_same_dtype(self, **named)
+        want_kinds(self, self.accepts, **named)
+        return broadcast_info(self, self.gives or _first_dtype(infos), *infos)
+
+    def numpy(self, *arrays: Any) -> Any:
+        """The meaning, rounded to the result's dtype."""
+        given = [np.asarray(x) for x in arrays]
+        kind = dtype(self.gives).numpy if self.gives else given[0].dtype
+        return np.asarray(quiet(self.meaning, *given)).astype(kind, copy=False)
+
+    def compute(self, *tensors: Any) -> Any:
+        """One loop nest."""
+        return broadcast_compute(self.loop, *tensors, name=short_name(self))
+
+    def flops(self, *infos: Any) -> Any:
+        """So many for each element of the result."""
+        if any(i.dims is None for i in infos):
+            return None
+        count = size(infos[0]) if len(infos) == 1 else size(tensor(broadcast(self, *infos), None))
+        return tidy(count * self.cost)
+
+
+def _first_dtype(infos: Sequence[Any]) -> Any:
+    return next((i.dtype for i in infos if i.dtype), None)
+
+
+def short_name(op: OpDecl | type[OpDecl]) -> str:
+    """`relu` of "relax.nn.relu": the name of its block."""
+    return op.op_name.rpartition(".")[2]
+
+
+def unary(
+    name: str,
+    meaning: Callable[..., Any],
+    loop: Callable[..., Any],
+    accepts: Kinds,
+    doc: str,
+    onnx: str | None = None,
+    **more: Any,
+) -> Any:
+    """Declare an operator of one tensor `x`, and its ONNX spelling where the two agree.
+
+    Args:
+        name: after "relax.", such as "exp".
+        meaning: array -> array, in NumPy.
+        loop: element -> element, of expressions.
+        accepts: the dtypes that it takes.
+        doc: what it does, as a phrase; becomes the docstring.
+        onnx: the ONNX operator that means the same.
+        more: other class variables of `Elementwise`, such as `gives`.
+    """
+    return _declare(name, ("x",), meaning, loop, accepts, doc, onnx, more)
+
+
+def binary(
+    name: str,
+    meaning: Callable[..., Any],
+    loop: Callable[..., Any],
+    accepts: Kinds,
+    doc: str,
+    onnx: str | None = None,
+    **more: Any,
+) -> Any:
+    """Declare an operator of two tensors `x1` and `x2` that broadcast; arguments as in `unary`."""
+    return _declare(name, ("x1", "x2"), meaning, loop, accepts, doc, onnx, more)
+
+
+def _declare(
+    name: str,
+    arguments: tuple[str, ...],
+    meaning: Callable[..., Any],
+    loop: Callable[..., Any],
+    accepts: Kinds,
+    doc: str,
+    onnx: str | None,
+    more: dict[str, Any],
+) -> Any:
+    """A class of its own, which says where in the table it stands."""
+    caller = sys._getframe(2)
+    title = "".join(part.title() for part in name.rpartition(".")[2].split("_"))
+    fields = {
+        "__module__": caller.f_globals["__name__"],
+        "__qualname__": title,
+        "__doc__": f"{doc}, elementwise.",
+        "__annotations__": dict.fromkeys(arguments, "Tensor"),
+        "__firstlineno__": caller.f_lineno,
+        "meaning": staticmethod(meaning),
+        "loop": staticmethod(loop),
+        "accepts": accepts,
+        **more,
+    }
+    made = operator(f"relax.{name}")(type(title, (Elementwise,), fields))
+    if onnx is not None:
+        _spell_same(onnx, made)
+    return made
+
+
+def _spell_same(op_type: str, decl: type[OpDecl]) -> None:
+    """ONNX's operator is this one; before opset 7 shapes broadcast by attributes."""
+
+    def import_same(n: OnnxNode, *inputs: Expr) -> Expr:
+        return make_call(decl, *legacy_broadcast(n, inputs))
+
+    import_same.__doc__ = f"{decl.sugar}: {decl.__doc__}"
+    import_same.__name__ = f"onnx_{op_type.lower()}"
+    spell(op_type)(import_same)
+
+
+def legacy_broadcast(n: OnnxNode, inputs: Sequence[Expr]) -> Sequence[Expr]:
+    """Inputs as they are; before opset 7, B with the dimensions that `axis` places in A's."""
+    axis = n.attr("axis") if n.opset < 7 and len(inputs) == 2 else None
+    if axis is None:
+        return inputs
+    a, b = inputs
+    after = len(n.dims(a)) - axis % max(len(n.dims(a)), 1) - len(n.dims(b))
+    if after <= 0:
+        return inputs
+    last = len(n.dims(b))
+    return a, n.emit(call("relax.expand_dims", b, axis=tuple(range(last, last + after))))

@@ -1,0 +1,55 @@
+"""Statements for what no tensor expression can say: a scan, a sort, a loop with an end of its own.
+
+te.extern(shape, [x], lambda ins, outs: nest(outs[0].shape, lambda *i: store(outs[0], i, …)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import Var
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
+
+
+def loop(name: str, extent: Any, body: Callable[[Var], Stmt], kind: DType | None = None) -> Stmt:
+    """for name in range(extent): body(name)"""
+    extent = p.as_expr(extent)
+    var = Var(name, kind or extent.dtype)
+    return For(var, p.const(0, var.dtype), p.cast(var.dtype, extent), ForKind.SERIAL, body(var))
+
+
+def nest(extents: Sequence[Any], body: Callable[..., Stmt], kind: DType | None = None) -> Stmt:
+    """One loop for each extent, i0 outermost; `body` gets their variables."""
+
+    def level(found: tuple[Var, ...]) -> Stmt:
+        if len(found) == len(extents):
+            return body(*found)
+        return loop(f"i{len(found)}", extents[len(found)], lambda v: level((*found, v)), kind)
+
+    return level(())
+
+
+def store(buffer: Buffer, index: Sequence[Any], value: Any) -> BufferStore:
+    """buffer[index] = value"""
+    kind = buffer.dtype
+    return BufferStore(buffer, p.cast(kind, p.as_expr(value, kind)), tuple(map(p.as_expr, index)))
+
+
+def scratch(name: str, kind: DType | str, *shape: Any) -> Buffer:
+    """A buffer of the statement's own; without a shape, of one element."""
+    return decl_buffer(shape or (1,), str(kind), name)
+
+
+def with_scratch(buffers: Sequence[Buffer], *stmts: Stmt, name: str = "scratch") -> Stmt:
+    """The statements in a block in which the buffers live."""
+    block = Block((), (), (), name, seq(*stmts), alloc_buffers=tuple(buffers))
+    return BlockRealize((), p.const(True), block)
+
+
+def load(buffer: Buffer, *index: Any) -> BufferLoad:
+    """buffer[index]; without an index, the value of a scratch element."""
+    return BufferLoad(buffer, tuple(map(p.as_expr, index or (0,))))

@@ -1,0 +1,128 @@
+"""Comparisons and logic, element by element, broadcast: equal, less, logical_and, left_shift …"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._elementwise import (
+    ANY,
+    BITS,
+    BOOLS,
+    INTEGERS,
+    NUMBERS,
+    PREDICATE,
+    binary,
+)
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import make_call
+
+# comparisons: with NaN all are false, but not_equal, which is true
+
+Equal = binary("equal", np.equal, p.equal, ANY, "x1 == x2", onnx="Equal", **PREDICATE)
+NotEqual = binary("not_equal", np.not_equal, p.not_equal, ANY, "x1 != x2", **PREDICATE)
+Less = binary("less", np.less, p.less, NUMBERS, "x1 < x2", onnx="Less", **PREDICATE)
+LessEqual = binary(
+    "less_equal", np.less_equal, p.less_equal, NUMBERS, "x1 <= x2", onnx="LessOrEqual", **PREDICATE
+)
+Greater = binary("greater", np.greater, p.greater, NUMBERS, "x1 > x2", onnx="Greater", **PREDICATE)
+GreaterEqual = binary(
+    "greater_equal",
+    np.greater_equal,
+    p.greater_equal,
+    NUMBERS,
+    "x1 >= x2",
+    onnx="GreaterOrEqual",
+    **PREDICATE,
+)
+
+# logic of bool
+
+LogicalAnd = binary(
+    "logical_and", np.logical_and, p.logical_and, BOOLS, "x1 and x2", onnx="And", **PREDICATE
+)
+LogicalOr = binary(
+    "logical_or", np.logical_or, p.logical_or, BOOLS, "x1 or x2", onnx="Or", **PREDICATE
+)
+LogicalXor = binary(
+    "logical_xor",
+    np.logical_xor,
+    p.not_equal,
+    BOOLS,
+    "One of x1 and x2, not both",
+    onnx="Xor",
+    **PREDICATE,
+)
+
+# bits
+
+
+def _and(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return p.logical_and(a, b) if a.dtype.is_bool else p.bitwise_and(a, b)
+
+
+def _or(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return p.logical_or(a, b) if a.dtype.is_bool else p.bitwise_or(a, b)
+
+
+def _xor(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return p.not_equal(a, b) if a.dtype.is_bool else p.bitwise_xor(a, b)
+
+
+BitwiseAnd = binary(
+    "bitwise_and", np.bitwise_and, _and, BITS, "x1 & x2, bit by bit", onnx="BitwiseAnd", cost=0
+)
+BitwiseOr = binary(
+    "bitwise_or", np.bitwise_or, _or, BITS, "x1 | x2, bit by bit", onnx="BitwiseOr", cost=0
+)
+BitwiseXor = binary(
+    "bitwise_xor", np.bitwise_xor, _xor, BITS, "x1 ^ x2, bit by bit", onnx="BitwiseXor", cost=0
+)
+
+
+def _shift(build: Any, fills: bool) -> Any:
+    """A shift that is defined for every distance: beyond the width only the sign is left."""
+
+    def run(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        bits = a.dtype.bits
+        inside = p.less(b, bits)
+        if not b.dtype.is_uint:
+            inside = p.logical_and(inside, p.greater_equal(b, 0))
+        safe = p.select(inside, b, p.const(bits - 1, b.dtype))
+        beyond = p.const(0, a.dtype)
+        if fills and a.dtype.is_int:
+            return build(a, safe)
+        return p.select(inside, build(a, safe), beyond)
+
+    return run
+
+
+LeftShift = binary(
+    "left_shift",
+    np.left_shift,
+    _shift(p.shift_left, fills=False),
+    INTEGERS,
+    "x1 << x2; 0 for a distance below 0 or beyond the width",
+    cost=0,
+)
+RightShift = binary(
+    "right_shift",
+    np.right_shift,
+    _shift(p.shift_right, fills=True),
+    INTEGERS,
+    "x1 >> x2, filled with the sign; all sign for a distance below 0 or beyond the width",
+    cost=0,
+)
+
+
+@onnx("BitShift")
+def onnx_bit_shift(n: OnnxNode, x: Expr, y: Expr) -> Expr:
+    """`direction` is LEFT or RIGHT."""
+    direction = n.require("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        n.refuse(f"direction {direction!r} is neither LEFT nor RIGHT")
+    return make_call(LeftShift if direction == "LEFT" else RightShift, x, y)

@@ -1,0 +1,222 @@
+"""Functions of one tensor, element by element: exp, tanh, sqrt, sign, round, isnan, clip …
+
+One line declares one operator: name, meaning in NumPy, expression, the dtypes that it takes.
+Activations such as relu are in `mlcnb.op.nn`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._dims import refuse, size, tell
+from mlcnb.op._elementwise import (
+    BITS,
+    BOOLS,
+    FLOATS,
+    NUMBERS,
+    PREDICATE,
+    elementwise,
+    in_float32,
+    quiet,
+    unary,
+    want_kinds,
+)
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, PrimValue, const
+from mlcnb.relax.operator import OpDecl, Scalar, Tensor, make_call, operator
+
+# exponentials, powers, logarithms
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    """The error function, number by number: NumPy has none."""
+    return np.reshape([math.erf(v) for v in x.astype(np.float64).flat], x.shape)
+
+
+@in_float32
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+@in_float32
+def _rsqrt(x: np.ndarray) -> np.ndarray:
+    return 1 / np.sqrt(x)
+
+
+def _square(x: Any) -> Any:
+    return x * x
+
+
+Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp")
+Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log")
+Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt")
+Rsqrt = unary("rsqrt", _rsqrt, te.rsqrt, FLOATS, "1 / sqrt(x)")
+Square = unary("square", _square, _square, NUMBERS, "x * x")
+Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf")
+Sigmoid = unary(
+    "sigmoid", _sigmoid, te.sigmoid, FLOATS, "1 / (1 + e ** -x)", onnx="Sigmoid", cost=4
+)
+
+# trigonometry
+
+Sin = unary("sin", np.sin, te.sin, FLOATS, "Sine", onnx="Sin")
+Cos = unary("cos", np.cos, te.cos, FLOATS, "Cosine", onnx="Cos")
+Tan = unary("tan", np.tan, te.tan, FLOATS, "Tangent", onnx="Tan")
+Asin = unary("asin", np.arcsin, te.asin, FLOATS, "Inverse sine", onnx="Asin")
+Acos = unary("acos", np.arccos, te.acos, FLOATS, "Inverse cosine", onnx="Acos")
+Atan = unary("atan", np.arctan, te.atan, FLOATS, "Inverse tangent", onnx="Atan")
+Sinh = unary("sinh", np.sinh, te.sinh, FLOATS, "Hyperbolic sine", onnx="Sinh")
+Cosh = unary("cosh", np.cosh, te.cosh, FLOATS, "Hyperbolic cosine", onnx="Cosh")
+Tanh = unary("tanh", np.tanh, te.tanh, FLOATS, "Hyperbolic tangent", onnx="Tanh")
+Asinh = unary("asinh", np.arcsinh, te.asinh, FLOATS, "Inverse hyperbolic sine", onnx="Asinh")
+Acosh = unary("acosh", np.arccosh, te.acosh, FLOATS, "Inverse hyperbolic cosine", onnx="Acosh")
+Atanh = unary("atanh", np.arctanh, te.atanh, FLOATS, "Inverse hyperbolic tangent", onnx="Atanh")
+
+# sign and rounding
+
+
+def _sign_loop(x: PrimExpr) -> PrimExpr:
+    one, zero = p.const(1, x.dtype), p.const(0, x.dtype)
+    if x.dtype.is_uint:
+        return te.Select(x > zero, one, zero)
+    known = te.Select(x > zero, one, te.Select(x < zero, p.neg(one), zero))
+    return te.Select(te.isnan(x), x, known) if x.dtype.is_float else known
+
+
+def _of_floats(fn: Any) -> Any:
+    """A rounding function that leaves integers as they are."""
+
+    def run(x: np.ndarray) -> np.ndarray:
+        return fn(x) if dtype(x.dtype.name).is_float else x
+
+    return run
+
+
+Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs")
+Negative = unary("negative", np.negative, p.neg, NUMBERS, "-x", onnx="Neg")
+Sign = unary("sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign")
+_floor, _ceil, _trunc, _rint = map(_of_floats, (np.floor, np.ceil, np.trunc, np.rint))
+
+Floor = unary("floor", _floor, te.floor, NUMBERS, "The largest integer <= x", onnx="Floor")
+Ceil = unary("ceil", _ceil, te.ceil, NUMBERS, "The smallest integer >= x", onnx="Ceil")
+Trunc = unary("trunc", _trunc, te.trunc, NUMBERS, "x without its fraction")
+Round = unary("round", _rint, te.round, NUMBERS, "x rounded, halves to even", onnx="Round")
+
+# predicates and bits
+
+Isnan = unary("isnan", np.isnan, te.isnan, NUMBERS, "x is NaN", onnx="IsNaN", **PREDICATE)
+Isinf = unary("isinf", np.isinf, te.isinf, NUMBERS, "x is infinite", **PREDICATE)
+Isfinite = unary(
+    "isfinite", np.isfinite, te.isfinite, NUMBERS, "x is neither infinite nor NaN", **PREDICATE
+)
+LogicalNot = unary(
+    "logical_not", np.logical_not, p.logical_not, BOOLS, "not x", onnx="Not", **PREDICATE
+)
+BitwiseNot = unary(
+    "bitwise_not", np.invert, p.bitwise_not, BITS, "All bits flipped", onnx="BitwiseNot", cost=0
+)
+
+
+@onnx("Reciprocal")
+def onnx_reciprocal(n: OnnxNode, x: Expr) -> Expr:
+    """1 / x"""
+    return call("relax.divide", const(1.0, n.dtype(x)), x)
+
+
+@onnx("IsInf")
+def onnx_is_inf(n: OnnxNode, x: Expr) -> Expr:
+    """Which infinities count is said by two attributes."""
+    positive, negative = n.attr("detect_positive", 1), n.attr("detect_negative", 1)
+    if positive and negative:
+        return make_call(Isinf, x)
+    if not (positive or negative):
+        return call("relax.logical_and", n.emit(make_call(Isinf, x)), const(False))
+    infinity = const(math.inf if positive else -math.inf, n.dtype(x))
+    return call("relax.equal", x, infinity)
+
+
+@operator("relax.clip")
+class Clip(OpDecl):
+    """min(max(x, lo), hi), elementwise; NaN stays NaN, and where lo > hi all is hi.
+
+    A bound outside of an integer dtype is moved inside.
+    """
+
+    x: Tensor
+    min: Scalar
+    max: Scalar
+
+    def infer(self, x: Any, min: Any, max: Any) -> Any:
+        """As x."""
+        want_kinds(self, NUMBERS, x=x)
+        for name, info in (("min", min), ("max", max)):
+            if not (info.dtype.is_float or info.dtype.is_integer):
+                refuse(self, f"{name} must be a number, but is {info.dtype}, for {tell(x)}")
+        return x
+
+    def numpy(self, x: Any, min: Any, max: Any) -> Any:
+        """numpy.minimum of numpy.maximum"""
+        lo, hi = (x.dtype.type(_inside(b, dtype(x.dtype.name))) for b in (min, max))
+        return np.asarray(quiet(np.minimum, np.maximum(x, lo), hi))
+
+    def compute(self, x: Any, min: Any, max: Any) -> Any:
+        """One loop nest."""
+        lo, hi = (_bound(b, x.dtype) for b in (min, max))
+        return elementwise(lambda v: p.minimum(p.maximum(v, lo), hi), x, name="clip")
+
+    def flops(self, x: Any, min: Any, max: Any) -> Any:
+        """Two comparisons an element."""
+        return None if x.dims is None else size(x) * 2
+
+
+def _inside(bound: Any, kind: DType) -> Any:
+    """A bound as a number of an integer dtype, where `kind` is one."""
+    if kind.is_float:
+        return float(bound)
+    if math.isnan(bound):
+        return 0
+    return int(min(max(bound, kind.min_value), kind.max_value))
+
+
+def _bound(bound: Any, kind: DType) -> PrimExpr:
+    bound = p.as_expr(bound)
+    if p.is_const(bound):
+        return p.const(_inside(bound.value, kind), kind)
+    return p.cast(kind, bound)
+
+
+@onnx("Clip")
+def onnx_clip_attributes(n: OnnxNode, x: Expr) -> Expr:
+    """The bounds are attributes."""
+    lo, hi = n.attr("min"), n.attr("max")
+    return _clipped(n, x, None if lo is None else lo, None if hi is None else hi)
+
+
+@onnx("Clip", since=11)
+def onnx_clip(n: OnnxNode, x: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
+    """The bounds are inputs, either of which may be left out or known at run time only."""
+    known = [None if b is None else n.known(b) for b in (min, max)]
+    if all(b is None or k is not None for b, k in zip((min, max), known, strict=True)):
+        return _clipped(n, x, *(None if k is None else k.item() for k in known))
+    for bound, op in ((min, "relax.maximum"), (max, "relax.minimum")):
+        if bound is not None:
+            x = n.emit(call(op, x, bound))
+    return x
+
+
+def _clipped(n: OnnxNode, x: Expr, lo: Any, hi: Any) -> Expr:
+    if lo is None and hi is None:
+        return x
+    kind = dtype(n.dtype(x))
+    lowest = -math.inf if kind.is_float else kind.min_value
+    highest = math.inf if kind.is_float else kind.max_value
+    bounds = (lowest if lo is None else lo, highest if hi is None else hi)
+    return make_call(Clip, x, *(PrimValue(_bound(b, kind)) for b in bounds))
