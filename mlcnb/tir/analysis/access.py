@@ -1,54 +1,249 @@
-"""What a block reads and writes, as boxes."""
+"""What a block reads and writes, as boxes: the union of its accesses while its inner loops run.
+
+with T.block("B"):
+    vi = T.axis.spatial(4, i)                T.reads(A[vi * 4:vi * 4 + 4])
+    for j in range(4):                  ->   T.writes(B[vi])
+        B[vi] = B[vi] + A[vi * 4 + j]
+"""
 
 from __future__ import annotations
 
-from mlcnb.core.node import children, replace
+from typing import Any
+
+from mlcnb.arith import Analyzer
+from mlcnb.arith.emission import emit
+from mlcnb.arith.int_set import Ends, ends_of, union
+from mlcnb.core.node import children, replace, walk
+from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Range
-from mlcnb.ir.structural import structural_equal
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.stmt import Block, BufferStore
+
+Regions = tuple[BufferRegion, ...]
+#: the ends of one index, and its dtype
+Side = tuple[Ends, DType]
+Found = dict[Buffer, list[list[Side]]]
 
 
-def complete_regions(block: Block) -> Block:
+def complete_regions(block: s.Block) -> s.Block:
     """`block` with reads and writes as its body has them."""
     reads, writes = detect_buffer_access(block)
     return replace(block, reads=reads, writes=writes)
 
 
-def detect_buffer_access(
-    block: Block,
-) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """The regions that a block reads and writes."""
-    reads: dict = {}
-    writes: dict = {}
+def detect_buffer_access(block: s.Block) -> tuple[Regions, Regions]:
+    """(reads, writes) of a block, for one value of its axes.
 
-    def visit(n):
-        if isinstance(n, BufferLoad):
-            merge(reads, n)
-        if isinstance(n, BufferStore):
-            merge(writes, n)
-        for c in children(n):
-            if not isinstance(c, Buffer):
-                visit(c)
-
-    def merge(found, n):
-        region = tuple(Range(i, p.const(1, i.dtype)) for i in n.indices)
-        old = found.get(n.buffer)
-        if old is None:
-            found[n.buffer] = region
-            return
-        found[n.buffer] = tuple(
-            a if structural_equal(a, b) else Range(p.const(0, d.dtype), d)
-            for a, b, d in zip(old, region, n.buffer.shape, strict=True)
-        )
-
+    As TVM's `get_block_read_write_region`: loops inside the block run; of inner blocks their own
+    reads and writes count; what a reduction block updates (its `init` writes it) is not read;
+    buffers that live inside do not appear. A pointer handed to a call may be read and written
+    everywhere.
+    """
+    detector = _Detector(block)
     if block.init is not None:
-        visit(block.init)
-    visit(block.body)
-    if block.init is not None:
-        reads = {b: r for b, r in reads.items() if b not in writes}
-    return (
-        tuple(BufferRegion(b, r) for b, r in reads.items()),
-        tuple(BufferRegion(b, r) for b, r in writes.items()),
+        detector.visit(block.init)
+    detector.visit(block.body)
+    writes = detector.regions(detector.writes)
+    written = {region.buffer for region in writes} if block.init is not None else set()
+    reads = detector.regions({b: x for b, x in detector.reads.items() if b not in written})
+    return reads, writes
+
+
+def union_regions(regions: Any, analyzer: Analyzer | None = None) -> Regions:
+    """One region for each buffer: the smallest box that holds all of its regions."""
+    analyzer = analyzer or Analyzer()
+    found: Found = {}
+    for region in regions:
+        box = [_range_ends(analyzer, bounds) for bounds in region.region]
+        found.setdefault(region.buffer, []).append(box)
+    return _as_regions(analyzer, found)
+
+
+def _range_ends(analyzer: Analyzer, bounds: Range) -> Side:
+    first = analyzer._poly(bounds.min)
+    return (first, first.plus(analyzer._poly(bounds.extent)).shifted(-1)), bounds.min.dtype
+
+
+def _as_regions(analyzer: Analyzer, found: Found) -> Regions:
+    return tuple(
+        BufferRegion(buffer, tuple(_box(analyzer, buffer, boxes)))
+        for buffer, boxes in found.items()
     )
+
+
+def _box(analyzer: Analyzer, buffer: Buffer, boxes: list[list[Side]]) -> list[Range]:
+    ranges = []
+    for axis, extent in enumerate(buffer.shape):
+        kind = max((box[axis][1] for box in boxes), key=lambda d: d.bits)
+        low, high = union([box[axis][0] for box in boxes], analyzer, kind)
+        if low is None or high is None:
+            ranges.append(Range(p.const(0, extent.dtype), extent))
+        else:
+            ranges.append(_range(low, high, kind))
+    return ranges
+
+
+def _range(low: Any, high: Any, kind: DType) -> Range:
+    return Range(emit(low, kind), emit(high.minus(low).shifted(1), kind))
+
+
+class _Detector:
+    """Walks a block's body; collects the box of each access with inner loops run out."""
+
+    def __init__(self, block: s.Block) -> None:
+        self.analyzer = Analyzer()
+        self.reads: Found = {}
+        self.writes: Found = {}
+        self.domains: dict[Var, Range] = {}
+        self.local: set[Buffer] = set(block.alloc_buffers)
+        self.matched: dict[Buffer, BufferRegion] = {}
+        self.known: dict[Var, Buffer] = {}
+        for axis in block.iter_vars:
+            self.analyzer.bind(axis.var, axis.dom)
+        for match in block.match_buffers:
+            self.matched[match.buffer] = match.source
+        self.note_buffers(block)
+
+    def note_buffers(self, block: s.Block) -> None:
+        for n in walk(block.body):
+            if isinstance(n, BufferLoad | s.BufferStore):
+                self.known.setdefault(n.buffer.data, n.buffer)
+        for region in (*block.reads, *block.writes):
+            self.known.setdefault(region.buffer.data, region.buffer)
+
+    def regions(self, found: Found) -> Regions:
+        return _as_regions(self.analyzer, found)
+
+    def visit(self, n: Any) -> None:
+        handler = _HANDLERS.get(type(n))
+        if handler is not None:
+            handler(self, n)
+        elif not isinstance(n, Buffer):
+            for child in children(n):
+                self.visit(child)
+
+    def load(self, n: BufferLoad) -> None:
+        self.access(self.reads, n.buffer, n.indices)
+        for index in n.indices:
+            self.visit(index)
+        if n.predicate is not None:
+            self.visit(n.predicate)
+
+    def store(self, n: s.BufferStore) -> None:
+        self.access(self.writes, n.buffer, n.indices)
+        for part in (*n.indices, n.value, n.predicate):
+            if part is not None:
+                self.visit(part)
+
+    def access(self, found: Found, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        self.add(found, buffer, [(self.ends(i), i.dtype.element) for i in indices])
+
+    def add(self, found: Found, buffer: Buffer, box: list[Side]) -> None:
+        """Note an access, through match_buffers to the buffer outside."""
+        if buffer in self.matched:
+            source = self.matched[buffer]
+            self.add(found, source.buffer, [self.relaxed(r) for r in source.region])
+        elif buffer not in self.local:
+            found.setdefault(buffer, []).append(box)
+
+    def ends(self, index: PrimExpr) -> Ends:
+        if isinstance(index, e.Ramp):
+            low, _ = self.ends(index.base)
+            _, high = self.ends(index.base + index.stride * (index.lanes - 1))
+            return low, high
+        if isinstance(index, e.Broadcast):
+            return self.ends(index.value)
+        if index.dtype not in ("int32", "int64"):
+            return None, None
+        return ends_of(self.analyzer, self.analyzer._poly(index), self.domains)
+
+    def relaxed(self, bounds: Range) -> Side:
+        """The ends of a range while the inner loops run."""
+        low, _ = self.ends(bounds.min)
+        _, high = self.ends(bounds.min + bounds.extent - 1)
+        return (low, high), bounds.min.dtype
+
+    def loop(self, n: s.For) -> None:
+        self.visit(n.min)
+        self.visit(n.extent)
+        self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
+        self.domains[n.loop_var] = Range(n.min, n.extent)
+        self.visit(n.body)
+        del self.domains[n.loop_var]
+
+    def let(self, n: Any) -> None:
+        self.visit(n.value)
+        if n.value.dtype in ("int32", "int64"):
+            self.analyzer.bind(n.var, n.value)
+        self.visit(n.body)
+
+    def inner_block(self, n: s.BlockRealize) -> None:
+        """Of a block inside, its reads and writes count, with its axes where they are bound."""
+        for value in n.iter_values:
+            self.visit(value)
+        self.visit(n.predicate)
+        block = n.block
+        if not block.reads and not block.writes:
+            block = complete_regions(block)
+        with self.analyzer.scope():
+            for axis, value in zip(block.iter_vars, n.iter_values, strict=True):
+                self.analyzer.bind(axis.var, value)
+            for found, regions in ((self.reads, block.reads), (self.writes, block.writes)):
+                for region in regions:
+                    self.add(found, region.buffer, [self.relaxed(r) for r in region.region])
+
+    def declared(self, n: s.DeclBuffer) -> None:
+        self.known[n.buffer.data] = self.known.get(n.buffer.data, n.buffer)
+        self.visit(n.body)
+
+    def allocated(self, n: s.Allocate) -> None:
+        for buffer in {x.buffer for x in walk(n.body) if isinstance(x, BufferLoad | s.BufferStore)}:
+            if buffer.data is n.buffer_var:
+                self.local.add(buffer)
+        self.visit(n.body)
+
+    def call(self, n: e.Call) -> None:
+        if n.op == "tir.tvm_access_ptr":
+            self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
+            for arg in n.args[2:4]:
+                self.visit(arg)
+        elif n.op == "tir.address_of":
+            load: Any = n.args[0]
+            self.whole(self.reads, load.buffer)
+            self.whole(self.writes, load.buffer)
+            for index in load.indices:
+                self.visit(index)
+        else:
+            for arg in n.args:
+                self.visit(arg)
+
+    def pointer(self, data: PrimExpr, mask: int) -> None:
+        buffer = self.known.get(data)  # type: ignore[call-overload]
+        if buffer is not None:
+            if mask & 1:
+                self.whole(self.reads, buffer)
+            if mask & 2:
+                self.whole(self.writes, buffer)
+
+    def variable(self, n: Var) -> None:
+        if n.dtype.is_handle:
+            self.pointer(n, 3)
+
+    def whole(self, found: Found, buffer: Buffer) -> None:
+        self.add(found, buffer, [((None, None), extent.dtype) for extent in buffer.shape])
+
+
+_HANDLERS: dict[type, Any] = {
+    BufferLoad: _Detector.load,
+    s.BufferStore: _Detector.store,
+    s.For: _Detector.loop,
+    s.LetStmt: _Detector.let,
+    e.Let: _Detector.let,
+    s.BlockRealize: _Detector.inner_block,
+    s.DeclBuffer: _Detector.declared,
+    s.Allocate: _Detector.allocated,
+    e.Call: _Detector.call,
+    Var: _Detector.variable,
+}

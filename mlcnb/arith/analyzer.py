@@ -1,0 +1,170 @@
+"""Analyzer: questions about integer expressions, answered under what is known of the variables.
+
+analyzer = Analyzer()
+analyzer.bind(i, Range(0, 4)); analyzer.bind(j, (0, 3))
+analyzer.simplify((i * 4 + j) // 4)                    # i
+analyzer.can_prove(i * 4 + j < 16)                     # True
+with analyzer.constraint(i < n):
+    analyzer.can_prove(i + 1 <= n)                     # True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from typing import Any
+
+from mlcnb.arith import division
+from mlcnb.arith.context import Context
+from mlcnb.arith.interval import bounds_of, modular_of
+from mlcnb.arith.normal import Normalizer, is_index
+from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.proof import equals, is_nonnegative
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+
+
+class Analyzer:
+    """Simplifies, bounds and proves. Integer arithmetic of indices is assumed not to overflow."""
+
+    def __init__(self, bounds: Mapping[Var, Any] | None = None) -> None:
+        self.context = Context()
+        self.normalizer = Normalizer(self.context)
+        for var, bound in (bounds or {}).items():
+            self.bind(var, bound)
+
+    def bind(self, var: Var, bound: Any, allow_override: bool = True) -> None:
+        """Say what a variable is.
+
+        Args:
+            var: the variable.
+            bound: a Range, a pair (smallest, largest) with both included (None: unknown), or an
+                expression that the variable equals.
+            allow_override: kept for TVM's sake; a new bound replaces the old one.
+        """
+        atom = self.context.var(var)
+        low: Poly | None
+        high: Poly | None
+        if isinstance(bound, Range):
+            start = self._poly(bound.min)
+            low, high = start, start.plus(self._poly(bound.extent)).shifted(-1)
+        elif isinstance(bound, tuple):
+            low, high = (None if x in (None, inf, -inf) else self._poly(x) for x in bound)
+        else:
+            self.context.values[var] = self._poly(bound)
+            self.context.forget()
+            return
+        self._bind_limits(atom, low, high)
+
+    def _poly(self, x: Any) -> Poly:
+        return self.normalizer.poly(p.as_expr(x))
+
+    def _bind_limits(self, atom: Atom, low: Poly | None, high: Poly | None) -> None:
+        ctx = self.context
+        ctx.bounds.pop(atom, None)
+        ctx.symbolic.pop(atom, None)
+        least = -inf if low is None else bounds_of(ctx, low)[0]
+        most = inf if high is None else bounds_of(ctx, high)[1]
+        ctx.bounds[atom] = (least, most)
+        if (low is not None and low.terms) or (high is not None and high.terms):
+            ctx.symbolic[atom] = (low, high)
+        ctx.forget()
+
+    def mark_nonnegative(self, *variables: Var) -> None:
+        """Say that variables (symbolic dimensions) are >= 0."""
+        for var in variables:
+            self.context.tighten(self.context.var(var), 0, inf)
+        self.context.forget()
+
+    @contextmanager
+    def constraint(self, *conditions: PrimExpr) -> Iterator[None]:
+        """Inside the `with`, the conditions hold (TVM: `constraint_scope`)."""
+        with self.normalizer.assuming(*conditions):
+            yield
+
+    constraint_scope = constraint
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is bound inside the `with` is forgotten after it."""
+        with self.context.layer():
+            yield
+
+    def simplify(self, x: Any) -> Any:
+        """The expression in its short form, of the same value."""
+        return self.normalizer.simplify(p.as_expr(x))
+
+    def simplify_range(self, x: Range) -> Range:
+        """A Range with both parts in short form."""
+        return Range(self.simplify(x.min), self.simplify(x.extent))
+
+    def const_bounds(self, x: Any) -> tuple[float, float]:
+        """(smallest, largest) value of an integer expression, both included.
+
+        Ints where known, `math.inf` or `-math.inf` where not.
+        """
+        return self.normalizer.bounds(p.as_expr(x))
+
+    const_int_bound = const_bounds
+
+    def modular_set(self, x: Any) -> tuple[int, int]:
+        """(coefficient, base): x = coefficient * something + base; coefficient 0: x is base."""
+        return modular_of(self.context, self._poly(x))
+
+    def can_prove(self, condition: Any) -> bool:
+        """True if a condition holds for all values of its variables; False if that is not known."""
+        condition = p.as_expr(condition)
+        if isinstance(condition, e.And):
+            return self.can_prove(condition.a) and self.can_prove(condition.b)
+        simple = self.simplify(condition)
+        return isinstance(simple, e.IntImm) and bool(simple.value)
+
+    def can_prove_equal(self, a: Any, b: Any) -> bool:
+        """True if two expressions are equal for all values of their variables."""
+        a, b = p.match_dtypes(a, b)
+        if not is_index(a.dtype):
+            return self.normalizer.key(self.simplify(a)) == self.normalizer.key(self.simplify(b))
+        one, two = self._poly(a), self._poly(b)
+        return one.is_same(two) or (
+            self._is_exact(one, a) and self._is_exact(two, b) and equals(self.context, one, two)
+        )
+
+    def _is_exact(self, x: Poly, of: PrimExpr) -> bool:
+        return division.is_exact(self.context, x, of.dtype)
+
+    def can_prove_greater_equal(self, a: Any, b: Any) -> bool:
+        """True if a >= b always."""
+        a, b = p.match_dtypes(a, b)
+        one, two = self._poly(a), self._poly(b)
+        exact = self._is_exact(one, a) and self._is_exact(two, b)
+        return exact and is_nonnegative(self.context, one.minus(two))
+
+    def can_prove_less(self, a: Any, b: Any) -> bool:
+        """True if a < b always."""
+        a, b = p.match_dtypes(a, b)
+        return self.can_prove_greater_equal(b, a + 1)
+
+
+def simplify(x: Any, bounds: Mapping[Var, Any] | None = None) -> Any:
+    """An expression in its short form, of the same value.
+
+    bounds: what is known of variables, as in `Analyzer.bind`: Range or (smallest, largest).
+    """
+    return Analyzer(bounds).simplify(x)
+
+
+def can_prove(condition: Any, bounds: Mapping[Var, Any] | None = None) -> bool:
+    """True if a condition always holds."""
+    return Analyzer(bounds).can_prove(condition)
+
+
+def can_prove_equal(a: Any, b: Any, bounds: Mapping[Var, Any] | None = None) -> bool:
+    """True if two expressions are always equal."""
+    return Analyzer(bounds).can_prove_equal(a, b)
+
+
+def const_bounds(x: Any, bounds: Mapping[Var, Any] | None = None) -> tuple[float, float]:
+    """(smallest, largest) value of an integer expression, both included."""
+    return Analyzer(bounds).const_bounds(x)

@@ -1,0 +1,249 @@
+"""floordiv and floormod of polynomials.
+
+(i * 4 + j) // 4         ->  i                where 0 <= j < 4
+(i * 8 + j) // 4         ->  i * 2 + j // 4
+(i * 4 + j) // 8         ->  i // 2           where 0 <= j < 4
+i // 4 * 4 + i % 4       ->  i
+i // 4 // 8, i // 4 % 8  ->  i // 32, i % 32 // 4
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from mlcnb.arith.context import Context
+from mlcnb.arith.interval import bounds_of, fits, floor_divide, modular_of
+from mlcnb.arith.poly import Atom, Monomial, Poly, product
+from mlcnb.arith.proof import is_nonnegative
+from mlcnb.ir.dtype import DType
+
+
+def floordiv(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+    """x // y"""
+    if y.is_const and y.const != 0 and is_exact(ctx, x, dtype):
+        if y.const < 0:
+            x, y = x.scaled(-1), y.scaled(-1)
+        return divide(ctx, x, y.const)
+    return _by_symbol(ctx, x, y, dtype, "floordiv")
+
+
+def floormod(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+    """x % y"""
+    if y.is_const and y.const != 0 and is_exact(ctx, x, dtype):
+        if y.const < 0:
+            return remainder(ctx, x.scaled(-1), -y.const).scaled(-1)
+        return remainder(ctx, x, y.const)
+    return _by_symbol(ctx, x, y, dtype, "floormod")
+
+
+def is_exact(ctx: Context, x: Poly, dtype: DType) -> bool:
+    """True if `x` cannot wrap around: index arithmetic, or data with small enough bounds."""
+    return not x.is_data or fits(bounds_of(ctx, x), dtype)
+
+
+def strip(x: Poly, by: int) -> tuple[Poly, Poly]:
+    """(q, r) with x = q * by + r: what every term holds of `by`; 0 <= constant of r < by."""
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in x.terms.items():
+        q = abs(coefficient) // by * (1 if coefficient > 0 else -1)
+        if q:
+            quotient[monomial] = q
+        if coefficient - q * by:
+            rest[monomial] = coefficient - q * by
+    return Poly(x.const // by, quotient), Poly(x.const % by, rest)
+
+
+def divide(ctx: Context, x: Poly, by: int) -> Poly:
+    """x // by for a number by > 0."""
+    if by == 1:
+        return x
+    quotient, rest = strip(x, by)
+    only = _only_multiple(ctx, rest, by)
+    if only is not None:
+        return quotient.shifted(only)
+    atom = rest.single_atom()
+    if atom is not None and atom.kind == "split":
+        inner, lower, upper = atom.args
+        if upper is None or upper % (lower * by) == 0:
+            return quotient.plus(split(ctx, inner, lower * by, upper))
+    parts = coarser(ctx, rest, by)
+    if parts is not None:
+        coarse, _, step = parts
+        return quotient.plus(divide(ctx, coarse, by // step))
+    return quotient.plus(split(ctx, rest, by, None))
+
+
+def remainder(ctx: Context, x: Poly, by: int) -> Poly:
+    """x % by for a number by > 0."""
+    if by == 1:
+        return Poly()
+    _, rest = strip(x, by)
+    only = _only_multiple(ctx, rest, by)
+    if only is not None:
+        return rest.shifted(-only * by)
+    step, base = modular_of(ctx, rest)
+    if step % by == 0:
+        return Poly(base % by)
+    atom = rest.single_atom()
+    if atom is not None and atom.kind == "split":
+        inner, lower, upper = atom.args
+        if upper is None or upper % (lower * by) == 0:
+            return split(ctx, inner, lower, lower * by)
+    parts = coarser(ctx, rest, by)
+    if parts is not None:
+        coarse, fine, step = parts
+        return remainder(ctx, coarse, by // step).scaled(step).plus(fine)
+    return split(ctx, rest, 1, by)
+
+
+def _only_multiple(ctx: Context, x: Poly, by: int) -> int | None:
+    """k where k * by <= x < (k + 1) * by, if there is such a number."""
+    low, high = bounds_of(ctx, x)
+    first = floor_divide(low, by)
+    if first == floor_divide(high, by) and isinstance(first, int):
+        return first
+    return None
+
+
+def coarser(ctx: Context, x: Poly, by: int) -> tuple[Poly, Poly, int] | None:
+    """(coarse, fine, g) with x = coarse * g + fine, 0 <= fine < g, and g a divisor of `by`.
+
+    Then x // by = coarse // (by / g).
+    """
+    for step in _common_factors(x, by):
+        coarse = {m: c for m, c in x.terms.items() if c % step == 0}
+        fine = Poly(x.const % step, {m: c for m, c in x.terms.items() if c % step})
+        extra = _only_multiple(ctx, fine, step)
+        if coarse and extra is not None:
+            whole = Poly(x.const - x.const % step, coarse).divided(step).shifted(extra)
+            return whole, fine.shifted(-extra * step), step
+    return None
+
+
+def _common_factors(x: Poly, by: int) -> list[int]:
+    """Divisors of `by` (more than 1) that some coefficients of `x` share with it, largest first."""
+    found = {gcd(c, by) for c in x.terms.values()}
+    found |= {gcd(a, b) for a in found for b in found}
+    return sorted((g for g in found if g > 1), reverse=True)
+
+
+def split(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
+    """The atom x % upper // lower."""
+    key = ("split", x.key, lower, upper)
+    atom = ctx.atom(key, "split", (x, lower, upper), None, x.is_data)
+    return Poly(0, {(atom,): 1})
+
+
+def _by_symbol(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
+    """Division by something symbolic: what is surely a multiple of it goes out."""
+    if not (is_exact(ctx, x, dtype) and is_exact(ctx, y, dtype)) or y.is_const:
+        return _opaque(ctx, x, y, f"wrapping_{kind}")
+    quotient, rest = _strip_symbolic(x, y)
+    if is_nonnegative(ctx, rest) and is_nonnegative(ctx, y.minus(rest).shifted(-1)):
+        return quotient if kind == "floordiv" else rest
+    if not rest.terms and rest.const == 0:
+        return quotient if kind == "floordiv" else rest
+    found = _opaque(ctx, rest, y, kind)
+    return quotient.plus(found) if kind == "floordiv" else found
+
+
+def _opaque(ctx: Context, x: Poly, y: Poly, kind: str) -> Poly:
+    atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, x.is_data or y.is_data)
+    return Poly(0, {(atom,): 1})
+
+
+def _strip_symbolic(x: Poly, y: Poly) -> tuple[Poly, Poly]:
+    """(q, r) with x = q * y + r, for y of one term, or x a multiple of y."""
+    if y.const or len(y.terms) != 1:
+        ratio = _ratio(x, y)
+        return (Poly(), x) if ratio is None else (Poly(ratio), Poly())
+    ((divisor, factor),) = y.terms.items()
+    quotient: dict[Monomial, int] = {}
+    const = 0
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in x.terms.items():
+        left = _without(monomial, divisor)
+        if left is None or coefficient % factor:
+            rest[monomial] = coefficient
+        elif left:
+            quotient[left] = coefficient // factor
+        else:
+            const = coefficient // factor
+    return Poly(const, quotient), Poly(x.const, rest)
+
+
+def _ratio(x: Poly, y: Poly) -> int | None:
+    monomial = next(iter(y.terms))
+    ratio, left = divmod(x.terms.get(monomial, 0), y.terms[monomial])
+    return ratio if not left and ratio and x.is_same(y.scaled(ratio)) else None
+
+
+def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+    """monomial / divisor, or None where it does not divide."""
+    rest = list(monomial)
+    for atom in divisor:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest)
+
+
+def recombine(ctx: Context, x: Poly) -> Poly:
+    """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
+    while True:
+        merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
+        if merged is None:
+            return x
+        x = merged
+
+
+def _recombine_numbers(ctx: Context, x: Poly) -> Poly | None:
+    parts: dict[tuple, tuple[Atom, int]] = {}
+    for monomial, coefficient in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) == 1 and atom.kind == "split":
+            parts[(atom.args[0].key, atom.args[2])] = (atom, coefficient)
+    if len(parts) < 2:
+        return None
+    for atom, coefficient in parts.values():
+        inner, lower, upper = atom.args
+        fine = parts.get((inner.key, lower))
+        if fine is not None and coefficient * fine[0].args[1] == fine[1] * lower:
+            start = fine[0].args[1]
+            whole = inner if start == 1 and upper is None else split(ctx, inner, start, upper)
+            return _put_in_place(x, (atom,), (fine[0],), whole.scaled(fine[1]))
+    return None
+
+
+def _put_in_place(x: Poly, coarse: Monomial, fine: Monomial, whole: Poly) -> Poly:
+    """`x` with `whole` for two of its terms, where the first of them stood."""
+    terms = list(x.terms.items())
+    at = min(i for i, (m, _) in enumerate(terms) if m in (coarse, fine))
+    before = Poly(x.const, dict(terms[:at]))
+    after = Poly(0, {m: c for m, c in terms[at:] if m not in (coarse, fine)})
+    return before.plus(whole).plus(after)
+
+
+def _recombine_symbols(x: Poly) -> Poly | None:
+    for monomial, coefficient in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) != 1 or atom.kind != "floormod":
+            continue
+        for other, factor in x.terms.items():
+            match = [a for a in other if a.kind == "floordiv" and _same_args(a, atom)]
+            if match and factor == coefficient and _is_multiple(other, match[0], atom.args[1]):
+                return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
+    return None
+
+
+def _same_args(a: Atom, b: Atom) -> bool:
+    return a.args[0].is_same(b.args[0]) and a.args[1].is_same(b.args[1])
+
+
+def _is_multiple(monomial: Monomial, quotient: Atom, by: Poly) -> bool:
+    """True if the monomial is quotient * by, for `by` of one term with coefficient 1."""
+    if by.const or len(by.terms) != 1:
+        return False
+    ((divisor, factor),) = by.terms.items()
+    return factor == 1 and product((quotient,), divisor) == monomial

@@ -1,0 +1,141 @@
+"""From the normal form back to expressions that read as they were written.
+
+{(i,): 4, (j,): 1} + 3   ->   i * 4 + j + 3
+i + min(0, n - i)        ->   min(i, n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr
+
+#: a term: coefficient and expression
+Term = tuple[int, PrimExpr]
+
+
+def emit(x: Poly, dtype: DType) -> PrimExpr:
+    """`x` as an expression of an integer dtype."""
+    for monomial, coefficient in x.terms.items():
+        if len(monomial) == 1 and monomial[0].kind == "min":
+            return _with_extremum(x, monomial, coefficient, dtype)
+    return _sum([(c, _product(m, dtype)) for m, c in x.terms.items()], x.const, dtype)
+
+
+def _sum(terms: Iterable[Term], const: int, dtype: DType) -> PrimExpr:
+    """The terms in order, a positive one first; the constant last."""
+    terms = list(terms)
+    total: PrimExpr | None = None
+    lead = next((i for i, (c, _) in enumerate(terms) if c > 0), None)
+    if lead is not None:
+        terms.insert(0, terms.pop(lead))
+    elif terms and const > 0:
+        total, const = e.IntImm(dtype, const), 0
+    for coefficient, factor in terms:
+        total = _plus(total, coefficient, factor, dtype)
+    if total is None:
+        return e.IntImm(dtype, const)
+    if const > 0:
+        return e.Add(total, e.IntImm(dtype, const))
+    return e.Sub(total, e.IntImm(dtype, -const)) if const else total
+
+
+def _plus(total: PrimExpr | None, coefficient: int, factor: PrimExpr, dtype: DType) -> PrimExpr:
+    if total is None:
+        return _times(factor, coefficient, dtype)
+    term = _times(factor, abs(coefficient), dtype)
+    return e.Add(total, term) if coefficient > 0 else e.Sub(total, term)
+
+
+def _times(factor: PrimExpr, coefficient: int, dtype: DType) -> PrimExpr:
+    return factor if coefficient == 1 else e.Mul(factor, e.IntImm(dtype, coefficient))
+
+
+def _product(monomial: Monomial, dtype: DType) -> PrimExpr:
+    result = atom_expr(monomial[0], dtype)
+    for atom in monomial[1:]:
+        result = e.Mul(result, atom_expr(atom, dtype))
+    return result
+
+
+def atom_expr(atom: Atom, dtype: DType) -> PrimExpr:
+    """The expression of an atom; made once."""
+    if atom.expr is None:
+        atom.expr = _EMIT[atom.kind](atom, dtype)
+    return atom.expr
+
+
+def _split(atom: Atom, dtype: DType) -> PrimExpr:
+    inner, lower, upper = atom.args
+    result = emit(inner, dtype)
+    if upper is not None:
+        result = e.FloorMod(result, e.IntImm(dtype, upper))
+    return e.FloorDiv(result, e.IntImm(dtype, lower)) if lower != 1 else result
+
+
+def _floordiv(atom: Atom, dtype: DType) -> PrimExpr:
+    return e.FloorDiv(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+
+
+def _floormod(atom: Atom, dtype: DType) -> PrimExpr:
+    return e.FloorMod(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+
+
+def _min(atom: Atom, dtype: DType) -> PrimExpr:
+    return _extremum(e.Min, [emit(x, dtype) for x in atom.args])
+
+
+def _max(atom: Atom, dtype: DType) -> PrimExpr:
+    return _extremum(e.Max, [emit(x, dtype) for x in atom.args])
+
+
+_EMIT = {
+    "split": _split,
+    "floordiv": _floordiv,
+    "floormod": _floormod,
+    "wrapping_floordiv": _floordiv,
+    "wrapping_floormod": _floormod,
+    "min": _min,
+    "wrapping_min": _min,
+    "wrapping_max": _max,
+}
+
+
+def _extremum(build: type, operands: list[PrimExpr]) -> PrimExpr:
+    """min or max of the operands, constants last."""
+    operands = sorted(operands, key=lambda x: isinstance(x, e.IntImm))
+    result = operands[0]
+    for x in operands[1:]:
+        result = build(result, x)
+    return result
+
+
+def _with_extremum(x: Poly, monomial: Monomial, factor: int, dtype: DType) -> PrimExpr:
+    """rest + k * min(0, d): what cancels terms of d goes inside; for k < 0 it is a max."""
+    args = monomial[0].args
+    rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+    inside = {m: c for m, c in rest.terms.items() if _cancels(m, c, factor, args)}
+    const = rest.const if _takes_constant(rest.const, factor, args) else 0
+    size = abs(factor)
+    part = Poly(const, inside).divided(size)
+    sign = 1 if factor > 0 else -1
+    operands = [emit(part.plus(arg, sign), dtype) for arg in args]
+    extremum = _extremum(e.Min if factor > 0 else e.Max, operands)
+    outside = {m: c for m, c in rest.terms.items() if m not in inside}
+    left = Poly(rest.const - const, outside)
+    if any(m[0].kind == "min" and len(m) == 1 for m in outside):
+        return p.add(emit(left, dtype), _times(extremum, size, dtype))
+    terms = [(c, _product(m, dtype)) for m, c in outside.items()]
+    return _sum([*terms, (size, extremum)], left.const, dtype)
+
+
+def _cancels(monomial: Monomial, coefficient: int, factor: int, args: tuple[Poly, ...]) -> bool:
+    return any(arg.terms.get(monomial, 0) * factor == -coefficient for arg in args)
+
+
+def _takes_constant(const: int, factor: int, args: tuple[Poly, ...]) -> bool:
+    return const % abs(factor) == 0 and any(arg.const for arg in args)

@@ -1,0 +1,234 @@
+"""Intervals of expressions: the values that an index takes while some variables run.
+
+    set_of(i * 4 + j, {j: Range(0, 4)})      ->  [i * 4, i * 4 + 3]
+    union([[i, i], [i + 1, i + 1]])          ->  [i, i + 1]
+
+Ends are expressions over the variables that do not run; an end is None where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from mlcnb.arith import division, extrema
+from mlcnb.arith.analyzer import Analyzer
+from mlcnb.arith.emission import emit
+from mlcnb.arith.interval import atom_bounds, bounds_of, monomial_bounds
+from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr, Range, Var
+
+#: both ends, included; None: no end
+Ends = tuple[Poly | None, Poly | None]
+
+#: an interval this wide says nothing: the range of a dtype
+_UNKNOWN = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class IntSet:
+    """The integers from `low` to `high`, both included; None where there is no end."""
+
+    low: PrimExpr | None
+    high: PrimExpr | None
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if both ends are known."""
+        return self.low is not None and self.high is not None
+
+    @property
+    def is_point(self) -> bool:
+        """True if there is one value."""
+        return self.low is not None and self.low is self.high
+
+
+def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = None) -> IntSet:
+    """The interval that `x` stays in while each variable of `domains` runs over its Range.
+
+    A domain may use variables that stand before it in `domains` (outer loops first).
+    """
+    analyzer = analyzer or Analyzer()
+    x = p.as_expr(x)
+    low, high = ends_of(analyzer, analyzer._poly(x), domains)
+    return as_set(low, high, x.dtype)
+
+
+def as_set(low: Poly | None, high: Poly | None, dtype: DType) -> IntSet:
+    """Ends as expressions."""
+    first = None if low is None else emit(low, dtype)
+    if low is not None and high is not None and low.is_same(high):
+        return IntSet(first, first)
+    return IntSet(first, None if high is None else emit(high, dtype))
+
+
+def ends_of(analyzer: Analyzer, x: Poly, domains: Mapping[Var, Range]) -> Ends:
+    """`set_of`, in normal form."""
+    low: Poly | None = x
+    high: Poly | None = x
+    for var, domain in reversed(list(domains.items())):
+        first = analyzer._poly(domain.min)
+        last = first.plus(analyzer._poly(domain.extent)).shifted(-1)
+        runner = _Runner(analyzer, var, first, last)
+        if low is high:
+            low, high = (None, None) if low is None else runner.ends(low)
+        else:
+            low = None if low is None else runner.ends(low)[0]
+            high = None if high is None else runner.ends(high)[1]
+    return low, high
+
+
+def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
+    """The smallest interval that holds all of them."""
+    ctx = analyzer.context
+    low, high = sets[0]
+    for first, last in sets[1:]:
+        low = None if low is None or first is None else extrema.minimum(ctx, low, first, dtype)
+        high = None if high is None or last is None else extrema.maximum(ctx, high, last, dtype)
+    return low, high
+
+
+class _Runner:
+    """Ends of polynomials while one variable runs from first to last."""
+
+    def __init__(self, analyzer: Analyzer, var: Var, first: Poly, last: Poly) -> None:
+        self.ctx = analyzer.context
+        self.var = var
+        self.atom = self.ctx.var(var)
+        self.first = first
+        self.last = last
+
+    def depends(self, atom: Atom) -> bool:
+        """True if the value of an atom changes with the variable."""
+        if atom is self.atom:
+            return True
+        if atom.kind == "var":
+            return False
+        if atom.expr is not None and atom.kind in ("opaque", "within", "cases"):
+            return any(n is self.var for n in walk(atom.expr))
+        return any(self.changes(x) for x in atom.args if isinstance(x, Poly))
+
+    def changes(self, x: Poly) -> bool:
+        """True if the value of a polynomial changes with the variable."""
+        return any(self.depends(atom) for atom in x.atoms())
+
+    def ends(self, x: Poly) -> Ends:
+        """The ends of `x`, free of the variable."""
+        if not self.changes(x):
+            return x, x
+        for monomial, factor in x.terms.items():
+            if len(monomial) == 1 and monomial[0].kind == "min" and self.depends(monomial[0]):
+                return self.by_cases(x, monomial, factor)
+        low: Poly | None = Poly(x.const)
+        high: Poly | None = Poly(x.const)
+        for monomial, factor in x.terms.items():
+            first, last = self.monomial(monomial)
+            if factor < 0:
+                first, last = last, first
+            low = None if low is None or first is None else low.plus(first, factor)
+            high = None if high is None or last is None else high.plus(last, factor)
+        return self.tidy(low), self.tidy(high)
+
+    def tidy(self, x: Poly | None) -> Poly | None:
+        return None if x is None else division.recombine(self.ctx, x)
+
+    def by_cases(self, x: Poly, monomial: Monomial, factor: int) -> Ends:
+        """rest + k * min(…): the min is one of its arguments."""
+        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+        each = [self.ends(rest.plus(arg, factor)) for arg in monomial[0].args]
+        pick = extrema.minimum if factor > 0 else extrema.maximum
+        lows = [low for low, _ in each if low is not None]
+        highs = [high for _, high in each if high is not None]
+        whole = len(each)
+        enough = (whole, 1) if factor > 0 else (1, whole)
+        return (
+            self.fold(pick, lows) if len(lows) >= enough[0] else None,
+            self.fold(pick, highs) if len(highs) >= enough[1] else None,
+        )
+
+    def fold(self, pick: Any, each: list[Poly]) -> Poly:
+        result = each[0]
+        for x in each[1:]:
+            result = pick(self.ctx, result, x, p.dtype("int64"))
+        return result
+
+    def monomial(self, monomial: Monomial) -> Ends:
+        """Ends of a product: one factor runs, the sign of the others must be known."""
+        running = [atom for atom in monomial if self.depends(atom)]
+        fixed = tuple(atom for atom in monomial if not self.depends(atom))
+        if not running:
+            same = Poly(0, {monomial: 1})
+            return same, same
+        if len(running) > 1:
+            return self.constant(monomial_bounds(self.ctx, monomial))
+        first, last = self.atom_ends(running[0])
+        if not fixed:
+            return first, last
+        low, high = monomial_bounds(self.ctx, fixed)
+        if low < 0 < high:
+            return None, None
+        factor = Poly(0, {fixed: 1})
+        ends = [None if x is None else x.times(factor) for x in (first, last)]
+        return (ends[0], ends[1]) if low >= 0 else (ends[1], ends[0])
+
+    def constant(self, bounds: tuple[float, float]) -> Ends:
+        low, high = bounds
+        if high - low >= _UNKNOWN:
+            return None, None
+        return (
+            None if low == -inf else Poly(int(low)),
+            None if high == inf else Poly(int(high)),
+        )
+
+    def atom_ends(self, atom: Atom) -> Ends:
+        """Ends of one atom that depends on the variable."""
+        if atom is self.atom:
+            return self.first, self.last
+        if atom.kind == "split":
+            return self.split_ends(*atom.args)
+        if atom.kind in ("floordiv", "floormod"):
+            return self.division_ends(atom)
+        if atom.kind == "cases":
+            return self.case_ends(atom)
+        return self.constant(atom_bounds(self.ctx, atom))
+
+    def split_ends(self, inner: Poly, lower: int, upper: int | None) -> Ends:
+        low, high = self.ends(inner)
+        if upper is None:
+            return self.divided(low, lower), self.divided(high, lower)
+        if low is not None and high is not None:
+            first, last = self.divided(low, upper), self.divided(high, upper)
+            if first is not None and last is not None and first.is_same(last):
+                ends = [division.remainder(self.ctx, x, upper) for x in (low, high)]
+                return self.divided(ends[0], lower), self.divided(ends[1], lower)
+        return Poly(0), Poly((upper - 1) // lower)
+
+    def divided(self, x: Poly | None, by: int) -> Poly | None:
+        return None if x is None else division.divide(self.ctx, x, by)
+
+    def division_ends(self, atom: Atom) -> Ends:
+        inner, by = atom.args
+        if self.changes(by) or bounds_of(self.ctx, by)[0] < 1:
+            return self.constant(atom_bounds(self.ctx, atom))
+        if atom.kind == "floormod":
+            return Poly(0), by.shifted(-1)
+        low, high = self.ends(inner)
+        kind = p.dtype("int64")
+        return (
+            None if low is None else division.floordiv(self.ctx, low, by, kind),
+            None if high is None else division.floordiv(self.ctx, high, by, kind),
+        )
+
+    def case_ends(self, atom: Atom) -> Ends:
+        each = [self.ends(x) for x in atom.args]
+        lows = [low for low, _ in each if low is not None]
+        highs = [high for _, high in each if high is not None]
+        return (
+            self.fold(extrema.minimum, lows) if len(lows) == len(each) else None,
+            self.fold(extrema.maximum, highs) if len(highs) == len(each) else None,
+        )

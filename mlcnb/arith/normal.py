@@ -1,0 +1,514 @@
+"""From expressions to their normal form, and whole expressions simplified.
+
+`Normalizer.poly(e)` is the polynomial of an int32 or int64 expression; `Normalizer.simplify(e)` is
+any expression with everything integer in it in its short form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from mlcnb.arith import division, extrema
+from mlcnb.arith.conditions import compare
+from mlcnb.arith.context import Context
+from mlcnb.arith.emission import emit
+from mlcnb.arith.interval import bounds_of, ceil_divide, floor_divide
+from mlcnb.arith.poly import Atom, Poly
+from mlcnb.core.node import Node, map_children
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr
+
+#: a product of sums with more terms than this is left as it is
+_MANY_TERMS = 24
+_COMPARE: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater, e.GE: p.greater_equal,
+    e.EQ: p.equal, e.NE: p.not_equal,
+}  # fmt: skip
+_NEGATED: dict[type, type] = {
+    e.LT: e.GE,
+    e.LE: e.GT,
+    e.GT: e.LE,
+    e.GE: e.LT,
+    e.EQ: e.NE,
+    e.NE: e.EQ,
+}
+
+
+def is_index(dtype: DType) -> bool:
+    """True for the dtypes that polynomials are made of: int32 and int64 scalars."""
+    return dtype == "int32" or dtype == "int64"
+
+
+class Normalizer:
+    """Simplifies under what `ctx` knows. Results are kept for as long as nothing new is learned."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    # integers
+
+    def poly(self, x: PrimExpr) -> Poly:
+        """The polynomial of an int32 or int64 expression."""
+        found = self.ctx.polys.get(id(x))
+        if found is None:
+            found = _POLY.get(type(x), Normalizer._other)(self, x)
+            self.ctx.polys[id(x)] = found
+            self.ctx.alive.append(x)
+        return found
+
+    def _const(self, x: e.IntImm) -> Poly:
+        return Poly(x.value)
+
+    def _var(self, x: e.Var) -> Poly:
+        given = self.ctx.values.get(x)
+        return Poly(0, {(self.ctx.var(x),): 1}) if given is None else given
+
+    def _add(self, x: e.Add) -> Poly:
+        return division.recombine(self.ctx, self.poly(x.a).plus(self.poly(x.b)))
+
+    def _sub(self, x: e.Sub) -> Poly:
+        return division.recombine(self.ctx, self.poly(x.a).minus(self.poly(x.b)))
+
+    def _mul(self, x: e.Mul) -> Poly:
+        a, b = self.poly(x.a), self.poly(x.b)
+        if (len(a.terms) + 1) * (len(b.terms) + 1) > _MANY_TERMS and a.terms and b.terms:
+            return self._opaque(e.Mul(emit(a, x.dtype), emit(b, x.dtype)), "opaque", (a, b))
+        return division.recombine(self.ctx, a.times(b))
+
+    def _floordiv(self, x: e.FloorDiv) -> Poly:
+        return division.floordiv(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
+
+    def _floormod(self, x: e.FloorMod) -> Poly:
+        return division.floormod(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
+
+    def _truncated(self, x: e.Div | e.Mod) -> Poly:
+        """C's division: the same as floor division where neither side is negative."""
+        a, b = self.poly(x.a), self.poly(x.b)
+        if bounds_of(self.ctx, a)[0] >= 0 and bounds_of(self.ctx, b)[0] > 0:
+            if division.is_exact(self.ctx, a, x.dtype):
+                build = division.floordiv if isinstance(x, e.Div) else division.floormod
+                return build(self.ctx, a, b, x.dtype)
+        return self._opaque(type(x)(emit(a, x.dtype), emit(b, x.dtype)), "opaque", (a, b))
+
+    def _min(self, x: e.Min) -> Poly:
+        return extrema.minimum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
+
+    def _max(self, x: e.Max) -> Poly:
+        return extrema.maximum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
+
+    def _select(self, x: e.Select) -> Poly:
+        return self._cases(x, x.condition, x.true_value, x.false_value)
+
+    def _call(self, x: e.Call) -> Poly:
+        if x.op == "tir.if_then_else":
+            return self._cases(x, *x.args)
+        if x.op == "tir.likely":
+            return self.poly(x.args[0])
+        rebuilt = self._rebuilt(x)
+        if x.op in ("tir.shift_left", "tir.shift_right"):
+            by = p.as_int(rebuilt.args[1])
+            if by is not None and 0 <= by < x.dtype.bits:
+                return self._shift(rebuilt, by)
+        limits = self._limits(rebuilt)
+        return self._opaque(rebuilt, *limits)
+
+    def _shift(self, x: e.Call, by: int) -> Poly:
+        value = self.poly(x.args[0])
+        if x.op == "tir.shift_right":
+            return division.floordiv(self.ctx, value, Poly(1 << by), x.dtype)
+        if division.is_exact(self.ctx, value.scaled(1 << by), x.dtype):
+            return value.scaled(1 << by)
+        return self._opaque(x, "opaque", ())
+
+    def _limits(self, x: e.Call) -> tuple[str, tuple]:
+        """What is known of the result of a call."""
+        if x.op == "tir.bitwise_and":
+            masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
+            if masks:
+                return "within", (0, min(masks))
+        if x.op in ("tir.clz", "tir.popcount"):
+            return "within", (0, x.args[0].dtype.bits)
+        return "within", (x.dtype.min_value, x.dtype.max_value)
+
+    def _cast(self, x: e.Cast) -> Poly:
+        inner = self.simplify(x.value)
+        folded = p.cast(x.dtype, inner)
+        if not isinstance(folded, e.Cast):
+            return self.poly(folded)
+        source = inner.dtype
+        limits: tuple[float, float] = (x.dtype.min_value, x.dtype.max_value)
+        if source.is_integer or source.is_bool:
+            low, high = self.bounds(inner)
+            if limits[0] <= low and high <= limits[1]:
+                limits = (low, high)
+        return self._opaque(folded, "within", limits)
+
+    def _cases(self, x: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Poly:
+        chosen = self._choose(condition, yes, no)
+        if len(chosen) == 1:
+            return self.poly(chosen[0])
+        condition, yes, no = chosen
+        if isinstance(x, e.Select):
+            rebuilt: PrimExpr = e.Select(condition, yes, no)
+        else:
+            rebuilt = e.Call(x.dtype, x.op, (condition, yes, no), x.span)
+        return self._opaque(rebuilt, "cases", (self.poly(yes), self.poly(no)))
+
+    def _other(self, x: PrimExpr) -> Poly:
+        rebuilt = self._rebuilt(x)
+        return self._opaque(rebuilt, "within", (x.dtype.min_value, x.dtype.max_value))
+
+    def _opaque(self, x: Any, kind: str, args: tuple) -> Poly:
+        """An atom for an expression whose children are simplified already."""
+        atom = self.ctx.atom(("opaque", self.key(x)), kind, args, x, _reads_data(x))
+        return Poly(0, {(atom,): 1})
+
+    def bounds(self, x: PrimExpr) -> tuple[float, float]:
+        """Between which numbers an integer or bool expression lies."""
+        if x.dtype.is_bool:
+            return (0, 1) if not isinstance(x, e.IntImm) else (x.value, x.value)
+        full = (x.dtype.min_value, x.dtype.max_value)
+        if not is_index(x.dtype):
+            return (x.value, x.value) if isinstance(x, e.IntImm) else full
+        poly = self.poly(x)
+        return bounds_of(self.ctx, poly) if division.is_exact(self.ctx, poly, x.dtype) else full
+
+    # anything
+
+    def simplify(self, x: Any) -> Any:
+        """`x` with everything integer in it in its short form."""
+        found = self.ctx.exprs.get(id(x))
+        if found is None:
+            found = self._fresh(x)
+            self.ctx.exprs[id(x)] = found
+            self.ctx.alive.append(x)
+        return found
+
+    def _fresh(self, x: Any) -> Any:
+        if isinstance(x, e.IntImm | e.FloatImm | e.StringImm) or not isinstance(x, PrimExpr):
+            return x
+        if is_index(x.dtype):
+            return self._shorter(x, emit(self.poly(x), x.dtype))
+        found = _SIMPLIFY.get(type(x), Normalizer._rebuilt)(self, x)
+        return self._known(found) if self.ctx.truths and x.dtype == "bool" else found
+
+    def _shorter(self, old: PrimExpr, new: PrimExpr) -> PrimExpr:
+        """`new`, or `old` where multiplying out has made it longer."""
+        if isinstance(old, e.Mul) and _size(new) > _size(old):
+            a, b = self.simplify(old.a), self.simplify(old.b)
+            kept = p.multiply(a, b)
+            return kept if _size(kept) < _size(new) else new
+        return old if _same(old, new) else new
+
+    def _rebuilt(self, x: Any) -> Any:
+        """`x` with its scalar operands simplified, folded where they became constants."""
+        if isinstance(x, e.Let):
+            return self._let(x)
+        new = map_children(x, self._child)
+        if new is x:
+            return x
+        fold = _FOLD.get(type(new))
+        if fold is not None and new.a.dtype == new.b.dtype:
+            return fold(new.a, new.b)
+        return new
+
+    def _child(self, x: Node) -> Node:
+        return self.simplify(x) if isinstance(x, PrimExpr) else x
+
+    def _let(self, x: e.Let) -> e.Let:
+        value, body = self.simplify(x.value), self.simplify(x.body)
+        return x if value is x.value and body is x.body else e.Let(x.var, value, body)
+
+    # conditions
+
+    def _comparison(self, x: Any) -> PrimExpr:
+        if is_index(x.a.dtype):
+            return compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
+        a, b = self.simplify(x.a), self.simplify(x.b)
+        return x if a is x.a and b is x.b else _COMPARE[type(x)](a, b)
+
+    def _known(self, x: PrimExpr) -> PrimExpr:
+        """True or False where the condition, or its negation, holds already."""
+        if isinstance(x, e.IntImm):
+            return x
+        found = self.ctx.truths.get(self.key(x))
+        return x if found is None else p.const(found)
+
+    def _and(self, x: e.And) -> PrimExpr:
+        return self._chain(x, e.And, True)
+
+    def _or(self, x: e.Or) -> PrimExpr:
+        return self._chain(x, e.Or, False)
+
+    def _chain(self, x: PrimExpr, kind: type, neutral: bool) -> PrimExpr:
+        """a and b and …: each is simplified where the ones before it hold (for `or`: do not)."""
+        if x.dtype.lanes != 1:
+            return self._rebuilt(x)
+        kept: list[PrimExpr] = []
+        with self.ctx.layer():
+            for part in flattened(x, kind):
+                new = self.simplify(part)
+                if isinstance(new, e.IntImm):
+                    if bool(new.value) is neutral:
+                        continue
+                    return new
+                kept.append(new)
+                self.assume(new, neutral)
+        join = p.all_of if kind is e.And else p.any_of
+        return join(*kept) if kept else p.const(neutral)
+
+    def _not(self, x: e.Not) -> PrimExpr:
+        inner: Any = self.simplify(x.a)
+        if type(inner) in _COMPARE and is_index(inner.a.dtype):
+            return self.simplify(_NEGATED[type(inner)](inner.a, inner.b))
+        if isinstance(inner, e.And | e.Or) and inner.dtype.lanes == 1:
+            build = e.Or if isinstance(inner, e.And) else e.And
+            return self.simplify(build(p.logical_not(inner.a), p.logical_not(inner.b)))
+        return x if inner is x.a else p.logical_not(inner)
+
+    def _likely_or_choice(self, x: e.Call) -> PrimExpr:
+        if x.op == "tir.if_then_else":
+            chosen = self._choose(*x.args)
+            if len(chosen) == 1:
+                return chosen[0]
+            same = all(a is b for a, b in zip(chosen, x.args, strict=True))
+            return x if same else e.Call(x.dtype, x.op, chosen, x.span)
+        if x.op == "tir.likely":
+            inner = self.simplify(x.args[0])
+            return inner if isinstance(inner, e.IntImm) else e.Call(x.dtype, x.op, (inner,))
+        return self._rebuilt(x)
+
+    def _select_any(self, x: e.Select) -> PrimExpr:
+        chosen = self._choose(x.condition, x.true_value, x.false_value)
+        if len(chosen) == 1:
+            return chosen[0]
+        return e.Select(*chosen)
+
+    def _choose(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[PrimExpr, ...]:
+        """(value,) where the condition is decided, else the three simplified.
+
+        Each value is simplified where the condition holds, or does not.
+        """
+        condition = self.simplify(condition)
+        if isinstance(condition, e.IntImm):
+            return (self.simplify(yes if condition.value else no),)
+        if condition.dtype.lanes != 1:
+            return condition, self.simplify(yes), self.simplify(no)
+        with self.ctx.layer():
+            self.assume(condition, True)
+            yes = self.simplify(yes)
+        with self.ctx.layer():
+            self.assume(condition, False)
+            no = self.simplify(no)
+        if is_index(yes.dtype) and self.poly(yes).is_same(self.poly(no)):
+            return (yes,)
+        return condition, yes, no
+
+    # learning
+
+    def assume(self, condition: Any, holds: bool = True) -> None:
+        """Take it as given that a condition holds (or that it does not)."""
+        if isinstance(condition, e.Not):
+            self.assume(condition.a, not holds)
+        elif isinstance(condition, e.Call) and condition.op == "tir.likely":
+            self.assume(condition.args[0], holds)
+        elif isinstance(condition, e.And if holds else e.Or):
+            self.assume(condition.a, holds)
+            self.assume(condition.b, holds)
+        elif type(condition) in _COMPARE and is_index(condition.a.dtype):
+            kind = type(condition) if holds else _NEGATED[type(condition)]
+            self._assume_comparison(kind, condition)
+        else:
+            self.ctx.truths[self.key(condition)] = holds
+            self.ctx.forget()
+
+    def _assume_comparison(self, kind: type, condition: Any) -> None:
+        a, b = self.poly(condition.a), self.poly(condition.b)
+        dtype = condition.a.dtype
+        if not (division.is_exact(self.ctx, a, dtype) and division.is_exact(self.ctx, b, dtype)):
+            return
+        if kind in (e.LT, e.LE):
+            self.learn(b.minus(a).shifted(-1 if kind is e.LT else 0))
+        elif kind in (e.GT, e.GE):
+            self.learn(a.minus(b).shifted(-1 if kind is e.GT else 0))
+        elif kind is e.EQ:
+            self._learn_residue(a.minus(b))
+            self.learn(a.minus(b))
+            self.learn(b.minus(a))
+        else:
+            self._learn_different(a.minus(b))
+
+    def learn(self, x: Poly) -> None:
+        """Note that `x` >= 0."""
+        ctx = self.ctx
+        if x.is_const or bounds_of(ctx, x)[0] >= 0:
+            return
+        ctx.constraints.append(x)
+        limits = []
+        for monomial, factor in x.terms.items():
+            if len(monomial) == 1:
+                rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+                most = bounds_of(ctx, rest)[1]
+                limits.append((monomial[0], factor, most))
+        for atom, factor, most in limits:
+            _limit(ctx, atom, factor, most)
+        ctx.forget()
+
+    def _learn_residue(self, difference: Poly) -> None:
+        """v % c == k says v = c * something + k."""
+        terms = [(m[0], c) for m, c in difference.terms.items() if len(m) == 1]
+        if len(terms) != 1 or len(difference.terms) != 1 or abs(terms[0][1]) != 1:
+            return
+        atom, factor = terms[0]
+        if atom.kind == "split" and atom.args[1] == 1:
+            inner = atom.args[0].single_atom()
+            if inner is not None:
+                self.ctx.modular[inner] = (atom.args[2], -difference.const * factor)
+
+    def _learn_different(self, difference: Poly) -> None:
+        """x != 0 where x >= 0 says x >= 1."""
+        low, high = bounds_of(self.ctx, difference)
+        if low == 0:
+            self.learn(difference.shifted(-1))
+        elif high == 0:
+            self.learn(difference.scaled(-1).shifted(-1))
+
+    @contextmanager
+    def assuming(self, *conditions: PrimExpr) -> Any:
+        """Inside the `with`, the conditions hold."""
+        with self.ctx.layer():
+            for condition in conditions:
+                self.assume(self.simplify(condition), True)
+            yield
+
+    # keys
+
+    def key(self, x: Any) -> Any:
+        """Hashable; equal for expressions that are built alike."""
+        if isinstance(x, e.Var):
+            return id(x)
+        if isinstance(x, e.IntImm | e.FloatImm):
+            return (x.dtype, x.value)
+        if isinstance(x, PrimExpr):
+            self.ctx.alive.append(x)
+            fields = (getattr(x, name) for name in x.child_fields)
+            return (type(x).__name__, *map(self.key, fields))
+        if isinstance(x, Node):
+            self.ctx.alive.append(x)
+            return id(x)
+        if isinstance(x, tuple):
+            return tuple(map(self.key, x))
+        return x
+
+
+def flattened(x: PrimExpr, kind: type) -> Iterable[PrimExpr]:
+    """The operands of a chain of And (or Or), in order."""
+    if isinstance(x, kind):
+        yield from flattened(x.a, kind)  # type: ignore[attr-defined]
+        yield from flattened(x.b, kind)  # type: ignore[attr-defined]
+    else:
+        yield x
+
+
+def _limit(ctx: Context, atom: Atom, factor: int, most: float) -> None:
+    """factor * atom + (at most `most`) >= 0"""
+    if factor > 0:
+        ctx.tighten(atom, ceil_divide(-most, factor), float("inf"))
+    else:
+        ctx.tighten(atom, float("-inf"), floor_divide(most, -factor))
+
+
+def _reads_data(x: Any) -> bool:
+    """True if an expression depends on more than variables."""
+    if isinstance(x, e.Var | e.IntImm):
+        return False
+    if isinstance(x, e.BinaryOp | e.CmpOp | e.Not | e.Select | e.Cast):
+        return any(_reads_data(getattr(x, name)) for name in x.child_fields if name != "dtype")
+    if isinstance(x, e.Call) and x.op in ("tir.if_then_else", "tir.likely"):
+        return any(map(_reads_data, x.args))
+    return True
+
+
+def _size(x: Any) -> int:
+    if isinstance(x, e.BinaryOp):
+        return 1 + _size(x.a) + _size(x.b)
+    return 1
+
+
+def _same(a: Any, b: Any) -> bool:
+    """True if two expressions are written alike; quick, and only for common kinds."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, e.BinaryOp):
+        return _same(a.a, b.a) and _same(a.b, b.b)
+    return isinstance(a, e.IntImm) and a.value == b.value and a.dtype == b.dtype
+
+
+def _vector(build: Callable[[Any, Any], PrimExpr]) -> Callable[[Normalizer, Any], PrimExpr]:
+    """Arithmetic of ramps and broadcasts, lane by lane."""
+
+    def simplify(self: Normalizer, x: Any) -> PrimExpr:
+        a, b = self.simplify(x.a), self.simplify(x.b)
+        if isinstance(a, e.Broadcast) and isinstance(b, e.Broadcast):
+            return e.Broadcast(self.simplify(build(a.value, b.value)), a.lanes)
+        moved = _moved(self, build, a, b)
+        if moved is not None:
+            return moved
+        return x if a is x.a and b is x.b else build(a, b)
+
+    return simplify
+
+
+def _moved(self: Normalizer, build: Callable, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """A ramp plus, minus or times a broadcast is a ramp."""
+    index = is_index(a.dtype.element)
+    if not index or build not in (p.add, p.subtract, p.multiply):
+        return None
+    if isinstance(b, e.Ramp) and isinstance(a, e.Broadcast) and build is not p.subtract:
+        a, b = b, a
+    if not (isinstance(a, e.Ramp) and isinstance(b, e.Broadcast)):
+        return None
+    stride = build(a.stride, b.value) if build is p.multiply else a.stride
+    base = self.simplify(build(a.base, b.value))
+    return e.Ramp(base, self.simplify(stride), a.lanes)
+
+
+_POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
+    e.IntImm: Normalizer._const,
+    e.Var: Normalizer._var,
+    e.SizeVar: Normalizer._var,
+    e.Add: Normalizer._add,
+    e.Sub: Normalizer._sub,
+    e.Mul: Normalizer._mul,
+    e.FloorDiv: Normalizer._floordiv,
+    e.FloorMod: Normalizer._floormod,
+    e.Div: Normalizer._truncated,
+    e.Mod: Normalizer._truncated,
+    e.Min: Normalizer._min,
+    e.Max: Normalizer._max,
+    e.Select: Normalizer._select,
+    e.Call: Normalizer._call,
+    e.Cast: Normalizer._cast,
+}
+
+_FOLD: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
+}  # fmt: skip
+
+_SIMPLIFY: dict[type, Callable[[Normalizer, Any], PrimExpr]] = {
+    **dict.fromkeys(_COMPARE, Normalizer._comparison),
+    e.And: Normalizer._and,
+    e.Or: Normalizer._or,
+    e.Not: Normalizer._not,
+    e.Select: Normalizer._select_any,
+    e.Call: Normalizer._likely_or_choice,
+    e.Add: _vector(p.add),
+    e.Sub: _vector(p.subtract),
+    e.Mul: _vector(p.multiply),
+}

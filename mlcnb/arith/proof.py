@@ -1,0 +1,104 @@
+"""Proofs that a polynomial is never negative.
+
+Tried in order: constant bounds; a condition that holds; replacing variables by their symbolic
+bounds (j <= n - 1 in n - 1 - j); taking a min case by case; bounding x // c by x / c.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from mlcnb.arith.context import Context
+from mlcnb.arith.interval import bounds_of
+from mlcnb.arith.poly import Atom, Poly
+
+_DEPTH = 5
+
+
+def is_nonnegative(ctx: Context, x: Poly, depth: int = _DEPTH) -> bool:
+    """True if `x >= 0` can be proved."""
+    if bounds_of(ctx, x)[0] >= 0:
+        return True
+    if not x.terms or depth == 0:
+        return False
+    if any(bounds_of(ctx, x.minus(known))[0] >= 0 for known in ctx.constraints):
+        return True
+    return (
+        _by_symbolic_bounds(ctx, x, depth)
+        or _by_cases(ctx, x, depth)
+        or _by_division(ctx, x, depth)
+        or _by_sum_of_conditions(ctx, x, depth)
+    )
+
+
+def _by_symbolic_bounds(ctx: Context, x: Poly, depth: int) -> bool:
+    """A variable with symbolic bounds takes its worst value."""
+    if not ctx.symbolic:
+        return False
+    for atom in reversed(list(x.atoms())):
+        limits = ctx.symbolic.get(atom)
+        parts = x.coefficient_of(atom) if limits else None
+        if limits is None or parts is None:
+            continue
+        factor, rest = parts
+        low, high = bounds_of(ctx, factor)
+        worst = limits[0] if low >= 0 else limits[1] if high <= 0 else None
+        if worst is not None and is_nonnegative(ctx, rest.plus(factor.times(worst)), depth - 1):
+            return True
+    return False
+
+
+def _by_cases(ctx: Context, x: Poly, depth: int) -> bool:
+    """A min is one of its arguments."""
+    for monomial, factor in x.terms.items():
+        if len(monomial) == 1 and monomial[0].kind == "min":
+            rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+            cases = [rest.plus(arg, factor) for arg in monomial[0].args]
+            needed = all if factor > 0 else any
+            return needed(is_nonnegative(ctx, case, depth - 1) for case in cases)
+    return False
+
+
+def _by_division(ctx: Context, x: Poly, depth: int) -> bool:
+    """x // c lies between (x - c + 1) / c and x / c; x % c below c."""
+    for monomial, factor in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) != 1 or atom.kind != "split" or atom.args[2] is not None:
+            continue
+        inner, by, _ = atom.args
+        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+        bound = inner.shifted(1 - by) if factor > 0 else inner
+        return is_nonnegative(ctx, rest.scaled(by).plus(bound, factor), depth - 1)
+    return False
+
+
+def _by_sum_of_conditions(ctx: Context, x: Poly, depth: int) -> bool:
+    """A condition that cancels a term of x that has no bound."""
+    for known in ctx.constraints:
+        if any(x.terms.get(m, 0) * c > 0 and _is_unbounded(ctx, m) for m, c in known.terms.items()):
+            left = x.minus(known)
+            if len(left.terms) < len(x.terms) and is_nonnegative(ctx, left, depth - 1):
+                return True
+    return False
+
+
+def _is_unbounded(ctx: Context, monomial: tuple[Atom, ...]) -> bool:
+    low, high = bounds_of(ctx, Poly(0, {monomial: 1}))
+    return low == -inf or high == inf
+
+
+def sign_of(ctx: Context, x: Poly) -> bool | None:
+    """True if x >= 0 always, False if x < 0 always, None if neither can be proved."""
+    if is_nonnegative(ctx, x):
+        return True
+    if is_nonnegative(ctx, x.scaled(-1).shifted(-1)):
+        return False
+    return None
+
+
+def equals(ctx: Context, x: Poly, y: Poly) -> bool:
+    """True if x == y can be proved."""
+    difference = x.minus(y)
+    if not difference.terms:
+        return difference.const == 0
+    return is_nonnegative(ctx, difference) and is_nonnegative(ctx, difference.scaled(-1))
