@@ -20,8 +20,9 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from time import perf_counter
@@ -89,13 +90,15 @@ class Compiled:
     @cached_property
     def ir_after(self) -> str:
         """The IR text after optimisation."""
-        return str(_module_of(self.bitcode))
+        with _module_of(self.bitcode) as module:
+            return str(module)
 
     @cached_property
     def assembly(self) -> str:
         """The assembly text, made from the optimised module when first asked for."""
-        with machines.borrow(self.cpu, self.options.level) as machine:
-            return machine.emit_assembly(_module_of(self.bitcode))
+        borrowed = machines.borrow(self.cpu, self.options.level)
+        with borrowed as machine, _module_of(self.bitcode) as module:
+            return machine.emit_assembly(module)
 
     def blob(self) -> bytes:
         """All that a cache must keep, beside the key."""
@@ -173,8 +176,7 @@ def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
     """The way of one module through LLVM, timed."""
     start = perf_counter()
     check_intrinsics(ir, cpu)
-    with machines.borrow(cpu, options.level) as machine:
-        module = _parse(ir)
+    with machines.borrow(cpu, options.level) as machine, _parse(ir) as module:
         parsed = perf_counter()
         _optimize(module, machine, options)
         bitcode = module.as_bitcode()
@@ -185,15 +187,26 @@ def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
     return Compiled(ir, cpu, options, (obj, bitcode), seconds)
 
 
-def _parse(ir: str) -> Any:
+@contextmanager
+def _parse(ir: str) -> Iterator[Any]:
+    """A verified module in a context of its own.
+
+    Module and context end here, in this order: the garbage collector, which keeps none, would
+    sometimes free the context first and then the module once more.
+    """
     import llvmlite.binding as llvm
 
-    try:
-        module = llvm.parse_assembly(ir, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise _ir_error(ir, str(error)) from error
-    return module
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(ir, context)
+        except RuntimeError as error:
+            raise _ir_error(ir, str(error)) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _ir_error(ir, str(error)) from error
+            yield module
 
 
 def _ir_error(ir: str, message: str) -> CodegenError:
@@ -249,10 +262,12 @@ def _unlocked(name: str) -> Any:
     return free
 
 
-def _module_of(bitcode: bytes) -> Any:
+@contextmanager
+def _module_of(bitcode: bytes) -> Iterator[Any]:
     import llvmlite.binding as llvm
 
-    return llvm.parse_bitcode(bitcode, llvm.create_context())
+    with llvm.create_context() as context, llvm.parse_bitcode(bitcode, context) as module:
+        yield module
 
 
 def _key(ir: str, cpu: Cpu, options: Options) -> str:

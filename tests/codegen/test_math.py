@@ -1,0 +1,297 @@
+"""The vector mathematics: accuracy over dense grids, special values, and pure vector code."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from mlcnb.codegen.llvm import math as vector_math
+from mlcnb.codegen.llvm.engine import Compiled, compile_ir, link
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.codegen.llvm.math import ARITY, declarations, fit, math_functions, math_module, symbol
+from mlcnb.codegen.llvm.math.build import Body
+from mlcnb.codegen.llvm.math.exponential import EXP2_Q, EXP_Q
+from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.core.errors import CodegenError
+
+INF, NAN = math.inf, math.nan
+KIND = {"float32": "float", "float64": "double"}
+UNARY = sorted(name for name in ARITY if name != "pow")
+
+#: the bound that each function promises, in units in the last place
+ULPS = {
+    "exp": 2, "exp2": 2, "expm1": 2, "log": 2, "log2": 2, "log1p": 2,
+    "tanh": 3, "erf": 3, "sigmoid": 3, "sin": 2, "cos": 2,
+}  # fmt: skip
+
+
+def loop(name: str, lanes: int, dtype: str = "float32") -> str:
+    """void f(x, y, result, n): a loop that calls the function on `lanes` elements at a time."""
+    kind = KIND[dtype]
+    vector = Body(lanes).type(kind)
+    given = f"{vector} %x" if ARITY[name] == 1 else f"{vector} %x, {vector} %y"
+    return f"""
+define void @f(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %a.at = getelementptr {kind}, ptr %a, i64 %i
+  %b.at = getelementptr {kind}, ptr %b, i64 %i
+  %c.at = getelementptr {kind}, ptr %c, i64 %i
+  %x = load {vector}, ptr %a.at, align 4
+  %y = load {vector}, ptr %b.at, align 4
+  %z = call {vector} {symbol(name, lanes, dtype)}({given})
+  store {vector} %z, ptr %c.at, align 4
+  %next = add i64 %i, {lanes}
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}}
+{math_module([(name, lanes, dtype)])}"""
+
+
+@cache
+def compiled_loop(name: str, lanes: int, cpu: str = "host", dtype: str = "float32") -> Compiled:
+    return compile_ir(loop(name, lanes, dtype), Cpu.named(cpu))
+
+
+def apply(name, lanes, x, y=None, cpu="host", dtype="float32"):
+    """The function on arrays of any length."""
+    n = -(-x.size // lanes) * lanes
+    x = np.concatenate([x, np.ones(n - x.size, dtype)]).astype(dtype)
+    y = x if y is None else np.concatenate([y, np.ones(n - y.size, dtype)]).astype(dtype)
+    result = np.empty(n, dtype)
+    pointer = ctypes.c_void_p
+    library = link([compiled_loop(name, lanes, cpu, dtype)])
+    f = library.function("f", None, pointer, pointer, pointer, ctypes.c_int64)
+    f(x.ctypes.data, y.ctypes.data, result.ctypes.data, n)
+    return result
+
+
+def reference(name: str, x: np.ndarray) -> np.ndarray:
+    """The function in float64."""
+    with np.errstate(all="ignore"):
+        x = x.astype(np.float64)
+        if name == "erf":
+            return np.array([math.erf(v) for v in x])
+        if name == "sigmoid":
+            return np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x)))
+        return getattr(np, name)(x)
+
+
+def ulps(got: np.ndarray, exact: np.ndarray) -> float:
+    """Largest distance in units in the last place; inf where only one is a finite number."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        finite = np.isfinite(got) & np.isfinite(rounded)
+        unit = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)
+        distance = np.abs(got.astype(np.float64) - exact) / unit
+    return float(np.where(finite, distance, np.where(same, 0.0, INF)).max(initial=0.0))
+
+
+def all_magnitudes(step: int) -> np.ndarray:
+    """Every `step`-th of all bit patterns: normals, denormals, infinities, nans, both signs."""
+    return np.arange(0, 2**32, step, dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+#: where each function does something, densely
+RANGES = {
+    "exp": (-105, 90), "exp2": (-152, 130), "expm1": (-20, 90), "log": (1e-3, 4), "log2": (1e-3, 4),
+    "log1p": (-0.999, 4), "tanh": (-10, 10), "erf": (-4.5, 4.5), "sigmoid": (-105, 20),
+    "sin": (-30, 30), "cos": (-30, 30),
+}  # fmt: skip
+
+CPUS = ["host"] + (["x86-64", "x86-64-v3"] if Cpu.host().arch == "x86_64" else [])
+RUNNABLE = [name for name in CPUS if Cpu.named(name).runs_here]
+
+
+@pytest.mark.parametrize("cpu", RUNNABLE)
+@pytest.mark.parametrize("name", UNARY)
+def test_accuracy(name, cpu):
+    low, high = RANGES[name]
+    step = 200_003 if name == "erf" else 20_011
+    grids = [all_magnitudes(step), np.linspace(low, high, 60_000, dtype=np.float32)]
+    x = np.concatenate(grids)
+    exact = reference(name, x)
+    for lanes in (1, 8) if cpu != "host" else (1, 4, 8, 16):
+        assert ulps(apply(name, lanes, x, cpu=cpu)[: x.size], exact) <= ULPS[name]
+
+
+#: (argument, result) where C's standard says it exactly; the sign of zero counts
+SPECIAL = {
+    "exp": [(0, 1), (-0.0, 1), (INF, INF), (-INF, 0.0), (NAN, NAN), (89, INF), (-104, 0.0)],
+    "exp2": [(0, 1), (10, 1024), (-149, 2**-149), (128, INF), (-151, 0.0), (NAN, NAN)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1), (NAN, NAN), (1e-45, 1e-45)],
+    "log": [(1, 0.0), (0.0, -INF), (-0.0, -INF), (-1, NAN), (INF, INF), (-INF, NAN), (NAN, NAN)],
+    "log2": [(1, 0.0), (8, 3), (2**-149, -149), (0.0, -INF), (-1, NAN), (INF, INF), (NAN, NAN)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1, -INF), (-2, NAN), (INF, INF), (1e-45, 1e-45)],
+    "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (NAN, NAN), (20, 1), (1e-45, 1e-45)],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1), (-INF, -1), (NAN, NAN), (5, 1), (-5, -1)],
+    "sigmoid": [(0, 0.5), (INF, 1), (-INF, 0.0), (NAN, NAN), (40, 1), (-110, 0.0)],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (NAN, NAN), (1e-45, 1e-45)],
+    "cos": [(0.0, 1), (-0.0, 1), (INF, NAN), (-INF, NAN), (NAN, NAN)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+@pytest.mark.parametrize("name", UNARY)
+def test_special_values(name, lanes):
+    x = np.array([pair[0] for pair in SPECIAL[name]], np.float32)
+    expected = np.array([pair[1] for pair in SPECIAL[name]], np.float32)
+    got = apply(name, lanes, x)[: x.size]
+    numbers = ~np.isnan(expected)
+    assert (np.isnan(got) == np.isnan(expected)).all()
+    assert (got[numbers] == expected[numbers]).all()
+    assert (np.signbit(got[numbers]) == np.signbit(expected[numbers])).all()
+
+
+def test_denormal_results():
+    x = np.linspace(-103.9, -87.4, 4096, dtype=np.float32)
+    for name in ("exp", "sigmoid"):
+        got = apply(name, 16, x)
+        assert (got > 0).all() and (got < 2.0**-126).all()
+        assert ulps(got, reference(name, x)) <= 1
+
+
+def test_results_stay_in_range():
+    x = all_magnitudes(20_011)
+    with np.errstate(invalid="ignore"):
+        for name in ("tanh", "erf", "sin", "cos"):
+            got = apply(name, 16, x)[: x.size]
+            assert (np.abs(got[~np.isnan(got)]) <= 1).all()
+        odd = apply("tanh", 16, x) == -apply("tanh", 16, -x)
+    assert odd[: x.size][~np.isnan(x)].all()
+
+
+def test_far_angles_go_to_the_library():
+    x = np.float32([1.5, 1e9, -3e20, 3.4e38, 0.25, 1e8])
+    for name in ("sin", "cos"):
+        for lanes in (1, 4):
+            exact = np.array([getattr(math, name)(float(v)) for v in x])
+            assert ulps(apply(name, lanes, x)[: x.size], exact) <= 2
+
+
+def pow_pairs():
+    """Every special value with every other, and random pairs of several kinds."""
+    rng = np.random.default_rng(7)
+    special = np.float32([
+        0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, INF, -INF, NAN, 1e-45, -1e-45, 1e-38, 3.4e38,
+        -3.4e38, 16777216, 16777217, -16777216, 8388609, 1e10, -1e10, 1.0000001, 0.9999999, 7, 33,
+    ])  # fmt: skip
+    n = 20_000
+    bits = rng.integers(0, 2**32, 2 * n, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    yield np.repeat(special, special.size), np.tile(special, special.size)
+    yield bits[:n], bits[n:]
+    yield np.exp(rng.normal(0, 3, n)).astype(np.float32), rng.normal(0, 5, n).astype(np.float32)
+    yield rng.normal(0, 4, n).astype(np.float32), rng.integers(-20, 20, n).astype(np.float32)
+    near_one = (1 + rng.normal(0, 1e-4, n)).astype(np.float32)
+    yield near_one, rng.normal(0, 1e5, n).astype(np.float32)
+
+
+@pytest.mark.parametrize("cpu", RUNNABLE)
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_pow(lanes, cpu):
+    for x, y in pow_pairs():
+        with np.errstate(all="ignore"):
+            exact = np.power(x.astype(np.float64), y.astype(np.float64))
+            signs = np.signbit(exact.astype(np.float32))
+        got = apply("pow", lanes, x, y, cpu=cpu)[: x.size]
+        assert ulps(got, exact) <= 0.51
+        assert (np.signbit(got) == signs)[~np.isnan(exact)].all()
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4", "cortex-a72", "apple-m1"])
+@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
+def test_pure_vector_code(name, cpu):
+    for lanes in (4, 8, 16):
+        found = facts(compile_ir(loop(name, lanes), Cpu.named(cpu)))
+        assert list(found) == ["f"]
+        kernel = found["f"]
+        assert kernel.calls == ()
+        assert kernel.hot is not None and kernel.hot.vector_share > 0.8
+
+
+@pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
+def test_scalar_calls_become_vector_loops(name):
+    kernel = facts(compile_ir(loop(name, 1), Cpu.named("x86-64-v3")))["f"]
+    assert kernel.calls == ()
+    assert kernel.hot is not None and kernel.hot.vector_share > 0.8
+    assert kernel.vector_bits == 256
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+def test_float64_is_the_c_library(lanes):
+    x = np.array([0.1, 0.5, 0.9, -0.3, 0.7, 0.2, 0.01, 0.99])
+    y = np.linspace(-2, 2, 8)
+    for name in UNARY:
+        values = np.abs(x) if name.startswith("log") else x
+        got = apply(name, lanes, values, dtype="float64")
+        if name == "sigmoid":
+            expected = 1 / (1 + np.exp(-values))
+        else:
+            scalar = {"exp2": np.exp2}.get(name) or getattr(math, name)
+            expected = np.array([scalar(v) for v in values])
+        np.testing.assert_allclose(got, expected, rtol=4e-16)
+    got = apply("pow", lanes, np.abs(x), y, dtype="float64")
+    assert (got == np.abs(x) ** y).all()
+
+
+def test_names_and_text():
+    assert symbol("exp", 16) == "@mlcnb.exp.v16f32"
+    assert symbol("exp", 1) == "@mlcnb.exp.f32"
+    assert symbol("erf", 4, "float64") == "@mlcnb.erf.v4f64"
+    head = math_functions("pow", 8).splitlines()[0]
+    assert head == (
+        "define internal <8 x float> @mlcnb.pow.v8f32(<8 x float> %x, <8 x float> %y) "
+        "alwaysinline nounwind willreturn memory(none) {"
+    )
+    assert declarations("exp") == ()
+    assert declarations("pow", "float64") == (
+        "declare double @pow(double, double) nounwind willreturn memory(none)",
+    )
+
+
+def test_a_module_has_each_definition_once():
+    wanted = [("sin", 4, "float32"), ("exp", 4, "float64"), ("sin", 4, "float32")]
+    wanted += [("sigmoid", 1, "float64"), ("sin", 8, "float32")]
+    text = math_module(wanted)
+    assert text.count("declare double @exp(") == 1
+    assert text.count("declare float @sinf(") == 1
+    assert text.count("define internal") == 4
+    compile_ir(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gamma", 4), f"no function 'gamma': there are {', '.join(sorted(ARITY))}"),
+        (("exp", 4, "float16"), "exp is made for float32 and float64, not for float16"),
+        (("exp", 0), "exp cannot have 0 lanes"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(CodegenError) as error:
+        math_functions(*arguments)
+    assert str(error.value) == message
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="fitted in 80-bit floats")
+@pytest.mark.parametrize(("name", "table"), [("EXP_Q", EXP_Q), ("EXP2_Q", EXP2_Q)])
+def test_coefficients_are_those_of_the_fit(name, table):
+    f, weight, low, high, degree, _ = fit.FITS[name]
+    coefficients, error = fit.fit(f, weight, low, high, degree)
+    assert error < 4e-9
+    np.testing.assert_allclose(np.float32(coefficients), table, rtol=1e-6)
+
+
+def test_docstring_names_every_function():
+    assert vector_math.__doc__ is not None
+    for name in ARITY:
+        assert f" {name} " in vector_math.__doc__.replace("\n", " ")
