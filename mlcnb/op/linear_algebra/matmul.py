@@ -28,6 +28,7 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op._spell import call
+from mlcnb.op._sugar import sugar
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -134,6 +135,7 @@ def onnx_gemm(n: OnnxNode, a: Expr, b: Expr, c: Expr | None = None) -> Expr:
     return call("relax.add", result, c)
 
 
+@sugar("linear")
 def linear(
     data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None
 ) -> Expr:
