@@ -101,7 +101,7 @@ class _Pool:
         with self._lock:
             if self.running and n == self.size:
                 return
-            self._stop()
+            self._stop(_PATIENCE)
             self._start(n)
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class _Pool:
             return
         cancel()
         with self._lock, suppress(ExecutionError):
-            self._stop(patience=1.0)
+            self._stop(1.0)
 
     def forget(self) -> None:
         """In the child of a fork: the workers and whoever held the locks stayed behind."""
@@ -132,7 +132,7 @@ class _Pool:
             thread.start()
         self.size, self.running = n, True
 
-    def _stop(self, patience: float = _PATIENCE) -> None:
+    def _stop(self, patience: float) -> None:
         stop = _function("mlcnb_pool_stop", ctypes.c_int32)
         deadline = time.monotonic() + patience
         while self._workers and not stop():
