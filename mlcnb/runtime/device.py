@@ -27,7 +27,9 @@ class Device:
     @property
     def exist(self) -> bool:
         """True if the device is there."""
-        return self.kind == "cpu" and self.index == 0 or self.kind == "cuda" and _has_cuda(self.index)
+        return (
+            self.kind == "cpu" and self.index == 0 or self.kind == "cuda" and _has_cuda(self.index)
+        )
 
 
 def cpu(index: int = 0) -> Device:

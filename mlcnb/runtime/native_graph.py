@@ -127,18 +127,26 @@ def _entries() -> tuple[Any, Any]:
 
 
 def _in_helper(plain: Callable[[int], int]) -> Callable[[int], int]:
-    """Where there is no `sigaction`: run on another thread, so that this one hears Ctrl-C."""
+    """Where there is no `sigaction`: run on another thread, so that this one hears Ctrl-C.
+
+    It waits for an event: `Thread.join` forgets the thread when it is interrupted (Python 3.11).
+    """
 
     def run(frame: int) -> int:
         statuses: list[int] = []
-        helper = threading.Thread(target=lambda: statuses.append(plain(frame)), daemon=True)
-        helper.start()
+        done = threading.Event()
+
+        def work() -> None:
+            statuses.append(plain(frame))
+            done.set()
+
+        threading.Thread(target=work, name="mlcnb-run", daemon=True).start()
         try:
-            while helper.is_alive():
-                helper.join(0.05)
+            while not done.wait(0.05):
+                pass
         except KeyboardInterrupt:
             threads.cancel()
-            helper.join()
+            done.wait()
             raise
         return statuses[0]
 

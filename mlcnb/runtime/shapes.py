@@ -102,7 +102,7 @@ def match(value: Any, info: StructInfo | None, dims: Dims, name: str) -> None:
         for i, (item, field) in enumerate(zip(value, info.fields, strict=True)):
             match(item, field, dims, f"{name}[{i}]")
     elif isinstance(info, ShapeStructInfo) and info.values is not None:
-        _match_dims(tuple(value), info.values, dims, name)
+        match_shape(tuple(value), info.values, dims, name)
     elif isinstance(info, PrimStructInfo) and isinstance(info.value, e.Var):
         dims.setdefault(info.value, int(value))
 
@@ -116,12 +116,13 @@ def _match_tensor(value: Any, info: TensorStructInfo, dims: Dims, name: str) -> 
             hint=f"convert it first: x.astype({str(info.dtype)!r})",
         )
     if info.dims is not None:
-        _match_dims(value.shape, info.dims, dims, name)
+        match_shape(value.shape, info.dims, dims, name)
     elif info.ndim >= 0 and value.ndim != info.ndim:
         raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got shape {value.shape}")
 
 
-def _match_dims(shape: tuple, wanted: tuple[PrimExpr, ...], dims: Dims, name: str) -> None:
+def match_shape(shape: tuple, wanted: tuple[PrimExpr, ...], dims: Dims, name: str) -> None:
+    """Check the lengths of a shape against dimensions, binding those that are free variables."""
     if len(shape) != len(wanted):
         raise RuntimeInputError(
             f"{name}: expected {len(wanted)} dimensions {_text(wanted)}, got shape {tuple(shape)}"

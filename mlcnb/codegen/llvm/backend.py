@@ -10,7 +10,6 @@ text: a hit costs neither scheduling nor lowering nor LLVM.
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -132,6 +131,7 @@ def build(
     funcs: Mapping[str, PrimFunc],
     target: Target,
     schedule: Schedule | None = None,
+    symbols: Mapping[str, int] | None = None,
     progress: Callable[[int], Any] | None = None,
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
@@ -140,6 +140,7 @@ def build(
         funcs: by name.
         target: an llvm target.
         schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
+        symbols: addresses of the runtime's functions that kernels may call.
         progress: called with the number of kernels done since the last call.
 
     Raises:
@@ -149,7 +150,7 @@ def build(
     cpu = cpu_of(target)
     store = disk.user_store()
     made = _compile(list(distinct.values()), target, cpu, schedule, store, progress)
-    library = link([compiled for compiled, _, _ in made]) if cpu.runs_here and made else None
+    library = link([m[0] for m in made], symbols) if cpu.runs_here and made else None
     by_key = dict(zip(distinct, made, strict=True))
     kernels = {}
     for name, func in funcs.items():
@@ -248,12 +249,3 @@ def _emit(
     lowered = lower(_scheduled(schedule(func, target) if schedule else None, func))
     kernel: Kernel = emit_kernel(lowered, name, target.vector_bits)
     return kernel.ir, kernel.signature.workspace, list(kernel.messages), False
-
-
-def call_kernel(kernel: CompiledKernel, argv: Any) -> int:
-    """Run a kernel on the address of its argv; gives its status."""
-    return _FUNCTION(kernel.address)(argv)
-
-
-_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-

@@ -1,14 +1,17 @@
 """FlattenBuffer: every buffer has one dimension, as memory has.
 
-A: T.Buffer((16, 8), "float32")                 A: T.Buffer((128,), "float32")
-A[i, j]                                  ->     A[i * 8 + j]
+A: T.Buffer((16, 8), "float32")                 A_1 = T.decl_buffer((128,), data=A.data)
+A[i, j]                                  ->     A_1[i * 8 + j]
+
+An index that is read from data is checked here, where the dimensions are still known:
+`A[I[i], j]` becomes `A_1[T.check_index(I[i], 16) * 8 + j]`, which stops the kernel if it is outside.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, replace, rewrite
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
@@ -31,7 +34,8 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore):
-            return replace(n, buffer=of(n.buffer), indices=(offset_of(n.buffer, n.indices),))
+            indices = _checked(n.buffer, n.indices)
+            return replace(n, buffer=of(n.buffer), indices=(offset_of(n.buffer, indices),))
         if isinstance(n, DeclBuffer):
             return replace(n, buffer=of(n.buffer))
         if isinstance(n, Allocate) and len(n.extents) > 1:
@@ -39,7 +43,21 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
         return None
 
     body = rewrite(func.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
+    for buffer in reversed(func.buffers):
+        if buffer in flat and flat[buffer] is not buffer:
+            body = DeclBuffer(flat[buffer], body)
     return replace(func, body=body, attrs=FrozenDict({**func.attrs, "tir.is_flat": True}))
+
+
+def _checked(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+    return tuple(
+        e.Call(i.dtype, "tir.check_index", (i, p.cast(i.dtype, extent))) if _is_data(i) else i
+        for i, extent in zip(indices, buffer.shape, strict=True)
+    )
+
+
+def _is_data(index: e.PrimExpr) -> bool:
+    return any(isinstance(n, BufferLoad) for n in walk(index))
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -50,6 +68,8 @@ def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
 
 
 def _flat(buffer: Buffer) -> Buffer:
+    if buffer.ndim == 1 and not buffer.strides and buffer.elem_offset is None:
+        return buffer
     if buffer.strides:
         total = sum(
             (stride * (extent - 1) for stride, extent in zip(buffer.strides, buffer.shape, strict=True)),

@@ -1,21 +1,136 @@
 """LoopPartition: a test that holds for most of a loop is moved out of it.
 
 for i in range(8):                              for i in range(7):
-    if i * 4 + 3 < 30:                   ->         body
-        body                                    (the last iteration keeps its test)
+    for j in T.unroll(4):                           for j in T.unroll(4):
+        if i * 4 + j < 30:               ->             A[i * 4 + j] = 0
+            A[i * 4 + j] = 0                    for j in T.unroll(4):
+                                                    if 28 + j < 30:
+                                                        A[28 + j] = 0
+
+Only serial and parallel loops of constant extent are cut, into at most two parts, and only where the
+first part is free of the test; `Simplify` then removes what is decided.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.linear import interval
+from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, seq
+
+Bounds = dict[e.Var, "tuple[int, int] | None"]
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
-    """`func` with loops cut where a condition on their variable changes."""
-    return func
+    """`func` with loops cut where a condition on their variable changes from certain to not."""
+    return func.with_body(rewrite(func.body, _partition))
+
+
+def _partition(n: Node) -> Node | None:
+    if not isinstance(n, For) or n.kind not in (ForKind.SERIAL, ForKind.PARALLEL):
+        return None
+    start, extent = p.as_int(n.min), p.as_int(n.extent)
+    if start is None or extent is None or extent < 2:
+        return None
+    cuts = [c for c in _certain_until(n.body, n.loop_var, {}) if start < c < start + extent]
+    if not cuts:
+        return None
+    cut = min(cuts)
+    first = replace(n, extent=p.const(cut - start, n.extent.dtype), body=_certain(n, start, cut))
+    return seq(first, _rest(n, cut, start + extent - cut))
+
+
+def _rest(n: For, cut: int, count: int) -> Stmt:
+    if count == 1:
+        return substitute(n.body, {n.loop_var: p.const(cut, n.loop_var.dtype)})
+    fresh = e.Var(n.loop_var.name, n.loop_var.dtype)
+    body = substitute(n.body, {n.loop_var: fresh})
+    return replace(
+        n,
+        loop_var=fresh,
+        min=p.const(cut, n.min.dtype),
+        extent=p.const(count, n.extent.dtype),
+        body=body,
+    )
+
+
+def _certain_until(n: Node, var: e.Var, inner: Bounds) -> Iterator[int]:
+    """For each condition below: the first value of `var` at which it may fail."""
+    if isinstance(n, IfThenElse):
+        for part in _conjuncts(n.condition):
+            until = _holds_until(part, var, inner)
+            if until is not None:
+                yield until
+    if isinstance(n, For):
+        inner = {**inner, n.loop_var: _range_of(n)}
+    for child in children(n):
+        if isinstance(child, Stmt | Block | BlockRealize):
+            yield from _certain_until(child, var, inner)
+
+
+def _range_of(loop: For) -> tuple[int, int] | None:
+    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
+    return None if start is None or extent is None else (start, start + extent - 1)
+
+
+def _conjuncts(condition: e.PrimExpr) -> Iterator[e.PrimExpr]:
+    if isinstance(condition, e.And):
+        yield from _conjuncts(condition.a)
+        yield from _conjuncts(condition.b)
+    else:
+        yield condition
+
+
+def _holds_until(condition: e.PrimExpr, var: e.Var, inner: Bounds) -> int | None:
+    """`var * c + rest < limit` holds for all inner loops while var is below this; else None."""
+    if not isinstance(condition, e.LT | e.LE) or not isinstance(condition.b, e.IntImm):
+        return None
+    bounds = interval(condition.a, inner)
+    if bounds is None:
+        return None
+    high = bounds[1]
+    factor = high.terms.get(var, 0)
+    if factor <= 0 or len(high.terms) != 1:
+        return None
+    limit = condition.b.value - (1 if isinstance(condition, e.LT) else 0)
+    return (limit - high.constant) // factor + 1
+
+
+def _certain(n: For, start: int, cut: int) -> Stmt:
+    """The body for start <= loop_var < cut, without the conditions that hold there."""
+
+    def holds(condition: e.PrimExpr, inner: Bounds) -> bool:
+        until = _holds_until(condition, n.loop_var, inner)
+        return until is not None and until >= cut
+
+    return _without(n.body, holds, {})
+
+
+def _without(n: Any, holds: Any, inner: Bounds) -> Any:
+    if isinstance(n, For):
+        return replace(n, body=_without(n.body, holds, {**inner, n.loop_var: _range_of(n)}))
+    if isinstance(n, IfThenElse):
+        kept = [c for c in _conjuncts(n.condition) if not holds(c, inner)]
+        then = _without(n.then_case, holds, inner)
+        if not kept:
+            return then
+        other = None if n.else_case is None else _without(n.else_case, holds, inner)
+        return IfThenElse(p.all_of(*kept), then, other)
+    changes = {}
+    for name in n.child_fields:
+        value = getattr(n, name)
+        if isinstance(value, Stmt):
+            changes[name] = _without(value, holds, inner)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
+            changes[name] = tuple(_without(v, holds, inner) for v in value)
+    return replace(n, **changes) if changes else n
 
 
 class LoopPartition(PrimFuncPass):

@@ -1,0 +1,18 @@
+"""Ready schedules: one file for each kernel family, written with the public Schedule alone.
+
+`schedule_cpu(func, target)` picks the first rule that fits; the trace of what it did can be printed
+and replayed like anybody's. `ApplyDefaultSchedule` is the same as a pass.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.dlight.cpu": "schedule_cpu",
+        "mlcnb.dlight.apply": "ApplyDefaultSchedule",
+    },
+    submodules=("cpu",),
+)

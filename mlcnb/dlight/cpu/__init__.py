@@ -1,0 +1,43 @@
+"""Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
+
+    RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
+                               packed_matmul    products with a packed matrix
+                               general          everything else: parallel outside, vectors inside
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.survey import Survey
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import For, ForKind
+
+RULES = (blocked_window, packed_matmul, general)
+
+
+def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
+    """A fast schedule for `func`; None where it has been scheduled already.
+
+    The result's trace says what was done: `print(schedule_cpu(func, target).trace)`.
+    """
+    if is_scheduled(func):
+        return None
+    sch = Schedule(func)
+    survey = Survey.of(sch)
+    for rule in RULES:
+        if rule(sch, survey, target):
+            break
+    return sch
+
+
+def is_scheduled(func: PrimFunc) -> bool:
+    """True if somebody has chosen how its loops run."""
+    if func.attrs.get("tir.is_scheduled"):
+        return True
+    loops = (n for n in walk(func.body) if isinstance(n, For))
+    return any(n.kind is not ForKind.SERIAL or n.annotations for n in loops)

@@ -1,0 +1,128 @@
+"""general: what fits no other rule. Outer loops in parallel, whole vectors inside.
+
+for i, j in T.grid(64, 256):                    for i in T.parallel(64):
+    with T.block("add"):                 ->         for j_0 in range(16):
+        C[i, j] = A[i, j] + B[i, j]                     for j_1 in T.vectorized(16): …
+
+A reduction is split into its start and its steps; where its last spatial axis is contiguous that
+axis goes inside, else the sum of a row stays in a register.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import walk
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.expr import Var
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+#: less work than this is not worth waking other threads for
+PARALLEL_WORK = 16 << 10
+
+
+def general(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Schedule every block of the function by itself; always applies."""
+    inline_chains(sch, survey)
+    for block in Survey.of(sch).blocks:
+        if block.is_reduction:
+            reduction(sch, block, target)
+        elif block.is_spatial:
+            elementwise(sch, block, target)
+    return True
+
+
+def inline_chains(sch: Schedule, survey: Survey) -> None:
+    """Elementwise blocks that feed one elementwise block are computed inside it."""
+    for block in survey.blocks[:-1]:
+        consumers = sch.get_consumers(block.handle)
+        if block.is_spatial and len(consumers) == 1 and not _is_reduction(sch, consumers[0]):
+            sch.compute_inline(block.handle)
+
+
+def _is_reduction(sch: Schedule, handle: Any) -> bool:
+    return any(v.iter_type.value == "R" for v in sch.get(handle).iter_vars)
+
+
+def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
+    """Vectors along the last axis where it divides, the other axes fused and in parallel."""
+    loops = sch.get_loops(block.handle)
+    if not loops:
+        return
+    lanes = target.lanes(str(block.node.writes[0].buffer.dtype))
+    last = as_int(sch.get(loops[-1]).extent)
+    outer = list(loops[:-1])
+    if last is not None and last % lanes == 0 and is_contiguous(block):
+        inner, vector = sch.split(loops[-1], [None, lanes])
+        sch.vectorize(vector)
+        if not outer:
+            outer = [inner]
+    elif not outer:
+        outer = list(loops)
+    spread(sch, outer, block.work)
+
+
+def is_contiguous(block: BlockInfo) -> bool:
+    """True if the last axis is the last index of what is written, and of nothing that is read else."""
+    if not block.node.writes or not block.node.writes[0].region:
+        return False
+    last = block.node.iter_vars[-1].var
+    return block.node.writes[0].region[-1].min is last
+
+
+def spread(sch: Schedule, loops: list[Any], work: int) -> None:
+    """Fuse loops and run them in parallel, if there is work enough."""
+    if not loops or work < PARALLEL_WORK:
+        return
+    sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
+
+
+def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
+    """Spatial loops outside, in parallel; the start apart from the steps."""
+    loops = sch.get_loops(block.handle)
+    kinds = loop_kinds(sch, block, loops)
+    spatial = [loop for loop, k in zip(loops, kinds, strict=True) if k == "S"]
+    reduce = [loop for loop, k in zip(loops, kinds, strict=True) if k == "R"]
+    if len(spatial) + len(reduce) != len(loops) or not reduce:
+        return
+    inside = _goes_inside(sch, block, spatial)
+    outer = spatial[:-1] if inside else spatial
+    sch.reorder(*outer, *reduce, *(spatial[-1:] if inside else []))
+    sch.decompose_reduction(block.handle, reduce[0])
+    if outer:
+        spread(sch, outer, block.work)
+
+
+def _goes_inside(sch: Schedule, block: BlockInfo, spatial: list[Any]) -> bool:
+    """True if the last spatial axis is contiguous in all that is read along it, and long enough."""
+    if len(spatial) < 2 or not is_contiguous_spatial(block):
+        return False
+    extent = as_int(sch.get(spatial[-1]).extent)
+    return extent is not None and extent >= 8
+
+
+def is_contiguous_spatial(block: BlockInfo) -> bool:
+    """True if the last spatial axis is the last index of the result, and some operand runs along it."""
+    axes = [v for v in block.node.iter_vars if v.iter_type.value == "S"]
+    writes = block.node.writes
+    if not axes or not writes or not writes[0].region:
+        return False
+    var = axes[-1].var
+    if writes[0].region[-1].min is not var:
+        return False
+    reads = [r for r in block.node.reads if r.region and r.buffer is not writes[0].buffer]
+    return any(_mentions(r.region[-1].min, var) for r in reads)
+
+
+def _mentions(x: Any, var: Var) -> bool:
+    return any(n is var for n in walk(x))
+
+
+def loop_kinds(sch: Schedule, block: BlockInfo, loops: Any) -> str:
+    """"S" or "R" for each loop of a block that has not been touched: in the order of its axes."""
+    if len(loops) == len(block.kinds):
+        return block.kinds
+    return "?" * len(loops)
+

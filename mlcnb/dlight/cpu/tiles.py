@@ -1,0 +1,58 @@
+"""Register tiles: how many results are kept in vector registers at once.
+
+A tile of `rows` x `vectors` accumulators costs, at each step of the reduction, `vectors` loads of
+weights, `rows` broadcasts and rows * vectors multiply-adds. Large tiles amortise the loads; what does
+not fit in the registers is spilled, which costs far more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tile(NamedTuple):
+    """rows: results along the row; vectors: vectors of channels; even: rows divide the row's length."""
+
+    rows: int
+    vectors: int
+    even: bool
+
+
+def choose_tile(length: int | None, chunks: int | None, registers: int) -> Tile:
+    """The best tile for rows of `length` results and `chunks` vectors of channels.
+
+    Args:
+        length: results in a row; None if not known.
+        chunks: vectors of channels there are; None if not known.
+        registers: vector registers of the target.
+    """
+    most = registers - 4 if registers > 16 else registers - 3
+    candidates = [
+        Tile(rows, vectors, length is not None and length % rows == 0)
+        for vectors in _vectors(chunks)
+        for rows in range(1, min(length or most, most) + 1)
+        if rows * vectors <= most and _fits(rows, vectors, registers)
+    ]
+    return max(candidates, key=lambda tile: _score(tile, length))
+
+
+def _vectors(chunks: int | None) -> list[int]:
+    return [v for v in (1, 2, 3, 4) if chunks is not None and chunks % v == 0] or [1]
+
+
+def _fits(rows: int, vectors: int, registers: int) -> bool:
+    """Accumulators, one step's weights, and a broadcast (none for one vector: it is an operand)."""
+    return rows * vectors + vectors + (1 if vectors > 1 else 0) <= registers
+
+
+def _score(tile: Tile, length: int | None) -> float:
+    """Multiply-adds for each instruction, less what an uneven tile wastes at the end of a row."""
+    work = tile.rows * tile.vectors
+    loads = tile.vectors + (tile.rows if tile.vectors > 1 else 0.5 * tile.rows)
+    density = work / (work + 0.25 * loads)
+    latency = min(1.0, work / 10)
+    if length is None:
+        return density * latency
+    passes = -(-length // tile.rows)
+    use = length / (passes * tile.rows)
+    return density * latency * (1.0 if tile.even else 0.93 * use)

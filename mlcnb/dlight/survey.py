@@ -1,0 +1,91 @@
+"""What a rule wants to know of a function before it schedules it: its blocks, and which one is the work.
+
+    survey = Survey.of(sch)
+    survey.blocks       in program order      survey.anchor      the reduction with the most to do
+    survey.before       what feeds it         survey.after       what is done with its result
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import Block, IterType
+
+#: what an extent that is not known counts as, when work is compared
+UNKNOWN = 8
+
+
+@dataclass
+class BlockInfo:
+    """A block: its handle, its node, the extents of its axes and their kinds ("S" or "R")."""
+
+    handle: Any
+    node: Block
+    extents: list[int | None] = field(default_factory=list)
+    kinds: str = ""
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return self.node.name_hint
+
+    @property
+    def is_reduction(self) -> bool:
+        """True if it has a reduce axis."""
+        return "R" in self.kinds
+
+    @property
+    def is_spatial(self) -> bool:
+        """True if all axes are spatial."""
+        return set(self.kinds) <= {"S"}
+
+    @property
+    def work(self) -> int:
+        """How often its body runs."""
+        return math.prod(UNKNOWN if e is None else e for e in self.extents)
+
+    def spatial(self) -> list[int | None]:
+        """Extents of the spatial axes."""
+        return [e for e, k in zip(self.extents, self.kinds, strict=True) if k == "S"]
+
+    def reduced(self) -> list[int | None]:
+        """Extents of the reduce axes."""
+        return [e for e, k in zip(self.extents, self.kinds, strict=True) if k == "R"]
+
+
+@dataclass
+class Survey:
+    """The blocks of a function that has not been scheduled."""
+
+    blocks: list[BlockInfo]
+
+    @staticmethod
+    def of(sch: Schedule) -> Survey:
+        """Look at the function that `sch` works on."""
+        root = sch.get_block("root")
+        return Survey([_info(sch, handle) for handle in sch.get_child_blocks(root)])
+
+    @property
+    def anchor(self) -> BlockInfo | None:
+        """The reduction with the most work, if there is a reduction."""
+        reductions = [b for b in self.blocks if b.is_reduction]
+        return max(reductions, key=lambda b: b.work, default=None)
+
+    def before(self, block: BlockInfo) -> list[BlockInfo]:
+        """Blocks that stand before `block`."""
+        return self.blocks[: self.blocks.index(block)]
+
+    def after(self, block: BlockInfo) -> list[BlockInfo]:
+        """Blocks that stand after `block`."""
+        return self.blocks[self.blocks.index(block) + 1 :]
+
+
+def _info(sch: Schedule, handle: Any) -> BlockInfo:
+    node = sch.get(handle)
+    letters = {IterType.SPATIAL: "S", IterType.REDUCE: "R"}
+    kinds = "".join(letters.get(v.iter_type, "O") for v in node.iter_vars)
+    return BlockInfo(handle, node, [as_int(v.dom.extent) for v in node.iter_vars], kinds)

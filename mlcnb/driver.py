@@ -1,0 +1,113 @@
+"""compile: the whole flow on one page.
+
+    graph passes    the pipeline's, each a step that can be looked at      relax.transform
+    kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
+    link            objects into this process                              codegen.llvm.engine
+    plan            memory and one native call, for each set of sizes      runtime.graph_plan
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from mlcnb.codegen.llvm import backend
+from mlcnb.core.errors import TargetError
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.expr import Function
+from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.runtime import threads
+from mlcnb.runtime.executable import Executable
+from mlcnb.runtime.interpreted import InterpretedKernel
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+
+
+def compile(
+    mod: Any,
+    target: Any = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    relax_pipeline: Any = "default",
+    schedule: Any = "auto",
+) -> Executable:
+    """Compile a module or a function.
+
+    Args:
+        mod: an IRModule, a relax Function or a PrimFunc.
+        target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference); default: the current
+            Target, else "llvm".
+        params: values of parameters by name, which become constants.
+        relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered already.
+        schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a function
+            (PrimFunc, Target) -> Schedule, or "auto": "default" where there is a graph, else None,
+            so that a loop function runs as somebody wrote or scheduled it.
+
+    Raises:
+        TargetError: a target that programs are not made for.
+        MLCError: what is in the module cannot be compiled, saying what and where.
+    """
+    where = Target(target or Target.current() or "llvm")
+    if not where.is_cpu:
+        raise TargetError(f"no executables for {where} yet", hint='target="llvm" or "interp"')
+    timings: list[tuple[str, float]] = []
+    module = _as_module(mod)
+    if schedule == "auto":
+        schedule = "default" if _has_graph(module) else None
+    if _has_graph(module):
+        module = _timed(timings, "graph passes", _lower_graph, module, params, relax_pipeline, where)
+    kernels = _timed(timings, "kernels", _kernels, module, where, schedule)
+    return Executable(module, kernels, where, timings)
+
+
+#: TVM's name for compiling a module of loop functions
+build = compile
+
+
+def _as_module(mod: Any) -> IRModule:
+    if isinstance(mod, IRModule):
+        return mod
+    if isinstance(mod, BaseFunc):
+        return IRModule.from_expr(mod)
+    if hasattr(mod, "mod") and isinstance(mod.mod, IRModule):
+        return mod.mod
+    raise TargetError(
+        f"cannot compile a {type(mod).__name__}", hint="pass an IRModule, a Function or a PrimFunc"
+    )
+
+
+def _has_graph(mod: IRModule) -> bool:
+    return any(isinstance(f, Function) for f in mod.functions.values())
+
+
+def _timed(timings: list[tuple[str, float]], name: str, step: Any, *args: Any) -> Any:
+    start = time.perf_counter()
+    result = step(*args)
+    timings.append((name, time.perf_counter() - start))
+    return result
+
+
+def _lower_graph(
+    mod: IRModule, params: Mapping[str, Any] | None, pipeline: Any, target: Target
+) -> IRModule:
+    """Operators become calls of PrimFuncs."""
+    if params:
+        from mlcnb.relax.transform import BindParams
+
+        mod = BindParams("main", params)(mod)
+    if pipeline is None:
+        return mod
+    with target:
+        return (get_pipeline(pipeline) if isinstance(pipeline, str) else pipeline)(mod)
+
+
+def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
+    """Every PrimFunc of the module, compiled."""
+    funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
+    if target.kind == "interp":
+        return {name: InterpretedKernel(name, f) for name, f in funcs.items()}
+    rule = schedule_cpu if schedule == "default" else schedule
+    return dict(backend.build(funcs, target, rule, symbols=threads.symbols()))

@@ -1,0 +1,312 @@
+"""ConvertLayout: convolutions work on channels in blocks, and the blocks flow on.
+
+x: (1, 64, 56, 56)                                x1 = R.layout_transform(x, "NCHW", "NCHW16c")
+y = R.nn.conv2d(x, w)                      ->     y = R.nn.conv2d(x1, w1, data_layout="NCHW16c", …)
+z = R.nn.relu(y)                                  z = R.nn.relu(y)
+s = R.nn.softmax(z)                               z1 = R.layout_transform(z, "NCHW16c", "NCHW")
+                                                  s = R.nn.softmax(z1)
+
+A vector of 16 channels lies together, so the innermost loop of a convolution is one multiply-add of
+whole vectors. Elementwise operators, pooling and concatenation take blocks as they come; an operator
+that does not is given the plain layout. Conversions of constants are folded later. After NeoCPU
+(Liu et al., USENIX ATC 2019).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.analysis.variables import all_vars
+from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
+from mlcnb.relax.expr import (
+    Call,
+    Constant,
+    DataflowVar,
+    Function,
+    Op,
+    SeqExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.target import Target
+
+#: what is done to each element alone, and keeps the zeros that fill up a block finite
+FINITE = frozenset(
+    "relax." + name
+    for name in (
+        "nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.silu nn.selu clip sigmoid tanh erf abs "
+        "negative floor ceil round sign square nn.dropout"
+    ).split()
+)
+#: two operands, each element alone
+BINARY = frozenset(f"relax.{name}" for name in "add subtract multiply maximum minimum".split())
+
+
+class ConvertLayout(FunctionPass):
+    """Give 2-D convolutions channels in blocks of a vector's lanes, and let the blocks flow on.
+
+    block: channels in a block; 0 takes the lanes of the current target's float32 vectors.
+    """
+
+    block: int = 0
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with blocked layouts where they help; itself if it has no 2-D convolution."""
+        if not any(_is_conv(getattr(b, "value", None)) for b in func.body.bindings):
+            ctx.note("no 2-D convolution")
+            return func
+        block = self.block or (Target.current() or Target("llvm")).lanes("float32")
+        converter = _Converter(func, mod, block)
+        result = converter.function()
+        ctx.note(f"{converter.blocked} convolutions in blocks of {block} channels")
+        return result
+
+
+def _is_conv(value: Any) -> bool:
+    return _op_name(value) == "relax.nn.conv2d"
+
+
+def _op_name(value: Any) -> str:
+    if isinstance(value, Call) and isinstance(value.op, Op):
+        return value.op.name
+    return ""
+
+
+class _Converter:
+    """One function on its way: which variables have a blocked form, and which a plain one."""
+
+    def __init__(self, func: Function, mod: Any, block: int) -> None:
+        self.func = func
+        self.block = block
+        self.layout = f"NCHW{block}c"
+        self.emitter = Emitter(mod.functions, Names(v.name_hint for v in all_vars(func)))
+        #: old variable -> new variable in the plain layout
+        self.plain: dict[Var, Any] = {}
+        #: old variable -> new variable in blocks
+        self.blocks: dict[Var, Any] = {}
+        self.blocked = 0
+
+    def function(self) -> Function:
+        """The function rebuilt, block of bindings by block."""
+        blocks = []
+        for block in self.func.body.blocks:
+            if not block_is_dataflow(block):
+                blocks.append(rewrite(block, self.substitute))
+                continue
+            with self.emitter.scope(True) as bindings:
+                for binding in block.bindings:
+                    self.binding(binding)
+                self.flush_outputs(block)
+            blocks.append(with_bindings(block, tuple(bindings)))
+        body = SeqExpr(tuple(blocks), rewrite(self.func.body.body, self.substitute))
+        return replace(self.func, body=body)
+
+    def substitute(self, n: Any) -> Any:
+        return self.plain.get(n) if isinstance(n, Var) else None
+
+    def flush_outputs(self, block: Any) -> None:
+        """Variables that leave the dataflow block exist in the plain layout under their own name."""
+        for binding in block.bindings:
+            if not isinstance(binding.var, DataflowVar) and binding.var not in self.plain:
+                value = self.unblocked(binding.var)
+                self.bind(binding.var, value, self.plain)
+
+    def binding(self, binding: Any) -> None:
+        value = binding.value
+        rule = _RULES.get(_op_name(value)) if isinstance(binding, VarBinding) else None
+        made = rule(self, binding.var, value) if rule is not None else None
+        if made is not None:
+            made = replace(made, span=value.span)
+            self.blocks[binding.var] = self.emitter.emit(made)
+            return
+        new = map_children(value, self.old_to_plain)
+        if isinstance(binding, VarBinding):
+            self.bind(binding.var, new, self.plain)
+        else:
+            self.emitter.bindings.append(replace(binding, value=new))
+
+    def bind(self, var: Var, value: Any, table: dict[Var, Any]) -> None:
+        """Bind a value to the variable itself, so that plain parts of the function stay as they are."""
+        normal = self.emitter.value(value)
+        self.emitter.bindings.append(VarBinding(var, normal))
+        table[var] = var
+
+    def old_to_plain(self, n: Any) -> Any:
+        """An expression of the old function in plain layouts."""
+        if isinstance(n, Var):
+            return self.as_plain(n)
+        if isinstance(n, Tuple):
+            return map_children(n, self.old_to_plain)
+        return n
+
+    def as_plain(self, var: Var) -> Any:
+        """The new variable that holds `var` in its own layout."""
+        if var in self.plain:
+            return self.plain[var]
+        if var in self.blocks:
+            self.plain[var] = self.emitter.emit(self.unblocked(var))
+            return self.plain[var]
+        return var
+
+    def unblocked(self, var: Var) -> Call:
+        info: Any = var.struct_info
+        transform = declaration("relax.layout_transform")
+        return make_call(transform, self.blocks[var], info.shape, src=self.layout, dst="NCHW")
+
+    def as_blocks(self, x: Any) -> Any:
+        """The blocked form of an expression of the old function."""
+        if isinstance(x, Constant):
+            return self.emitter.emit(self.transform(x, "NCHW", self.layout))
+        if x not in self.blocks:
+            self.blocks[x] = self.emitter.emit(
+                self.transform(self.as_plain(x), "NCHW", self.layout)
+            )
+        return self.blocks[x]
+
+    @staticmethod
+    def transform(x: Any, src: str, dst: str) -> Call:
+        return make_call(declaration("relax.layout_transform"), x, src=src, dst=dst)
+
+    def is_blocked(self, x: Any) -> bool:
+        return isinstance(x, Var) and x in self.blocks
+
+    def has_filling(self, var: Any) -> bool:
+        """True unless the channels are known to fill their blocks."""
+        channels = as_int(var.struct_info.dims[1])
+        return channels is None or channels % self.block != 0
+
+
+def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
+    """Dense: both channels in blocks (few input channels stay plain); depthwise: one."""
+    conv: Any = attrs_of(call)
+    data, weight = call_arguments(call)
+    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
+    if layouts != ("NCHW", "OIHW", "NCHW") or data.struct_info.dtype != "float32":
+        return None
+    shape = [as_int(d) for d in weight.struct_info.dims or ()]
+    if None in shape or not shape:
+        return None
+    outer, inner = shape[0], shape[1]
+    b = c.block
+    assert outer is not None and inner is not None
+    if conv.groups == 1 and (inner >= b or c.is_blocked(data)):
+        kernel, source = f"OIHW{b}i{b}o", c.layout
+    elif conv.groups == 1:
+        kernel, source = f"OIHW{b}o", "NCHW"
+    elif inner == 1 and conv.groups == outer:
+        kernel, source = f"OIHW{b}o", c.layout
+    else:
+        return None
+    x = c.as_blocks(data) if source == c.layout else c.old_to_plain(data)
+    w = c.emitter.emit(c.transform(c.old_to_plain(weight), "OIHW", kernel))
+    attrs = dataclasses.replace(conv, data_layout=source, kernel_layout=kernel, out_layout=c.layout)
+    c.blocked += 1
+    return Call(call.op, (x, w), attrs)
+
+
+def _pool(c: _Converter, var: Var, call: Call) -> Call | None:
+    """A window over rows and columns does not see the channels."""
+    pool: Any = attrs_of(call)
+    (data,) = call_arguments(call)
+    if not c.is_blocked(data) or pool.layout != "NCHW":
+        return None
+    attrs = dataclasses.replace(pool, layout=c.layout, out_layout=c.layout)
+    return Call(call.op, (c.as_blocks(data),), attrs)
+
+
+def _elementwise(c: _Converter, var: Var, call: Call) -> Call | None:
+    data = call.args[0]
+    if not c.is_blocked(data):
+        return None
+    return Call(call.op, (c.as_blocks(data), *call.args[1:]), call.attrs)
+
+
+def _binary(c: _Converter, var: Var, call: Call) -> Call | None:
+    """Both of one shape; or one with a number for each channel, or one number for all."""
+    if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
+        return None
+    sides = [_side(c, arg, var) for arg in call.args]
+    if any(s is None for s in sides):
+        return None
+    return Call(call.op, tuple(s() for s in sides if s is not None), call.attrs)
+
+
+def _rank(var: Any) -> int:
+    return var.struct_info.ndim if isinstance(var.struct_info, TensorStructInfo) else -1
+
+
+def _side(c: _Converter, arg: Any, out: Var) -> Callable[[], Any] | None:
+    """How to make one operand of a blocked elementwise operator, or None where it cannot be."""
+    if c.is_blocked(arg) and _same_shape(arg, out):
+        return lambda: c.as_blocks(arg)
+    dims = arg.struct_info.dims
+    if dims is None:
+        return None
+    if all(as_int(d) == 1 for d in dims) and len(dims) <= 1:
+        return lambda: c.old_to_plain(arg)
+    if c.is_blocked(arg) and _per_channel(dims, out):
+        return lambda: c.as_blocks(arg)
+    if isinstance(arg, Constant) and _per_channel(dims, out):
+        return lambda: c.as_blocks(_with_sample(arg))
+    if len(dims) == 4 and _same_shape(arg, out):
+        return lambda: c.as_blocks(arg)
+    return None
+
+
+def _same_shape(arg: Any, out: Any) -> bool:
+    ours, theirs = arg.struct_info.dims, out.struct_info.dims
+    return ours is not None and len(ours) == len(theirs) and all(map(same_dim, ours, theirs))
+
+
+def _per_channel(dims: Any, out: Any) -> bool:
+    """(1, C, 1, 1) or (C, 1, 1)"""
+    channels = dims[-3] if len(dims) >= 3 else None
+    ones = [d for i, d in enumerate(dims) if i != len(dims) - 3]
+    fits = channels is not None and same_dim(channels, out.struct_info.dims[1])
+    return fits and all(as_int(d) == 1 for d in ones)
+
+
+def _with_sample(arg: Constant) -> Constant:
+    return Constant(arg.data.reshape((1, *arg.data.shape))) if arg.data.ndim == 3 else arg
+
+
+def _concat(c: _Converter, var: Var, call: Call) -> Call | None:
+    """Along the channels, if every operand fills its blocks."""
+    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
+    axis = getattr(attrs_of(call), "axis", None)
+    if axis not in (1, -3) or not fields or not any(c.is_blocked(f) for f in fields):
+        return None
+    if any(_rank(f) != 4 or c.has_filling(f) for f in fields):
+        return None
+    return Call(call.op, (Tuple(tuple(c.as_blocks(f) for f in fields)),), call.attrs)
+
+
+def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
+    """The mean over all places of an image (global pooling) stays in blocks."""
+    attrs: Any = attrs_of(call)
+    axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
+    if not c.is_blocked(call.args[0]) or not attrs.keepdims:
+        return None
+    if sorted(a % 4 for a in axes if a is not None) != [2, 3]:
+        return None
+    return Call(call.op, (c.as_blocks(call.args[0]),), dataclasses.replace(attrs, axis=(2, 3)))
+
+
+_RULES: dict[str, Callable[[_Converter, Var, Call], Call | None]] = {
+    "relax.nn.conv2d": _conv2d,
+    "relax.nn.max_pool2d": _pool,
+    "relax.nn.avg_pool2d": _pool,
+    "relax.concat": _concat,
+    "relax.mean": _mean,
+    **dict.fromkeys(FINITE, _elementwise),
+    **dict.fromkeys(BINARY, _binary),
+}

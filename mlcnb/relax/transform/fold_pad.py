@@ -1,0 +1,68 @@
+"""FoldPad: zeros put around an image become the padding of the convolution that reads it.
+
+x1 = R.nn.pad(x, (0, 0, 0, 0, 0, 1, 0, 1))      ->      y = R.nn.conv2d(x, w, padding=(0, 0, 1, 1))
+y = R.nn.conv2d(x1, w)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, call_arguments
+
+
+class FoldPad(FunctionPass):
+    """Fold constant zero padding into the convolution that reads the padded tensor."""
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with padding folded; a pad that nothing reads any more is left for DCE."""
+        folder = _Folder(mod.functions)
+        result = folder.rewrite(func)
+        ctx.note(f"{folder.folded} pads folded into convolutions")
+        return result
+
+
+class _Folder(Mutator):
+    folded = 0
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
+            return None
+        conv: Any = attrs_of(call)
+        source = self.value_of(call.args[0])
+        around = _zeros_around(source)
+        if conv.data_layout != "NCHW" or around is None:
+            return None
+        self.folded += 1
+        padding = tuple(a + b for a, b in zip(conv.padding, around, strict=True))
+        attrs = dataclasses.replace(conv, padding=padding)
+        return Call(call.op, (source.args[0], *call.args[1:]), attrs)
+
+
+def _zeros_around(value: Any) -> tuple[int, int, int, int] | None:
+    """(top, left, bottom, right) of a pad of an NCHW image with zeros; else None."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return None
+    if value.op.name != "relax.nn.pad" or value.args[0].struct_info.ndim != 4:
+        return None
+    pad: Any = attrs_of(value)
+    arguments = call_arguments(value)
+    if pad.pad_mode != "constant" or not _is_zero(pad, arguments):
+        return None
+    widths = tuple(int(w) for w in pad.pad_width)
+    if len(widths) != 8 or any(widths[:4]) or min(widths) < 0:
+        return None
+    top, bottom, left, right = widths[4:]
+    return top, left, bottom, right
+
+
+def _is_zero(pad: Any, arguments: list[Any]) -> bool:
+    """True if what is put around the image is zero, given as attribute or as a constant."""
+    given = [a for a in arguments[1:] if a is not None]
+    if given:
+        return isinstance(given[0], Constant) and not given[0].data.any()
+    return float(getattr(pad, "pad_value", 0)) == 0

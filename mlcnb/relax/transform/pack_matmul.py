@@ -1,0 +1,64 @@
+"""PackMatmul: a constant matrix on the right lies in blocks of columns.
+
+y = R.matmul(x, w)          ->      w1 = R.layout_transform(w, src="KN", dst="NK32n")
+                                    y = R.nn.matmul_packed(x, w1, columns=1000)
+
+The conversion of the constant is folded later, so a kernel reads each block from front to back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.target import Target
+
+
+class PackMatmul(FunctionPass):
+    """Pack the constant matrices of matmuls into blocks of columns.
+
+    lanes: columns in a vector; 0 takes those of the current target's float32 vectors.
+    """
+
+    lanes: int = 0
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with packed products."""
+        packer = _Packer(mod.functions)
+        packer.lanes = self.lanes or (Target.current() or Target("llvm")).lanes("float32")
+        result = packer.rewrite(func)
+        ctx.note(f"{packer.packed} constant matrices packed")
+        return result
+
+
+class _Packer(Mutator):
+    lanes = 16
+    packed = 0
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        if not _is_packable(call):
+            return None
+        self.packed += 1
+        x, weight = call.args
+        rows = [as_int(d) for d in x.struct_info.dims[:-1]]
+        # a row alone is read with four vectors at once, several rows with two
+        block = self.lanes * (4 if all(r == 1 for r in rows) else 2)
+        transform = declaration("relax.layout_transform")
+        packed = self.emit(make_call(transform, weight, src="KN", dst=f"NK{block}n"))
+        columns = weight.data.shape[1]  # type: ignore[attr-defined]
+        return make_call(declaration("relax.nn.matmul_packed"), x, packed, columns=columns)
+
+
+def _is_packable(call: Call) -> bool:
+    if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+        return False
+    x, weight = call.args
+    info: Any = x.struct_info
+    if not isinstance(weight, Constant) or weight.data.ndim != 2 or info.dims is None:
+        return False
+    plain = getattr(attrs_of(call), "out_dtype", None) in (None, "float32")
+    return plain and weight.data.dtype == "float32" == info.dtype and info.ndim >= 2

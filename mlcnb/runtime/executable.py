@@ -1,0 +1,187 @@
+"""Executables: a compiled module, ready to run, with everything it was made of.
+
+    ex = mlcnb.compile(mod, target="llvm")
+    ex(x)  ex(image=x)        main's result: arrays in, arrays out, one native call
+    ex(a, b, c)               of a PrimFunc: destination-passing style, c is written to
+    ex.kernels                name -> kernel, with its schedule, LLVM IR, assembly and size
+    ex.mod                    the module after all graph passes
+    ex.export_library("model.tar")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError, RuntimeInputError
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.expr import Function
+from mlcnb.runtime import kernel_call
+from mlcnb.runtime.graph_plan import GraphPlans
+from mlcnb.runtime.tensor import Tensor, as_array, is_torch, like_input
+from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
+from mlcnb.target import Target
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+
+
+class Kernels(Mapping[str, Any]):
+    """The kernels of an executable by name; shows itself as a table."""
+
+    def __init__(self, kernels: Mapping[str, Any]) -> None:
+        self._kernels = dict(kernels)
+
+    def __getitem__(self, name: str | int) -> Any:
+        if isinstance(name, int):
+            return list(self._kernels.values())[name]
+        if name not in self._kernels:
+            raise MLCError(f"no kernel {name!r}", hint=f"there are {', '.join(self._kernels)}")
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+class Executable:
+    """A compiled module. See the module's text.
+
+    Attributes:
+        mod: the module as compiled: graph functions that call kernels, and the kernels' PrimFuncs.
+        kernels: the compiled kernels by name.
+        target: what it was compiled for.
+        timings: (name, seconds) of each step of the compilation.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        kernels: Mapping[str, Any],
+        target: Target,
+        timings: list[tuple[str, float]] | None = None,
+    ) -> None:
+        self.mod = mod
+        self.kernels = Kernels(kernels)
+        self.target = target
+        self.timings = timings or []
+        self.vm = VirtualMachine(self)
+        self._plans: dict[str, GraphPlans] = {}
+
+    @property
+    def entry(self) -> str:
+        """The function that `ex(...)` runs: "main", or the only one."""
+        names = [v.name_hint for v in self.mod]
+        if "main" in names or not names:
+            return "main"
+        graph = [v.name_hint for v, f in self.mod.items() if isinstance(f, Function)]
+        if len(graph or names) == 1:
+            return (graph or names)[0]
+        raise MLCError(
+            f"the module has no function 'main' among {', '.join(names)}",
+            hint="name one: ex['f'](...)",
+        )
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run `entry`; inputs by position or by name.
+
+        Raises:
+            RuntimeInputError: wrong number, name, dtype or shape of inputs.
+            ExecutionError: the program stopped.
+        """
+        return self.run(self.entry, args, named)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        self.mod[name]
+
+        def call(*args: Any, **named: Any) -> Any:
+            return self.run(name, args, named)
+
+        call.__name__ = name
+        return call
+
+    def run(self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """Run one function of the module by name."""
+        function = self.mod[name]
+        if isinstance(function, PrimFunc):
+            return self._run_kernel(name, function, args, named)
+        ordered = _ordered(function, name, args, named)
+        values, dims = bind_arguments(function, name, ordered)
+        plans = self.plans(name)
+        if plans.straight:
+            result = plans.run(values, dims)
+        else:
+            result = self.vm.invoke(function, name, ordered)
+        return like_input(result, any(map(is_torch, ordered)))
+
+    def plans(self, name: str = "main") -> GraphPlans:
+        """The native forms of a graph function, one for each set of sizes met so far."""
+        if name not in self._plans:
+            self._plans[name] = GraphPlans(self.mod[name], self.kernels)
+        return self._plans[name]
+
+    def steps(self, *args: Any, **named: Any) -> Iterator[Step]:
+        """Run `entry` binding by binding: name, value, seconds and kernel of each."""
+        function = self.mod[self.entry]
+        return self.vm.steps(self.entry, *_ordered(function, self.entry, args, named))
+
+    def export_library(self, path: str | Path) -> Path:
+        """Save the executable as one file that `mlcnb.load_module` reads, here or elsewhere."""
+        return display.load("mlcnb.runtime.artifact:save")(self, path)  # type: ignore[call-arg,return-value]
+
+    def _run_kernel(
+        self, name: str, function: PrimFunc, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> None:
+        params = [function.buffer_map.get(p, p) for p in function.params]
+        names = [p.name for p in params]
+        ordered = _by_name(name, names, args, named)
+        values = [
+            as_array(a, p.name) if isinstance(p, Buffer) else a
+            for a, p in zip(ordered, params, strict=False)
+        ]
+        for given, value in zip(ordered, values, strict=True):
+            shared = given.numpy() if isinstance(given, Tensor) else given
+            if value is not shared and hasattr(shared, "flags"):
+                raise RuntimeInputError(
+                    f"{name}: an argument is strided in memory", hint="pass np.ascontiguousarray(x)"
+                )
+        kernel_call.run(self.kernels[name], values)
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+def _ordered(
+    function: Function, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    return _by_name(name, [p.name_hint for p in function.params], args, named)
+
+
+def _by_name(
+    name: str, names: list[str], args: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Positional and named inputs in the order of the parameters."""
+    if not named:
+        return args
+    rest = names[len(args) :]
+    unknown = [n for n in named if n not in rest]
+    if unknown:
+        raise RuntimeInputError(
+            f"{name} has no input {unknown[0]!r}", hint=f"its inputs are {', '.join(names)}"
+        )
+    missing = [n for n in rest if n not in named]
+    if missing:
+        raise RuntimeInputError(f"{name}: input {missing[0]!r} is missing")
+    return (*args, *(named[n] for n in rest))

@@ -1,0 +1,404 @@
+"""A graph function as one native program: every tensor has its place, every call its slots.
+
+For each set of sizes met at run time the function is planned once:
+
+    inputs, outputs     addresses patched in for each call
+    constants           addresses of their arrays
+    everything else     one arena, where tensors whose lives do not overlap share bytes
+
+Functions with branches, calls of other functions or sizes that depend on data are not `straight`;
+the virtual machine runs them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import ExecutionError
+from mlcnb.ir.expr import Var as DimVar
+from mlcnb.relax import expr as rx
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.runtime.interpreted import InterpretedKernel
+from mlcnb.runtime.kernel_call import failure
+from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.shapes import Dims, evaluate, shape_of
+from mlcnb.runtime.tensor import aligned_empty
+
+ALIGN = 64
+
+
+@dataclass(eq=False)
+class Storage:
+    """A piece of memory: bytes, the calls between which it lives, and where it is.
+
+    kind: "arena", "input", "output" or "constant"; number: which input, output or constant.
+    """
+
+    kind: str
+    size: int
+    first: int = 0
+    last: int = 0
+    offset: int = 0
+    number: int = -1
+
+
+@dataclass(frozen=True)
+class Place:
+    """A tensor: its storage, shape and dtype (a reshape is another Place on the same storage)."""
+
+    storage: Storage
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+@dataclass
+class KernelCall:
+    """One call: the kernel's name, the places and numbers of its arguments, and its binding's name."""
+
+    kernel: str
+    binding: str
+    args: list[Any]
+    dims: Dims
+
+
+@dataclass
+class Layout:
+    """What planning finds: calls in order, where everything is, and how large the arena is."""
+
+    calls: list[KernelCall] = field(default_factory=list)
+    places: dict[rx.Var, Any] = field(default_factory=dict)
+    constants: list[np.ndarray] = field(default_factory=list)
+    result: Any = None
+    arena_bytes: int = 0
+    workspace_bytes: int = 0
+
+
+def is_straight(function: rx.Function) -> bool:
+    """True if the body is kernel calls, views, tuples and constants, with sizes known beforehand."""
+    if not all(_known_tensor(p.struct_info) for p in function.params):
+        return False
+    return all(_straight_binding(b) for b in function.body.bindings)
+
+
+def _known_tensor(info: Any) -> bool:
+    if isinstance(info, TupleStructInfo):
+        return all(_known_tensor(f) for f in info.fields)
+    return isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None
+
+
+def _straight_binding(binding: rx.Binding) -> bool:
+    value = getattr(binding, "value", None)
+    if isinstance(binding, rx.MatchCast):
+        return False
+    if isinstance(value, rx.Call):
+        return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
+    simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
+    return isinstance(value, simple)
+
+
+class GraphPlans:
+    """The native programs of one function, one for each set of sizes."""
+
+    def __init__(self, function: rx.Function, kernels: Mapping[str, Any]) -> None:
+        self.function = function
+        self.kernels = kernels
+        native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
+        self.straight = native and is_straight(function)
+        self._free: dict[tuple, list[BoundPlan]] = {}
+        self._layouts: dict[tuple, Layout] = {}
+        self._lock = threading.Lock()
+
+    def layout(self, dims: Dims) -> Layout:
+        """The plan for some sizes, made when first asked for."""
+        key = _key(dims)
+        if key not in self._layouts:
+            self._layouts[key] = plan(self.function, self.kernels, dims)
+        return self._layouts[key]
+
+    def run(self, values: list[Any], dims: Dims) -> Any:
+        """Run the function; several threads at once get a program each."""
+        key = _key(dims)
+        with self._lock:
+            free = self._free.setdefault(key, [])
+            bound = free.pop() if free else None
+            layout = self.layout(dims)
+        bound = bound or BoundPlan(layout, self.kernels)
+        try:
+            return bound.run(values)
+        finally:
+            with self._lock:
+                self._free[key].append(bound)
+
+    def timed(self, values: list[Any], dims: Dims) -> tuple[Any, list[tuple[KernelCall, int]]]:
+        """Run once; the result, and each call with the nanoseconds it took."""
+        bound = BoundPlan(self.layout(dims), self.kernels)
+        bound.run(values)
+        result, nanoseconds = bound.run_timed(values)
+        return result, list(zip(bound.layout.calls, nanoseconds, strict=True))
+
+
+def _key(dims: Dims) -> tuple:
+    return tuple(sorted((var.name, value) for var, value in dims.items()))
+
+
+class BoundPlan:
+    """A layout with memory and a native program; used by one thread at a time."""
+
+    def __init__(self, layout: Layout, kernels: Mapping[str, Any]) -> None:
+        self.layout = layout
+        self.kernels = kernels
+        self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
+        self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
+        addresses, slots = [], []
+        self.patches: list[tuple[int, int, str, int]] = []
+        for number, call in enumerate(layout.calls):
+            kernel = kernels[call.kernel]
+            addresses.append(kernel.address)
+            slots.append(self._slots(kernel, call, number))
+        keep = [self.arena, self.workspace, layout.constants, list(kernels.values())]
+        self.program = NativeProgram(addresses, slots, keep)
+        self._resolve_patches()
+
+    def _slots(self, kernel: Any, call: KernelCall, number: int) -> list[int]:
+        slots = []
+        for position, arg in enumerate(call.args):
+            if isinstance(arg, Place):
+                slots.append(self._address(arg, number, position))
+            else:
+                slots.append(int(arg))
+        slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
+        if kernel.signature.workspace:
+            slots.append(self.workspace.ctypes.data)
+        return slots
+
+    def _address(self, place: Place, number: int, position: int) -> int:
+        storage = place.storage
+        if storage.kind == "arena":
+            return self.arena.ctypes.data + storage.offset
+        if storage.kind == "constant":
+            return self.layout.constants[storage.number].ctypes.data
+        self.patches.append((number, position, storage.kind, storage.number))
+        return 0
+
+    def _resolve_patches(self) -> None:
+        """(slot in the program's arena, which input or output) for what changes with each call."""
+        self.input_slots, self.output_slots = [], []
+        for number, position, kind, which in self.patches:
+            table = self.input_slots if kind == "input" else self.output_slots
+            table.append((self.program.slot(number, position), which))
+
+    def _prepare(self, values: list[Any]) -> list[np.ndarray]:
+        outputs = [
+            aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)
+        ]
+        arena = self.program.arena
+        flat = _flatten(values)
+        for slot, which in self.input_slots:
+            arena[slot] = flat[which].ctypes.data
+        for slot, which in self.output_slots:
+            arena[slot] = outputs[which].ctypes.data
+        return outputs
+
+    def run(self, values: list[Any]) -> Any:
+        """Run on these inputs; the result's arrays are new."""
+        outputs = self._prepare(values)
+        self._check(self.program.run())
+        return self._result(self.layout.result, values, outputs)
+
+    def run_timed(self, values: list[Any]) -> tuple[Any, list[int]]:
+        """As `run`, with the nanoseconds of each call."""
+        outputs = self._prepare(values)
+        status, nanoseconds = self.program.run_timed()
+        self._check(status)
+        return self._result(self.layout.result, values, outputs), [int(n) for n in nanoseconds]
+
+    def _check(self, status: int) -> None:
+        if status:
+            call = self.layout.calls[min(self.program.failed_at, len(self.layout.calls) - 1)]
+            error = failure(self.kernels[call.kernel], status)
+            raise ExecutionError(f"at {call.binding}: {error.message}")
+
+    def _result(self, form: Any, values: list[Any], outputs: list[np.ndarray]) -> Any:
+        if isinstance(form, tuple):
+            return tuple(self._result(f, values, outputs) for f in form)
+        if not isinstance(form, Place):
+            return form
+        storage = form.storage
+        if storage.kind == "output":
+            return outputs[storage.number].reshape(form.shape)
+        if storage.kind == "constant":
+            return self.layout.constants[storage.number].reshape(form.shape).copy()
+        if storage.kind == "input":
+            return _flatten(values)[storage.number].reshape(form.shape).copy()
+        raw = self.arena[storage.offset : storage.offset + storage.size]
+        return raw.view(form.dtype)[: int(np.prod(form.shape))].reshape(form.shape).copy()
+
+
+def _output_places(layout: Layout) -> list[Place]:
+    found: dict[int, Place] = {}
+    for call in layout.calls:
+        for arg in call.args:
+            if isinstance(arg, Place) and arg.storage.kind == "output":
+                found.setdefault(arg.storage.number, arg)
+    return [found[i] for i in sorted(found)]
+
+
+def _flatten(values: Any) -> list[np.ndarray]:
+    flat: list[np.ndarray] = []
+    for value in values:
+        if isinstance(value, tuple | list):
+            flat.extend(_flatten(value))
+        else:
+            flat.append(value)
+    return flat
+
+
+def plan(function: rx.Function, kernels: Mapping[str, Any], dims: Dims) -> Layout:
+    """Lay out a straight function for some sizes."""
+    return _Planner(function, kernels, dims).layout()
+
+
+class _Planner:
+    def __init__(self, function: rx.Function, kernels: Mapping[str, Any], dims: Dims) -> None:
+        self.function = function
+        self.kernels = kernels
+        self.dims = dims
+        self.out = Layout()
+        self.storages: list[Storage] = []
+        self.inputs = 0
+        self.constants: dict[int, Storage] = {}
+
+    def layout(self) -> Layout:
+        for param in self.function.params:
+            self.out.places[param] = self.parameter(param.struct_info)
+        for binding in self.function.body.bindings:
+            self.out.places[binding.var] = self.value(binding.value, binding.var.name_hint)  # type: ignore[attr-defined]
+        self.out.result = self.value(self.function.body.body, "")
+        self.mark_outputs(self.out.result)
+        self.assign()
+        self.out.workspace_bytes = max(
+            (self.kernels[c.kernel].signature.workspace for c in self.out.calls), default=0
+        )
+        return self.out
+
+    def parameter(self, info: Any) -> Any:
+        if isinstance(info, TupleStructInfo):
+            return tuple(self.parameter(f) for f in info.fields)
+        shape = shape_of(info, self.dims)
+        storage = Storage("input", 0, number=self.inputs)
+        self.inputs += 1
+        return Place(storage, shape, info.dtype.numpy)
+
+    def value(self, x: Any, name: str) -> Any:
+        if isinstance(x, rx.Var):
+            return self.out.places[x]
+        if isinstance(x, rx.Constant):
+            return self.constant(x)
+        if isinstance(x, rx.Tuple):
+            return tuple(self.value(f, name) for f in x.fields)
+        if isinstance(x, rx.TupleGetItem):
+            return self.value(x.tuple_value, name)[x.index]
+        if isinstance(x, rx.ShapeExpr):
+            return tuple(evaluate(d, self.dims) for d in x.values)
+        return self.call(x, name)
+
+    def constant(self, x: rx.Constant) -> Place:
+        key = id(x.data)
+        if key not in self.constants:
+            data = x.data if x.data.flags.c_contiguous else np.ascontiguousarray(x.data)
+            if data.ctypes.data % ALIGN and data.size > 1:
+                copy = aligned_empty(data.shape, data.dtype)
+                copy[...] = data
+                data = copy
+            self.constants[key] = Storage("constant", data.nbytes, number=len(self.out.constants))
+            self.out.constants.append(data)
+        return Place(self.constants[key], x.data.shape, x.data.dtype)
+
+    def call(self, x: rx.Call, name: str) -> Any:
+        if x.op.name == "relax.reshape":
+            source = self.value(x.args[0], name)
+            info: Any = x.struct_info
+            target = self.value(x.args[1], name) if info is None else shape_of(info, self.dims)
+            return Place(source.storage, tuple(target), source.dtype)
+        return self.kernel_call(x, name)
+
+    def kernel_call(self, x: rx.Call, name: str) -> Any:
+        number = len(self.out.calls)
+        args = self.value(x.args[1], name)
+        args = list(args) if isinstance(args, tuple) else [args]
+        info = x.sinfo_args[0]
+        infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
+        results = [self.fresh(i, number) for i in infos]
+        for arg in args:
+            if isinstance(arg, Place):
+                arg.storage.last = max(arg.storage.last, number)
+        scalars = list(self.value(x.args[2], name)) if len(x.args) > 2 else []
+        kernel = x.args[0].name_hint  # type: ignore[attr-defined]
+        call = KernelCall(kernel, name, [*args, *results, *scalars], {})
+        call.dims = self.kernel_dims(kernel, call)
+        self.out.calls.append(call)
+        return tuple(results) if isinstance(info, TupleStructInfo) else results[0]
+
+    def kernel_dims(self, kernel: str, call: KernelCall) -> Dims:
+        """The sizes of the kernel's own symbolic variables, matched from the shapes of its arguments."""
+        dims: Dims = {}
+        signature = self.kernels[kernel].signature
+        for param, arg in zip(signature.params, call.args, strict=True):
+            if not isinstance(arg, Place):
+                dims[param] = int(arg)
+                continue
+            for extent, size in zip(param.shape, arg.shape, strict=True):
+                if isinstance(extent, DimVar):
+                    dims.setdefault(extent, size)
+        return dims
+
+    def fresh(self, info: Any, number: int) -> Place:
+        shape = shape_of(info, self.dims)
+        kind = info.dtype.numpy
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        storage = Storage("arena", size, number, number)
+        self.storages.append(storage)
+        return Place(storage, shape, kind)
+
+    def mark_outputs(self, result: Any) -> None:
+        """Results that are computed here are written straight into the caller's arrays."""
+        for place in _places_in(result):
+            if place.storage.kind == "arena":
+                place.storage.kind = "output"
+                place.storage.number = sum(s.kind == "output" for s in self.storages) - 1
+
+    def assign(self) -> None:
+        """Offsets in the arena: large first, each at the lowest place free during its life."""
+        arena = [s for s in self.storages if s.kind == "arena"]
+        placed: list[Storage] = []
+        for storage in sorted(arena, key=lambda s: (-s.size, s.first)):
+            storage.offset = _lowest(storage, placed)
+            placed.append(storage)
+            end = storage.offset + _padded(storage.size)
+            self.out.arena_bytes = max(self.out.arena_bytes, end)
+
+
+def _padded(size: int) -> int:
+    return (size + ALIGN - 1) // ALIGN * ALIGN
+
+
+def _lowest(storage: Storage, placed: list[Storage]) -> int:
+    """The lowest offset at which no living storage is in the way."""
+    alive = [p for p in placed if p.first <= storage.last and storage.first <= p.last]
+    offset = 0
+    for other in sorted(alive, key=lambda p: p.offset):
+        if offset + _padded(storage.size) <= other.offset:
+            break
+        offset = max(offset, other.offset + _padded(other.size))
+    return offset
+
+
+def _places_in(result: Any) -> list[Place]:
+    if isinstance(result, tuple):
+        return [place for item in result for place in _places_in(item)]
+    return [result] if isinstance(result, Place) else []

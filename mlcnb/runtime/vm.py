@@ -1,0 +1,311 @@
+"""The virtual machine: a graph function run binding by binding, in Python, over compiled kernels.
+
+    vm = VirtualMachine(ex, cpu())
+    vm["main"](x)                        the result
+    for step in vm.steps("main", x):     step.name, step.value, step.seconds, step.kernel
+        ...
+
+It is for looking and for graphs whose sizes are only known as they run; straight graphs run as one
+native call (`runtime.graph_plan`), with the same kernels and the same results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mlcnb.core import registry
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.relax import expr as rx
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.runtime import kernel_call
+from mlcnb.runtime.shapes import Dims, evaluate, match, shape_of
+from mlcnb.runtime.tensor import aligned_empty, as_array, is_torch, like_input
+from mlcnb.tir.function import PrimFunc
+
+
+class Step(NamedTuple):
+    """One binding that has run: its name, its value, the seconds it took, and the kernel, if any."""
+
+    name: str
+    value: Any
+    seconds: float
+    kernel: str | None
+
+
+class VirtualMachine:
+    """Runs the functions of an executable, step by step. TVM's name and calling convention."""
+
+    def __init__(self, executable: Any, device: Any = None) -> None:
+        self.executable = executable
+        self.device = device
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        function = self._function(name)
+
+        def run(*args: Any) -> Any:
+            return self.invoke(function, name, args)
+
+        run.__name__ = name
+        return run
+
+    def _function(self, name: str) -> rx.Function:
+        function = self.executable.mod[name]
+        if not isinstance(function, rx.Function):
+            raise RuntimeInputError(
+                f"{name!r} is no graph function", hint="call ex[...] for kernels"
+            )
+        return function
+
+    def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
+        """Run a function to its end and give its result."""
+        frame = self.frame(function, name, args)
+        for _ in frame.steps():
+            pass
+        return like_input(frame.result, any(map(is_torch, args)))
+
+    def steps(self, name: str, *args: Any) -> Iterator[Step]:
+        """Run a function binding by binding: a Step after each."""
+        return self.frame(self._function(name), name, args).steps()
+
+    def frame(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Frame:
+        """A call of a function that has not begun: arguments checked, sizes bound."""
+        values, dims = bind_arguments(function, name, args)
+        return Frame(self, function, values, dims)
+
+
+def bind_arguments(
+    function: rx.Function, name: str, args: tuple[Any, ...]
+) -> tuple[list[Any], Dims]:
+    """The arguments as arrays, and the symbolic sizes that they fix.
+
+    Raises:
+        RuntimeInputError: wrong number, dtype or shape, naming the parameter.
+    """
+    if len(args) != len(function.params):
+        wanted = ", ".join(p.name_hint for p in function.params) or "none"
+        raise RuntimeInputError(
+            f"{name} takes {len(function.params)} inputs ({wanted}), got {len(args)}"
+        )
+    dims: Dims = {}
+    values = []
+    for param, arg in zip(function.params, args, strict=True):
+        what = f"input {param.name_hint!r}"
+        value = _argument(arg, param)
+        match(value, param.struct_info, dims, what)
+        values.append(value)
+    return values, dims
+
+
+def _argument(arg: Any, param: rx.Var) -> Any:
+    info = param.struct_info
+    if isinstance(info, TensorStructInfo):
+        value = as_array(arg, param.name_hint)
+        if value is not arg and isinstance(arg, list | tuple | int | float) and info.dtype:
+            return value.astype(info.dtype.numpy)
+        return value
+    if isinstance(info, TupleStructInfo) and isinstance(arg, list | tuple):
+        return tuple(as_array(item, param.name_hint) for item in arg)
+    return arg
+
+
+class Frame:
+    """One call of one function: values of variables, sizes, and the bindings still to run."""
+
+    def __init__(
+        self, vm: VirtualMachine, function: rx.Function, values: list[Any], dims: Dims
+    ) -> None:
+        self.vm = vm
+        self.function = function
+        self.dims = dims
+        self.env: dict[rx.Var, Any] = dict(zip(function.params, values, strict=True))
+        self.kernel: str | None = None
+        self.result: Any = None
+
+    def steps(self) -> Iterator[Step]:
+        """Run the bindings in order; the result stands in `result` at the end."""
+        yield from self.sequence(self.function.body)
+        self.result = self.value(self.function.body.body)
+
+    def sequence(self, body: rx.SeqExpr) -> Iterator[Step]:
+        for binding in body.bindings:
+            start = time.perf_counter()
+            self.kernel = None
+            value = self.value(binding.value)
+            if isinstance(binding, rx.MatchCast):
+                match(value, binding.struct_info, self.dims, binding.var.name_hint)
+            self.env[binding.var] = value
+            yield Step(binding.var.name_hint, value, time.perf_counter() - start, self.kernel)
+
+    def value(self, x: Any) -> Any:
+        """The value of an expression."""
+        rule = _VALUES.get(type(x))
+        if rule is None:
+            raise ExecutionError(f"the virtual machine has no rule for {type(x).__name__}")
+        return rule(self, x)
+
+    def branch(self, x: Any) -> Any:
+        """The value of a SeqExpr or a plain expression."""
+        if isinstance(x, rx.SeqExpr):
+            for _ in self.sequence(x):
+                pass
+            return self.value(x.body)
+        return self.value(x)
+
+
+def _variable(frame: Frame, x: rx.Var) -> Any:
+    return frame.env[x]
+
+
+def _constant(frame: Frame, x: rx.Constant) -> Any:
+    return x.data
+
+
+def _tuple(frame: Frame, x: rx.Tuple) -> Any:
+    return tuple(frame.value(field) for field in x.fields)
+
+
+def _item(frame: Frame, x: rx.TupleGetItem) -> Any:
+    return frame.value(x.tuple_value)[x.index]
+
+
+def _shape(frame: Frame, x: rx.ShapeExpr) -> Any:
+    return tuple(evaluate(d, frame.dims) for d in x.values)
+
+
+def _scalar(frame: Frame, x: rx.PrimValue) -> Any:
+    if x.value.dtype.is_float:
+        return float(x.value)  # type: ignore[arg-type]
+    return evaluate(x.value, frame.dims)
+
+
+def _literal(frame: Frame, x: Any) -> Any:
+    return x.value
+
+
+def _function_value(frame: Frame, x: Any) -> Any:
+    return x
+
+
+def _if(frame: Frame, x: rx.If) -> Any:
+    condition = frame.value(x.cond)
+    return frame.branch(x.true_branch if bool(np.asarray(condition)) else x.false_branch)
+
+
+def _call(frame: Frame, x: rx.Call) -> Any:
+    if isinstance(x.op, rx.Op):
+        rule = _OPS.get(x.op.name)
+        return rule(frame, x) if rule is not None else _by_meaning(frame, x)
+    if isinstance(x.op, GlobalVar):
+        return _call_function(frame, frame.vm.executable.mod[x.op], x)
+    if isinstance(x.op, rx.ExternFunc):
+        return _packed(frame, x.op.global_symbol, x.args)
+    if isinstance(x.op, rx.Var):
+        return _call_function(frame, frame.env[x.op], x)
+    raise ExecutionError(f"cannot call {x.op!r}")
+
+
+def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
+    args = tuple(frame.value(a) for a in x.args)
+    if isinstance(function, PrimFunc):
+        raise ExecutionError("a PrimFunc is called through call_tir")
+    return frame.vm.invoke(function, "a called function", args)
+
+
+def _by_meaning(frame: Frame, x: rx.Call) -> Any:
+    """An operator without a loop nest (its result's size depends on data): its NumPy meaning."""
+    args = [None if a is None else frame.value(a) for a in call_arguments(x)]
+    result = attrs_of(x).numpy(*args)
+    frame.kernel = f"numpy: {declaration(x.op).op_name}"
+    return _contiguous(result)
+
+
+def _contiguous(result: Any) -> Any:
+    if isinstance(result, tuple | list):
+        return tuple(_contiguous(r) for r in result)
+    return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
+
+
+def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
+    infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
+
+
+def _call_tir(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].name_hint  # type: ignore[attr-defined]
+    kernel = frame.vm.executable.kernels[name]
+    inputs = _inputs(frame, x.args[1])
+    outputs = _outputs(frame, x.sinfo_args[0])
+    scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
+    kernel_call.run(kernel, [*inputs, *outputs, *scalars])
+    frame.kernel = name
+    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+
+
+def _inputs(frame: Frame, args: Any) -> list[Any]:
+    value = frame.value(args)
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].name_hint  # type: ignore[attr-defined]
+    inputs = _inputs(frame, x.args[1])
+    attrs: FrozenDict = x.attrs
+    fresh = _outputs(frame, x.sinfo_args[0])
+    where = attrs["inplace_indices"]
+    new = [out for out, i in zip(fresh, where, strict=True) if i < 0]
+    kernel_call.run(frame.vm.executable.kernels[name], [*inputs, *new])
+    results = [out if i < 0 else inputs[i] for out, i in zip(fresh, where, strict=True)]
+    frame.kernel = name
+    return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
+
+
+def _packed(frame: Frame, name: str, args: Any) -> Any:
+    function = registry.get_global_func(name)
+    assert function is not None
+    frame.kernel = f"python: {name}"
+    return _contiguous(function(*(frame.value(a) for a in args)))
+
+
+def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
+    return _packed(frame, x.args[0].global_symbol, x.args[1:])  # type: ignore[attr-defined]
+
+
+def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].global_symbol  # type: ignore[attr-defined]
+    function = registry.get_global_func(name)
+    assert function is not None
+    outputs = _outputs(frame, x.sinfo_args[0])
+    function(*_inputs(frame, x.args[1]), *outputs)
+    frame.kernel = f"python: {name}"
+    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+
+
+_OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
+    "relax.call_tir": _call_tir,
+    "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_dps_packed": _call_dps_packed,
+    "relax.call_pure_packed": _call_pure_packed,
+}
+_VALUES: dict[type, Callable[[Frame, Any], Any]] = {
+    rx.Var: _variable,
+    rx.DataflowVar: _variable,
+    rx.Constant: _constant,
+    rx.Tuple: _tuple,
+    rx.TupleGetItem: _item,
+    rx.ShapeExpr: _shape,
+    rx.PrimValue: _scalar,
+    rx.StringImm: _literal,
+    rx.DataTypeImm: _literal,
+    rx.Function: _function_value,
+    rx.ExternFunc: _function_value,
+    rx.If: _if,
+    rx.Call: _call,
+    rx.SeqExpr: Frame.branch,
+}
