@@ -146,7 +146,8 @@ def _in_helper(plain: Callable[[int], int]) -> Callable[[int], int]:
                 pass
         except KeyboardInterrupt:
             threads.cancel()
-            done.wait()
+            while not done.wait(0.05):  # the run may not even have begun when it was cancelled
+                threads.cancel()
             raise
         return statuses[0]
 

@@ -20,7 +20,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 _MAGIC = b"mlcnb-1\n"
@@ -254,6 +253,8 @@ def salt() -> str:
 
 
 def _version(package: str) -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
