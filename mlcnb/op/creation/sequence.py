@@ -1,0 +1,195 @@
+"""Numbers in a row: arange, hamming_window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.op._accumulate import accumulator
+from mlcnb.op._dims import refuse, tensor, tidy
+from mlcnb.op._onnx_dtype import dtype_of
+from mlcnb.op._spell import scalar_of
+from mlcnb.op._sugar import sugar
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, PrimValue, const
+from mlcnb.relax.operator import OpDecl, Scalar, make_call, operator
+
+
+@operator("relax.arange")
+class Arange(OpDecl):
+    """start, start + step, … up to `end`, which is not reached.
+
+    There are max(ceil((end - start) / step), 0) elements, and element i is start + i * step.
+    Semantics: https://onnx.ai/onnx/operators/onnx__Range.html
+    """
+
+    start: Scalar
+    end: Scalar
+    step: Scalar
+    dtype: str
+
+    def infer(self, start: Any, end: Any, step: Any) -> Any:
+        """One dimension; its size is known where the three values are."""
+        values = [info.value for info in (start, end, step)]
+        if None in values:
+            return tensor(None, self.dtype, 1)
+        if p.is_const(values[2], 0):
+            refuse(self, "step is 0")
+        return tensor([length(*values)], self.dtype)
+
+    def numpy(self, start: Any, end: Any, step: Any) -> Any:
+        """As the definition says, in float32 for half precision"""
+        kind = accumulator(self.dtype).numpy
+        index = np.arange(_count(start, end, step)).astype(kind)
+        return (kind.type(start) + index * kind.type(step)).astype(dtype(self.dtype).numpy)
+
+    def compute(self, start: Any, end: Any, step: Any) -> Any:
+        """One loop nest."""
+        kind = accumulator(self.dtype)
+        first, step_by = p.cast(kind, start), p.cast(kind, step)
+
+        def element(i: Any) -> Any:
+            return p.cast(self.dtype, first + p.cast(kind, i) * step_by)
+
+        return te.compute((length(start, end, step),), element, name="arange")
+
+
+def _count(start: float, end: float, step: float) -> int:
+    """How many elements there are."""
+    if all(isinstance(v, int) for v in (start, end, step)):
+        return max(-(-(end - start) // step), 0)  # type: ignore[return-value]
+    return max(math.ceil((end - start) / step), 0)
+
+
+def length(start: Any, end: Any, step: Any) -> Any:
+    """How many elements there are: an int, or an expression where the values are symbolic."""
+    values = [getattr(p.as_expr(v), "value", None) for v in (start, end, step)]
+    if all(v is not None for v in values):
+        return _count(*values)  # type: ignore[arg-type]
+    first, last, by = (p.cast("int64", v) for v in (start, end, step))
+    if p.is_const(first, 0) and p.is_const(by, 1) and isinstance(last, Var):
+        return last  # a symbolic dimension is not negative
+    return tidy(p.maximum(tidy(p.neg(p.floordiv(first - last, by))), 0))
+
+
+@sugar("arange")
+def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Expr:
+    """start, start + step, … before end; arange(n) is 0, 1, … n - 1.
+
+    dtype: int64 where all three are integers, else float32.
+    """
+    if end is None:
+        start, end = 0, start
+    given = [_scalar(v) for v in (start, end, step)]
+    if dtype is None:
+        whole = all(g.value.dtype.is_integer for g in given)
+        dtype = "int64" if whole else "float32"
+    return make_call(Arange, *given, dtype=dtype)
+
+
+def _scalar(value: Any) -> PrimValue:
+    if isinstance(value, PrimValue):
+        return value
+    return PrimValue(p.const(value, "int64") if isinstance(value, int) else p.as_expr(value))
+
+
+@onnx("Range")
+def onnx_range(n: OnnxNode, start: Expr, limit: Expr, delta: Expr) -> Expr:
+    """The three scalars must be known at import, or be symbolic dimensions."""
+    kind = dtype(n.dtype(start))
+    values = [_known_scalar(n, *pair) for pair in zip((start, limit, delta), _NAMES, strict=True)]
+    if p.is_const(values[2], 0):
+        n.refuse("delta is 0")
+    return make_call(Arange, *(PrimValue(_typed(v, kind)) for v in values), dtype=kind)
+
+
+_NAMES = ("start", "limit", "delta")
+
+
+def _known_scalar(n: OnnxNode, x: Expr, name: str) -> PrimExpr:
+    found = n.known(x)
+    value = np.reshape(n.constant(x, name) if found is None else found, -1)[0]
+    if isinstance(value, PrimExpr):
+        return value
+    return p.const(value.item(), n.dtype(x))
+
+
+def _typed(value: PrimExpr, kind: DType) -> PrimExpr:
+    return p.cast("int64" if kind.is_integer else kind, value)
+
+
+@operator("relax.hamming_window")
+class HammingWindow(OpDecl):
+    """alpha - beta * cos(2 pi i / (size - 1)); periodic: / size.
+
+    A window of one element is 1. Semantics: torch.hamming_window.
+    """
+
+    window_size: Scalar
+    periodic: Scalar
+    alpha: Scalar
+    beta: Scalar
+    dtype: str = "float32"
+
+    def infer(self, window_size: Any, periodic: Any, alpha: Any, beta: Any) -> Any:
+        """One dimension of `window_size`."""
+        if not dtype(self.dtype).is_float:
+            refuse(self, f"dtype must be a float, but is {self.dtype}")
+        if window_size.value is None:
+            return tensor(None, self.dtype, 1)
+        size = p.as_int(window_size.value)
+        if size is not None and size < 0:
+            refuse(self, f"window_size is {size}")
+        return tensor([window_size.value], self.dtype)
+
+    def numpy(self, window_size: Any, periodic: Any, alpha: Any, beta: Any) -> Any:
+        """As the definition says, in float64, rounded once"""
+        if window_size == 1:
+            return np.ones(1, dtype(self.dtype).numpy)
+        angle = 2 * np.pi * np.arange(window_size) / (window_size - (0 if periodic else 1))
+        return (alpha - beta * np.cos(angle)).astype(dtype(self.dtype).numpy)
+
+    def compute(self, window_size: Any, periodic: Any, alpha: Any, beta: Any) -> Any:
+        """One loop nest."""
+        kind = accumulator(self.dtype)
+        steps = window_size - p.if_then_else(p.cast("bool", periodic), 0, 1)
+        by = p.div(p.const(2 * math.pi, kind), p.cast(kind, p.maximum(steps, 1)))
+
+        def element(i: Any) -> Any:
+            wave = p.cast(kind, alpha) - p.cast(kind, beta) * te.cos(p.cast(kind, i) * by)
+            one = p.const(1, kind)
+            return p.cast(self.dtype, p.if_then_else(p.equal(window_size, 1), one, wave))
+
+        return te.compute((window_size,), element, name="hamming_window")
+
+
+def _window(n: OnnxNode, size: Expr, weights: tuple[float, ...]) -> Expr:
+    """The sum of weights[k] * cos(2 pi k i / N), computed at import."""
+    count = int(scalar_of(n, size, "size"))
+    points = np.arange(count) * 2 * np.pi / max(count - (0 if n.attr("periodic", 1) else 1), 1)
+    values = sum(w * np.cos(k * points) for k, w in enumerate(weights))
+    return const(np.asarray(values), dtype_of(n, "output_datatype", "float32"))
+
+
+@onnx("HannWindow")
+def onnx_hann_window(n: OnnxNode, size: Expr) -> Expr:
+    """0.5 - 0.5 cos"""
+    return _window(n, size, (0.5, -0.5))
+
+
+@onnx("HammingWindow")
+def onnx_hamming_window(n: OnnxNode, size: Expr) -> Expr:
+    """25 / 46 - 21 / 46 cos"""
+    return _window(n, size, (25 / 46, -21 / 46))
+
+
+@onnx("BlackmanWindow")
+def onnx_blackman_window(n: OnnxNode, size: Expr) -> Expr:
+    """0.42 - 0.5 cos + 0.08 cos of twice the angle"""
+    return _window(n, size, (0.42, -0.5, 0.08))

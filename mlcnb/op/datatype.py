@@ -1,0 +1,92 @@
+"""Conversion between dtypes: astype, wrap_param."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.prim_ops import cast, max_value, neg
+from mlcnb.op._convert import convert
+from mlcnb.op._elementwise import elementwise
+from mlcnb.op._onnx_dtype import dtype_of
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, PrimValue
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+
+@operator("relax.astype")
+class Astype(OpDecl):
+    """`x` converted to `dtype`.
+
+    Floats become integers towards zero; beyond the range they become its end, NaN becomes 0.
+    Integers keep their low bits. What is not 0 becomes True.
+    """
+
+    x: Tensor
+    dtype: str
+
+    def infer(self, x: Any) -> Any:
+        """x's shape."""
+        return replace(x, dtype=dtype(str(self.dtype)))
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.astype, with those rules"""
+        return convert(x, self.dtype)
+
+    def compute(self, x: Any) -> Any:
+        """One loop nest."""
+        return elementwise(lambda v: cast(self.dtype, v), x, name="compute")
+
+
+@operator("relax.wrap_param")
+class WrapParam(OpDecl):
+    """A parameter `data` that is to be seen in another dtype; passes for mixed precision put it."""
+
+    data: Tensor
+    dtype: str = "float32"
+
+    def infer(self, data: Any) -> Any:
+        """data's shape."""
+        return replace(data, dtype=dtype(str(self.dtype)))
+
+    def numpy(self, data: Any) -> Any:
+        """As astype."""
+        return convert(data, self.dtype)
+
+    def compute(self, data: Any) -> Any:
+        """As astype."""
+        return elementwise(lambda v: cast(self.dtype, v), data, name="wrap_param")
+
+
+@onnx("Cast")
+def onnx_cast(n: OnnxNode, x: Expr) -> Expr:
+    """`to` names the dtype; what a float of 8 bits cannot hold saturates unless told otherwise."""
+    return cast_to(n, x, dtype_of(n, "to"))
+
+
+@onnx("CastLike")
+def onnx_cast_like(n: OnnxNode, x: Expr, like: Expr) -> Expr:
+    """Cast to the dtype of the second input."""
+    return cast_to(n, x, dtype(n.dtype(like)))
+
+
+def cast_to(n: OnnxNode, x: Expr, kind: DType) -> Expr:
+    """`x` as ONNX's Cast converts it to `kind`."""
+    source = dtype(n.dtype(x))
+    if source == kind:
+        return x
+    if kind == "float8_e8m0fnu" and source.is_float:
+        n.refuse("conversion to float8_e8m0fnu is not supported")
+    if kind.is_float and kind.bits == 8 and source.is_float and n.attr("saturate", 1):
+        x = saturated(n, x, kind)
+    return make_call(Astype, x, kind)
+
+
+def saturated(n: OnnxNode, x: Expr, kind: DType) -> Expr:
+    """Floats kept inside the range of a narrower float dtype."""
+    if dtype(n.dtype(x)).bits < 16:
+        x = n.emit(make_call(Astype, x, "float32"))
+    most = cast(n.dtype(x), max_value(kind))
+    return n.emit(call("relax.clip", x, PrimValue(neg(most)), PrimValue(most)))
