@@ -1,0 +1,69 @@
+"""ONNX DepthToSpace, SpaceToDepth, CenterCropPad: reshape, permute_dims, slice and pad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op._spell import call, ints_of
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import make_call
+
+
+def _regroup(
+    n: OnnxNode, x: Expr, apart: list[Any], order: tuple[int, ...], shape: list[Any]
+) -> Expr:
+    """Dimensions cut apart, reordered, put together."""
+    cut = n.emit(make_call(Reshape, x, apart))
+    return make_call(Reshape, n.emit(make_call(PermuteDims, cut, axes=order)), shape)
+
+
+@onnx("DepthToSpace")
+def onnx_depth_to_space(n: OnnxNode, x: Expr) -> Expr:
+    """Channels become blocks of rows and columns; DCR: the block is the outer part of a channel."""
+    b, mode = n.require("blocksize"), n.attr("mode", "DCR")
+    batch, c, h, w = n.dims(x)
+    if mode not in ("DCR", "CRD") or as_int(c) is None or as_int(c) % (b * b):  # type: ignore[operator]
+        n.refuse(f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}")
+    deep = as_int(c) // (b * b)  # type: ignore[operator]
+    apart = [batch, b, b, deep, h, w] if mode == "DCR" else [batch, deep, b, b, h, w]
+    order = (0, 3, 4, 1, 5, 2) if mode == "DCR" else (0, 1, 4, 2, 5, 3)
+    return _regroup(n, x, apart, order, [batch, deep, tidy(h * b), tidy(w * b)])
+
+
+@onnx("SpaceToDepth")
+def onnx_space_to_depth(n: OnnxNode, x: Expr) -> Expr:
+    """Blocks of rows and columns become channels."""
+    b, mode = n.require("blocksize"), n.attr("mode", "DCR")
+    batch, c, h, w = n.dims(x)
+    if mode not in ("DCR", "CRD") or (as_int(h) or 0) % b or (as_int(w) or 0) % b:
+        n.refuse(f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}")
+    rows, columns = tidy(h // b), tidy(w // b)
+    apart = [batch, c, rows, b, columns, b]
+    order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    return _regroup(n, x, apart, order, [batch, tidy(c * (b * b)), rows, columns])
+
+
+@onnx("CenterCropPad")
+def onnx_center_crop_pad(n: OnnxNode, x: Expr, shape: Expr) -> Expr:
+    """Cut to `shape`, or filled with zeros, around the middle."""
+    dims, target = n.dims(x), ints_of(n, shape, "shape") or ()
+    axes = n.attr("axes") or tuple(range(len(dims)))
+    width, begin, end = [0] * (2 * len(dims)), [0] * len(dims), [2**31 - 1] * len(dims)
+    for axis, want in zip(axes, target, strict=True):
+        have = as_int(dims[axis])
+        if have is None:
+            n.refuse(f"the size of axis {axis} of {tell_dims(dims)} is not known")
+        place = axis % len(dims)
+        if have > want:
+            begin[place] = (have - want) // 2
+            end[place] = begin[place] + want
+        else:
+            width[2 * place] = (want - have) // 2
+            width[2 * place + 1] = want - have - (want - have) // 2
+    cut = n.emit(call("relax.strided_slice", x, tuple(range(len(dims))), begin, end))
+    return call("relax.nn.pad", cut, pad_width=tuple(width))

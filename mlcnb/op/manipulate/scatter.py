@@ -1,0 +1,315 @@
+"""Elements written by tensors of indices: scatter_elements, scatter_nd, index_put, slice_scatter.
+
+    scatter_elements   out = x;  out[indices[i, j], j] = updates[i, j]        (axis 0)
+    scatter_nd         out = x;  out[indices[i, 0], indices[i, 1]] = updates[i]
+
+Updates are applied one after another, in row-major order: where indices repeat, the last one wins.
+Negative indices count from the end; an update outside even so is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import all_of, as_int, cast, if_then_else, logical_and, maximum, minimum
+from mlcnb.op._dims import (
+    axis_at,
+    broadcast_dims,
+    broadcast_index,
+    differ,
+    refuse,
+    size,
+    tell,
+    want_same_dtype,
+)
+from mlcnb.op._loops import load, nest, store
+from mlcnb.op.manipulate.gather import counted, want_integers
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Scalar, Tensor, Tensors, make_call, operator
+from mlcnb.tir.stmt import IfThenElse, Stmt, seq
+
+#: how a new value and the old one become one: expressions, and the NumPy ufunc
+COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+    "update": (lambda old, new: new, None),
+    "add": (lambda old, new: old + new, np.add),
+    "mul": (lambda old, new: old * new, np.multiply),
+    "min": (minimum, np.minimum),
+    "max": (maximum, np.maximum),
+}
+
+
+def _check(op: Any, x: Any, indices: Any, updates: Any) -> None:
+    want_integers(op, indices)
+    want_same_dtype(op, x=x, updates=updates)
+    if op.reduction not in COMBINE:
+        refuse(op, f"no reduction {op.reduction!r}", hint=f"one of {', '.join(COMBINE)}")
+
+
+def _apply(out: np.ndarray, place: tuple, updates: np.ndarray, reduction: str) -> np.ndarray:
+    """`out` with the updates at `place` (arrays of indices, valid or not)."""
+    arrays = np.broadcast_arrays(*place) if place else []
+    good = np.ones(arrays[0].shape if arrays else (), bool)
+    settled = []
+    for at, extent in zip(arrays, out.shape, strict=False):
+        from_end = np.where(at < 0, at + extent, at)
+        good &= (from_end >= 0) & (from_end < extent)
+        settled.append(from_end)
+    target = tuple(at[good] for at in settled)
+    ufunc = COMBINE[reduction][1]
+    if ufunc is None:
+        out[target] = updates[good]
+    else:
+        ufunc.at(out, target, updates[good])
+    return out
+
+
+def _scatter(
+    op: Any, x: Any, updates: Any, read: Sequence[Any], place: Callable[..., Any], name: str
+) -> Any:
+    """An extern that copies `x`, then puts each update where `place(buffers, index)` says.
+
+    read: the tensors of indices; place gives one (index, extent) or plain index a dimension.
+    """
+
+    def body(ins: Sequence[Any], outs: Sequence[Any]) -> Stmt:
+        source, news, *rest = ins
+        out = outs[0]
+        copy = nest(x.shape, lambda *i: store(out, i, load(source, *i) if i else source[()]))
+
+        def put(*index: Any) -> Stmt:
+            found = place(rest, index)
+            at = [cast("int64", f[0]) if isinstance(f, tuple) else f for f in found]
+            bounds = [f for f in found if isinstance(f, tuple)]
+            fits = all_of(*(logical_and(i >= 0, i < extent) for i, extent in bounds))
+            value = COMBINE[op.reduction][0](load(out, *at), load(news, *index))
+            write = store(out, at, value)
+            return IfThenElse(fits, write) if bounds else write
+
+        return seq(copy, nest(updates.shape, put))
+
+    return te.extern(x.shape, [x, updates, *read], body, name=name, dtype=str(x.dtype))
+
+
+@operator("relax.scatter_elements")
+class ScatterElements(OpDecl):
+    """`x` with each update put where `indices` says along `axis`.
+
+    reduction: update (the default), or add, mul, min, max with what is there.
+    Semantics: https://onnx.ai/onnx/operators/onnx__ScatterElements.html
+    """
+
+    x: Tensor
+    indices: Tensor
+    updates: Tensor
+    axis: int = 0
+    reduction: str = "update"
+
+    def infer(self, x: Any, indices: Any, updates: Any) -> Any:
+        """Like x."""
+        _check(self, x, indices, updates)
+        if x.ndim != -1:
+            axis_at(self, self.axis, x.ndim, x)
+        for info in (indices, updates):
+            if -1 not in (x.ndim, info.ndim) and info.ndim != x.ndim:
+                refuse(self, f"{tell(info)} has not as many dimensions as {tell(x)}")
+        if indices.dims is not None and updates.dims is not None:
+            if any(differ(a, b) for a, b in zip(indices.dims, updates.dims, strict=True)):
+                refuse(self, f"indices are {tell(indices)}, but updates are {tell(updates)}")
+        return x
+
+    def numpy(self, x: Any, indices: Any, updates: Any) -> Any:
+        """NumPy's indexing with arrays, or ufunc.at"""
+        place = list(np.indices(indices.shape, sparse=True))
+        place[self.axis % x.ndim] = indices
+        return _apply(np.array(x), tuple(place), updates, self.reduction)
+
+    def compute(self, x: Any, indices: Any, updates: Any) -> Any:
+        """A copy, then one serial loop over the updates."""
+        axis = self.axis % len(x.shape)
+
+        def place(rest: Any, index: tuple) -> list[Any]:
+            at = counted(load(rest[0], *index), x.shape[axis])
+            return [(at, x.shape[axis]) if i == axis else v for i, v in enumerate(index)]
+
+        return _scatter(self, x, updates, [indices], place, "scatter_elements")
+
+    def flops(self, x: Any, indices: Any, updates: Any) -> Any:
+        """One for each update that is combined."""
+        return 0 if self.reduction == "update" else size(updates)
+
+
+@operator("relax.scatter_nd")
+class ScatterNd(OpDecl):
+    """`x` with each update put where a row of `indices` (its last dimension) says.
+
+    reduction: update (the default), or add, mul, min, max with what is there.
+    Semantics: https://onnx.ai/onnx/operators/onnx__ScatterND.html
+    """
+
+    x: Tensor
+    indices: Tensor
+    updates: Tensor
+    reduction: str = "update"
+
+    def infer(self, x: Any, indices: Any, updates: Any) -> Any:
+        """Like x."""
+        _check(self, x, indices, updates)
+        if x.dims is None or indices.dims is None or updates.dims is None:
+            return x
+        depth = as_int(indices.dims[-1]) if indices.dims else None
+        if depth is None or depth > x.ndim:
+            refuse(
+                self, f"the last dimension of indices, {tell(indices)}, does not index {tell(x)}"
+            )
+        want = [*indices.dims[:-1], *x.dims[depth:]]
+        fits = len(want) == updates.ndim
+        if not fits or any(differ(a, b) for a, b in zip(want, updates.dims, strict=True)):
+            refuse(
+                self,
+                f"updates are {tell(updates)}, which does not fit {tell(indices)} of {tell(x)}",
+            )
+        return x
+
+    def numpy(self, x: Any, indices: Any, updates: Any) -> Any:
+        """NumPy's indexing with arrays, or ufunc.at"""
+        place = tuple(indices[..., k] for k in range(indices.shape[-1]))
+        if not place:
+            raise IndexError("scatter_nd: indices name no dimension")
+        return _apply(np.array(x), place, updates, self.reduction)
+
+    def compute(self, x: Any, indices: Any, updates: Any) -> Any:
+        """A copy, then one serial loop over the updates."""
+        depth, lead = as_int(indices.shape[-1]) or 0, len(indices.shape) - 1
+
+        def place(rest: Any, index: tuple) -> list[Any]:
+            rows: list[Any] = [
+                (counted(load(rest[0], *index[:lead], k), x.shape[k]), x.shape[k])
+                for k in range(depth)
+            ]
+            return rows + list(index[lead:])
+
+        return _scatter(self, x, updates, [indices], place, "scatter_nd")
+
+    def flops(self, x: Any, indices: Any, updates: Any) -> Any:
+        """One for each update that is combined."""
+        return 0 if self.reduction == "update" else size(updates)
+
+
+@operator("relax.index_put")
+class IndexPut(OpDecl):
+    """`x` with `values` put at x[indices[0], indices[1], …], or with `accumulate` added to it.
+
+    Semantics: https://pytorch.org/docs/stable/generated/torch.Tensor.index_put_.html
+    """
+
+    x: Tensor
+    indices: Tensors
+    values: Tensor
+    accumulate: bool = False
+
+    @property
+    def reduction(self) -> str:
+        """The name of what happens, in COMBINE."""
+        return "add" if self.accumulate else "update"
+
+    def infer(self, x: Any, indices: Any, values: Any) -> Any:
+        """Like x."""
+        for info in indices:
+            _check(self, x, info, values)
+        if x.ndim != -1 and len(indices) > x.ndim:
+            refuse(self, f"{len(indices)} tensors of indices are too many for {tell(x)}")
+        return x
+
+    def numpy(self, x: Any, indices: Any, values: Any) -> Any:
+        """NumPy's indexing with arrays, or ufunc.at"""
+        shape = np.broadcast_shapes(*(i.shape for i in indices)) + x.shape[len(indices) :]
+        places = tuple(
+            np.broadcast_to(i, shape[: len(shape) - x.ndim + len(indices)]) for i in indices
+        )
+        spread = np.broadcast_to(values, shape)
+        return _apply(np.array(x), places, spread, self.reduction)
+
+    def compute(self, x: Any, indices: Any, values: Any) -> Any:
+        """A copy, then one serial loop over the updates."""
+        lead = broadcast_dims([t.shape for t in indices]) or ()
+        shape = [*lead, *x.shape[len(indices) :]]
+        spread = te.compute(
+            shape, lambda *i: values(*broadcast_index(i, values.shape)), name="values"
+        )
+
+        def place(rest: Any, index: tuple) -> list[Any]:
+            front = index[: len(lead)]
+            rows: list[Any] = [
+                (counted(load(b, *broadcast_index(front, t.shape)), d), d)
+                for b, t, d in zip(rest, indices, x.shape, strict=False)
+            ]
+            return rows + list(index[len(lead) :])
+
+        return _scatter(self, x, spread, list(indices), place, "index_put")
+
+
+@operator("relax.slice_scatter")
+class SliceScatter(OpDecl):
+    """`x` with `src` in place of x[start:end:step] along `axis`; the bounds lie inside.
+
+    Semantics: https://pytorch.org/docs/stable/generated/torch.slice_scatter.html
+    """
+
+    x: Tensor
+    src: Tensor
+    start: Scalar
+    end: Scalar
+    step: Scalar
+    axis: int = 0
+
+    def infer(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+        """Like x."""
+        want_same_dtype(self, x=x, src=src)
+        if x.ndim != -1:
+            axis_at(self, self.axis, x.ndim, x)
+        if -1 not in (x.ndim, src.ndim) and x.ndim != src.ndim:
+            refuse(self, f"{tell(src)} has not as many dimensions as {tell(x)}")
+        return x
+
+    def numpy(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+        """NumPy's assignment to a slice"""
+        out, cuts = np.array(x), [slice(None)] * x.ndim
+        cuts[self.axis] = slice(int(start), int(end), int(step))
+        out[tuple(cuts)] = src
+        return out
+
+    def compute(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+        """One copy, which asks for each element where it comes from."""
+        axis = self.axis % len(x.shape)
+
+        def source(*index: Any) -> Any:
+            away = index[axis] - start
+            hit = all_of(away >= 0, index[axis] < end, away % step == 0)
+            new = src(*index[:axis], away // step, *index[axis + 1 :])
+            return if_then_else(hit, new, x(*index))
+
+        return te.compute(x.shape, source, name="slice_scatter")
+
+
+def _reduction(n: OnnxNode) -> str:
+    found = n.attr("reduction", "none")
+    return "update" if found == "none" else found
+
+
+@onnx("ScatterElements")
+@onnx("Scatter")
+def onnx_scatter_elements(n: OnnxNode, data: Expr, indices: Expr, updates: Expr) -> Expr:
+    """scatter_elements; `reduction` since opset 16."""
+    given = {"axis": n.attr("axis", 0), "reduction": _reduction(n)}
+    return make_call(ScatterElements, data, indices, updates, **given)
+
+
+@onnx("ScatterND")
+def onnx_scatter_nd(n: OnnxNode, data: Expr, indices: Expr, updates: Expr) -> Expr:
+    """scatter_nd; `reduction` since opset 16."""
+    return make_call(ScatterNd, data, indices, updates, reduction=_reduction(n))

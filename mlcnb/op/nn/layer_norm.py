@@ -1,0 +1,271 @@
+"""Normalisation by the statistics of the sample itself: nn.layer_norm, group_norm, instance_norm,
+rms_norm.
+
+    out = (x - mean) / sqrt(variance + epsilon) * gamma + beta
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int, cast, const
+from mlcnb.op._accumulate import accumulator, in_wide
+from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
+from mlcnb.op.nn._moments import in_groups, moments, normalised, over_axes, total
+from mlcnb.op.nn._window import settle
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+
+class SampleNorm(OpDecl):
+    """What layer, group and instance normalisation have in common."""
+
+    __slots__ = ()
+    axes: Any
+    epsilon: float
+    center: bool
+    scale: bool
+
+    def __post_init__(self) -> None:
+        given: Any = self.axes
+        axes = (given,) if isinstance(given, int) else tuple(given)
+        settle(self, axes=axes, center=bool(self.center), scale=bool(self.scale))
+
+    def affine(self, value: Any, gamma: Any, beta: Any) -> Any:
+        """value * gamma + beta, as far as `scale` and `center` say."""
+        value = value * gamma if self.scale else value
+        return value + beta if self.center else value
+
+    def check_weights(self, data: Any, axes: Sequence[int], gamma: Any, beta: Any) -> None:
+        """Refuse weights that are not of data's dimensions `axes`."""
+        for name, info in (("gamma", gamma), ("beta", beta)):
+            if data.dims is None or info.dims is None:
+                continue
+            want = [data.dims[a] for a in axes]
+            fits = len(want) == info.ndim
+            if not fits or any(differ(a, b) for a, b in zip(want, info.dims, strict=True)):
+                refuse(
+                    self, f"{name} is {tell(info)}, not of the axes {tuple(axes)} of {tell(data)}"
+                )
+
+    def flops(self, data: Any, *_weights: Any) -> Any:
+        """Eight for each element."""
+        return None if data.dims is None else tidy(size(data) * 8)
+
+
+def _line(weights: np.ndarray, axes: Sequence[int], ndim: int) -> np.ndarray:
+    """Weights of the dimensions `axes`, shaped to broadcast with all `ndim`."""
+    order = np.argsort(axes)
+    moved = weights.transpose(order)
+    sizes = {axes[o]: moved.shape[i] for i, o in enumerate(order)}
+    return moved.reshape([sizes.get(i, 1) for i in range(ndim)])
+
+
+def _standard(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    mean = x.mean(axes, keepdims=True)
+    return (x - mean) / np.sqrt(x.var(axes, keepdims=True) + x.dtype.type(epsilon))
+
+
+@operator("relax.nn.layer_norm")
+class LayerNorm(SampleNorm):
+    """Normalises over `axes`; gamma and beta have the shape of those. arXiv 1607.06450.
+
+    Float16 and bfloat16 are computed in float32.
+    """
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    axes: tuple[int, ...] = (-1,)
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+    def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """Like data."""
+        if data.ndim != -1:
+            self.check_weights(data, axes_at(self, self.axes, data.ndim, data), gamma, beta)
+        return data
+
+    @in_wide
+    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """The formula, in float32 at least"""
+        axes = tuple(a % data.ndim for a in self.axes)
+        weights = (_line(w, axes, data.ndim) for w in (gamma, beta))
+        return self.affine(_standard(data, axes, self.epsilon), *weights)
+
+    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """A sum, a sum of squares, then one elementwise loop."""
+        axes, kind = [a % len(data.shape) for a in self.axes], accumulator(data.dtype)
+        view = over_axes(data, axes)
+        m = moments(view, kind, "layer_norm")
+
+        def element(*index: Any) -> Any:
+            at = [index[a] for a in axes]
+            weights = (cast(kind, w(*at)) for w in (gamma, beta))
+            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            return cast(data.dtype, value)
+
+        return te.compute(data.shape, element, name="layer_norm")
+
+
+@operator("relax.nn.group_norm")
+class GroupNorm(SampleNorm):
+    """Normalises over `axes` and the channels of each of `num_groups` groups. arXiv 1803.08494.
+
+    gamma and beta: one number a channel.
+    """
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    num_groups: int
+    channel_axis: int = 1
+    axes: tuple[int, ...] = (2, 3)
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+    def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """Like data."""
+        if data.ndim == -1:
+            return data
+        channel = axis_at(self, self.channel_axis, data.ndim, data)
+        if channel in axes_at(self, self.axes, data.ndim, data):
+            refuse(self, f"axes {self.axes} hold the channels' axis {channel} too")
+        self.check_weights(data, [channel], gamma, beta)
+        count = None if data.dims is None else as_int(data.dims[channel])
+        if self.num_groups < 1 or (count is not None and count % self.num_groups):
+            refuse(self, f"the channels of {tell(data)} do not go into {self.num_groups} groups")
+        return data
+
+    @in_wide
+    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """The formula, with the groups as a dimension of their own"""
+        channel, groups = self.channel_axis % data.ndim, self.num_groups
+        shape = data.shape
+        each = shape[channel] // groups
+        apart = data.reshape(*shape[:channel], groups, each, *shape[channel + 1 :])
+        axes = [a % data.ndim for a in self.axes]
+        places = (channel + 1, *(a + (a > channel) for a in axes))
+        value = _standard(apart, places, self.epsilon).reshape(shape)
+        return self.affine(value, *(_line(w, [channel], data.ndim) for w in (gamma, beta)))
+
+    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """A sum, a sum of squares, then one elementwise loop."""
+        ndim, kind = len(data.shape), accumulator(data.dtype)
+        channel, axes = self.channel_axis % ndim, [a % ndim for a in self.axes]
+        view = in_groups(data, channel, self.num_groups, axes)
+        m = moments(view, kind, "group_norm")
+
+        def element(*index: Any) -> Any:
+            weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
+            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            return cast(data.dtype, value)
+
+        return te.compute(data.shape, element, name="group_norm")
+
+
+@operator("relax.nn.instance_norm")
+class InstanceNorm(SampleNorm):
+    """Normalises over `axes` for each sample and channel. arXiv 1607.08022.
+
+    gamma and beta: one number a channel.
+    """
+
+    data: Tensor
+    gamma: Tensor
+    beta: Tensor
+    channel_axis: int = 1
+    axes: tuple[int, ...] = (2, 3)
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+
+    def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """Like data."""
+        if data.ndim != -1:
+            channel = axis_at(self, self.channel_axis, data.ndim, data)
+            if channel in axes_at(self, self.axes, data.ndim, data):
+                refuse(self, f"axes {self.axes} hold the channels' axis {channel} too")
+            self.check_weights(data, [channel], gamma, beta)
+        return data
+
+    @in_wide
+    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """The formula, in float32 at least"""
+        axes = tuple(a % data.ndim for a in self.axes)
+        line = [self.channel_axis % data.ndim]
+        weights = (_line(w, line, data.ndim) for w in (gamma, beta))
+        return self.affine(_standard(data, axes, self.epsilon), *weights)
+
+    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """A sum, a sum of squares, then one elementwise loop."""
+        ndim, kind = len(data.shape), accumulator(data.dtype)
+        channel = self.channel_axis % ndim
+        view = over_axes(data, [a % ndim for a in self.axes])
+        m = moments(view, kind, "instance_norm")
+
+        def element(*index: Any) -> Any:
+            weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
+            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            return cast(data.dtype, value)
+
+        return te.compute(data.shape, element, name="instance_norm")
+
+
+@operator("relax.nn.rms_norm")
+class RmsNorm(OpDecl):
+    """x / sqrt(mean(x ** 2 over `axes`) + epsilon) * weight, which has the shape of the axes.
+
+    Source: Zhang and Sennrich 2019, arXiv 1910.07467.
+    """
+
+    data: Tensor
+    weight: Tensor
+    axes: tuple[int, ...] = (-1,)
+    epsilon: float = 1e-5
+
+    def __post_init__(self) -> None:
+        given: Any = self.axes
+        settle(self, axes=(given,) if isinstance(given, int) else tuple(given))
+
+    def infer(self, data: Any, weight: Any) -> Any:
+        """Like data."""
+        if data.ndim == -1:
+            return data
+        axes = axes_at(self, self.axes, data.ndim, data)
+        if data.dims is not None and weight.dims is not None:
+            want = [data.dims[a] for a in axes]
+            fits = len(want) == weight.ndim
+            if not fits or any(differ(a, b) for a, b in zip(want, weight.dims, strict=True)):
+                refuse(self, f"weight is {tell(weight)}, not of the axes {axes} of {tell(data)}")
+        return data
+
+    @in_wide
+    def numpy(self, data: Any, weight: Any) -> Any:
+        """The formula, in float32 at least"""
+        axes = tuple(a % data.ndim for a in self.axes)
+        mean = np.square(data).mean(axes, keepdims=True)
+        return data / np.sqrt(mean + data.dtype.type(self.epsilon)) * _line(weight, axes, data.ndim)
+
+    def compute(self, data: Any, weight: Any) -> Any:
+        """A sum of squares, then one elementwise loop."""
+        axes, kind = [a % len(data.shape) for a in self.axes], accumulator(data.dtype)
+        view = over_axes(data, axes)
+        squares = total(view, lambda _, v: cast(kind, v) * cast(kind, v), "rms_norm_squares")
+        count = cast(kind, product(view.reduced))
+
+        def element(*index: Any) -> Any:
+            mean = squares(*view.home(index)) / count
+            value = cast(kind, data(*index)) / te.sqrt(mean + const(self.epsilon, kind))
+            return cast(data.dtype, value * cast(kind, weight(*(index[a] for a in axes))))
+
+        return te.compute(data.shape, element, name="rms_norm")
+
+    def flops(self, data: Any, weight: Any) -> Any:
+        """Five for each element."""
+        return None if data.dims is None else tidy(size(data) * 5)
