@@ -1,9 +1,9 @@
 """compile: the whole flow on one page.
 
-    graph passes    the pipeline's, each a step that can be looked at      relax.transform
-    kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
-    link            objects into this process                              codegen.llvm.engine
-    plan            memory and one native call, for each set of sizes      runtime.graph_plan
+graph passes    the pipeline's, each a step that can be looked at      relax.transform
+kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
+link            objects into this process                              codegen.llvm.engine
+plan            memory and one native call, for each set of sizes      runtime.graph_plan
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def compile(
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
     if _has_graph(module):
-        module = _timed(timings, "graph passes", _lower_graph, module, params, relax_pipeline, where)
+        module = _timed(
+            timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
+        )
     kernels = _timed(timings, "kernels", _kernels, module, where, schedule)
     return Executable(module, kernels, where, timings)
 

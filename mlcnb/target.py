@@ -257,5 +257,3 @@ def _cache_entry(path: str) -> tuple[int, int] | None:
         return int(fields["level"]), int(fields["size"][:-1]) * factor
     except (OSError, KeyError, ValueError, IndexError):
         return None
-
-

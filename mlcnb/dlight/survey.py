@@ -1,8 +1,8 @@
 """What a rule wants to know of a function before it schedules it: its blocks, and which one is the work.
 
-    survey = Survey.of(sch)
-    survey.blocks       in program order      survey.anchor      the reduction with the most to do
-    survey.before       what feeds it         survey.after       what is done with its result
+survey = Survey.of(sch)
+survey.blocks       in program order      survey.anchor      the reduction with the most to do
+survey.before       what feeds it         survey.after       what is done with its result
 """
 
 from __future__ import annotations

@@ -1,1 +1,18 @@
 """What runs compiled programs: threads, native graphs, tensors, devices and executables."""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.runtime.device": "Device cpu cuda device",
+        "mlcnb.runtime.tensor": "Tensor tensor empty from_dlpack",
+        "mlcnb.runtime.executable": "Executable",
+        "mlcnb.runtime.vm": "VirtualMachine Step",
+        "mlcnb.runtime.profile": "Profile profile",
+        "mlcnb.runtime.artifact": "load_module",
+        "mlcnb.runtime.threads": "set_num_threads get_num_threads",
+    },
+)

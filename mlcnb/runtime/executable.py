@@ -1,11 +1,11 @@
 """Executables: a compiled module, ready to run, with everything it was made of.
 
-    ex = mlcnb.compile(mod, target="llvm")
-    ex(x)  ex(image=x)        main's result: arrays in, arrays out, one native call
-    ex(a, b, c)               of a PrimFunc: destination-passing style, c is written to
-    ex.kernels                name -> kernel, with its schedule, LLVM IR, assembly and size
-    ex.mod                    the module after all graph passes
-    ex.export_library("model.tar")
+ex = mlcnb.compile(mod, target="llvm")
+ex(x)  ex(image=x)        main's result: arrays in, arrays out, one native call
+ex(a, b, c)               of a PrimFunc: destination-passing style, c is written to
+ex.kernels                name -> kernel, with its schedule, LLVM IR, assembly and size
+ex.mod                    the module after all graph passes
+ex.export_library("model.tar")
 """
 
 from __future__ import annotations
@@ -123,6 +123,10 @@ class Executable:
             result = self.vm.invoke(function, name, ordered)
         return like_input(result, any(map(is_torch, ordered)))
 
+    def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Inputs of `entry` in the order of its parameters."""
+        return _ordered(self.mod[self.entry], self.entry, args, named)
+
     def plans(self, name: str = "main") -> GraphPlans:
         """The native forms of a graph function, one for each set of sizes met so far."""
         if name not in self._plans:
@@ -131,8 +135,7 @@ class Executable:
 
     def steps(self, *args: Any, **named: Any) -> Iterator[Step]:
         """Run `entry` binding by binding: name, value, seconds and kernel of each."""
-        function = self.mod[self.entry]
-        return self.vm.steps(self.entry, *_ordered(function, self.entry, args, named))
+        return self.vm.steps(self.entry, *self.ordered(args, named))
 
     def export_library(self, path: str | Path) -> Path:
         """Save the executable as one file that `mlcnb.load_module` reads, here or elsewhere."""

@@ -193,9 +193,7 @@ class BoundPlan:
             table.append((self.program.slot(number, position), which))
 
     def _prepare(self, values: list[Any]) -> list[np.ndarray]:
-        outputs = [
-            aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)
-        ]
+        outputs = [aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)]
         arena = self.program.arena
         flat = _flatten(values)
         for slot, which in self.input_slots:

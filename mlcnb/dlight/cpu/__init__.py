@@ -1,8 +1,8 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-    RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
-                               packed_matmul    products with a packed matrix
-                               general          everything else: parallel outside, vectors inside
+RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
+                           packed_matmul    products with a packed matrix
+                           general          everything else: parallel outside, vectors inside
 """
 
 from __future__ import annotations

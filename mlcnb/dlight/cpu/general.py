@@ -121,8 +121,7 @@ def _mentions(x: Any, var: Var) -> bool:
 
 
 def loop_kinds(sch: Schedule, block: BlockInfo, loops: Any) -> str:
-    """"S" or "R" for each loop of a block that has not been touched: in the order of its axes."""
+    """ "S" or "R" for each loop of a block that has not been touched: in the order of its axes."""
     if len(loops) == len(block.kinds):
         return block.kinds
     return "?" * len(loops)
-

@@ -1,0 +1,131 @@
+"""profile: where the time goes, kernel by kernel.
+
+    mlcnb.profile(ex, x)      a table: time, share, GFLOP/s and GB/s of each call
+
+Every call is timed inside the native run, `repeat` times, and the median is shown. FLOPs are counted
+from the loops of the kernel as it was before scheduling; bytes are those of its arguments, each
+counted once.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core import display
+from mlcnb.runtime.executable import Executable
+from mlcnb.runtime.graph_plan import KernelCall, Place
+from mlcnb.runtime.shapes import Dims, evaluate
+from mlcnb.runtime.threads import get_num_threads
+from mlcnb.runtime.vm import bind_arguments
+from mlcnb.tir.analysis import flops
+
+
+@dataclass(frozen=True)
+class Row:
+    """One call: binding and kernel names, median seconds, share of the total, work done.
+
+    flops and nbytes are None where they cannot be counted.
+    """
+
+    name: str
+    kernel: str
+    seconds: float
+    share: float
+    flops: int | None
+    nbytes: int | None
+
+    @property
+    def gflops(self) -> float | None:
+        """10^9 floating-point operations a second."""
+        return None if not self.flops or not self.seconds else self.flops / self.seconds / 1e9
+
+    @property
+    def bandwidth(self) -> float | None:
+        """10^9 bytes a second."""
+        return None if not self.nbytes or not self.seconds else self.nbytes / self.seconds / 1e9
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The result of `profile`: a row for each call, in order; the whole run's median; the settings."""
+
+    rows: tuple[Row, ...]
+    seconds: float
+    repeat: int
+    threads: int
+
+    @property
+    def total(self) -> float:
+        """Sum of the rows' seconds."""
+        return sum(row.seconds for row in self.rows)
+
+    def by_time(self) -> tuple[Row, ...]:
+        """The rows, slowest first."""
+        return tuple(sorted(self.rows, key=lambda row: -row.seconds))
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)
+
+
+def profile(ex: Executable, *args: Any, repeat: int = 10, **named: Any) -> Profile:
+    """Run `ex` on inputs `repeat` times and tell the time of every kernel.
+
+    Raises:
+        RuntimeInputError: inputs that do not fit.
+    """
+    times: dict[int, list[float]] = {}
+    whole = []
+    calls: list[tuple[str, str, Any, Any]] = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        calls = list(_timed_calls(ex, args, named))
+        whole.append(time.perf_counter() - start)
+        for number, (_, _, seconds, _) in enumerate(calls):
+            times.setdefault(number, []).append(seconds)
+    medians = [statistics.median(times[i]) for i in range(len(calls))]
+    total = sum(medians) or 1.0
+    rows = tuple(
+        Row(name, kernel, seconds, seconds / total, *work)
+        for (name, kernel, _, work), seconds in zip(calls, medians, strict=True)
+    )
+    return Profile(rows, sum(medians), repeat, get_num_threads())
+
+
+def _timed_calls(ex: Executable, args: tuple[Any, ...], named: Any) -> list[tuple]:
+    """(binding, kernel, seconds, (flops, bytes)) of each call of one run."""
+    ordered = ex.ordered(args, named)
+    plans = ex.plans(ex.entry)
+    if not plans.straight:
+        steps = ex.vm.steps(ex.entry, *ordered)
+        return [(s.name, s.kernel, s.seconds, (None, None)) for s in steps if s.kernel]
+    values, dims = bind_arguments(ex.mod[ex.entry], ex.entry, ordered)
+    _, timed = plans.timed(values, dims)
+    return [
+        (call.binding, call.kernel, nanoseconds / 1e9, work_of(ex, call))
+        for call, nanoseconds in timed
+    ]
+
+
+def work_of(ex: Executable, call: KernelCall) -> tuple[int | None, int]:
+    """FLOPs and bytes of one call."""
+    kernel = ex.kernels[call.kernel]
+    nbytes = sum(
+        int(np.prod(arg.shape, dtype=np.int64)) * arg.dtype.itemsize
+        for arg in call.args
+        if isinstance(arg, Place)
+    )
+    return count_flops(kernel.func, call.dims), nbytes
+
+
+def count_flops(func: Any, dims: Dims) -> int | None:
+    """Floating-point operations of one run of a PrimFunc, or None where they cannot be counted."""
+    counted = flops(func)
+    return None if counted is None else evaluate(counted, dims)
