@@ -26,6 +26,8 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError, TypeInferError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_expr
+from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.relax.expr import (
     Call,
     DataTypeImm,
@@ -225,9 +227,8 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
     if kind == "Tensors":
         return Tuple(tuple(as_argument(v, "Tensor") for v in value))
     if kind == "Scalar":
-        from mlcnb.ir.prim_ops import as_expr
-
-        return PrimValue(as_expr(value))
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return PrimValue(prim_const(value, "int64") if whole else as_expr(value))
     if kind == "String":
         return StringImm(str(value))
     if kind == "Dtype":

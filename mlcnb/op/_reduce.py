@@ -1,0 +1,160 @@
+"""Reductions: which dimensions go, what shape is left, and the loops.
+
+    Sum = reduction("sum", np.sum, te.sum, NUMBERS, "The sum")     fields: x, axis, keepdims
+
+axis: a dimension or several, negative ones from the end; None: all of them; (): none of them.
+Half precision is summed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.prim_ops import cast
+from mlcnb.op._accumulate import accumulator, rounded
+from mlcnb.op._dims import axes_at, product, size, tensor, tidy
+from mlcnb.op._elementwise import Kinds, quiet, short_name, want_kinds
+from mlcnb.relax.operator import OpDecl, operator
+from mlcnb.relax.struct_info import TensorStructInfo
+
+Axes = int | tuple[int, ...] | None
+
+
+def reduced_axes(op: OpDecl, axis: Axes, ndim: int, info: Any = None) -> tuple[int, ...]:
+    """The dimensions that go, counted from the front, in order."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(axes_at(op, (axis,) if isinstance(axis, int) else axis, ndim, info)))
+
+
+def reduced_dims(dims: Sequence[Any], axes: Sequence[int], keepdims: bool) -> tuple[Any, ...]:
+    """The dimensions that are left: those that went are 1, or missing."""
+    kept = [1 if i in axes else d for i, d in enumerate(dims)]
+    return tuple(kept if keepdims else [d for i, d in enumerate(dims) if i not in axes])
+
+
+def reduced_info(op: OpDecl, x: TensorStructInfo, axis: Axes, keepdims: bool, kind: Any) -> Any:
+    """The tensor that a reduction of x gives."""
+    if x.ndim == -1:
+        return tensor((), kind) if axis is None and not keepdims else tensor(None, kind)
+    axes = reduced_axes(op, axis, x.ndim, x)
+    if x.dims is None:
+        return tensor(None, kind, x.ndim if keepdims else x.ndim - len(axes))
+    return tensor(reduced_dims(x.dims, axes, keepdims), kind)
+
+
+def reduce_compute(
+    fn: Callable[..., Any],
+    element: Callable[..., Any],
+    shape: Sequence[Any],
+    axes: Sequence[int],
+    keepdims: bool,
+    name: str,
+) -> Any:
+    """One loop nest: out[i] = fn over k of element(*i with k in the place of `axes`).
+
+    Args:
+        fn: a reducer such as te.sum.
+        element: from an index of the input to what is combined (or a tuple, for several at once).
+        shape: of the input.
+        axes: the dimensions that go; where there are none, nothing is combined.
+        keepdims: whether they stay as 1.
+        name: of the block.
+    """
+    over = {a: te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes}
+
+    def source(*index: Any) -> Any:
+        rest = iter(i for at, i in enumerate(index) if not (keepdims and at in over))
+        full = [over[at] if at in over else next(rest) for at in range(len(shape))]
+        value = element(*full)
+        return fn(value, axis=list(over.values())) if over else value
+
+    return te.compute(reduced_dims(shape, axes, keepdims), source, name=name)
+
+
+class Reduction(OpDecl):
+    """Base of reductions of one tensor to one of the same dtype."""
+
+    __slots__ = ()
+    axis: Axes
+    keepdims: bool
+    #: (array, axis, keepdims) -> array
+    meaning: ClassVar[Callable[..., Any]]
+    #: reducer
+    loop: ClassVar[Callable[..., Any]]
+    accepts: ClassVar[Kinds]
+    #: whether half precision is combined in float32
+    widens: ClassVar[bool] = True
+
+    def infer(self, x: Any) -> Any:
+        """x without those dimensions."""
+        want_kinds(self, self.accepts, x=x)
+        return reduced_info(self, x, self.axis, self.keepdims, x.dtype)
+
+    def numpy(self, x: Any) -> Any:
+        """The meaning, formed in the accumulation dtype, rounded to x's."""
+        array = np.asarray(x)
+        axes = reduced_axes(self, self.axis, array.ndim)
+        wide = array.astype(self.inside(dtype(array.dtype.name)).numpy, copy=False)
+        found = quiet(self.meaning, wide, axes, self.keepdims)
+        return np.asarray(found).astype(array.dtype, copy=False)
+
+    def inside(self, kind: DType) -> DType:
+        """The dtype in which values are combined."""
+        return accumulator(kind) if self.widens else kind
+
+    def compute(self, x: Any) -> Any:
+        """One loop nest, and one that rounds half precision."""
+        return rounded(self.combined(x), x.dtype, f"{short_name(self)}_cast")
+
+    def combined(self, x: Any, keepdims: bool | None = None, name: str | None = None) -> Any:
+        """The loop nest, in the accumulation dtype."""
+        axes = reduced_axes(self, self.axis, len(x.shape))
+        kind = self.inside(x.dtype)
+        keep = self.keepdims if keepdims is None else keepdims
+
+        def element(*index: Any) -> Any:
+            return cast(kind, x(*index))
+
+        return reduce_compute(self.loop, element, x.shape, axes, keep, name or short_name(self))
+
+    def count(self, shape: Sequence[Any]) -> Any:
+        """How many elements are combined to one."""
+        return tidy(product(shape[a] for a in reduced_axes(self, self.axis, len(shape))))
+
+    def flops(self, x: Any) -> Any:
+        """One for each element of x."""
+        return size(x)
+
+
+def reduction(
+    name: str,
+    meaning: Callable[..., Any],
+    loop: Callable[..., Any],
+    accepts: Kinds,
+    doc: str,
+    base: type = Reduction,
+    **more: Any,
+) -> Any:
+    """Declare a reduction: a line of a table. Arguments as in `mlcnb.op._elementwise.unary`."""
+    caller = sys._getframe(1)
+    fields = {
+        "__module__": caller.f_globals["__name__"],
+        "__qualname__": name.title(),
+        "__doc__": f"{doc}, over the dimensions `axis` (None: all); `keepdims` leaves them as 1.",
+        "__annotations__": {"x": "Tensor", "axis": Axes, "keepdims": bool},
+        "__firstlineno__": caller.f_lineno,
+        "axis": None,
+        "keepdims": False,
+        "meaning": staticmethod(meaning),
+        "loop": staticmethod(loop),
+        "accepts": accepts,
+        **more,
+    }
+    return operator(f"relax.{name}")(type(name.title(), (base,), fields))
