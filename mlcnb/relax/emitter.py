@@ -21,13 +21,16 @@ from mlcnb.relax.expr import (
     Binding,
     BindingBlock,
     Call,
+    Constant,
     DataflowVar,
     ExternFunc,
     Function,
     If,
     MatchCast,
     Op,
+    PrimValue,
     SeqExpr,
+    ShapeExpr,
     Tuple,
     TupleGetItem,
     Var,
@@ -118,6 +121,8 @@ class Emitter:
 
     def leaf(self, expr: Any) -> Any:
         """`expr` as something that may be an argument; what is not is bound to a variable."""
+        if type(expr) in _PLAIN:
+            return expr
         if isinstance(expr, Tuple):
             fields = tuple(map(self.leaf, expr.fields))
             return replace(expr, fields=fields) if _differ(fields, expr.fields) else expr
@@ -207,6 +212,9 @@ class Emitter:
 def _inferred(choice: If) -> If:
     return replace(choice, struct_info=infer(choice))
 
+
+#: leaves that are most of all arguments
+_PLAIN = frozenset({Var, DataflowVar, Constant, ShapeExpr, PrimValue, GlobalVar, Op})
 
 _VALUES: dict[type, Callable[[Emitter, Any], Any]] = {
     Call: Emitter._call,

@@ -1,0 +1,277 @@
+"""Mutator: goes through a graph function binding by binding and rebuilds only what changes.
+
+    class Undouble(Mutator):                          lv = R.multiply(x, 2)
+        def visit_call(self, call, var):              lv1 = R.nn.relu(lv)
+            if call.op.name == "relax.multiply":  ->  lv1 = R.nn.relu(x)
+                return call.args[0]
+
+A hook returns the new value (nested calls allowed), or None to keep the value as it is. A variable,
+constant or other leaf that a hook returns takes the variable's place in all later uses. Struct
+infos are inferred again only where arguments changed theirs; calls that a hook makes get the span
+of the value they replace, unless they have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.relax.analysis.struct_info import (
+    definable_vars,
+    erase_to_well_defined,
+    same_info,
+    symbolic_vars,
+)
+from mlcnb.relax.analysis.variables import bound_vars, use_counts
+from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowVar,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.infer import Functions, infer, is_leaf
+
+
+class Mutator:
+    """Base of rewriters; a subclass overrides some of the `visit_…` hooks.
+
+    Args:
+        functions: what GlobalVars name, for inference.
+    """
+
+    def __init__(self, functions: Functions | None = None) -> None:
+        self.functions: Functions = {} if functions is None else functions
+        self.remap: dict[Var, Any] = {}
+        self.values: dict[Var, Any] = {}
+        self.emitter = Emitter(self.functions, Names())
+        self.func: Any = None
+        self._uses: dict[Var, int] | None = None
+
+    # hooks ---------------------------------------------------------------------------------------
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """New value for a call bound to `var`, or None."""
+        return None
+
+    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+        """New value for a tuple bound to `var`, or None."""
+        return None
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """New value for a field of a tuple bound to `var`, or None."""
+        return None
+
+    def visit_if(self, choice: If, var: Var) -> Any:
+        """New value for an If (its branches are rewritten already), or None."""
+        return None
+
+    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+        """New value for a leaf bound to `var` (`y = x`), or None."""
+        return None
+
+    def visit_match_cast(self, binding: MatchCast) -> Any:
+        """What takes the place of a match_cast's variable, or None to keep the binding."""
+        return None
+
+    # what hooks use ------------------------------------------------------------------------------
+
+    def emit(self, expr: Any, name_hint: str = "") -> Var:
+        """Bind an expression before the binding that is being visited."""
+        start = len(self.emitter.bindings)
+        var = self.emitter.emit(expr, name_hint)
+        self._record(start)
+        return var
+
+    def value_of(self, expr: Any) -> Any:
+        """What a variable is bound to in the program as rewritten so far; else `expr` itself."""
+        return self.values.get(expr, expr) if isinstance(expr, Var) else expr
+
+    def use_count(self, var: Any) -> int:
+        """How often a variable is used in the program as it was before; a new one takes over the
+        uses of what it replaces.
+        """
+        if self._uses is None:
+            self._uses = use_counts(self.func)
+        return self._uses.get(var, 0)
+
+    # the walk ------------------------------------------------------------------------------------
+
+    def rewrite(self, func: Function) -> Function:
+        """The function rewritten; itself where nothing changed."""
+        self.func, self._uses = func, None
+        self.emitter.names = Names(lambda: {v.name_hint for v in bound_vars(func)})
+        return self._function(func)
+
+    def _function(self, func: Function) -> Function:
+        body = self._sequence(func.body)
+        if body is func.body:
+            return func
+        old, new = func.ret_struct_info, body.struct_info
+        if new is None or (old is not None and same_info(new, func.body.struct_info)):
+            return replace(func, body=body)
+        return replace(func, body=body, ret_struct_info=return_info(func.params, new))
+
+    def _sequence(self, seq: Any) -> SeqExpr:
+        if not isinstance(seq, SeqExpr):
+            seq = SeqExpr((), seq)
+        blocks = [self.visit_block(block) for block in seq.blocks]
+        with self.emitter.scope(False) as rest:
+            body = self.emitter.leaf(self.substitute(seq.body))
+        if rest:
+            blocks.append(BindingBlock(tuple(rest)))
+        blocks = [b for b in blocks if b.bindings]
+        same = len(blocks) == len(seq.blocks)
+        same = same and all(a is b for a, b in zip(blocks, seq.blocks, strict=True))
+        return seq if same and body is seq.body else SeqExpr(tuple(blocks), body)
+
+    def visit_block(self, block: BindingBlock) -> BindingBlock:
+        """All bindings of a block, rewritten."""
+        with self.emitter.scope(block_is_dataflow(block)) as bindings:
+            for binding in block.bindings:
+                self._binding(binding)
+        return with_bindings(block, tuple(bindings))
+
+    def _binding(self, binding: Binding) -> None:
+        if isinstance(binding, MatchCast):
+            self._match_cast(binding)
+            return
+        old = binding.value
+        value = self._inner(old)
+        hook = _HOOKS.get(type(value), Mutator._on_leaf)
+        self.emitter.origin = getattr(old, "span", None)
+        new = hook(self, value, binding.var)
+        if new is None and value is old and binding.var.struct_info is not None:
+            self._append(binding)
+            return
+        start = len(self.emitter.bindings)
+        result = self.emitter.value(value if new is None else new)
+        self._record(start)
+        if new is not None and self._replaces(binding.var, result):
+            self._give_place(binding.var, result)
+            return
+        var = self._variable(binding.var, result)
+        same = var is binding.var and result is old
+        self._append(binding if same else VarBinding(var, result))
+
+    def _inner(self, value: Any) -> Any:
+        """The value with substituted variables; branches and local functions rewritten."""
+        if isinstance(value, If):
+            branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
+            cond = self.substitute(value.cond)
+            before = (value.cond, value.true_branch, value.false_branch)
+            return value if _same((cond, *branches), before) else If(cond, *branches)
+        if isinstance(value, Function):
+            return self._function(value)
+        return self.substitute(value)
+
+    def _match_cast(self, binding: MatchCast) -> None:
+        value = self.substitute(binding.value)
+        kept = binding if value is binding.value else replace(binding, value=value)
+        new = self.visit_match_cast(kept)
+        if new is None:
+            self._append(kept)
+        elif self._replaces(binding.var, new):
+            self._give_place(binding.var, new)
+        else:
+            result = self.emitter.value(new)
+            self._append(VarBinding(self._variable(binding.var, result), result))
+
+    def _replaces(self, var: Var, result: Any) -> bool:
+        """Whether later uses of `var` may name `result` directly, so that `var` goes."""
+        if isinstance(result, Tuple) or not is_leaf(result):
+            return False
+        escapes = self.emitter.dataflow and not isinstance(var, DataflowVar)
+        return not (escapes and isinstance(result, DataflowVar))
+
+    def _give_place(self, var: Var, result: Any) -> None:
+        """Later uses of `var` name `result`, which is used more often by as much."""
+        self.remap[var] = result
+        if isinstance(result, Var):
+            uses = self.use_count(var)
+            self._uses[result] = self.use_count(result) + uses  # type: ignore[index]
+
+    def _variable(self, var: Var, value: Any) -> Var:
+        """`var` itself where `value` has its struct info, else one with the new struct info."""
+        info = infer(value, self.functions)
+        if info is None or (var.struct_info is not None and same_info(info, var.struct_info)):
+            return var
+        new = type(var)(var.name_hint, info, var.span)
+        self._give_place(var, new)
+        return new
+
+    def _append(self, binding: Binding) -> None:
+        self.emitter.bindings.append(binding)
+        self.values[binding.var] = binding.value
+
+    def _record(self, start: int) -> None:
+        for binding in self.emitter.bindings[start:]:
+            self.values[binding.var] = binding.value
+
+    def _on_leaf(self, leaf: Any, var: Var) -> Any:
+        return None if isinstance(leaf, Function) else self.visit_leaf(leaf, var)
+
+    # substitution --------------------------------------------------------------------------------
+
+    def substitute(self, value: Any) -> Any:
+        """`value` with the variables replaced that earlier bindings gave up."""
+        if not self.remap:
+            return value
+        kind = type(value)
+        if kind is Var or kind is DataflowVar:
+            return self.remap.get(value, value)
+        if kind is Call:
+            return self._substitute_call(value)
+        if kind is Tuple:
+            fields = tuple(map(self.substitute, value.fields))
+            return value if _same(fields, value.fields) else Tuple(fields)
+        if kind is TupleGetItem:
+            tuple_value = self.substitute(value.tuple_value)
+            return (
+                value
+                if tuple_value is value.tuple_value
+                else replace(value, tuple_value=tuple_value)
+            )
+        return value
+
+    def _substitute_call(self, call: Call) -> Call:
+        args = tuple(map(self.substitute, call.args))
+        op = self.substitute(call.op) if isinstance(call.op, Var) else call.op
+        if op is call.op and _same(args, call.args):
+            return call
+        keep = op is call.op and all(map(_same_known, args, call.args))
+        info = call.struct_info if keep else None
+        return Call(op, args, call.attrs, call.sinfo_args, info, call.span)
+
+
+_HOOKS: dict[type, Callable[[Mutator, Any, Var], Any]] = {
+    Call: lambda m, value, var: m.visit_call(value, var),
+    Tuple: lambda m, value, var: m.visit_tuple(value, var),
+    TupleGetItem: lambda m, value, var: m.visit_item(value, var),
+    If: lambda m, value, var: m.visit_if(value, var),
+}
+
+
+def _same(a: tuple, b: tuple) -> bool:
+    return all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _same_known(new: Any, old: Any) -> bool:
+    return new is old or same_info(new.struct_info, old.struct_info)
+
+
+def return_info(params: tuple[Var, ...], info: Any) -> Any:
+    """The struct info of a result as callers may know it: symbols of the parameters only."""
+    known = [
+        v for p in params for v in (*definable_vars(p.struct_info), *symbolic_vars(p.struct_info))
+    ]
+    return erase_to_well_defined(info, known)

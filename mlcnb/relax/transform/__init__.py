@@ -1,0 +1,32 @@
+"""Graph passes, one file a pass; each is a class whose fields are its options.
+
+mlcnb.relax.transform.FuseOps(max_depth=8)(mod) -> mod
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+_HERE = "mlcnb.relax.transform"
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.ir.transform": "function_pass",
+        f"{_HERE}.normalize": "Normalize normalize",
+        f"{_HERE}.canonicalize_bindings": "CanonicalizeBindings canonicalize_bindings",
+        f"{_HERE}.dead_code_elimination": "DeadCodeElimination",
+        f"{_HERE}.eliminate_common_subexpr": "EliminateCommonSubexpr eliminate_common_subexpr",
+        f"{_HERE}.fold_constant": "FoldConstant fold_constant",
+        f"{_HERE}.fold_batch_norm": (
+            "FoldBatchNorm FoldBatchnormToConv2D=FoldBatchNorm fold_batch_norm"
+        ),
+        f"{_HERE}.simplify_ops": "SimplifyOps",
+        f"{_HERE}.decompose_ops": "DecomposeOpsForInference",
+        f"{_HERE}.legalize_ops": "LegalizeOps",
+        f"{_HERE}.annotate_tir_op_pattern": "AnnotateTIROpPattern",
+        f"{_HERE}.fuse_ops": "FuseOps",
+        f"{_HERE}.fuse_tir": "FuseTIR",
+        f"{_HERE}.pipeline": "get_pipeline register_pipeline",
+    },
+)

@@ -1,0 +1,173 @@
+"""DeadCodeElimination: what nothing uses goes, bindings and functions.
+
+def main(x):                          def main(x):
+    lv = R.exp(x)          ->             gv = R.add(x, x)
+    gv = R.add(x, x)                      return gv
+    return gv
+# helper: called by nobody            # helper is gone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlcnb.core.node import replace, walk
+from mlcnb.ir.expr import Call as PrimCall
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.purity import has_effects
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves, value_uses
+from mlcnb.relax.emitter import with_bindings
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Var,
+)
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.tir.function import PrimFunc
+
+
+def remove_unused_bindings(func: Function, functions: Functions | None = None) -> Function:
+    """`func` without the bindings that nothing uses and that have no effects.
+
+    A match_cast goes where neither its value nor a symbolic variable that it defines is used.
+    """
+    sweep = _Sweep(functions or {}, any(isinstance(b, MatchCast) for b in bindings_of(func)))
+    sweep.mention(func.ret_struct_info)
+    return replace(func, body=sweep.sequence(func.body))
+
+
+class _Sweep:
+    """Goes through a function backwards; `live` holds what is used further down."""
+
+    def __init__(self, functions: Functions, has_casts: bool) -> None:
+        self.functions, self.has_casts = functions, has_casts
+        self.live: set[Any] = set()
+        self.symbols: set[PrimVar] = set()
+
+    def mention(self, node: Any) -> None:
+        if self.has_casts:
+            self.symbols.update(symbolic_vars(node))
+
+    def use(self, value: Any) -> None:
+        for leaf in value_uses(value):
+            self.live.add(leaf)
+            if isinstance(leaf, ShapeExpr):
+                self.mention(leaf)
+
+    def sequence(self, seq: Any) -> SeqExpr:
+        for leaf in leaves(seq.body):
+            self.live.add(leaf)
+            if isinstance(leaf, ShapeExpr):
+                self.mention(leaf)
+        blocks = tuple(reversed([self.block(b) for b in reversed(seq.blocks)]))
+        kept = tuple(b for b in blocks if b.bindings)
+        same = len(kept) == len(seq.blocks) and all(
+            a is b for a, b in zip(kept, seq.blocks, strict=True)
+        )
+        return seq if same else SeqExpr(kept, seq.body)
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        kept = []
+        for binding in reversed(block.bindings):
+            if self.needed(binding):
+                kept.append(self.keep(binding))
+        return with_bindings(block, tuple(reversed(kept)))
+
+    def needed(self, binding: Binding) -> bool:
+        if binding.var in self.live:
+            return True
+        if isinstance(binding, MatchCast):
+            return any(v in self.symbols for v in definable_vars(binding.struct_info))
+        return has_effects(binding.value, self.functions)
+
+    def keep(self, binding: Binding) -> Binding:
+        info = binding.var.struct_info
+        self.mention(info)
+        if isinstance(info, TensorStructInfo) and isinstance(info.shape, Var):
+            self.live.add(info.shape)
+        value = self.inside(binding.value)
+        self.use(value)
+        return replace(binding, value=value)
+
+    def inside(self, value: Any) -> Any:
+        if isinstance(value, If):
+            true, false = self.sequence(value.true_branch), self.sequence(value.false_branch)
+            return replace(value, true_branch=true, false_branch=false)
+        if isinstance(value, Function):
+            return replace(value, body=self.sequence(value.body))
+        return value
+
+
+def entry_functions_of(mod: IRModule) -> list[GlobalVar]:
+    """The functions that are seen outside: those with a `global_symbol`, else `main`, else all."""
+    exposed = [k for k, f in mod.items() if "global_symbol" in f.attrs]
+    if exposed:
+        return exposed
+    return [GlobalVar("main")] if "main" in mod else list(mod)
+
+
+def remove_unused_functions(mod: IRModule, entries: Iterable[str | GlobalVar] = ()) -> IRModule:
+    """`mod` without the functions that no entry function reaches.
+
+    Args:
+        mod: the module.
+        entries: kept beside those of `entry_functions_of`.
+    """
+    given = [k if isinstance(k, GlobalVar) else GlobalVar(k) for k in entries]
+    stack = [*entry_functions_of(mod), *given]
+    reached: set[GlobalVar] = set()
+    while stack:
+        key = stack.pop()
+        if key in mod and key not in reached:
+            reached.add(key)
+            stack.extend(_called(mod.functions[key]))
+    return mod.without_functions(k for k in mod if k not in reached)
+
+
+def _called(func: Any) -> list[GlobalVar]:
+    if isinstance(func, Function):
+        return all_global_vars(func)
+    if isinstance(func, PrimFunc):
+        calls = (n for n in walk(func.body) if isinstance(n, PrimCall))
+        return [n.op for n in calls if isinstance(n.op, GlobalVar)]
+    return []
+
+
+class DeadCodeElimination(ModulePass):
+    """Remove bindings that nothing uses, and functions that no entry function reaches."""
+
+    #: names kept beside the functions that have a global_symbol
+    entry_functions: tuple[str, ...] = ()
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Functions first, then the bindings of those that remain."""
+        before = len(mod)
+        mod = remove_unused_functions(mod, self.entry_functions)
+        changed = {}
+        removed = 0
+        for key, func in mod.items():
+            if isinstance(func, Function):
+                new = remove_unused_bindings(func, mod.functions)
+                if new is not func:
+                    changed[key] = new
+                    removed += _count(func) - _count(new)
+        result = mod.with_functions(changed) if changed else mod
+        result = remove_unused_functions(result, self.entry_functions)
+        if result is not mod or len(result) != before:
+            ctx.note(f"removed {removed} bindings and {before - len(result)} functions")
+        return result
+
+
+def _count(func: Function) -> int:
+    return sum(1 for _ in bindings_of(func))

@@ -1,0 +1,138 @@
+"""EliminateCommonSubexpr: what is computed twice is computed once.
+
+lv = R.exp(x)                         lv = R.exp(x)
+lv1 = R.exp(x)              ->        gv = R.add(lv, lv)
+gv = R.add(lv, lv1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_digest, structural_equal
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.emitter import block_is_dataflow
+from mlcnb.relax.expr import (
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowVar,
+    Function,
+    If,
+    Op,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from mlcnb.relax.infer import Functions, is_pure_call
+from mlcnb.relax.mutator import Mutator
+
+
+def eliminate_common_subexpr(
+    func: Function, functions: Functions | None = None, call_only: bool = False
+) -> Function:
+    """`func` where equal pure calls (and tuples, and fields) share one variable."""
+    return _Sharing(functions, call_only).rewrite(func)
+
+
+class _Sharing(Mutator):
+    def __init__(self, functions: Functions | None, call_only: bool) -> None:
+        super().__init__(functions)
+        self.call_only = call_only
+        #: values by operator and arguments, with the variable that each is bound to
+        self.seen: dict[Any, list[tuple[Any, Var]]] = {}
+        self.removed = 0
+
+    def visit_block(self, block: BindingBlock) -> BindingBlock:
+        """After a dataflow block its local variables are not seen any more."""
+        made = super().visit_block(block)
+        if block_is_dataflow(block):
+            for key, found in self.seen.items():
+                self.seen[key] = [f for f in found if not isinstance(f[1], DataflowVar)]
+        return made
+
+    def _sequence(self, seq: Any) -> SeqExpr:
+        """What a branch computes is not seen outside of it."""
+        outer = {key: list(found) for key, found in self.seen.items()}
+        made = super()._sequence(seq)
+        self.seen = outer
+        return made
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The variable of an equal call before, if there is one."""
+        return self.share(call, var) if is_pure_call(call, self.functions) else None
+
+    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+        """The same for tuples."""
+        return None if self.call_only else self.share(value, var)
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """The same for fields of tuples."""
+        return None if self.call_only else self.share(item, var)
+
+    def visit_if(self, choice: If, var: Var) -> Any:
+        """An If stays."""
+        return None
+
+    def share(self, value: Any, var: Var) -> Any:
+        """The variable that holds an equal value already; else keep this one for later."""
+        same_parts = self.seen.setdefault(_parts(value), [])
+        for known, holder in same_parts:
+            if _same_attributes(known, value):
+                self.removed += 1
+                return self.remap.get(holder, holder)
+        same_parts.append((value, var))
+        return None
+
+
+def _parts(value: Any) -> Any:
+    """Equal for values that have the same operator and arguments; variables count by identity."""
+    kind = type(value)
+    if kind is Var or kind is DataflowVar:
+        return id(value)
+    if kind is Call:
+        return ("call", _parts(value.op), tuple(map(_parts, value.args)))
+    if kind is Tuple:
+        return ("tuple", tuple(map(_parts, value.fields)))
+    if kind is TupleGetItem:
+        return ("item", _parts(value.tuple_value), value.index)
+    if kind is Op:
+        return value.name
+    if kind is Constant:
+        return _constant_parts(value)
+    if kind is ShapeExpr:
+        return ("shape", tuple(d.value if type(d) is IntImm else id(d) for d in value.values))
+    return value if kind is GlobalVar else (kind, structural_digest(value))
+
+
+def _constant_parts(value: Constant) -> Any:
+    """Small constants by what they hold, large ones by identity."""
+    data = value.data
+    if data.size <= 64:
+        return ("constant", data.dtype.str, data.shape, data.tobytes())
+    return ("array", id(data))
+
+
+def _same_attributes(a: Any, b: Any) -> bool:
+    if not isinstance(a, Call):
+        return True
+    return structural_equal(a.attrs, b.attrs) and structural_equal(a.sinfo_args, b.sinfo_args)
+
+
+class EliminateCommonSubexpr(FunctionPass):
+    """Compute what is computed several times once; calls with effects stay."""
+
+    #: leave tuples and their fields as they are
+    call_only: bool = False
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """See `eliminate_common_subexpr`."""
+        sharing = _Sharing(mod.functions, self.call_only)
+        made = sharing.rewrite(func)
+        if sharing.removed:
+            ctx.note(f"{sharing.removed} values were computed before")
+        return made

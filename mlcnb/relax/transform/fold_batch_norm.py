@@ -1,0 +1,214 @@
+"""FoldBatchNorm: what scales and shifts the channels of a convolution goes into its weights.
+
+lv = R.nn.conv2d(x, W)                               lv = R.nn.conv2d(x, W * s)
+lv1 = R.nn.batch_norm(lv, gamma, beta, m, v)   ->    gv = R.add(lv, b)
+gv = lv1[0]                                          s = gamma / sqrt(v + epsilon); b = beta - m * s
+
+The same for `multiply`, `divide`, `add` and `subtract` by one constant a channel. A batch_norm that
+follows no convolution becomes `x * s + b`. Weights and statistics have to be constants (see
+BindParams); the new ones are computed in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import Span, merge
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    Op,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+
+CONVOLUTIONS = frozenset(f"relax.nn.conv{n}d" for n in (1, 2, 3))
+ELEMENTWISE = frozenset(f"relax.{n}" for n in ("add", "subtract", "multiply", "divide"))
+
+
+class _Affine(NamedTuple):
+    """A convolution whose result has perhaps been shifted: where its channels are, its parts."""
+
+    conv: Call
+    weight: np.ndarray
+    bias: np.ndarray | None
+    channel: int
+    span: Span | None
+
+
+def fold_batch_norm(func: Function) -> Function:
+    """`func` with batch_norm and channelwise arithmetic folded into convolutions."""
+    return _Folding().fold(func)
+
+
+class _Folding(Mutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.into_conv = self.alone = 0
+
+    def fold(self, func: Function) -> Function:
+        """Rewrite, and drop what is not used any more."""
+        made = self.rewrite(func)
+        return func if made is func else remove_unused_bindings(made)
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """A batch_norm, or arithmetic with one constant a channel."""
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name == "relax.nn.batch_norm":
+            return self.batch_norm(call)
+        return self.arithmetic(call, name) if name in ELEMENTWISE else None
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """The result of a batch_norm that was folded."""
+        value = self.value_of(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, Tuple) else None
+
+    def batch_norm(self, call: Call) -> Any:
+        """scale and shift of constant statistics: into the convolution before, or as they are."""
+        attrs: Any = attrs_of(call)
+        info = call.args[0].struct_info
+        if attrs.training or not isinstance(info, TensorStructInfo) or info.ndim < 1:
+            return None
+        arrays = [a.data.astype("float64") for a in call.args[1:] if isinstance(a, Constant)]
+        if len(arrays) != 4:
+            return None
+        gamma, beta, mean, var = arrays
+        with np.errstate(all="ignore"):
+            scale = (gamma if attrs.scale else 1.0) / np.sqrt(var + attrs.epsilon)
+            shift = (beta if attrs.center else 0.0) - mean * scale
+        result = self.scaled(call.args[0], scale, shift, attrs.axis % info.ndim, call.span)
+        if result is None:
+            result = self.scale_and_shift(call, scale, shift, attrs.axis % info.ndim)
+        return Tuple((self.emit(result), call.args[3], call.args[4]))
+
+    def scale_and_shift(self, call: Call, scale: Any, shift: Any, axis: int) -> Expr:
+        """x * s + b: two operators that fuse with what stands around."""
+        self.alone += 1
+        data = call.args[0]
+        shape = [-1 if i == axis else 1 for i in range(data.struct_info.ndim)]
+        kind = data.struct_info.dtype.numpy
+        s, b = (Constant(v.reshape(shape).astype(kind), call.span) for v in (scale, shift))
+        return _call("relax.add", _call("relax.multiply", data, s), b)
+
+    def arithmetic(self, call: Call, name: str) -> Any:
+        """`conv * c`, `conv + b + c`, …: the constant goes into weights and bias."""
+        data, constant = call.args
+        if isinstance(data, Constant) and name in ("relax.add", "relax.multiply"):
+            data, constant = constant, data
+        affine = self.affine(data)
+        if affine is None or not isinstance(constant, Constant):
+            return None
+        value = _per_channel(constant.data, affine, data.struct_info)
+        if value is None or (affine.bias is None and name in ("relax.add", "relax.subtract")):
+            return None
+        one, zero = np.ones_like(value), np.zeros_like(value)
+        with np.errstate(all="ignore"):
+            scale, shift = {
+                "relax.add": (one, value),
+                "relax.subtract": (one, -value),
+                "relax.multiply": (value, zero),
+                "relax.divide": (one / value, zero),
+            }[name]
+        return self.scaled(data, scale, shift, affine.channel, call.span)
+
+    def scaled(
+        self, data: Any, scale: np.ndarray, shift: np.ndarray, axis: int, span: Span | None
+    ) -> Expr | None:
+        """`data * scale + shift` as a convolution and an add; None where data is no such thing."""
+        affine = self.affine(data)
+        if affine is None or affine.channel != axis or not np.isfinite(scale).all():
+            return None
+        self.into_conv += 1
+        conv = affine.conv
+        span = merge(affine.span, span)
+        attrs: Any = attrs_of(conv)
+        line = [-1 if c == "O" else 1 for c in attrs.kernel_layout]
+        weight = affine.weight.astype("float64") * scale.reshape(line)
+        kind = affine.weight.dtype
+        source = conv.args[1].span  # type: ignore[attr-defined]
+        args = (conv.args[0], Constant(weight.astype(kind), source))
+        made = Call(conv.op, args, conv.attrs, (), conv.struct_info, span)
+        bias = shift if affine.bias is None else affine.bias.astype("float64") * scale + shift
+        if affine.bias is None and not bias.any():
+            return made
+        info: Any = conv.struct_info
+        shape = [-1 if i == axis else 1 for i in range(info.ndim)]
+        added = Constant(bias.reshape(shape).astype(info.dtype.numpy), span)
+        add = _call("relax.add", self.emit(made), added)
+        return Call(add.op, add.args, add.attrs, (), None, span)
+
+    def affine(self, data: Any) -> _Affine | None:
+        """The convolution behind `data`, with a bias or without, if nothing else uses it."""
+        call = self.only_used_here(data)
+        if call is None:
+            return None
+        if call.op.name == "relax.add" and isinstance(call.args[1], Constant):
+            conv = self.only_used_here(call.args[0])
+            found = None if conv is None else _convolution(conv)
+            if found is None:
+                return None
+            bias = _per_channel(call.args[1].data, found, call.struct_info)
+            span = merge(found.span, call.span)
+            return None if bias is None else found._replace(bias=bias, span=span)
+        return _convolution(call)
+
+    def only_used_here(self, data: Any) -> Any:
+        """The operator call that `data` is bound to, where this is its only use."""
+        call = self.value_of(data)
+        if not isinstance(call, Call) or not isinstance(call.op, Op) or self.use_count(data) > 1:
+            return None
+        return call
+
+
+def _convolution(call: Call) -> _Affine | None:
+    """A convolution of constant weights in a plain layout."""
+    if call.op.name not in CONVOLUTIONS or not isinstance(call.args[1], Constant):
+        return None
+    attrs: Any = attrs_of(call)
+    weight = call.args[1].data
+    layouts = attrs.kernel_layout + attrs.out_layout
+    if not (layouts.isalpha() and layouts.isupper()) or weight.dtype.kind != "f":
+        return None
+    if attrs.out_dtype not in (None, weight.dtype.name):
+        return None
+    return _Affine(call, weight, None, attrs.out_layout.index("C"), call.span)
+
+
+def _per_channel(value: np.ndarray, affine: _Affine, info: Any) -> np.ndarray | None:
+    """A constant that broadcasts along all but the channels, as one number for each of them."""
+    count = affine.weight.shape[attrs_of(affine.conv).kernel_layout.index("O")]  # type: ignore[attr-defined]
+    if value.ndim > info.ndim or value.size not in (1, count):
+        return None
+    shape = (1,) * (info.ndim - value.ndim) + value.shape
+    if any(d != 1 for i, d in enumerate(shape) if i != affine.channel):
+        return None
+    return np.broadcast_to(value.reshape(-1).astype("float64"), (count,))
+
+
+def _call(name: str, *args: Any) -> Call:
+    return make_call(declaration(name), *args)
+
+
+class FoldBatchNorm(FunctionPass):
+    """Fold batch_norm, and scaling and shifting of channels, into the convolution before it."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """See `fold_batch_norm`."""
+        folding = _Folding()
+        made = folding.fold(func)
+        if folding.into_conv:
+            ctx.note(f"{folding.into_conv} folded into convolutions")
+        if folding.alone:
+            ctx.note(f"{folding.alone} batch_norms follow none: scale and shift")
+        return made

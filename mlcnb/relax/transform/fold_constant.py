@@ -1,0 +1,229 @@
+"""FoldConstant: what is known before the program runs is computed now.
+
+lv = R.permute_dims(metadata["relax.expr.Constant"][0], axes=[1, 0])
+lv1 = R.matmul(x, lv)                        ->       lv1 = R.matmul(x, metadata[…][0])
+
+lv = R.shape_of(x)     # x: (n, 4)           ->       R.shape([n, 4]) in its place
+
+Operators are evaluated by what their declarations say in NumPy; a call_tir of constants by the
+interpreter, where it is small. What would grow far beyond its operands (`R.zeros((4096, 4096))`)
+stays a call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core import options
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, children
+from mlcnb.ir.expr import IntImm
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.struct_info import nbytes, static_shape
+from mlcnb.relax.analysis.variables import leaves
+from mlcnb.relax.expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    const,
+    shape_expr,
+)
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.numpy_call import call_numpy, value_of
+from mlcnb.relax.operator import declaration
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore, For, Stmt
+
+#: results up to this many bytes are folded whatever their operands are
+SMALL = 1 << 16
+#: results may be this many times larger than their operands together
+GROWTH = 2
+#: a call_tir is interpreted up to this many operations
+INTERPRETED = 50_000
+
+
+def fold_constant(
+    func: Function, functions: Functions | None = None, max_tensor_bytes: int | None = None
+) -> Function:
+    """`func` with calls of constants evaluated.
+
+    Args:
+        func: the function.
+        functions: what GlobalVars name: the PrimFuncs of call_tir.
+        max_tensor_bytes: no larger tensor is made (the option of that name if None).
+    """
+    return _Folder(functions, max_tensor_bytes).rewrite(func)
+
+
+class _Folder(Mutator):
+    def __init__(self, functions: Functions | None, max_tensor_bytes: int | None) -> None:
+        super().__init__(functions)
+        limit = options.get("max_tensor_bytes") if max_tensor_bytes is None else max_tensor_bytes
+        self.limit: int = limit
+        self.folded = 0
+        self.refused: list[str] = []
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The value of a call whose operands are all known."""
+        if not isinstance(call.op, Op):
+            return None
+        if call.op.name == "relax.shape_of":
+            return self.known_shape(call)
+        if not all(self.is_known(leaf) for arg in call.args for leaf in leaves(arg)):
+            return None
+        if call.op.name == "relax.call_tir":
+            return self.fold(call, self.run_prim_func)
+        decl = declaration(call.op, missing_ok=True)
+        if decl is None or not decl.pure or not self.is_modest(call):
+            return None
+        return self.fold(call, self.run_numpy)
+
+    def visit_if(self, choice: If, var: Var) -> Any:
+        """The branch that is taken, where the condition is known."""
+        if not isinstance(choice.cond, Constant):
+            return None
+        return self.count(choice.true_branch if choice.cond.data.all() else choice.false_branch)
+
+    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+        """A constant or a shape takes the place of its name."""
+        return leaf if isinstance(leaf, Constant | ShapeExpr) else None
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """A field that is a constant."""
+        value = self.value_of(item.tuple_value)
+        field = value.fields[item.index] if isinstance(value, Tuple) else None
+        return field if isinstance(field, Constant) else None
+
+    def known_shape(self, call: Call) -> Any:
+        """`shape_of` of a tensor whose dimensions are known."""
+        info = call.args[0].struct_info
+        dims = info.dims if isinstance(info, TensorStructInfo) else None
+        return None if dims is None else self.count(ShapeExpr(dims))
+
+    def is_known(self, leaf: Any) -> bool:
+        """True for constants, and for shapes and scalars without symbolic variables."""
+        if isinstance(leaf, ShapeExpr):
+            return all(isinstance(d, IntImm) for d in leaf.values)
+        if isinstance(leaf, PrimValue):
+            return isinstance(getattr(leaf.value, "value", None), int | float)
+        if isinstance(leaf, Var):
+            return isinstance(self.value_of(leaf), Tuple) and all(
+                self.is_known(f) for f in self.value_of(leaf).fields
+            )
+        return True
+
+    def is_modest(self, call: Call) -> bool:
+        """The result is small, or not much larger than the operands."""
+        given = sum(leaf.data.nbytes for leaf in _constants(call))
+        made = _bytes_of(call.struct_info)
+        if made is None:
+            return given <= SMALL
+        return made <= self.limit and (made <= SMALL or made <= GROWTH * given)
+
+    def fold(self, call: Call, run: Any) -> Any:
+        """The result as a constant; None where the evaluation is refused."""
+        try:
+            result = run(call)
+        except (MLCError, ArithmeticError, LookupError, ValueError, NotImplementedError) as error:
+            self.refused.append(f"{_name(call)}: {error}".splitlines()[0])
+            return None
+        return None if result is None else self.count(_as_expr(result, call))
+
+    def count(self, expr: Any) -> Any:
+        """One more was folded."""
+        self.folded += 1
+        return expr
+
+    def run_numpy(self, call: Call) -> Any:
+        """By the operator's meaning."""
+        return call_numpy(call, self.look_up)
+
+    def look_up(self, leaf: Any) -> Any:
+        """The value of a variable that is bound to a tuple of constants."""
+        return value_of(self.value_of(leaf), self.look_up, {})
+
+    def run_prim_func(self, call: Call) -> Any:
+        """By the interpreter, where it is small; None where it is not."""
+        func: Any = self.functions.get(call.args[0])  # type: ignore[call-overload]
+        infos = _outputs(call.sinfo_args[0])
+        if not isinstance(func, PrimFunc) or any(static_shape(i) is None for i in infos):
+            return None
+        if _work(func.body) > INTERPRETED:
+            return None
+        from mlcnb.codegen.interp import run_prim_func
+
+        outputs = [np.empty(static_shape(i) or (), i.dtype.numpy) for i in infos]
+        inputs = value_of(call.args[1], self.look_up, {})
+        scalars = value_of(call.args[2], self.look_up, {}) if len(call.args) > 2 else ()
+        run_prim_func(func, [*inputs, *outputs, *scalars])
+        several = isinstance(call.sinfo_args[0], TupleStructInfo)
+        return tuple(outputs) if several else outputs[0]
+
+
+def _work(n: Node, times: int = 1) -> int:
+    """How many stores a program makes; a loop of unknown length counts as very long."""
+    if isinstance(n, BufferStore):
+        return times
+    if isinstance(n, For):
+        extent = as_int(n.extent)
+        return _work(n.body, times * (INTERPRETED if extent is None else extent))
+    return sum(_work(child, times) for child in children(n) if isinstance(child, Stmt))
+
+
+def _constants(call: Call) -> list[Constant]:
+    return [n for arg in call.args for n in leaves(arg) if isinstance(n, Constant)]
+
+
+def _outputs(info: Any) -> tuple[Any, ...]:
+    return info.fields if isinstance(info, TupleStructInfo) else (info,)
+
+
+def _bytes_of(info: Any) -> int | None:
+    """Bytes of a result; shapes count as nothing."""
+    if isinstance(info, ShapeStructInfo):
+        return 0
+    return nbytes(info) if isinstance(info, TensorStructInfo | TupleStructInfo) else None
+
+
+def _as_expr(result: Any, call: Call) -> Any:
+    """An evaluated result as an expression."""
+    if isinstance(call.struct_info, ShapeStructInfo):
+        return shape_expr(result)
+    if isinstance(result, tuple):
+        return Tuple(tuple(const(r) for r in result))
+    made = const(result)
+    return Constant(made.data, call.span)
+
+
+def _name(call: Call) -> str:
+    return getattr(call.op, "name", "call").removeprefix("relax.")
+
+
+class FoldConstant(FunctionPass):
+    """Compute what only depends on constants."""
+
+    #: no larger tensor is made; None: the option `max_tensor_bytes`
+    max_tensor_bytes: int | None = None
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """See `fold_constant`."""
+        folder = _Folder(mod.functions, self.max_tensor_bytes)
+        made = folder.rewrite(func)
+        if folder.folded:
+            ctx.note(f"folded {folder.folded} calls")
+        for why in folder.refused:
+            ctx.note(f"not folded: {why}")
+        return made

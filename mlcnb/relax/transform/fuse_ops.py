@@ -1,0 +1,223 @@
+"""FuseOps: calls that belong together become one function, which FuseTIR makes one kernel.
+
+lv = R.call_tir(cls.conv2d, (x, w), …)       gv = cls.fused_conv2d_add_relu(x, w, b)
+lv1 = R.call_tir(cls.add, (lv, b), …)    ->
+gv = R.call_tir(cls.relu, (lv1,), …)         @R.function(private=True)
+                                             def fused_conv2d_add_relu(x, w, b):
+                                                 R.func_attr({"Primitive": True})
+                                                 … the three calls …
+
+Which calls: `fusion_groups`, by the `op_pattern` of the loop functions. Equal groups (the same
+functions on the same shapes) share one fused function.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import merge
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import (
+    definable_vars,
+    same_dims,
+    substitute,
+    symbolic_vars,
+)
+from mlcnb.relax.analysis.variables import leaves
+from mlcnb.relax.emitter import block_is_dataflow, with_bindings
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    Op,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+from mlcnb.relax.transform.fusion_groups import Node, OpPattern, find_groups
+
+
+class FuseOps(ModulePass):
+    """Group calls of loop functions into functions that become one kernel each."""
+
+    #: the largest number of calls in one group; None: the config key relax.FuseOps.max_depth
+    max_depth: int | None = None
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every dataflow block of the graph functions that are no kernel themselves."""
+        depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
+        fuser = _Fuser(FunctionTable(mod.functions), depth)
+        for key, func in mod.items():
+            if isinstance(func, Function) and not func.attrs.keys() & {"Primitive", "Codegen"}:
+                fuser.table.set(key, fuser.function(func))
+        if fuser.groups:
+            new = len(fuser.table.functions) - len(mod)
+            ctx.note(
+                f"{fuser.calls} calls fused into {fuser.groups} groups, {new} of them distinct"
+            )
+        return fuser.table.module(mod)
+
+
+class _Fuser:
+    def __init__(self, table: FunctionTable, max_depth: int) -> None:
+        self.table, self.max_depth = table, max_depth
+        self.groups = self.calls = 0
+
+    def function(self, func: Function) -> Function:
+        """The function with its dataflow blocks fused."""
+        blocks = tuple(self.block(b) if block_is_dataflow(b) else b for b in func.body.blocks)
+        if all(a is b for a, b in zip(blocks, func.body.blocks, strict=True)):
+            return func
+        return replace(func, body=SeqExpr(blocks, func.body.body))
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        """A block in which the last call of each group stands for the group."""
+        nodes = self.graph(block)
+        last: dict[int, Binding] = {}
+        swallowed: set[int] = set()
+        for group in find_groups(nodes, self.max_depth):
+            bindings = [block.bindings[n.index] for n in group]
+            last[group[-1].index] = self.fused(bindings)
+            swallowed.update(n.index for n in group[:-1])
+            self.groups, self.calls = self.groups + 1, self.calls + len(group)
+        kept = [
+            last.get(i, binding) for i, binding in enumerate(block.bindings) if i not in swallowed
+        ]
+        return with_bindings(block, tuple(kept))
+
+    def graph(self, block: BindingBlock) -> list[Node]:
+        """A node for each binding, with its users."""
+        nodes: dict[Var, Node] = {}
+        for index, binding in enumerate(block.bindings):
+            pattern = self.pattern(binding)
+            node = Node(index, pattern, is_seen=not isinstance(binding.var, DataflowVar))
+            for leaf in leaves(binding.value):
+                used = nodes.get(leaf)
+                if used is not None:
+                    used.users.append((node, _use(pattern, leaf, binding.var)))
+            nodes[binding.var] = node
+        return list(nodes.values())
+
+    def pattern(self, binding: Binding) -> OpPattern:
+        """The kind of a bound value: that of the loop function called; opaque for all else."""
+        call = binding.value
+        if type(binding) is not VarBinding or not _is_call_tir(call):
+            return OpPattern.OPAQUE
+        if not isinstance(call.sinfo_args[0], TensorStructInfo):
+            return OpPattern.OPAQUE
+        func = self.table.functions[call.args[0]]
+        return OpPattern(func.attrs.get("op_pattern", OpPattern.OPAQUE))
+
+    def fused(self, bindings: list[Binding]) -> Binding:
+        """The call of the function that holds a group, bound to the group's last variable."""
+        outline = _Outline(bindings)
+        name = self.table.add_shared(outline.func, _name(bindings))
+        result = bindings[-1].var
+        span = merge(*(b.value.span for b in bindings))
+        call = Call(name, tuple(outline.args), None, (), result.struct_info, span)
+        return VarBinding(result, call)
+
+
+def _is_call_tir(value: Any) -> bool:
+    return (
+        isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "relax.call_tir"
+    )
+
+
+def _use(pattern: OpPattern, used: Any, user: Var) -> OpPattern:
+    """The kind of one use: elementwise only where the shape is that of the result."""
+    if pattern > OpPattern.BROADCAST:
+        return pattern
+    a, b = getattr(used.struct_info, "dims", None), getattr(user.struct_info, "dims", None)
+    same = a is not None and b is not None and same_dims(a, b)
+    return OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+
+
+def _name(bindings: list[Binding]) -> str:
+    """fused_conv2d_add_relu: the names of the functions, without the numbers at their ends."""
+    parts = [b.value.args[0].name_hint for b in bindings]
+    names = [re.sub(r"(?<=[a-z_])_?\d+$", "", p) or p for p in parts]
+    if len(names) > 6:
+        names = [*names[:5], f"and_{len(names) - 5}_more"]
+    return "fused_" + "_".join(names)
+
+
+class _Outline:
+    """A group of bindings as a function of what it needs from outside.
+
+    Symbolic variables that no argument's shape defines are handed over as one shape, the last
+    parameter. Inside, all symbolic variables are new.
+    """
+
+    def __init__(self, bindings: list[Binding]) -> None:
+        self.values: dict[Any, Var] = {}
+        self.params: list[Var] = []
+        self.args: list[Any] = []
+        self.names: dict[str, int] = {}
+        self.symbols = {v: type(v)(v.name, v.dtype) for v in _symbols(bindings)}
+        copies = [self.copied(b, b is bindings[-1]) for b in bindings]
+        self.shape_parameter()
+        result = copies[-1].var
+        body = SeqExpr((DataflowBlock(tuple(copies)),), result)
+        attrs = FrozenDict({"Primitive": True})
+        self.func = Function(tuple(self.params), body, result.struct_info, True, attrs)
+
+    def copied(self, binding: Binding, is_last: bool) -> Binding:
+        """A call on what stands for its arguments inside."""
+        call = binding.value
+        args = Tuple(tuple(self.argument(a) for a in call.args[1].fields))
+        scalars = tuple(substitute(s, self.symbols) for s in call.args[2:])
+        infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
+        value = Call(
+            call.op, (call.args[0], args, *scalars), call.attrs, infos, infos[0], call.span
+        )
+        name = self.fresh("gv" if is_last else "lv")
+        var = (Var if is_last else DataflowVar)(name, infos[0], binding.var.span)
+        self.values[binding.var] = var
+        return VarBinding(var, value)
+
+    def argument(self, arg: Any) -> Any:
+        """The local variable that stands for an argument; a new parameter if there is none."""
+        if arg not in self.values:
+            name = self.fresh(arg.name_hint if isinstance(arg, Var) else "param_0")
+            self.values[arg] = Var(name, substitute(arg.struct_info, self.symbols))
+            self.params.append(self.values[arg])
+            self.args.append(arg)
+        return self.values[arg]
+
+    def shape_parameter(self) -> None:
+        """The shape of all symbolic variables that the parameters do not define."""
+        known = {v for p in self.params for v in definable_vars(p.struct_info)}
+        missing = {old: new for old, new in self.symbols.items() if new not in known}
+        if missing:
+            info = ShapeStructInfo(tuple(missing.values()), len(missing))
+            self.params.append(Var(self.fresh("s"), info))
+            self.args.append(ShapeExpr(tuple(missing)))
+
+    def fresh(self, name: str) -> str:
+        """`name`, or name_1, name_2 …"""
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return self.fresh(f"{name}_{count}") if count else name
+
+
+def _symbols(bindings: list[Binding]) -> list[PrimVar]:
+    """The symbolic variables that a group mentions."""
+    found: dict[PrimVar, None] = {}
+    for binding in bindings:
+        call = binding.value
+        infos = [a.struct_info for a in call.args[1].fields]
+        for mentioned in (*call.sinfo_args, *call.args[2:], *infos):
+            found.update(dict.fromkeys(symbolic_vars(mentioned)))
+    return list(found)

@@ -1,0 +1,224 @@
+"""LegalizeOps: every operator becomes the call of a loop nest.
+
+lv = R.add(x, y)     ->     lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor((2, 3), …))
+
+                            @T.prim_func(private=True)
+                            def add(x1: T.Buffer((2, 3)), x2: T.Buffer((2, 3)), T_add: …):
+                                for i0, i1 in T.grid(2, 3): …
+
+The loops are the declaration's `compute`. Calls that mean the same loops share one PrimFunc. An
+operator without loops, or on a tensor of unknown shape, stays: the runtime runs it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from typing import Any
+
+from mlcnb.core.errors import CodegenError, UnsupportedOpError
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_digest
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import static_shape
+from mlcnb.relax.expr import (
+    Call,
+    Expr,
+    Function,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call_tir,
+)
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.te_call import TeInputs, finish, te_call
+
+Legalizer = Callable[[Any, Call], Any]
+
+
+class LegalizeOps(ModulePass):
+    """Replace every operator by a call_tir of the loop nest that its declaration gives."""
+
+    #: operator name -> function(builder, call) -> expression, used in place of the declaration
+    customize_legalize_map: Mapping[str, Legalizer] = field(default_factory=dict)
+    #: names of operators that stay as they are
+    skip: tuple[str, ...] = ()
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """All graph functions, with one table of PrimFuncs."""
+        table = FunctionTable(mod.functions)
+        legalizer = _Legalizer(table, self.customize_legalize_map or {}, self.skip)
+        for key, func in mod.items():
+            if isinstance(func, Function) and "Codegen" not in func.attrs:
+                table.set(key, legalizer.rewrite(func))
+        made = len(table.functions) - len(mod)
+        if legalizer.count:
+            ctx.note(f"{legalizer.count} operators became calls of {made} loop functions")
+        for name, why in legalizer.kept.items():
+            ctx.note(f"{name} stays: {why}")
+        return table.module(mod)
+
+
+class _Legalizer(Mutator):
+    """Also what a custom legalization gets as its builder: emit, emit_te, call_te, normalize."""
+
+    def __init__(
+        self, table: FunctionTable, custom: Mapping[str, Legalizer], skip: tuple[str, ...]
+    ) -> None:
+        super().__init__(table.functions)
+        self.table, self.custom, self.skip = table, custom, skip
+        self.count = 0
+        self.kept: dict[str, str] = {}
+        #: what was made before, by operator, attributes and static shapes
+        self.known: dict[bytes, GlobalVar] = {}
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call_tir in place of an operator."""
+        if not isinstance(call.op, Op) or call.op.name in self.skip:
+            return None
+        custom = self.custom.get(call.op.name)
+        if custom is not None:
+            self.count += 1
+            return custom(self, call)
+        decl = declaration(call.op, missing_ok=True)
+        if decl is None or decl.compute is OpDecl.compute:
+            return None
+        try:
+            made = self.legalize(call, decl)
+        except (CodegenError, UnsupportedOpError) as error:
+            self.kept.setdefault(decl.sugar, error.message)
+            return None
+        self.count += 1
+        return made
+
+    def legalize(self, call: Call, decl: type[OpDecl]) -> Call:
+        """The declaration's loops, made or found, and their call."""
+        args = [self.opened(arg, kind) for arg, kind in _arguments(call, decl)]
+        key = _static_key(call, args)
+        found = None if key is None else self.known.get(key)
+        if found is not None:
+            return _call(found, call, [e for arg in args for e in _tensors(arg)], ())
+        inputs = TeInputs()
+        pairs = zip(args, decl.arguments.items(), strict=True)
+        values = [_te_value(inputs, arg, name, kind) for arg, (name, kind) in pairs]
+        result = attrs_of(call).compute(*values)
+        outputs = list(result) if isinstance(result, tuple | list) else [result]
+        made = finish(inputs, outputs)
+        func = replace(made.func.without_attr("global_symbol"), span=call.span)
+        name = self.table.add_shared(func, _name_of(decl))
+        if key is not None:
+            self.known[key] = name
+        return _call(name, call, list(made.args), made.tir_vars)
+
+    def opened(self, arg: Any, kind: str) -> Any:
+        """An argument with its tuple opened: fields that are not named yet are bound."""
+        if kind != "Tensors" or not isinstance(arg, Var):
+            return arg
+        value = self.value_of(arg)
+        if isinstance(value, Tuple):
+            return value
+        info: Any = arg.struct_info
+        return Tuple(tuple(self.emit(TupleGetItem(arg, i)) for i in range(len(info.fields))))
+
+    def call_te(
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        primfunc_name_hint: str | None = None,
+        **kwargs: Any,
+    ) -> Call:
+        """As BlockBuilder.call_te."""
+        made = te_call(func, args, kwargs)
+        name = primfunc_name_hint or getattr(func, "__name__", "te_func").strip("<>")
+        key = self.table.add_shared(made.func.without_attr("global_symbol"), name)
+        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
+        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+
+    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
+        """As BlockBuilder.emit_te."""
+        return self.emit(self.call_te(func, *args, **kwargs))
+
+    def normalize(self, expr: Any) -> Any:
+        """As BlockBuilder.normalize."""
+        return self.emitter.value(expr)
+
+
+def _arguments(call: Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
+    return list(zip(call_arguments(call), decl.arguments.values(), strict=True))
+
+
+def _name_of(decl: type[OpDecl]) -> str:
+    return decl.op_name.rpartition(".")[2]
+
+
+def _call(name: GlobalVar, call: Call, args: list[Expr], tir_vars: Any) -> Call:
+    """The call_tir with the operator's struct info and span."""
+    info = call.struct_info
+    out: Any = list(info.fields) if isinstance(info, TupleStructInfo) else info
+    made = call_tir(name, Tuple(tuple(args)), out, ShapeExpr(tir_vars) if tir_vars else None)
+    return replace(made, span=call.span)
+
+
+def _tensors(arg: Any) -> list[Expr]:
+    if isinstance(arg, Tuple):
+        return list(arg.fields)
+    is_tensor = isinstance(getattr(arg, "struct_info", None), TensorStructInfo)
+    return [arg] if is_tensor else []
+
+
+def _static_key(call: Call, args: list[Any]) -> bytes | None:
+    """What the loops depend on; None where a shape is symbolic."""
+    if not _is_static(call.struct_info):
+        return None
+    parts: list[Any] = []
+    for arg in args:
+        info = getattr(arg, "struct_info", None)
+        if info is not None and not _is_static(info):
+            return None
+        parts.append(info if info is not None or arg is None else arg)
+    name = call.op.name  # type: ignore[union-attr]
+    return structural_digest((name, attrs_of(call), tuple(parts)))
+
+
+def _is_static(info: Any) -> bool:
+    if isinstance(info, TupleStructInfo):
+        return all(map(_is_static, info.fields))
+    if isinstance(info, ShapeStructInfo):
+        return info.values is not None and all(isinstance(d, IntImm) for d in info.values)
+    return not isinstance(info, TensorStructInfo) or static_shape(info) is not None
+
+
+def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
+    """One argument as `compute` takes it."""
+    if arg is None:
+        return None
+    if kind.endswith("Tensor"):
+        return inputs.tensor(arg, name)
+    if kind == "Tensors":
+        return tuple(inputs.tensor(f, f"{name}{i}") for i, f in enumerate(arg.fields))
+    if kind.endswith("Shape"):
+        return tuple(_dim(inputs, d) for d in _shape_values(arg))
+    if kind == "Scalar" and isinstance(arg, PrimValue):
+        return inputs.scalar(arg.value)
+    if kind in ("String", "Dtype"):
+        return arg.value
+    raise CodegenError(f"argument {name!r} is known only at run time")
+
+
+def _dim(inputs: TeInputs, dim: Any) -> Any:
+    return dim.value if isinstance(dim, IntImm) else inputs.scalar(dim)
+
+
+def _shape_values(arg: Any) -> Any:
+    info = arg.struct_info
+    if not isinstance(info, ShapeStructInfo) or info.values is None:
+        raise CodegenError("a shape is known only at run time")
+    return info.values

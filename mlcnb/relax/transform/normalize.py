@@ -1,0 +1,68 @@
+"""Normalize: A-normal form, and struct infos filled in.
+
+gv = R.nn.relu(R.add(x, x))    ->    gv1: R.Tensor((2,), "float32") = R.add(x, x)
+                                     gv: R.Tensor((2,), "float32") = R.nn.relu(gv1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.expr import BindingBlock, Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator
+
+
+def normalize(func: Function, functions: Functions | None = None) -> Function:
+    """`func` in A-normal form, struct infos inferred where they are missing.
+
+    Raises:
+        TypeInferError: arguments of an operator do not fit.
+    """
+    return _Normalizer(functions).rewrite(func)
+
+
+class _Normalizer(Mutator):
+    """Hands every value to the emitter, which normalizes it."""
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call itself: the emitter makes it flat and infers its struct info."""
+        return call
+
+    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+        """The tuple itself."""
+        return value
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """The field itself."""
+        return item
+
+    def visit_if(self, choice: If, var: Var) -> Any:
+        """The If itself."""
+        return choice
+
+    def _sequence(self, seq: Any) -> SeqExpr:
+        made = super()._sequence(seq)
+        blocks = merged(made.blocks)
+        return made if len(blocks) == len(made.blocks) else SeqExpr(blocks, made.body)
+
+
+def merged(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
+    """The blocks with neighbours of the plain kind made one (dataflow blocks stay apart)."""
+    done: list[BindingBlock] = []
+    for block in blocks:
+        if done and type(done[-1]) is type(block) is BindingBlock:
+            done[-1] = BindingBlock(done[-1].bindings + block.bindings)
+        else:
+            done.append(block)
+    return tuple(done)
+
+
+class Normalize(FunctionPass):
+    """Bring graph functions into A-normal form and fill in struct infos."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """See `normalize`."""
+        return normalize(func, mod.functions)

@@ -1,0 +1,197 @@
+"""SimplifyOps: operators that do nothing, or undo each other, go.
+
+lv = R.nn.dropout(x)[0]                          ->   x
+lv = R.permute_dims(x, axes=[1, 0])
+lv1 = R.permute_dims(lv, axes=[1, 0])            ->   x
+lv = R.reshape(R.reshape(x, (6,)), (2, 3))       ->   R.reshape(x, (2, 3))
+lv = R.multiply(x, R.const(1.0))                 ->   x
+lv = R.nn.conv2d(R.nn.pad(x, …zeros…), w)        ->   R.nn.conv2d(x, w, padding=…)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.node import replace
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.span import merge
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, TupleGetItem, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+
+
+class SimplifyOps(FunctionPass):
+    """Remove operators that do nothing, and pairs that undo each other."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """All rules, once, in the order of the bindings."""
+        simplifier = _Simplifier(mod.functions)
+        made = simplifier.rewrite(func)
+        if made is func:
+            return func
+        ctx.note(f"{simplifier.count} operators simplified")
+        return remove_unused_bindings(made, mod.functions)
+
+
+class _Simplifier(Mutator):
+    count = 0
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """By the rule of the operator's name."""
+        rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+        new = rule(self, call) if rule is not None else None
+        self.count += new is not None
+        return new
+
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        """A field of a tuple that a rule made."""
+        value = self.value_of(item.tuple_value)
+        return value.fields[item.index] if isinstance(value, Tuple) else None
+
+    def inner(self, x: Any, name: str) -> Any:
+        """The call of operator `name` that x is bound to, or None."""
+        value = self.value_of(x)
+        named = isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == name
+        return value if named else None
+
+
+Rule = Callable[[_Simplifier, Call], Any]
+
+
+def _dropout(s: _Simplifier, call: Call) -> Any:
+    """The input, and a mask that is left for dead code elimination where nobody wants it."""
+    x: Any = call.args[0]
+    ones = make_call(declaration("relax.ones_like"), x)
+    return Tuple((x, ones))
+
+
+def _same_shape(s: _Simplifier, call: Call) -> Any:
+    """reshape, broadcast_to, astype … to what the operand is already."""
+    x: Any = call.args[0]
+    return x if same_info(x.struct_info, call.struct_info) else None
+
+
+def _strided_slice(s: _Simplifier, call: Call) -> Any:
+    """All of the operand, in steps of one."""
+    strides = call_arguments(call)[4]
+    values = () if strides is None else getattr(strides, "values", (None,))
+    return _same_shape(s, call) if all(as_int(v) == 1 for v in values) else None
+
+
+def _reshape(s: _Simplifier, call: Call) -> Any:
+    """reshape of what is a reshape: only the last shape counts."""
+    unchanged = _same_shape(s, call)
+    if unchanged is not None:
+        return unchanged
+    for name in _RESHAPES:
+        before = s.inner(call.args[0], name)
+        if before is not None and call.struct_info is not None:
+            span = merge(before.span, call.span)
+            args = (before.args[0], *call.args[1:])
+            return Call(call.op, args, call.attrs, (), call.struct_info, span)
+    return None
+
+
+_RESHAPES = tuple(f"relax.{n}" for n in ("reshape", "expand_dims", "squeeze", "flatten"))
+
+
+def _permute_dims(s: _Simplifier, call: Call) -> Any:
+    """The permutation that changes nothing; two in a row as one."""
+    x: Any = call.args[0]
+    ndim = x.struct_info.ndim
+    if ndim < 0:
+        return None
+    order = attrs_of(call).order(ndim)  # type: ignore[attr-defined]
+    if order == tuple(range(ndim)):
+        return x
+    before = s.inner(x, call.op.name)
+    if before is None:
+        return None
+    first = attrs_of(before).order(ndim)  # type: ignore[attr-defined]
+    both = tuple(first[i] for i in order)
+    made = make_call(type(attrs_of(call)), before.args[0], axes=both)
+    return before.args[0] if both == tuple(range(ndim)) else made
+
+
+def _neutral(value: float, sides: str) -> Rule:
+    """A rule: `x op value` is x (and `value op x`, if `sides` is "both"), shape and dtype kept."""
+
+    def rule(s: _Simplifier, call: Call) -> Any:
+        a, b = call.args
+        if _is_full_of(b, value) and _like(a, call):
+            return a
+        return b if sides == "both" and _is_full_of(a, value) and _like(b, call) else None
+
+    return rule
+
+
+def _is_full_of(x: Any, value: float) -> bool:
+    """True for a constant whose elements all are `value` (looked for in small ones only)."""
+    return isinstance(x, Constant) and 0 < x.data.size <= 4096 and bool(np.all(x.data == value))
+
+
+def _like(x: Any, call: Call) -> bool:
+    return same_info(x.struct_info, call.struct_info)
+
+
+def _idempotent(s: _Simplifier, call: Call) -> Any:
+    """relu of a relu."""
+    return call.args[0] if s.inner(call.args[0], call.op.name) is not None else None
+
+
+def _concat(s: _Simplifier, call: Call) -> Any:
+    """The concatenation of one tensor."""
+    parts = s.value_of(call.args[0])
+    single = isinstance(parts, Tuple) and len(parts.fields) == 1
+    return parts.fields[0] if single else None
+
+
+def _convolution(s: _Simplifier, call: Call) -> Any:
+    """Zeros put around the data before: padding of the convolution."""
+    before = s.inner(call.args[0], "relax.nn.pad")
+    if before is None or s.use_count(call.args[0]) > 1:
+        return None
+    attrs: Any = attrs_of(call)
+    pad: Any = attrs_of(before)
+    layout = attrs.data_layout
+    if pad.pad_mode != "constant" or pad.pad_value != 0 or not layout.isalpha():
+        return None
+    widths = dict(zip(layout, pad.widths(), strict=True))
+    if any(min(w) < 0 or (c in "NC" and any(w)) for c, w in widths.items()):
+        return None
+    spatial = [c for c in layout if c not in "NC"]
+    sides = [widths[c][0] for c in spatial] + [widths[c][1] for c in spatial]
+    padding = tuple(a + b for a, b in zip(attrs.padding, sides, strict=True))
+    span = merge(before.span, call.span)
+    made = replace(attrs, padding=padding)
+    return Call(call.op, (before.args[0], call.args[1]), made, (), call.struct_info, span)
+
+
+_RULES: dict[str, Rule] = {
+    "relax.nn.dropout": _dropout,
+    "relax.reshape": _reshape,
+    "relax.expand_dims": _same_shape,
+    "relax.squeeze": _same_shape,
+    "relax.flatten": _same_shape,
+    "relax.broadcast_to": _same_shape,
+    "relax.astype": _same_shape,
+    "relax.strided_slice": _strided_slice,
+    "relax.permute_dims": _permute_dims,
+    "relax.add": _neutral(0, "both"),
+    "relax.subtract": _neutral(0, "right"),
+    "relax.multiply": _neutral(1, "both"),
+    "relax.divide": _neutral(1, "right"),
+    "relax.power": _neutral(1, "right"),
+    "relax.nn.relu": _idempotent,
+    "relax.concat": _concat,
+    "relax.nn.conv1d": _convolution,
+    "relax.nn.conv2d": _convolution,
+    "relax.nn.conv3d": _convolution,
+}
