@@ -1,0 +1,204 @@
+"""Reads and writes of buffers as closures: checked against shapes, told to the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.codegen.interp.expressions import Closure, ExpressionCompiler, Frame
+from mlcnb.codegen.interp.memory import View
+from mlcnb.core.errors import ExecutionError
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer, BufferLoad
+
+
+class AccessCompiler(ExpressionCompiler):
+    """Adds buffers to expressions. `record` is told of every access (see `run_prim_func`)."""
+
+    def __init__(self, record: Any) -> None:
+        super().__init__()
+        self.record = record
+        #: (name, slot) of the loops around the place that is compiled
+        self.loops: list[tuple[str, int]] = []
+        #: buffers that are used but declared nowhere, by their pointer
+        self.implicit: dict[Var, list[Buffer]] = {}
+        self.declared: set[Buffer] = set()
+
+    def view_slot(self, buffer: Buffer) -> int:
+        """The slot of a buffer's view; one that nobody declared is declared where its memory is."""
+        if buffer not in self.declared:
+            self.declared.add(buffer)
+            self.implicit.setdefault(buffer.data, []).append(buffer)
+        return self.slot(buffer)
+
+    def position(self, x: Any, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Closure:
+        """The flat position of one element, checked against the buffer's shape."""
+        slot = self.view_slot(buffer)
+        closures = [self.compile(i) for i in indices]
+        fail = self._failure(x, buffer)
+
+        def run(f: Frame) -> int:
+            view: View = f[slot]
+            at = view.offset
+            for closure, extent, stride in zip(closures, view.shape, view.strides, strict=True):
+                i = closure(f)
+                if not 0 <= i < extent:
+                    fail(f, view, [c(f) for c in closures])
+                at += i * stride
+            return at
+
+        return run
+
+    def positions(self, x: Any, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Closure:
+        """(flat position or None where an index is out of bounds, for each lane) of a vector.
+
+        The check is left to the caller, who knows which lanes are masked.
+        """
+        slot = self.view_slot(buffer)
+        lanes = max(i.dtype.lanes for i in indices)
+        closures = [(self.compile(i), i.dtype.lanes) for i in indices]
+
+        def run(f: Frame) -> list:
+            view: View = f[slot]
+            columns = [c(f) if n != 1 else [c(f)] * lanes for c, n in closures]
+            found: list = []
+            for point in zip(*columns, strict=True):
+                inside = all(0 <= i < n for i, n in zip(point, view.shape, strict=True))
+                at = sum(i * s for i, s in zip(point, view.strides, strict=True)) + view.offset
+                found.append((at if inside else None, point))
+            return found
+
+        return run
+
+    def _failure(self, x: Any, buffer: Buffer) -> Callable:
+        loops = list(self.loops)
+        verb = "read" if isinstance(x, BufferLoad) else "written"
+
+        def fail(f: Frame, view: View, indices: Any) -> None:
+            at = ", ".join(str(i) for i in indices)
+            running = ", ".join(f"{name} = {f[slot]}" for name, slot in loops)
+            place = f" at {running}" if running else ""
+            raise ExecutionError(
+                f"out of bounds: {buffer.name}[{at}] is {verb}, its shape is {view.shape}{place}",
+                where=x,
+            )
+
+        return fail
+
+    def recorder(self, buffer: Buffer, what: str) -> Callable[[Frame, int], None] | None:
+        """Tells the record of an access, if there is one."""
+        if self.record is None:
+            return None
+        loops = list(self.loops)
+        note = self.record if callable(self.record) else self.record.append
+
+        def tell(f: Frame, at: int) -> None:
+            values = {name: f[slot] for name, slot in loops}
+            access = (buffer.name, at, what, values)
+            note(*access) if callable(self.record) else note(access)
+
+        return tell
+
+    def _load(self, x: BufferLoad) -> Closure:
+        if any(i.dtype.lanes != 1 for i in x.indices):
+            return self._load_vector(x)
+        position, slot = self.position(x, x.buffer, x.indices), self.view_slot(x.buffer)
+        tell = self.recorder(x.buffer, "r")
+        lanes = x.buffer.dtype.lanes
+        if lanes != 1:
+            return self.load_wide(x, position, slot, lanes)
+        if tell is None:
+            return lambda f: f[slot].read(position(f))
+
+        def run(f: Frame) -> Any:
+            at = position(f)
+            tell(f, at)
+            return f[slot].read(at)
+
+        return run
+
+    def load_wide(self, x: BufferLoad, position: Closure, slot: int, lanes: int) -> Closure:
+        """A buffer whose elements are vectors."""
+        return lambda f: [f[slot].read(position(f) * lanes + lane) for lane in range(lanes)]
+
+    def _load_vector(self, x: BufferLoad) -> Closure:
+        positions, slot = self.positions(x, x.buffer, x.indices), self.view_slot(x.buffer)
+        mask = None if x.predicate is None else self.compile(x.predicate)
+        fail, tell = self._failure(x, x.buffer), self.recorder(x.buffer, "r")
+        zero = 0.0 if x.dtype.is_float else 0
+
+        def run(f: Frame) -> list:
+            view = f[slot]
+            found = positions(f)
+            keep = [True] * len(found) if mask is None else mask(f)
+            values = []
+            for (at, point), kept in zip(found, keep, strict=True):
+                if kept and at is None:
+                    fail(f, view, point)
+                if kept and tell is not None:
+                    tell(f, at)
+                values.append(view.read(at) if kept else zero)
+            return values
+
+        return run
+
+    def address(self, x: e.Call) -> Closure:
+        """A pointer is the flat array from the element on."""
+        load: Any = x.args[0]
+        slot, position = self.view_slot(load.buffer), self.position(load, load.buffer, load.indices)
+        return lambda f: f[slot].array[position(f) :]
+
+    def _store(self, x: s.BufferStore) -> Closure:
+        if any(i.dtype.lanes != 1 for i in x.indices):
+            return self._store_vector(x)
+        position, slot = self.position(x, x.buffer, x.indices), self.view_slot(x.buffer)
+        value, tell = self.compile(x.value), self.recorder(x.buffer, "w")
+        lanes = x.buffer.dtype.lanes
+        if lanes != 1:
+            return self.store_wide(position, value, slot, lanes)
+        if tell is None:
+
+            def run(f: Frame) -> None:
+                stored = value(f)
+                f[slot].write(position(f), stored)
+
+            return run
+
+        def run_and_tell(f: Frame) -> None:
+            stored, at = value(f), position(f)
+            tell(f, at)
+            f[slot].write(at, stored)
+
+        return run_and_tell
+
+    def store_wide(self, position: Closure, value: Closure, slot: int, lanes: int) -> Closure:
+        """Into a buffer whose elements are vectors."""
+
+        def run(f: Frame) -> None:
+            stored, at = value(f), position(f) * lanes
+            f[slot].array[at : at + lanes] = stored
+
+        return run
+
+    def _store_vector(self, x: s.BufferStore) -> Closure:
+        positions, slot = self.positions(x, x.buffer, x.indices), self.view_slot(x.buffer)
+        value, wide = self.compile(x.value), x.value.dtype.lanes != 1
+        mask = None if x.predicate is None else self.compile(x.predicate)
+        fail, tell = self._failure(x, x.buffer), self.recorder(x.buffer, "w")
+
+        def run(f: Frame) -> None:
+            view, stored, found = f[slot], value(f), positions(f)
+            values = stored if wide else [stored] * len(found)
+            keep = [True] * len(found) if mask is None else mask(f)
+            for (at, point), kept, item in zip(found, keep, values, strict=True):
+                if not kept:
+                    continue
+                if at is None:
+                    fail(f, view, point)
+                if tell is not None:
+                    tell(f, at)
+                view.write(at, item)
+
+        return run

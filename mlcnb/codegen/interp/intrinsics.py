@@ -1,0 +1,250 @@
+"""Intrinsic calls on Python numbers: NumPy's meaning, rounded to the dtype of the call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.interp.numerics import floating_divide, larger, rounder, smaller, wrapper
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
+from mlcnb.ir.dtype import DType
+
+Scalar = Callable[..., Any]
+
+
+def _sigmoid(x: float) -> float:
+    if x >= 0:
+        return 1.0 / (1.0 + math.exp(-x))
+    power = float(np.exp(x))
+    return power / (1.0 + power)
+
+
+def _fma(a: float, b: float, c: float) -> float:
+    """a * b + c rounded once: exact in fractions where all are finite."""
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    from fractions import Fraction
+
+    return float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+def _ldexp(x: float, y: int) -> float:
+    try:
+        return math.ldexp(x, y)
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+#: floats to a float; computed in double and rounded
+_FLOAT: dict[str, Scalar] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: floating_divide(1.0, float(np.sqrt(x))),
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "erf": math.erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "nearbyint": np.rint,
+    "fabs": abs,
+    "fmod": np.fmod,
+    "copysign": math.copysign,
+    "hypot": np.hypot,
+    "pow": np.power,
+    "ldexp": _ldexp,
+    "fma": _fma,
+}
+
+#: LLVM and C names of the same functions
+_ALIASES = {
+    "fmuladd": "fma",
+    "rint": "round",
+    "roundeven": "round",
+    "powi": "pow",
+    "tgamma": "gamma",
+}
+
+
+@cache
+def intrinsic(name: str, kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    """The function that the intrinsic `name` (without "tir.") means for a dtype.
+
+    Raises:
+        UnsupportedOpError: no such intrinsic is known.
+    """
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(kind, operands)
+    fn = _FLOAT.get(name)
+    if fn is None:
+        raise UnsupportedOpError(f"the interpreter knows no intrinsic tir.{name}")
+    if not kind.is_float:
+        return _on_integers(name, kind)
+    fit = rounder(kind)
+    return lambda *args: fit(float(fn(*args)))
+
+
+def _on_integers(name: str, kind: DType) -> Scalar:
+    if name in ("floor", "ceil", "trunc", "round", "nearbyint"):
+        return lambda x: x
+    if name == "pow":
+        return _integer_power(kind)
+    if name == "fabs":
+        fit = wrapper(kind)
+        return lambda x: fit(abs(x))
+    raise UnsupportedOpError(f"tir.{name} of {kind}", hint="cast to a float first")
+
+
+def _integer_power(kind: DType) -> Scalar:
+    fit, modulus = wrapper(kind), 1 << kind.bits
+
+    def power(base: int, exponent: int) -> int:
+        if exponent < 0:
+            raise ExecutionError(f"integer power with a negative exponent: {base} ** {exponent}")
+        return fit(pow(base, exponent, modulus))
+
+    return power
+
+
+def _bitwise(fn: Callable[..., int]) -> Callable[[DType, tuple], Scalar]:
+    def make(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+        fit = wrapper(kind)
+        return lambda *args: fit(fn(*args))
+
+    return make
+
+
+def _shift(fn: Callable[[int, int], int]) -> Callable[[DType, tuple], Scalar]:
+    def make(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+        fit, bits = wrapper(kind), kind.bits
+
+        def shift(x: int, by: int) -> int:
+            if not 0 <= by < bits:
+                raise ExecutionError(f"shift of {kind} by {by} bits is out of range")
+            return fit(fn(x, by))
+
+        return shift
+
+    return make
+
+
+def _popcount(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    mask = (1 << operands[0].bits) - 1
+    return lambda x: (x & mask).bit_count()
+
+
+def _clz(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    bits = operands[0].bits
+    mask = (1 << bits) - 1
+    return lambda x: bits - (x & mask).bit_length()
+
+
+def _isnan(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda x: x != x
+
+
+def _isinf(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda x: x in (math.inf, -math.inf)
+
+
+def _isfinite(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return math.isfinite
+
+
+def _same(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda x: x
+
+
+def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    if kind not in ("float32", "float64", "float16"):
+        raise UnsupportedOpError(f"tir.nextafter of {kind}")
+    numpy = kind.numpy.type
+    return lambda x, y: float(np.nextafter(numpy(x), numpy(y)))
+
+
+def _reinterpret(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    source, target = operands[0].numpy, kind.numpy
+    number = float if kind.is_float else int
+    return lambda x: number(np.array([x], source).view(target)[0])
+
+
+def _minnum(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda a, b: b if a != a else a if b != b else smaller(a, b)
+
+
+def _maxnum(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda a, b: b if a != a else a if b != b else larger(a, b)
+
+
+def _extreme(fn: Scalar) -> Callable[[DType, tuple], Scalar]:
+    return lambda kind, operands: fn
+
+
+def _nothing(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda *args: 0
+
+
+_SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
+    "bitwise_and": _bitwise(lambda a, b: a & b),
+    "bitwise_or": _bitwise(lambda a, b: a | b),
+    "bitwise_xor": _bitwise(lambda a, b: a ^ b),
+    "bitwise_not": _bitwise(lambda a: ~a),
+    "shift_left": _shift(lambda a, b: a << b),
+    "shift_right": _shift(lambda a, b: a >> b),
+    "popcount": _popcount,
+    "clz": _clz,
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "isfinite": _isfinite,
+    "likely": _same,
+    "nextafter": _nextafter,
+    "reinterpret": _reinterpret,
+    "minnum": _minnum,
+    "maxnum": _maxnum,
+    "minimum": _extreme(smaller),
+    "maximum": _extreme(larger),
+    "prefetch": _nothing,
+    "type_annotation": _nothing,
+    "assume": _nothing,
+}
+
+
+def foreign(name: str) -> str:
+    """The intrinsic behind an LLVM or C name: "llvm.fma.v8f32" and "fmaf" are both "fma".
+
+    Raises:
+        UnsupportedOpError: the interpreter does not know it.
+    """
+    short = name.split(".")[1] if name.startswith("llvm.") else name
+    short = _ALIASES.get(short, short)
+    for candidate in (short, short.removesuffix("f")):
+        if candidate in _FLOAT or candidate in _SPECIAL:
+            return candidate
+    raise UnsupportedOpError(
+        f"the interpreter cannot call {name}",
+        hint="register a Python function of that name with mlcnb.register_func",
+    )

@@ -1,0 +1,173 @@
+"""run_prim_func: a PrimFunc executed on NumPy arrays, element by element.
+
+The reference: what it does is what a program means. Every access is checked against its buffer's
+shape, and can be recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from mlcnb.arith import Analyzer
+from mlcnb.codegen.interp.blocks import BlockCompiler
+from mlcnb.codegen.interp.expressions import Frame, Returned
+from mlcnb.codegen.interp.memory import View, compact_strides, flat_argument
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+
+_programs: WeakKeyDictionary[PrimFunc, Program] = WeakKeyDictionary()
+
+
+def run_prim_func(func: PrimFunc, args: Sequence[Any], record: Any = None) -> Any:
+    """Run a PrimFunc, in block form or lowered to any stage.
+
+    Args:
+        func: the function.
+        args: one for each parameter: NumPy arrays (outputs are written in place) and numbers.
+        record: a list that every access is appended to as (buffer name, flat element index,
+            "r" or "w", {loop variable: value}), or a function called with these four.
+
+    Returns:
+        What the function returns with `tir.ret`, else None.
+
+    Raises:
+        RuntimeInputError: number, dtype or shape of the arguments does not fit.
+        ExecutionError: an access out of bounds, a division by zero, a failed assertion.
+    """
+    program = _programs.get(func) if record is None else Program(func, record)
+    if program is None:
+        program = _programs[func] = Program(func, None)
+    try:
+        return program.run(args)
+    except ExecutionError as error:
+        if error.where is not None and error.root is None:
+            error.root = func
+        raise
+
+
+class Program:
+    """A PrimFunc compiled to closures."""
+
+    def __init__(self, func: PrimFunc, record: Any) -> None:
+        self.compiler = BlockCompiler(record)
+        self.params = tuple(func.params)
+        self.buffers = dict(func.buffer_map)
+        for buffer in func.buffers:
+            self.compiler.declared.add(buffer)
+        self.body, _ = self.compiler.stmt(func.body)
+        pointers = [b.data for b in func.buffers] + [p for p in self.params if p.dtype.is_handle]
+        self.declare = [self.compiler.declare_implicit(data) for data in pointers]
+        self.bind = [self._binder(p) for p in self.params]
+
+    def run(self, args: Sequence[Any]) -> Any:
+        """Bind the arguments, run, and give what the function returns."""
+        if len(args) != len(self.params):
+            raise RuntimeInputError(
+                f"{len(self.params)} arguments are needed, {len(args)} were given"
+            )
+        frame: Frame = [None] * len(self.compiler.slots)
+        checks: list[Callable[[], None]] = []
+        copies: list[tuple[np.ndarray, np.ndarray]] = []
+        with np.errstate(all="ignore"):
+            for bind, arg in zip(self.bind, args, strict=True):
+                bind(frame, arg, checks, copies)
+            for check in checks:
+                check()
+            for declare in self.declare:
+                declare(frame)
+            try:
+                self.body(frame)
+                result = None
+            except Returned as returned:
+                result = returned.value
+        for target, flat in copies:
+            target[...] = flat.reshape(target.shape)
+        return result
+
+    def _binder(self, param: Var) -> Callable[..., None]:
+        buffer = self.buffers.get(param)
+        if buffer is not None:
+            return self._buffer_binder(buffer)
+        slot, kind = self.compiler.slot(param), param.dtype
+
+        def bind(f: Frame, arg: Any, checks: list, copies: list) -> None:
+            if kind.is_handle:
+                f[slot] = arg.reshape(-1)
+                return
+            if not isinstance(arg, int | float | np.number | np.bool_):
+                raise RuntimeInputError(
+                    f"argument {param.name} must be a number, got {type(arg).__name__}"
+                )
+            f[slot] = float(arg) if kind.is_float else int(arg)
+
+        return bind
+
+    def _buffer_binder(self, buffer: Buffer) -> Callable[..., None]:
+        slot, data = self.compiler.slot(buffer), self.compiler.slot(buffer.data)
+        dims = [self.dimension(buffer, axis, n) for axis, n in enumerate(buffer.shape)]
+        strides = [self.dimension(buffer, None, n) for n in buffer.strides]
+        offset = buffer.elem_offset
+        offsets = [] if offset is None else [self.dimension(buffer, None, offset)]
+
+        def bind(f: Frame, arg: Any, checks: list, copies: list) -> None:
+            flat, target = flat_argument(buffer, arg)
+            if target is not None:
+                copies.append((target, flat))
+            for dim, size in zip(dims, arg.shape, strict=True):
+                dim(f, size, checks, arg.shape)
+            for dim, step in zip(strides, compact_strides(arg.shape), strict=bool(strides)):
+                dim(f, step, checks, arg.shape)
+            for dim in offsets:
+                dim(f, 0, checks, arg.shape)
+            f[data] = flat
+            f[slot] = View(buffer, flat, arg.shape)
+
+        return bind
+
+    def dimension(self, buffer: Buffer, axis: int | None, dim: PrimExpr) -> Callable[..., None]:
+        """Binds a symbolic dimension that is a variable; checks it, or anything else, later."""
+        compiler = self.compiler
+        what = f"dimension {axis}" if axis is not None else "a stride"
+        closure = compiler.compile(dim)
+        solve = _solver(dim)
+        solved = None if solve is None else compiler.slot(solve[0])
+
+        def check(f: Frame, size: int, shape: tuple[int, ...]) -> None:
+            if solve is not None and solved is not None and f[solved] is None:
+                f[solved] = solve[1](size)
+            expected = closure(f)
+            if expected != size:
+                raise RuntimeInputError(
+                    f"argument {buffer.name} has shape {shape}: {what} is {size}, "
+                    f"but must be {expected}"
+                )
+
+        def bind(f: Frame, size: int, checks: list, shape: tuple[int, ...]) -> None:
+            if isinstance(dim, Var) and solved is not None and f[solved] is None:
+                f[solved] = size
+            else:
+                checks.append(lambda: check(f, size, shape))
+
+        return bind
+
+
+def _solver(dim: PrimExpr) -> tuple[Var, Callable[[int], int]] | None:
+    """(n, size -> value of n) for a dimension such as n, n * 2 or n + 1."""
+    if isinstance(dim, Var):
+        return dim, int
+    if dim.dtype not in ("int32", "int64"):
+        return None
+    poly = Analyzer()._poly(dim)
+    if len(poly.terms) != 1:
+        return None
+    ((monomial, factor),) = poly.terms.items()
+    if len(monomial) != 1 or monomial[0].kind != "var":
+        return None
+    var: Any = monomial[0].expr
+    return var, lambda size: (size - poly.const) // factor
