@@ -5,10 +5,11 @@
 # make lock   resolve the dependencies anew into requirements.lock
 # make format, make clean
 #
-# PYTHON=python3.13 chooses the interpreter (3.11 or newer), PYTEST="-x tests/op" the tests,
-# BENCH="--threads 2" how to time.
+# PYTHON=python3.13 chooses the interpreter (else one that is 3.11 or newer is looked for),
+# PYTEST="-x tests/op" the tests, BENCH="--threads 2" how to time.
 
-PYTHON ?= python3
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST ?=
 BENCH  ?=
 
@@ -21,7 +22,7 @@ TOUR   := notebooks/00_tour.ipynb
 .PHONY: lab test lint tour bench lock format clean
 
 lab: $(STAMP)
-	$(BIN)/jupyter lab --LabApp.news_url=None $(TOUR)
+	$(BIN)/mlcnb lab notebooks
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST)
@@ -57,8 +58,9 @@ clean:
 
 # One environment, made once, and again when the lock or the project file changes.
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"mlcnb needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.12")'
-	@test -x $(BIN)/python || { echo "making .venv (once, a minute or two)"; $(PYTHON) -m venv .venv; }
+	@test -n "$(PYTHON)" || { echo "mlcnb needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
+	    echo "making .venv (once, a minute or two)"; $(PYTHON) -m venv --clear .venv; }
 	@$(BIN)/python $(PIP) --requirement requirements.lock
 	@$(BIN)/python $(PIP) --no-build-isolation --no-deps --editable .
 	@touch $(STAMP)

@@ -1,6 +1,7 @@
 """Copy the notebooks into a folder of yours and open them in JupyterLab.
 
 Files that you have changed stay as they are; those that you have not are brought up to date.
+In a checkout, mlcnb lab notebooks opens them where they lie.
 """
 
 from __future__ import annotations
@@ -21,11 +22,8 @@ from mlcnb.diagnosis import install_command
 
 #: what this command wrote, as {file: SHA-256}: a file with another hash is the user's
 RECORD = ".mlcnb-files.json"
-#: no news, no question about a newer JupyterLab: nothing is fetched
-QUIET = (
-    "--LabApp.news_url=None",
-    "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
-)
+#: settings for JupyterLab: no news, no question about a newer version, so that nothing is fetched
+SETTINGS = Path(__file__).with_name("jupyterlab")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,17 +37,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Copy, say what was done, and open JupyterLab on the tour."""
-    copied = copy_notebooks(find_notebooks(), args.folder)
-    print(copied)
+    source = find_notebooks()
+    if args.folder.resolve() != source.resolve():
+        print(copy_notebooks(source, args.folder))
     if args.no_open:
         return 0
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingDependencyError("JupyterLab is not installed", hint=install_command("lab"))
-    browser = ["--no-browser"] if args.no_browser else []
-    tour = str(args.folder / "00_tour.ipynb")
-    return subprocess.run(
-        [sys.executable, "-m", "jupyterlab", *QUIET, *browser, tour], check=False
-    ).returncode
+    command = [sys.executable, "-m", "jupyterlab", f"--LabApp.app_settings_dir={SETTINGS}"]
+    command += ["--no-browser"] if args.no_browser else []
+    return subprocess.run([*command, str(args.folder / "00_tour.ipynb")], check=False).returncode
 
 
 @dataclass(frozen=True)
@@ -80,8 +77,6 @@ def find_notebooks() -> Path:
 
 def copy_notebooks(source: Path, target: Path) -> Copied:
     """Copy the notebooks and their assets; a file that the user has changed is not touched."""
-    if target.resolve() == source.resolve():
-        raise MLCError(f"{target} is the folder that mlcnb copies from", hint="name another folder")
     target.mkdir(parents=True, exist_ok=True)
     record = read_record(target)
     done: dict[str, list[str]] = {"new": [], "updated": [], "kept": [], "same": []}
