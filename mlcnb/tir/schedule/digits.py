@@ -82,7 +82,7 @@ class _Solver:
         if isinstance(atom, e.Var):
             self.variables.add(atom)
         elif isinstance(atom, Quotient | Remainder):
-            inner, digit = _digit_of(atom)
+            inner, digit = digit_of(atom)
             self._digit(inner, digit)
 
     def _digit(self, inner: Affine, digit: Digit) -> None:
@@ -107,7 +107,7 @@ class _Solver:
         return True
 
 
-def _digit_of(atom: Quotient | Remainder) -> tuple[Affine, Digit]:
+def digit_of(atom: Quotient | Remainder) -> tuple[Affine, Digit]:
     """X // c is a digit of X, X % c too, and X % m // c."""
     if isinstance(atom, Remainder):
         return atom.inner, (1, atom.by)
@@ -148,7 +148,7 @@ def _full_span(atom: Any, known: Mapping[e.Var, Bounds]) -> int | None:
     """How far an atom reaches, if it takes every value between its ends."""
     if not isinstance(atom, e.Var):
         inner, (lower, count) = (
-            _digit_of(atom) if isinstance(atom, Quotient | Remainder) else (None, (1, 1))
+            digit_of(atom) if isinstance(atom, Quotient | Remainder) else (None, (1, 1))
         )
         variable = None if inner is None else inner.only_atom
         if not isinstance(variable, e.Var) or known.get(variable, (None,))[0] != 0:
@@ -167,7 +167,7 @@ def _take(atom: Any, seen: dict[Any, list[Digit]]) -> bool:
     number: Any = atom
     digit: Digit = (1, None)
     if not isinstance(atom, e.Var):
-        found, digit = _digit_of(atom)
+        found, digit = digit_of(atom)
         number = found.only_atom
     used = seen.setdefault(number, [])
     if any(_overlap(digit, other) for other in used):

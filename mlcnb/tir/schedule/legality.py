@@ -291,10 +291,7 @@ def _is_one_reduction(
     if len(users) != 1:
         return False
     block = users[0]
-    parent = tree.parent.get(top, tree.root)
-    while not isinstance(parent, s.For | s.Block):
-        parent = tree.parent[parent]
-    if why_not_affine(tree, block, parent):
+    if why_not_affine(tree, block, tree.enclosing(top)):
         return False
     if block.init is None and not is_update(block):
         return False
@@ -345,3 +342,24 @@ def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
 def is_constant(x: e.PrimExpr, value: int) -> bool:
     """True if `x` is that number."""
     return p.as_int(x) == value
+
+
+# -- moving and inlining -------------------------------------------------------------------------
+
+
+def why_inputs_change(tree: Tree, block: s.Block) -> str | None:
+    """The reason why what a block reads may be something else later in its scope."""
+    info = tree.info(tree.scope(block))
+    loops = tree.loops(block)
+    for buffer in read_buffers(block):
+        for writer in info.writers.get(buffer, ()):
+            if writer is block:
+                continue
+            if tree.position[writer] > tree.position[block]:
+                return f"{name_of(writer)}, after it, writes {buffer.name}, which it reads"
+            shared = {x.loop_var for x in loops if tree.inside(writer, x)}
+            if shared & reduce_variables(tree, writer):
+                return f"it reads {buffer.name} before {name_of(writer)} has finished it"
+            if shared and why_overwrites(tree, writer):
+                return f"{name_of(writer)} writes the same elements of {buffer.name} repeatedly"
+    return None

@@ -179,6 +179,15 @@ class _Everywhere(Substitution):
         return Rebuilder.on_Block(self, n)
 
 
+def rewrite_values(x: Any, rule: Callable[[Node], Node | None]) -> Any:
+    """`rewrite` that leaves buffers as they are: only what is computed changes."""
+    return rewrite(x, rule, enter=_keep_buffers)
+
+
+def _keep_buffers(n: Node) -> Node | None:
+    return n if isinstance(n, Buffer) else None
+
+
 #: given the old indices, the new ones
 IndexRule = Callable[[tuple[e.PrimExpr, ...]], tuple[e.PrimExpr, ...]]
 
@@ -204,7 +213,7 @@ class BufferSwap(Rebuilder):
 
     def expr(self, x: e.PrimExpr) -> e.PrimExpr:
         """Loads and pointers anywhere in an expression."""
-        return rewrite(x, self._swap)
+        return rewrite_values(x, self._swap)
 
     def _swap(self, n: Node) -> Node | None:
         if isinstance(n, BufferLoad) and n.buffer in self.swaps:
@@ -243,7 +252,10 @@ class FreshCopy(Rebuilder):
         """Variables replaced as they stand."""
         if isinstance(x, e.Var):
             return self.values.get(x, x)
-        return rewrite(x, lambda n: self.values.get(n) if isinstance(n, e.Var) else None)
+        return rewrite_values(x, self._fresh)
+
+    def _fresh(self, n: Node) -> Node | None:
+        return self.values.get(n) if isinstance(n, e.Var) else None
 
     def renew(self, var: e.Var, name: str | None = None) -> e.Var:
         """A variable of the same kind, put in the place of `var` from here on."""

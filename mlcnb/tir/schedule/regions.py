@@ -192,7 +192,7 @@ def box_of(
             sides.append(Side([ends[0]], [end[1]]))
     exact = contiguous(starts, {x.loop_var for x in loops}, context.bounds)
     predicate = tree.realize(block).predicate
-    exact = _clip(sides, starts, predicate, context, set(inner)) and exact
+    exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)
 
 
@@ -208,17 +208,23 @@ def _clip(
     starts: list[tuple[Affine, int | None]],
     predicate: e.PrimExpr,
     context: Context,
-    inner: set[e.Var],
+    inner: Mapping[e.Var, Span],
 ) -> bool:
     """Cut the sides where the predicate bounds an index; False if it says something else too."""
     understood = True
+    indexed = {v for start, _ in starts for v in start.variables()}
     for condition in conjuncts(predicate):
-        limit = _limit(condition, context)
+        limit = limit_of(condition, context)
         if limit is None:
             understood = False
             continue
         bounded, last = limit
         if not bounded.uses(inner):
+            continue
+        if not bounded.uses(indexed):
+            first = extremes(bounded, inner, context.bounds)
+            happens = first is not None and at_most(first[0], last, context.bounds)
+            understood = understood and happens
             continue
         found = False
         for side, (start, width) in zip(sides, starts, strict=True):
@@ -234,7 +240,7 @@ def _clip(
     return understood
 
 
-def _limit(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] | None:
+def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] | None:
     """A condition as (X, last): X <= last, the constant part of X moved over."""
     match condition:
         case e.LT(x, y):

@@ -137,6 +137,11 @@ class Tree:
                 return up
         return self.root
 
+    def enclosing(self, n: s.Stmt) -> s.Stmt:
+        """The innermost loop or block that `n` stands in."""
+        found = (up for up in self.ancestors(self.place(n)) if isinstance(up, s.For | s.Block))
+        return next(found, self.root)
+
     def inside(self, n: s.Stmt, outer: s.Stmt) -> bool:
         """True if `n` is `outer` or stands somewhere in it."""
         return n is outer or any(up is outer for up in self.ancestors(n))

@@ -7,6 +7,11 @@ from __future__ import annotations
 from mlcnb.tir.schedule.primitives.add_unit_loop import add_unit_loop
 from mlcnb.tir.schedule.primitives.annotate import annotate, unannotate
 from mlcnb.tir.schedule.primitives.bind import bind
+from mlcnb.tir.schedule.primitives.cache_read import cache_read
+from mlcnb.tir.schedule.primitives.cache_write import cache_write
+from mlcnb.tir.schedule.primitives.compute_at import compute_at
+from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.primitives.decompose_reduction import decompose_reduction
 from mlcnb.tir.schedule.primitives.fuse import fuse
 from mlcnb.tir.schedule.primitives.inspect import (
     get_block,
@@ -18,11 +23,22 @@ from mlcnb.tir.schedule.primitives.inspect import (
 )
 from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reorder import reorder
+from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
+from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from mlcnb.tir.schedule.primitives.set_scope import set_scope
 from mlcnb.tir.schedule.primitives.split import split
 from mlcnb.tir.schedule.primitives.unroll import unroll
 from mlcnb.tir.schedule.primitives.vectorize import vectorize
 
 __all__ = [
+    "set_scope",
+    "reverse_compute_inline",
+    "reverse_compute_at",
+    "decompose_reduction",
+    "compute_inline",
+    "compute_at",
+    "cache_write",
+    "cache_read",
     "add_unit_loop",
     "annotate",
     "bind",

@@ -1,0 +1,116 @@
+"""Indices solved for the variables in them.
+
+y0 = v0, y1 = v1 + 1                    v0 = y0, v1 = y1 - 1
+y0 = v // 16, y1 = v % 16               v = y0 * 16 + y1
+y = v0 * 8 + v1      with v1 in 0..8    v0 = y // 8, v1 = y % 8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlcnb.ir import expr as e
+from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Quotient, Remainder
+from mlcnb.tir.schedule.digits import digit_of
+from mlcnb.tir.schedule.reading import divided, remainder
+
+#: what was found of a number: (step, count or None) -> its value
+Found = dict[tuple[int, int | None], Affine]
+
+
+def solved(
+    indices: Sequence[Affine],
+    values: Sequence[Affine],
+    variables: Mapping[e.Var, Bounds],
+    known: Mapping[e.Var, Bounds],
+) -> dict[e.Var, Affine] | None:
+    """Each variable as a function of `values`, given that `indices` take those values.
+
+    Args:
+        indices: sums over the variables (and others, which count as fixed).
+        values: what each index is.
+        variables: the unknowns with their bounds; those with one value only need no equation.
+        known: bounds of everything, for simplification.
+
+    Returns:
+        None where a variable does not follow from the indices, or they are not sums of digits.
+    """
+    solver = _Solver(variables, known)
+    for index, value in zip(indices, values, strict=True):
+        if not solver.learn(index, value):
+            return None
+    for var, (lo, hi) in variables.items():
+        if var not in solver.variables and lo is not None and lo == hi:
+            solver.variables[var] = Affine(lo)
+    return solver.variables if all(v in solver.variables for v in variables) else None
+
+
+class _Solver:
+    def __init__(self, unknown: Mapping[e.Var, Bounds], known: Mapping[e.Var, Bounds]) -> None:
+        self.unknown = unknown
+        self.known = known
+        self.bounds = {**known, **unknown}
+        self.variables: dict[e.Var, Affine] = {}
+        self.digits: dict[Any, tuple[Affine, Found]] = {}
+
+    def learn(self, index: Affine, value: Affine) -> bool:
+        """index = value; False if the index is no sum of digits, largest steps apart."""
+        varying = [(c, t) for t, c in index.terms.items() if self._varies(t)]
+        fixed = {t: c for t, c in index.terms.items() if not self._varies(t)}
+        rest = value.minus(Affine(index.const, fixed))
+        if len(varying) == 1 and abs(varying[0][0]) == 1:
+            return self._atom(varying[0][1], rest.times(varying[0][0]))
+        varying.sort(key=lambda pair: pair[0])
+        return self._sum(varying, rest)
+
+    def _sum(self, varying: list[tuple[int, Any]], rest: Affine) -> bool:
+        """The digits of `rest`, from the smallest step up."""
+        for n, (step, atom) in enumerate(varying):
+            lo, hi = Affine(0, {atom: 1}).bounds(self.bounds)
+            following = varying[n + 1][0] if n + 1 < len(varying) else None
+            if step <= 0 or lo != 0:
+                return False
+            if following is not None and (hi is None or step * (hi + 1) > following):
+                return False
+            low_part = rest if following is None else remainder(rest, following, self.known)
+            if not self._atom(atom, divided(low_part, step, self.known)):
+                return False
+            if following is not None:
+                rest = rest.minus(low_part)
+        return True
+
+    def _varies(self, atom: Any) -> bool:
+        if isinstance(atom, e.Var):
+            return atom in self.unknown
+        return any(v in self.unknown for v in atom.variables())
+
+    def _atom(self, atom: Any, value: Affine) -> bool:
+        if isinstance(atom, e.Var):
+            self.variables.setdefault(atom, value)
+            return True
+        if not isinstance(atom, Quotient | Remainder):
+            return False
+        number, digit = digit_of(atom)
+        key = (number.const, frozenset(number.terms.items()))
+        found = self.digits.setdefault(key, (number, {}))[1]
+        found[digit] = value
+        whole = self._put_together(number, found)
+        return True if whole is None else self.learn(number, whole)
+
+    def _put_together(self, number: Affine, found: Found) -> Affine | None:
+        """number = the sum of its digits, once all of them are known."""
+        lo, hi = number.bounds(self.bounds)
+        if lo is None or lo < 0:
+            return None
+        total, place = ZERO, 1
+        while hi is None or place <= hi:
+            fitting = [(count, value) for (step, count), value in found.items() if step == place]
+            if not fitting:
+                return None
+            count, value = fitting[0]
+            total = total.plus(value, place)
+            if count is None:
+                return total
+            place *= count
+        return total

@@ -1,0 +1,234 @@
+"""Moving a block under another loop: which of its instances belong there.
+
+required part of what it writes (compute_at), or available part of what it reads
+(reverse_compute_at)
+    B[i_0 * 8 : i_0 * 8 + 10]
+its index there                          v + 2
+so its axis takes                        i_0 * 8 - 2 : i_0 * 8 + 8, cut to the axis's domain
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mlcnb.ir import expr as e
+from mlcnb.tir import stmt as s
+from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
+from mlcnb.tir.schedule.caching import index_dtype
+from mlcnb.tir.schedule.elementwise import axis_bounds
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import why_carried
+from mlcnb.tir.schedule.nests import Nest
+from mlcnb.tir.schedule.reading import Context, divided, of
+from mlcnb.tir.schedule.regions import (
+    Side,
+    bindings,
+    conjuncts,
+    extremes,
+    known_bounds,
+    limit_of,
+)
+from mlcnb.tir.schedule.state import State
+from mlcnb.tir.schedule.tree import Edit, Tree
+
+#: what an axis must take
+Sides = dict[e.Var, Side]
+
+
+def solve(
+    block: s.Block, indices: Sequence[Affine], sides: Sequence[Side], known: Mapping[e.Var, Bounds]
+) -> Sides:
+    """For each axis that the indices speak of, the values that put the indices within `sides`.
+
+    May take in too many values, never too few.
+    """
+    known = {**known, **axis_bounds(block)}
+    found: Sides = {}
+    rests: list[tuple[Remainder, Side]] = []
+    for index, side in zip(indices, sides, strict=True):
+        top = _top(index, known)
+        if top is None:
+            continue
+        atom, step, low, high = top
+        part = _over(side, step, low, high, known)
+        if isinstance(atom, e.Var):
+            _narrow(found, atom, part)
+        elif isinstance(atom, Remainder):
+            rests.append((atom, part))
+        elif isinstance(atom, Quotient) and isinstance(atom.inner.only_atom, e.Var):
+            whole = Side(
+                [x.times(atom.by) for x in part.lows],
+                [x.times(atom.by).shifted(atom.by - 1) for x in part.highs],
+            )
+            _narrow(found, atom.inner.only_atom, whole)
+    for rest, side in rests:
+        _narrow_rest(found, rest, side)
+    return found
+
+
+def _top(index: Affine, known: Mapping[e.Var, Bounds]) -> tuple[object, int, int, int] | None:
+    """The term of the largest step, with the ends of the rest; None where the rest has none."""
+    if not index.terms:
+        return None
+    atom, step = max(index.terms.items(), key=lambda term: abs(term[1]))
+    rest = Affine(index.const, {t: c for t, c in index.terms.items() if t is not atom})
+    low, high = rest.bounds(known)
+    if step <= 0 or low is None or high is None:
+        return None
+    return atom, step, low, high
+
+
+def _over(side: Side, step: int, low: int, high: int, known: Mapping[e.Var, Bounds]) -> Side:
+    """X with low <= rest <= high and X * step + rest within `side`."""
+    lows = [divided(x.shifted(step - 1 - high), step, known) for x in side.lows]
+    highs = [divided(x.shifted(-low), step, known) for x in side.highs]
+    return Side(lows, highs)
+
+
+def _narrow(found: Sides, axis: e.Var, side: Side) -> None:
+    if axis in found:
+        side = Side([*found[axis].lows, *side.lows], [*found[axis].highs, *side.highs])
+    found[axis] = side
+
+
+def _narrow_rest(found: Sides, rest: Remainder, side: Side) -> None:
+    """v % c within `side` says something of v only where v // c is one value."""
+    axis = rest.inner.only_atom
+    if axis not in found:
+        return
+    low, high = found[axis].low, found[axis].high
+    if high.minus(low).value == rest.by - 1:
+        found[axis] = Side([low.plus(x) for x in side.lows], [low.plus(x) for x in side.highs])
+
+
+def full(axis: s.IterVar) -> Side:
+    """The whole domain of an axis."""
+    low = of(axis.dom.min)
+    return Side([low], [low.plus(of(axis.dom.extent)).shifted(-1)])
+
+
+def limits(tree: Tree, block: s.Block) -> Sides | None:
+    """What the predicate of a block says of its axes; None where it says more than ends of axes."""
+    context = bindings(tree, block)
+    found: Sides = {}
+    for condition in conjuncts(tree.realize(block).predicate):
+        limit = limit_of(condition, context)
+        axis = None if limit is None else _bounded_axis(context, block, limit)
+        if axis is None:
+            return None
+        _narrow(found, *axis)
+    return found
+
+
+def _bounded_axis(
+    context: Context, block: s.Block, limit: tuple[Affine, Affine]
+) -> tuple[e.Var, Side] | None:
+    bounded, last = limit
+    for axis in block.iter_vars:
+        value = context.values[axis.var]
+        gap = value.minus(bounded).value
+        if gap is not None:
+            return axis.var, Side(full(axis).lows, [last.shifted(gap)])
+        gap = value.plus(bounded).value
+        if gap is not None:
+            return axis.var, Side([Affine(gap).minus(last)], full(axis).highs)
+    return None
+
+
+def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_units: bool) -> Nest:
+    """Loops under `loop` over the wanted instances of a block, all values of other axes.
+
+    Raises:
+        ScheduleError: the predicate of the block cannot be said of its axes.
+    """
+    tree = state.tree
+    known = known_bounds(tree, loop)
+    said = limits(tree, block)
+    if said is None:
+        raise state.refusal(
+            f"{name_of(block)} has a predicate that is not about single axes of it", block
+        )
+    nest = Nest(known, index_dtype(tree, block), keep_units, [*tree.loops(loop), loop])
+    for axis in block.iter_vars:
+        side = wanted.get(axis.var, full(axis))
+        more = said.get(axis.var)
+        if more is not None:
+            side = Side([*side.lows, *more.lows], [*side.highs, *more.highs])
+        nest.axis(side, axis.dom)
+    return nest
+
+
+def nest_sides(
+    nest: Nest, block: s.Block, indices: Iterable[tuple[e.PrimExpr, e.PrimExpr]]
+) -> list[Side] | None:
+    """The box of a region of the block over the loops of the nest, cut by its conditions.
+
+    None where an index cannot be bounded.
+    """
+    values = {axis.var: v for axis, v in zip(block.iter_vars, nest.values, strict=True)}
+    context = Context(nest.known, values)
+    inner = {var: (Affine(0), of(extent).shifted(-1)) for var, extent in nest.loops}
+    bounded = [limit_of(c, context) for c in nest.conditions]
+    sides = []
+    for first, extent in indices:
+        low = of(first, context)
+        high = low.plus(of(extent, context)).shifted(-1)
+        ends = extremes(low, inner, nest.known), extremes(high, inner, nest.known)
+        if ends[0] is None or ends[1] is None:
+            return None
+        side = Side([ends[0][0]], [ends[1][1]])
+        for limit in bounded:
+            _cut(side, low, high, limit)
+        sides.append(side)
+    return sides
+
+
+def _cut(side: Side, low: Affine, high: Affine, limit: tuple[Affine, Affine] | None) -> None:
+    if limit is None:
+        return
+    bounded, last = limit
+    gap = high.minus(bounded).value
+    if gap is not None:
+        side.highs.append(last.shifted(gap))
+    gap = low.plus(bounded).value
+    if gap is not None:
+        side.lows.append(Affine(gap).minus(last))
+
+
+def body_items(loop: s.For) -> list[s.Stmt]:
+    """The statements of a loop's body, one after the other."""
+    return list(loop.body.seq) if isinstance(loop.body, s.SeqStmt) else [loop.body]
+
+
+def put_in(
+    state: State, edit: Edit, name: str, loop: s.For, new: s.Stmt, first: int, last: int, index: int
+) -> None:
+    """Put a statement into a loop's body: -1 at the last place allowed, -2 at the first, or at
+    `index`.
+
+    first, last: the places allowed, counted in statements that stand before.
+    """
+    items = body_items(loop)
+    place = {-1: last, -2: first}.get(index, index)
+    if not first <= place <= last:
+        raise state.refusal(
+            f"{name}: place {index} in {name_of(loop)} is not between the producers and the "
+            f"consumers, at {first} to {last}",
+            loop,
+        )
+    if place < len(items):
+        edit.before(items[place], new)
+    else:
+        edit.after(items[-1], new)
+
+
+def refuse_marks(state: State, name: str, made: Tree, loops: Iterable[s.For]) -> None:
+    """Refuse where a loop that runs in parallel would now carry a dependence."""
+    concurrent = (s.ForKind.PARALLEL, s.ForKind.VECTORIZED, s.ForKind.THREAD_BINDING)
+    for loop in loops:
+        if loop.kind in concurrent:
+            reason = why_carried(made, loop, private=loop.kind is not s.ForKind.VECTORIZED)
+            if reason:
+                raise state.refusal(
+                    f"{name}: {name_of(loop)} is {loop.kind.value}, and then {reason}"
+                )

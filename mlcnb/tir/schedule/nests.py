@@ -1,0 +1,200 @@
+"""Loop nests made from boxes: what compute_at, cache_read and their kin build.
+
+box [i_0 * 8 : i_0 * 8 + 8] of a buffer of 30     ->     for ax0 in range(8):
+                                                             with T.block(name):
+                                                                 v0 = T.axis.spatial(30, i_0 *
+                                                                 8 + ax0)
+                                                                 T.where(i_0 * 8 + ax0 < 30)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype as dtype_of
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
+from mlcnb.tir.schedule.reading import larger, of, smaller
+from mlcnb.tir.schedule.regions import Side, at_most, largest
+
+
+class Nest:
+    """Loops ax0, ax1, … over the values that axes must take, with the conditions that keep them
+    in range.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[e.Var, Bounds],
+        dtype: str,
+        keep_units: bool,
+        around: Iterable[s.For] = (),
+    ) -> None:
+        self.known = dict(known)
+        self.around = [(x.loop_var, x.extent) for x in around if p.as_int(x.extent) is None]
+        self.dtype = dtype
+        self.keep_units = keep_units
+        self.loops: list[tuple[e.Var, e.PrimExpr]] = []
+        self.values: list[Affine] = []
+        self.conditions: list[e.PrimExpr] = []
+
+    def axis(self, side: Side, domain: e.Range) -> Affine:
+        """Add an axis that takes the values of `side` that lie in its domain; gives its value."""
+        first, last = of(domain.min), of(domain.min).plus(of(domain.extent)).shifted(-1)
+        side = Side(_parted(side.lows, False), _parted(side.highs, True))
+        low, high = self._ends(side, first, last)
+        count = high.minus(low).shifted(1)
+        extent = self._extent(count)
+        if extent is None:
+            low, count = first, last.minus(first).shifted(1)
+            extent = count.expr(self.dtype)
+        value = low if p.as_int(extent) == 1 and not self.keep_units else self._loop(low, extent)
+        exact = count.value is not None or of(extent).same(count)
+        self._guard(value, side, first, last, exact)
+        self.values.append(value)
+        return value
+
+    def _ends(self, side: Side, first: Affine, last: Affine) -> tuple[Affine, Affine]:
+        """The tightest ends among those that leave the extent a number."""
+        low, high = side.low, side.high
+        for other in (*side.lows[1:], first):
+            if at_most(low, other, self.known) and _is_number(high.minus(other), low, high):
+                low = other
+        for other in (*side.highs[1:], last):
+            if at_most(other, high, self.known) and _is_number(other.minus(low), low, high):
+                high = other
+        return low, high
+
+    def _extent(self, count: Affine) -> e.PrimExpr | None:
+        """The number of iterations: exact where it is a number or symbolic, else an upper bound."""
+        if count.value is not None:
+            return p.const(max(count.value, 1), self.dtype)
+        most = largest(count, self.known)
+        if most is not None:
+            return p.const(max(most, 1), self.dtype)
+        return None
+
+    def _loop(self, low: Affine, extent: e.PrimExpr) -> Affine:
+        var = e.Var(f"ax{len(self.loops)}", dtype_of(self.dtype))
+        self.loops.append((var, extent))
+        size = p.as_int(extent)
+        self.known[var] = (0, None if size is None else size - 1)
+        return low.plus(Affine(0, {var: 1}))
+
+    def _guard(self, value: Affine, side: Side, first: Affine, last: Affine, exact: bool) -> None:
+        """Conditions for the ends that the loops may run past."""
+        lows = [first, *(side.lows[1:] if exact else side.lows)]
+        highs = [last, *(side.highs[1:] if exact else side.highs)]
+        for end in _distinct(lows):
+            if not self._holds(end, value):
+                condition = p.greater_equal(value.expr(self.dtype), end.expr(self.dtype))
+                self.conditions.append(condition)
+        for end in _distinct(highs):
+            if not self._holds(value, end):
+                condition = p.less(value.expr(self.dtype), end.shifted(1).expr(self.dtype))
+                self.conditions.append(condition)
+
+    def _holds(self, small: Affine, big: Affine) -> bool:
+        return at_most(self._spread(small, high=True), self._spread(big, high=False), self.known)
+
+    def _spread(self, x: Affine, high: bool) -> Affine:
+        """The largest (or smallest) value over loops with a symbolic extent."""
+        for var, extent in (*self.around, *self.loops):
+            if p.as_int(extent) is None and var in x.terms:
+                step = x.terms[var]
+                top = of(extent).shifted(-1) if (step > 0) == high else ZERO
+                rest = Affine(x.const, {t: c for t, c in x.terms.items() if t is not var})
+                x = rest.plus(top, step)
+        return x
+
+    def wrap(self, block: s.Block) -> s.Stmt:
+        """The block in its loops, run where the conditions hold."""
+        values = tuple(v.expr(self.dtype) for v in self.values)
+        body: s.Stmt = s.BlockRealize(values, p.all_of(*self.conditions), block)
+        for var, extent in reversed(self.loops):
+            body = s.For(var, p.const(0, self.dtype), extent, s.ForKind.SERIAL, body)
+        return body
+
+
+def _parted(ends: Sequence[Affine], is_min: bool) -> list[Affine]:
+    """An end that is min(a, b) is two upper ends, one that is max(a, b) two lower ones."""
+    found = []
+    for end in ends:
+        extreme = next((t for t, c in end.terms.items() if c == 1 and isinstance(t, Extreme)), None)
+        if extreme is None or extreme.is_min != is_min:
+            found.append(end)
+            continue
+        rest = Affine(end.const, {t: c for t, c in end.terms.items() if t is not extreme})
+        found.extend(_parted([rest.plus(extreme.a), rest.plus(extreme.b)], is_min))
+    return found
+
+
+def _is_number(count: Affine, low: Affine, high: Affine) -> bool:
+    return count.value is not None or high.minus(low).value is None
+
+
+def _distinct(ends: Iterable[Affine]) -> list[Affine]:
+    kept: list[Affine] = []
+    for end in ends:
+        if not any(end.same(other) for other in kept):
+            kept.append(end)
+    return kept
+
+
+def joined(sides: Sequence[Side], known: Mapping[e.Var, Bounds]) -> Side:
+    """One side that holds several, each cut to its own ends first where that is a number."""
+    low, high = _cut(sides[0], known)
+    for side in sides[1:]:
+        first, last = _cut(side, known)
+        low, high = smaller(low, first, known), larger(high, last, known)
+    if len(sides) == 1:
+        return sides[0]
+    return Side([low], [high])
+
+
+def _cut(side: Side, known: Mapping[e.Var, Bounds]) -> tuple[Affine, Affine]:
+    low, high = side.low, side.high
+    for other in side.lows[1:]:
+        if at_most(low, other, known):
+            low = other
+    for other in side.highs[1:]:
+        if at_most(other, high, known):
+            high = other
+    return low, high
+
+
+def copy_nest(
+    source: Buffer,
+    target: Buffer,
+    sides: Sequence[Side],
+    known: Mapping[e.Var, Bounds],
+    dtype: str,
+) -> tuple[s.Stmt, s.Block]:
+    """Loops that copy a box from one buffer to another of the same shape, and their block.
+
+    The block is named after the cache: the one of the two with the longer name.
+    """
+    name = max(source.name, target.name, key=len)
+    nest = Nest(known, dtype, keep_units=True)
+    axes = []
+    for n, (side, extent) in enumerate(zip(sides, source.shape, strict=True)):
+        domain = e.Range(p.const(0, dtype), p.cast(dtype, extent))
+        nest.axis(side, domain)
+        axes.append(s.IterVar(domain, e.Var(f"v{n}", dtype_of(dtype))))
+    indices = tuple(axis.var for axis in axes)
+    block = s.Block(
+        tuple(axes),
+        (point(source, indices),),
+        (point(target, indices),),
+        name,
+        s.BufferStore(target, BufferLoad(source, indices), indices),
+    )
+    return nest.wrap(block), block
+
+
+def point(buffer: Buffer, indices: Sequence[e.PrimExpr]) -> BufferRegion:
+    """The region that is one element."""
+    return BufferRegion(buffer, tuple(e.Range(i, p.const(1, i.dtype)) for i in indices))

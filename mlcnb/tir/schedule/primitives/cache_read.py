@@ -1,0 +1,95 @@
+"""cache_read: what blocks read of a buffer is copied first, and read from the copy.
+
+with T.block("C"):                      A_shared = T.alloc_buffer(..., scope="shared")
+    ... A[v_i, v_k] ...         ->      with T.block("A_shared"):
+                                            A_shared[v0, v1] = A[v0, v1]
+                                        with T.block("C"):
+                                            ... A_shared[v_i, v_k] ...
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.caching import (
+    cached,
+    chosen_buffer,
+    index_dtype,
+    refuse_views,
+    replace_block,
+)
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.nests import copy_nest, joined
+from mlcnb.tir.schedule.rebuild import BufferSwap
+from mlcnb.tir.schedule.regions import Side, box_of, known_bounds
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, Stmt
+
+
+def cache_read(
+    state: State,
+    block: Block,
+    read_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: list[Block] | None = None,
+) -> Block:
+    """Copy what is read of a buffer into a new one in `storage_scope`, and read that.
+
+    Args:
+        state: the program.
+        block: a block that reads the buffer.
+        read_buffer_index: which of its inputs.
+        storage_scope: the memory scope of the new buffer: local, shared, global, …
+        consumer_blocks: the blocks that shall read the new buffer; all readers by default.
+
+    Returns:
+        The block that copies. It stands behind the producer of the buffer where there is one in
+        the scope, else before the first of the readers, outside of all loops.
+
+    Raises:
+        ScheduleError: the buffer is written after the place of the copy.
+    """
+    tree = state.tree
+    old = chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
+    scope = tree.scope(block)
+    info = tree.info(scope)
+    wanted = consumer_blocks or info.readers[old]
+    readers = [b for b in info.readers[old] if b in wanted or b is block]
+    writers = info.writers.get(old, [])
+    _refuse(state, block, old, readers, writers)
+    parent: Stmt = tree.common_ancestor([*writers, *readers]) if writers else scope
+    new = cached(old, storage_scope)
+    sides = _read(state, readers, old, parent)
+    known = known_bounds(tree, parent)
+    nest, copy = copy_nest(old, new, sides, known, index_dtype(tree, block))
+    edit = state.edit()
+    swap = BufferSwap({old: new}, edit.forward)
+    for user in readers:
+        replace_block(edit, user, swap)
+    first = min(readers, key=lambda b: tree.position[b])
+    edit.before(tree.child_towards(parent, tree.realize(first)), nest)
+    edit.allocate(scope, new)
+    return Change.of(edit, copy)  # type: ignore[return-value]
+
+
+def _refuse(
+    state: State, block: Block, old: Buffer, readers: list[Block], writers: list[Block]
+) -> None:
+    refuse_views(state, "cache_read", old, readers)
+    position = state.tree.position
+    first = min(position[b] for b in readers)
+    late = [b for b in writers if position[b] >= first]
+    if late:
+        who = "it" if late[0] is block else name_of(late[0])
+        raise state.refusal(
+            f"cache_read: {name_of(block)} reads {old.name}, which {who} also writes after the "
+            "place of the copy",
+            block,
+        )
+
+
+def _read(state: State, readers: list[Block], old: Buffer, parent: Stmt) -> list[Side]:
+    """What all readers together need, one side for each dimension."""
+    tree = state.tree
+    boxes = [box_of(tree, b, r, parent) for b in readers for r in b.reads if r.buffer is old]
+    known = known_bounds(tree, parent)
+    return [joined([box.sides[n] for box in boxes], known) for n in range(old.ndim)]

@@ -1,0 +1,106 @@
+"""cache_write: a block writes into a buffer of another scope, and a copy carries it to where it
+wrote.
+
+with T.block("C"):                      C_local = T.alloc_buffer(..., scope="local")
+    C[v_i, v_j] += ...         ->       with T.block("C"):
+                                            C_local[v_i, v_j] += ...
+                                        with T.block("C_local"):
+                                            C[v0, v1] = C_local[v0, v1]
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.caching import (
+    cached,
+    chosen_buffer,
+    index_dtype,
+    refuse_views,
+    replace_block,
+)
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import read_buffers, why_not_sole_writer
+from mlcnb.tir.schedule.nests import copy_nest
+from mlcnb.tir.schedule.rebuild import BufferSwap
+from mlcnb.tir.schedule.regions import Box, box_of, known_bounds
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, Stmt
+
+
+def cache_write(
+    state: State,
+    block: Block,
+    write_buffer_index: int,
+    storage_scope: str,
+    consumer_blocks: list[Block] | None = None,
+) -> Block:
+    """Let a block write into a new buffer in `storage_scope`, and copy that to the old buffer.
+
+    Args:
+        state: the program.
+        block: the sole writer of the buffer.
+        write_buffer_index: which of its outputs.
+        storage_scope: the memory scope of the new buffer: local, shared, global, …
+        consumer_blocks: blocks that read the new buffer in place of the old one.
+
+    Returns:
+        The block that copies. It stands right behind the statement that holds `block` and no
+        reader of the buffer.
+
+    Raises:
+        ScheduleError: another block writes the buffer too, the block updates what was there
+            before, or it does not write all elements of a box.
+    """
+    tree = state.tree
+    old = chosen_buffer(state, "cache_write", block, block.writes, write_buffer_index)
+    scope = tree.scope(block)
+    readers = [b for b in tree.info(scope).readers.get(old, []) if b is not block]
+    moved = [b for b in readers if b in (consumer_blocks or [])]
+    _refuse(state, block, old, readers)
+    parent: Stmt = tree.common_ancestor([block, *readers]) if readers else scope
+    box = _written(state, block, old, parent)
+    new = cached(old, storage_scope)
+    dtype = index_dtype(tree, block)
+    nest, copy = copy_nest(new, old, box.sides, known_bounds(tree, parent), dtype)
+    edit = state.edit()
+    swap = BufferSwap({old: new}, edit.forward)
+    for user in (block, *moved):
+        replace_block(edit, user, swap)
+    edit.after(tree.child_towards(parent, tree.realize(block)), nest)
+    edit.allocate(scope, new)
+    return Change.of(edit, copy)  # type: ignore[return-value]
+
+
+def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> None:
+    tree = state.tree
+    reason = why_not_sole_writer(tree, block)
+    if reason:
+        raise state.refusal(
+            f"cache_write: {reason}, as {name_of(block)} does",
+            block,
+            hint="cache_write before decompose_reduction" if block.init is None else None,
+        )
+    if block.init is None and old in read_buffers(block):
+        raise state.refusal(
+            f"cache_write: {name_of(block)} updates what {old.name} held before", block
+        )
+    refuse_views(state, "cache_write", old, [block, *readers])
+    early = [b for b in readers if tree.position[b] < tree.position[block]]
+    if early:
+        raise state.refusal(
+            f"cache_write: {name_of(early[0])} reads {old.name} before {name_of(block)} writes it",
+            block,
+        )
+
+
+def _written(state: State, block: Block, old: Buffer, parent: Stmt) -> Box:
+    region = next(r for r in block.writes if r.buffer is old)
+    box = box_of(state.tree, block, region, parent)
+    if not box.exact:
+        raise state.refusal(
+            f"cache_write: what {name_of(block)} writes of {old.name} is no full box, "
+            "and a copy would overwrite the rest",
+            block,
+            hint="cache_write before the loops are split and fused",
+        )
+    return box

@@ -1,0 +1,161 @@
+"""compute_at: a producer goes under a loop of its consumers, and makes there what they need.
+
+for i in range(128):                            for i_0 in range(16):
+    with T.block("B"):                              for ax0 in range(8):
+        B[v] = A[v] * 2.0                               with T.block("B"):
+for i_0, i_1 in T.grid(16, 8):          ->                  v = T.axis.spatial(128, i_0 * 8 + ax0)
+    with T.block("C"):                                      B[v] = A[v] * 2.0
+        C[v] = B[v] + 1.0                           for i_1 in range(8):
+                                                        with T.block("C"):
+                                                            C[v] = B[v] + 1.0
+
+Elements that several iterations need (a stencil) are made again in each of them.
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.legality import (
+    is_output_block,
+    read_buffers,
+    why_inputs_change,
+    why_neither,
+    written_buffers,
+)
+from mlcnb.tir.schedule.moving import (
+    Sides,
+    body_items,
+    nest_for,
+    put_in,
+    refuse_marks,
+    solve,
+)
+from mlcnb.tir.schedule.nests import joined
+from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.regions import box_of, known_bounds
+from mlcnb.tir.schedule.state import Change, State, arrived
+from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.stmt import Block, For
+
+
+def compute_at(
+    state: State,
+    block: Block,
+    loop: For,
+    preserve_unit_loops: bool = False,
+    index: int = -1,
+) -> None:
+    """Move a block under a loop that holds all of its consumers.
+
+    Args:
+        state: the program.
+        block: a complete or reduction block whose outputs live inside the scope.
+        loop: a loop of the same scope, not around the block.
+        preserve_unit_loops: keep loops of extent 1 in the new nest.
+        index: where in the loop's body; -1 right before the consumers, -2 right behind the
+            producers, else the number of statements before.
+
+    Raises:
+        ScheduleError: a consumer is not under the loop, the block writes an output, or its inputs
+            change before the loop.
+    """
+    readers = _consumers(state, block, loop)
+    if state.checks:
+        _refuse(state, block)
+    wanted = _wanted(state, block, loop, readers)
+    nest = nest_for(state, block, loop, wanted, preserve_unit_loops)
+    edit = state.edit()
+    first, last = _places(state, block, loop, readers)
+    edit.put(state.tree.realize(block), None)
+    put_in(state, edit, "compute_at", loop, nest.wrap(block), first, last, index)
+    change = Change.of(edit)
+    if state.checks:
+        made = Tree(change.func)
+        around = [arrived(edit.forward, x) for x in (*state.tree.loops(loop), loop)]
+        refuse_marks(state, "compute_at", made, around)
+    return change  # type: ignore[return-value]
+
+
+def refuse_place(state: State, name: str, block: Block, loop: For) -> None:
+    """The loop must be in the same scope as the block, and not around it."""
+    tree = state.tree
+    if tree.scope(block) is not tree.scope(loop):
+        raise state.refusal(
+            f"{name}: {name_of(loop)} and {name_of(block)} are in different blocks", loop
+        )
+    if tree.inside(block, loop):
+        raise state.refusal(f"{name}: {name_of(loop)} is around {name_of(block)} already", loop)
+
+
+def _consumers(state: State, block: Block, loop: For) -> list[Block]:
+    """The readers of what the block writes: there are some, all are under the loop."""
+    tree = state.tree
+    refuse_place(state, "compute_at", block, loop)
+    scope = tree.scope(block)
+    if is_output_block(tree, block, scope):
+        names = ", ".join(b.name for b in written_buffers(block))
+        raise state.refusal(
+            f"compute_at: {name_of(block)} writes {names}, an output of {name_of(scope)}",
+            block,
+            hint="reverse_compute_at moves a consumer under a loop of its producer",
+        )
+    info = tree.info(scope)
+    readers = [b for x in written_buffers(block) for b in info.readers.get(x, []) if b is not block]
+    if not readers:
+        raise state.refusal(f"compute_at: nothing reads what {name_of(block)} writes", block)
+    outside = [b for b in readers if not tree.inside(b, loop)]
+    if outside:
+        raise state.refusal(
+            f"compute_at: {names_of(outside)} reads what {name_of(block)} writes, outside of "
+            f"{name_of(loop)}",
+            outside[0],
+            hint="choose a loop that holds all consumers",
+        )
+    return sorted(set(readers), key=lambda b: tree.position[b])
+
+
+def _refuse(state: State, block: Block) -> None:
+    reason = why_neither(state.tree, block)
+    if reason:
+        raise state.refusal(
+            f"compute_at: {name_of(block)} is neither complete nor a reduction block: {reason}",
+            block,
+        )
+    reason = why_inputs_change(state.tree, block)
+    if reason:
+        raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
+
+
+def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Sides:
+    """For each axis of the block, the instances that one iteration of the loop needs."""
+    tree = state.tree
+    known = known_bounds(tree, loop)
+    found: Sides = {}
+    for written in block.writes:
+        boxes = [
+            box_of(tree, b, r, loop) for b in readers for r in b.reads if r.buffer is written.buffer
+        ]
+        if not boxes:
+            continue
+        needed = [
+            joined([box.sides[n] for box in boxes], known) for n in range(written.buffer.ndim)
+        ]
+        context = Context(known_bounds(tree, block))
+        indices = [of(r.min, context) for r in written.region]
+        for axis, side in solve(block, indices, needed, known).items():
+            found[axis] = joined([found[axis], side], known) if axis in found else side
+    return found
+
+
+def _places(state: State, block: Block, loop: For, readers: list[Block]) -> tuple[int, int]:
+    """Behind the producers under the loop, before the first consumer."""
+    tree = state.tree
+    items = body_items(loop)
+    info = tree.info(tree.scope(block))
+    makers = [w for x in read_buffers(block) for w in info.writers.get(x, []) if w is not block]
+    first = 0
+    for maker in makers:
+        if tree.inside(maker, loop):
+            first = max(first, items.index(tree.child_towards(loop, tree.realize(maker))) + 1)
+    last = min(items.index(tree.child_towards(loop, tree.realize(b))) for b in readers)
+    return first, last

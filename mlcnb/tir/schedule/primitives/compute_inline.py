@@ -1,0 +1,94 @@
+"""compute_inline: a block goes into the blocks that read what it writes.
+
+for i in range(128):                            for i in range(128):
+    with T.block("B"):                              with T.block("C"):
+        B[v] = A[v] * 2.0             ->                C[v] = A[v] * 2.0 + 1.0
+for i in range(128):
+    with T.block("C"):
+        C[v] = B[v] + 1.0
+
+A padding block goes in as T.if_then_else(inside, A[v - 1], 0.0).
+"""
+
+from __future__ import annotations
+
+from mlcnb.ir import expr as e
+from mlcnb.tir.schedule.caching import refuse_views
+from mlcnb.tir.schedule.elementwise import LoadRule, axis_bounds, inverted, substituted_value
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import is_output_block, why_inputs_change, why_not_complete
+from mlcnb.tir.schedule.reading import of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
+
+
+def compute_inline(state: State, block: Block) -> None:
+    """Put the value that a block computes where it is read, and take the block away.
+
+    Args:
+        state: the program.
+        block: a complete block of one store, whose indices say which instance wrote an element; its
+            output lives inside the scope.
+
+    Raises:
+        ScheduleError: the block is a reduction, writes an output of the scope, or its inputs
+            change before they would be read.
+    """
+    tree = state.tree
+    store = inlinable_store(state, "compute_inline", block)
+    if is_output_block(tree, block):
+        raise state.refusal(
+            f"compute_inline: {name_of(block)} writes {store.buffer.name}, an output of "
+            f"{name_of(tree.scope(block))}",
+            block,
+            hint="reverse_compute_inline puts a consumer into its producer",
+        )
+    reason = why_inputs_change(tree, block) if state.checks else None
+    if reason:
+        raise state.refusal(f"compute_inline: {name_of(block)} cannot move: {reason}", block)
+    readers = tree.info(tree.scope(block)).readers.get(store.buffer, [])
+    edit = state.edit()
+    for reader in readers:
+        new = _inlined(state, block, store, reader, edit.forward)
+        edit.put(reader, new)
+    edit.put(tree.realize(block), None)
+    edit.free(tree.scope(block), store.buffer)
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def inlinable_store(state: State, primitive: str, block: Block) -> BufferStore:
+    """The one store of a complete block, else a refusal."""
+    reason = why_not_complete(state.tree, block) if state.checks else None
+    if block.init is not None:
+        reason = "it is a reduction"
+    if reason:
+        hint = None
+        if block.init is not None:
+            hint = "cache_write it first and inline the copy, or use compute_at"
+        raise state.refusal(
+            f"{primitive}: {name_of(block)} is not elementwise: {reason}", block, hint
+        )
+    store = block.body
+    if not isinstance(store, BufferStore) or store.predicate is not None:
+        kind = "several statements" if not isinstance(store, For) else "loops inside"
+        raise state.refusal(f"{primitive}: {name_of(block)} has {kind}, not one store", block)
+    return store
+
+
+def _inlined(
+    state: State, block: Block, store: BufferStore, reader: Block, forward: dict[Stmt, Stmt]
+) -> Block:
+    refuse_views(state, "compute_inline", store.buffer, [reader])
+    known = {**axis_bounds(block), **axis_bounds(reader)}
+
+    def value_at(indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+        values = inverted(block, store.indices, [of(i) for i in indices], known)
+        if values is None:
+            raise state.refusal(
+                f"compute_inline: the indices of {store.buffer.name} do not tell which instance "
+                f"of {name_of(block)} wrote an element",
+                block,
+            )
+        return substituted_value(store.value, values, known)
+
+    return LoadRule(store.buffer, value_at, forward).stmt(reader)

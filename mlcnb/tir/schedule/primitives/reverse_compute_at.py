@@ -1,0 +1,268 @@
+"""reverse_compute_at: a consumer goes under a loop of its producer, and takes there what is made.
+
+for i_0, i_1 in T.grid(16, 8):                  for i_0 in range(16):
+    with T.block("B"):                              for i_1 in range(8):
+        B[v] = A[v] * 2.0                               with T.block("B"):
+for i in range(128):                    ->                  B[v] = A[v] * 2.0
+    with T.block("C"):                              for ax0 in range(8):
+        C[v] = B[v] + 1.0                               with T.block("C"):
+                                                            v = T.axis.spatial(128, i_0 * 8 + ax0)
+                                                            C[v] = B[v] + 1.0
+
+Refused where an iteration of the loop does not yet hold the final value of all that the consumer
+reads:
+under a loop of the producer's reduction, or where the consumer reads neighbours.
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import (
+    is_covered,
+    read_buffers,
+    reduce_variables,
+    why_late,
+    why_neither,
+    why_not_affine,
+    why_overwrites,
+    written_buffers,
+)
+from mlcnb.tir.schedule.moving import (
+    Sides,
+    body_items,
+    nest_for,
+    nest_sides,
+    put_in,
+    refuse_marks,
+    solve,
+)
+from mlcnb.tir.schedule.nests import Nest
+from mlcnb.tir.schedule.primitives.compute_at import refuse_place
+from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.regions import (
+    Box,
+    Side,
+    Span,
+    bindings,
+    box_of,
+    extremes,
+    inside,
+    known_bounds,
+    loops_below,
+    spans,
+)
+from mlcnb.tir.schedule.state import Change, State, arrived
+from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.stmt import Block, For, IterVar
+
+NAME = "reverse_compute_at"
+
+
+def reverse_compute_at(
+    state: State,
+    block: Block,
+    loop: For,
+    preserve_unit_loops: bool = False,
+    index: int = -1,
+) -> None:
+    """Move a block under a loop that holds producers of it.
+
+    Args:
+        state: the program.
+        block: a complete or reduction block.
+        loop: a loop of the same scope, not around the block, with at least one producer under it.
+        preserve_unit_loops: keep loops of extent 1 in the new nest.
+        index: where in the loop's body; -1 at the end, -2 right behind the producers, else the
+            number of statements before.
+
+    Raises:
+        ScheduleError: in an iteration of the loop, not all that the block would read is there.
+    """
+    makers = _producers(state, block, loop)
+    primary = makers[-1]
+    made = {b: _made(state, block, loop, w, b) for w, b in makers}
+    wanted = _wanted(state, block, loop, primary[1], made[primary[1]])
+    nest = nest_for(state, block, loop, wanted, preserve_unit_loops)
+    if state.checks:
+        for buffer, box in made.items():
+            _refuse_uncovered(state, block, loop, nest, buffer, box)
+    items = body_items(loop)
+    tree = state.tree
+    first = 1 + max(items.index(tree.child_towards(loop, tree.realize(w))) for w, _ in makers)
+    edit = state.edit()
+    edit.put(tree.realize(block), None)
+    put_in(state, edit, NAME, loop, nest.wrap(block), first, len(items), index)
+    change = Change.of(edit)
+    if state.checks:
+        _refuse_after(state, block, loop, change)
+    return change  # type: ignore[return-value]
+
+
+def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffer]]:
+    """The writers under the loop, with what they write for the block, in program order."""
+    tree = state.tree
+    refuse_place(state, NAME, block, loop)
+    info = tree.info(tree.scope(block))
+    found: list[tuple[Block, Buffer]] = []
+    for buffer in read_buffers(block):
+        for writer in info.writers.get(buffer, []):
+            if tree.inside(writer, loop):
+                found.append((writer, buffer))
+            elif writer is not block and tree.position[writer] > tree.position[loop]:
+                raise state.refusal(
+                    f"{NAME}: {name_of(writer)}, behind {name_of(loop)}, writes {buffer.name}, "
+                    f"which {name_of(block)} reads",
+                    block,
+                )
+    if not found:
+        raise state.refusal(
+            f"{NAME}: no producer of {name_of(block)} is under {name_of(loop)}", loop
+        )
+    if state.checks:
+        _refuse(state, block)
+    return sorted(found, key=lambda pair: tree.position[pair[0]])
+
+
+def _refuse(state: State, block: Block) -> None:
+    tree = state.tree
+    info = tree.info(tree.scope(block))
+    reason = why_neither(tree, block)
+    if reason:
+        raise state.refusal(
+            f"{NAME}: {name_of(block)} is neither complete nor a reduction block: {reason}", block
+        )
+    for buffer in written_buffers(block):
+        for reader in info.readers.get(buffer, []):
+            if reader is not block and tree.position[reader] < tree.position[block]:
+                raise state.refusal(
+                    f"{NAME}: {name_of(reader)} reads {buffer.name} before {name_of(block)} "
+                    "writes it",
+                    block,
+                )
+
+
+def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box:
+    """What one iteration of the loop makes of a buffer, for good."""
+    tree = state.tree
+    shared = set(tree.loops(block))
+    new = [x for x in (*tree.loops(loop), loop) if x not in shared]
+    reducing = reduce_variables(tree, writer)
+    partial = [x for x in new if x.loop_var in reducing]
+    if partial and state.checks:
+        raise state.refusal(
+            f"{NAME}: in {name_of(loop)}, {name_of(writer)} has not finished {buffer.name}: "
+            f"{name_of(partial[0])} runs over its reduction",
+            loop,
+            hint=f"choose a loop outside of {name_of(partial[0])}",
+        )
+    if why_overwrites(tree, writer) and state.checks:
+        raise state.refusal(
+            f"{NAME}: {name_of(writer)} may write an element of {buffer.name} more than once",
+            writer,
+        )
+    region = next(r for r in writer.writes if r.buffer is buffer)
+    return box_of(tree, writer, region, loop)
+
+
+def _wanted(state: State, block: Block, loop: For, buffer: Buffer, box: Box) -> Sides:
+    """For each axis of the block, the instances whose input is made in one iteration."""
+    tree = state.tree
+    known = known_bounds(tree, loop)
+    region = _only_read(state, block, buffer)
+    if state.checks and not _reads_within(block, region):
+        raise state.refusal(
+            f"{NAME}: some instances of {name_of(block)} do not read {buffer.name}, "
+            "so no iteration would run them",
+            block,
+        )
+    if state.checks and not is_covered(tree, block, buffer, tree.blocks_under(tree.scope(block))):
+        raise state.refusal(
+            f"{NAME}: {name_of(block)} may read elements of {buffer.name} that are not written",
+            block,
+        )
+    context = Context(known_bounds(tree, block))
+    indices = [of(r.min, context) for r in region.region]
+    found = solve(block, indices, box.sides, known)
+    return _within_old(state, block, loop, found)
+
+
+def _only_read(state: State, block: Block, buffer: Buffer) -> BufferRegion:
+    regions = [r for r in block.reads if r.buffer is buffer]
+    if len(regions) != 1:
+        raise state.refusal(
+            f"{NAME}: {name_of(block)} reads {buffer.name} in {len(regions)} places", block
+        )
+    return regions[0]
+
+
+def _reads_within(block: Block, region: BufferRegion) -> bool:
+    """True if every instance of the block reads inside the buffer."""
+    known = {v.var: _domain(v) for v in block.iter_vars}
+    for side, extent in zip(region.region, region.buffer.shape, strict=True):
+        ends = extremes(of(side.min), known, {})
+        if ends is None:
+            return False
+        low = ends[0].bounds({})[0]
+        gap = ends[1].plus(of(side.extent)).minus(of(extent)).bounds({})[1]
+        if low is None or low < 0 or gap is None or gap > 0:
+            return False
+    return True
+
+
+def _domain(axis: IterVar) -> Span:
+    low = of(axis.dom.min)
+    return low, low.plus(of(axis.dom.extent)).shifted(-1)
+
+
+def _within_old(state: State, block: Block, loop: For, found: Sides) -> Sides:
+    """Instances that the block does not run now, in the loops that it shares with `loop`, stay
+    out.
+    """
+    tree = state.tree
+    meeting = tree.common_ancestor([block, loop])
+    if not isinstance(meeting, For):
+        return found
+    context = bindings(tree, block)
+    inner = spans(loops_below(tree, block, meeting), context.bounds)
+    for axis in block.iter_vars:
+        ends = extremes(context.values[axis.var], inner, context.bounds)
+        if ends is not None and axis.var in found:
+            side = found[axis.var]
+            found[axis.var] = Side([*side.lows, ends[0]], [*side.highs, ends[1]])
+        elif ends is not None:
+            found[axis.var] = Side([ends[0]], [ends[1]])
+    return found
+
+
+def _refuse_uncovered(
+    state: State, block: Block, loop: For, nest: Nest, buffer: Buffer, box: Box
+) -> None:
+    region = _only_read(state, block, buffer)
+    sides = nest_sides(nest, block, [(r.min, r.extent) for r in region.region])
+    if sides and box.exact and inside(Box(buffer, sides, True), box, nest.known):
+        return
+    raise state.refusal(
+        f"{NAME}: in an iteration of {name_of(loop)}, {name_of(block)} would read elements of "
+        f"{buffer.name} that are not made yet",
+        loop,
+        hint="choose an outer loop, or compute_at the producer under a loop of the consumer",
+    )
+
+
+def _refuse_after(state: State, block: Block, loop: For, change: Change) -> None:
+    """Checks of the program that came out: reductions run once, parallel loops stay parallel."""
+    made = Tree(change.func)
+    around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
+    refuse_marks(state, NAME, made, around)
+    if block.init is None:
+        return
+    reason = why_late(made, block)
+    inner = {x.loop_var for x in loops_below(made, block, around[-1])}
+    split_up = not reduce_variables(made, block) <= inner
+    if split_up:
+        reason = reason or why_not_affine(made, block)
+    if reason:
+        raise state.refusal(
+            f"{NAME}: the reduction {name_of(block)} would be torn apart: {reason}", block
+        )

@@ -1,0 +1,172 @@
+"""reverse_compute_inline: an elementwise block goes into the block that makes what it reads.
+
+for i in range(128):                            for i in range(128):
+    with T.block("B"):                              with T.block("B"):
+        B[v] = A[v] * 2.0             ->                C[v] = A[v] * 2.0 + 1.0
+for i in range(128):
+    with T.block("C"):
+        C[v] = B[v] + 1.0
+
+After cache_write of a reduction, this puts bias and activation into the copy out of the cache.
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.node import Node, replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.caching import refuse_views
+from mlcnb.tir.schedule.elementwise import (
+    axis_bounds,
+    hits,
+    inverted,
+    loads_of,
+    refreshed,
+    substituted_value,
+)
+from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.legality import is_output_block
+from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.rebuild import rewrite_values
+from mlcnb.tir.schedule.regions import bindings
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, BufferStore
+
+
+def reverse_compute_inline(state: State, block: Block) -> None:
+    """Compute what an elementwise block computes where its input is made, and take the block away.
+
+    Args:
+        state: the program.
+        block: a complete block of one store that alone reads a buffer made by one complete block.
+
+    Raises:
+        ScheduleError: the producer is a reduction, others read the buffer too, or the block reads
+            it at indices that do not say which of its instances needs an element.
+    """
+    name = "reverse_compute_inline"
+    last = inlinable_store(state, name, block)
+    producer, middle = _producer(state, block)
+    first = inlinable_store(state, name, producer)
+    _refuse_order(state, block, producer, last)
+    values = _axes_from_producer(state, block, producer, first, last)
+    known = {**axis_bounds(block), **axis_bounds(producer)}
+
+    def value_for(n: Node) -> Node | None:
+        return first.value if isinstance(n, BufferLoad) and n.buffer is middle else None
+
+    merged = rewrite_values(substituted_value(last.value, values, known), value_for)
+    indices = tuple(substituted_value(i, values, known) for i in last.indices)
+    store = replace(last, value=merged, indices=indices)
+    edit = state.edit()
+    fields = refreshed(replace(producer, body=store))
+    edit.update(producer, reads=fields.reads, writes=fields.writes)
+    edit.put(producer.body, store)
+    guard = _guard(state, block, producer, values)
+    realize = state.tree.realize(producer)
+    edit.update(realize, predicate=p.logical_and(realize.predicate, guard))
+    edit.put(state.tree.realize(block), None)
+    edit.free(state.tree.scope(block), middle)
+    return Change.of(edit)  # type: ignore[return-value]
+
+
+def _producer(state: State, block: Block) -> tuple[Block, Buffer]:
+    """The one block that makes one of the inputs, which nothing else reads; and that input."""
+    tree = state.tree
+    info = tree.info(tree.scope(block))
+    makers = info.producers(block)
+    alone = [m for m in makers if all(info.readers.get(r.buffer) == [block] for r in m.writes)]
+    if len(alone) != 1 and len(makers) != 1:
+        found = names_of(makers) or "none"
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(block)} needs one producer that makes something for "
+            f"it alone, its producers are: {found}",
+            block,
+        )
+    producer = (alone or makers)[0]
+    if len(producer.writes) != 1:
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(producer)} writes several buffers", producer
+        )
+    middle = producer.writes[0].buffer
+    others = [b for b in info.readers.get(middle, []) if b is not block]
+    if others:
+        raise state.refusal(
+            f"reverse_compute_inline: {names_of(others)} also reads {middle.name}", block
+        )
+    if is_output_block(tree, producer):
+        raise state.refusal(
+            f"reverse_compute_inline: {middle.name}, which {name_of(producer)} writes, is an "
+            f"output of {name_of(tree.scope(block))}",
+            producer,
+        )
+    refuse_views(state, "reverse_compute_inline", middle, [block])
+    return producer, middle
+
+
+def _refuse_order(state: State, block: Block, producer: Block, last: BufferStore) -> None:
+    """What the block reads must be there at the producer, and nobody may need what it
+    overwrites.
+    """
+    tree = state.tree
+    info = tree.info(tree.scope(block))
+    for reader in info.readers.get(last.buffer, []):
+        if tree.position[reader] < tree.position[block]:
+            raise state.refusal(
+                f"reverse_compute_inline: {name_of(reader)} reads {last.buffer.name} before "
+                f"{name_of(block)} writes it",
+                block,
+            )
+    for region in block.reads:
+        for writer in info.writers.get(region.buffer, []):
+            if writer is not producer and tree.position[writer] > tree.position[producer]:
+                raise state.refusal(
+                    f"reverse_compute_inline: {name_of(writer)}, after {name_of(producer)}, "
+                    f"writes {region.buffer.name}, which {name_of(block)} reads",
+                    block,
+                )
+
+
+def _axes_from_producer(
+    state: State, block: Block, producer: Block, first: BufferStore, last: BufferStore
+) -> dict[e.Var, Affine]:
+    """The axes of the block as sums of the producer's axes."""
+    loads = loads_of(last.value, first.buffer)
+    context = Context(axis_bounds(block))
+    forms = [[of(i, context) for i in load.indices] for load in loads]
+    if not loads or any(not _same(forms[0], other) for other in forms[1:]):
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(block)} reads {first.buffer.name} at several places",
+            block,
+        )
+    known = axis_bounds(producer)
+    given = [of(i, Context(known)) for i in first.indices]
+    values = inverted(block, loads[0].indices, given, known)
+    if values is None or not hits(loads[0].indices, given, values, known):
+        raise state.refusal(
+            f"reverse_compute_inline: the indices at which {name_of(block)} reads "
+            f"{first.buffer.name} do not tell which of its instances needs an element",
+            block,
+        )
+    return values
+
+
+def _same(xs: list[Affine], ys: list[Affine]) -> bool:
+    return all(x.same(y) for x, y in zip(xs, ys, strict=True))
+
+
+def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Affine]) -> e.PrimExpr:
+    """The condition, in terms of loops, that an instance of the producer is one of the block
+    too.
+    """
+    known = axis_bounds(producer)
+    conditions = []
+    for axis in block.iter_vars:
+        value = values[axis.var].expr(axis.var.dtype)
+        conditions.append(p.greater_equal(value, axis.dom.min))
+        conditions.append(p.less(value, p.add(axis.dom.min, axis.dom.extent)))
+    within = simplified(p.all_of(*conditions), Context(known))
+    return simplified(within, bindings(state.tree, producer))
