@@ -45,21 +45,25 @@ class Names:
     """Gives names that are not taken: lv, lv1, lv2, …"""
 
     def __init__(self, taken: Iterable[str] | Callable[[], Iterable[str]] = ()) -> None:
-        self._source = taken
-        self._taken: set[str] | None = None
+        self._source = taken if callable(taken) else None
+        self._taken = None if callable(taken) else set(taken)
         self._next: dict[str, int] = {}
 
     @property
     def taken(self) -> set[str]:
         """All names given out or reserved."""
         if self._taken is None:
-            source = self._source
-            self._taken = set(source() if callable(source) else source)
+            self._taken = set(self._source()) if self._source else set()
         return self._taken
 
     def reserve(self, name: str) -> None:
         """Never give this name."""
         self.taken.add(name)
+
+    def release(self, name: str) -> None:
+        """This name may be given again."""
+        self.taken.discard(name)
+        self._next.pop(name, None)
 
     def fresh(self, prefix: str) -> str:
         """`prefix` itself if it is free, else with the first number that makes it so."""

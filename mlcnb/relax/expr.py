@@ -334,7 +334,9 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         dtype = "bool" if isinstance(value, bool) else "int32"
     array = np.asarray(value) if dtype is None else np.asarray(value, dtype=_dtype(dtype).numpy)
     array = np.ascontiguousarray(array).reshape(array.shape)
-    array.flags.writeable = False if array.base is None and array.flags.owndata else array.flags.writeable
+    array.flags.writeable = (
+        False if array.base is None and array.flags.owndata else array.flags.writeable
+    )
     return Constant(array)
 
 
@@ -360,9 +362,7 @@ def _as_tuple(args: Any) -> Tuple:
     return Tuple(tuple(args) if isinstance(args, list | tuple) else (args,))
 
 
-def call_tir(
-    func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None
-) -> Call:
+def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | None = None) -> Call:
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` (one or a list) says.
 
     tir_vars: values of the PrimFunc's trailing scalar parameters.

@@ -46,9 +46,10 @@ class FunctionTable:
         self.functions[key] = func
 
     def remove(self, keys: Iterable[GlobalVar]) -> None:
-        """Take functions out; their names are not given again."""
+        """Take functions out; their names are free again."""
         for key in keys:
             del self.functions[key]
+            self.names.release(key.name_hint)
 
     def module(self, like: IRModule) -> IRModule:
         """The module with these functions; `like` itself where they are what it has."""

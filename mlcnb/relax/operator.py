@@ -49,6 +49,7 @@ ARGUMENTS = (
     "Scalar",
     "String",
     "Dtype",
+    "Object",
     "OptionalTensor",
     "OptionalShape",
 )
@@ -76,6 +77,10 @@ class String:
 
 class Dtype:
     """Marks a dtype argument (`R.dtype`): the functions get a DType."""
+
+
+class Object:
+    """Marks an argument of any kind; infer gets its struct info."""
 
 
 class OptionalTensor:

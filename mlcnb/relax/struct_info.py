@@ -1,7 +1,7 @@
 """Struct info: what is known of a value at compile time, its type and its symbolic shape.
 
-    StructInfo = Tensor(shape, dtype, ndim) | Shape(values) | Prim(dtype) | Tuple(fields)
-               | Func(params, ret) | Object
+StructInfo = Tensor(shape, dtype, ndim) | Shape(values) | Prim(dtype) | Tuple(fields)
+           | Func(params, ret) | Object
 """
 
 from __future__ import annotations

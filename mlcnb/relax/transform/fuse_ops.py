@@ -44,6 +44,7 @@ from mlcnb.relax.expr import (
     VarBinding,
 )
 from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from mlcnb.relax.transform.fusion_groups import Node, OpPattern, find_groups
 
@@ -121,7 +122,7 @@ class _Fuser:
 
     def fused(self, bindings: list[Binding]) -> Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
-        outline = _Outline(bindings)
+        outline = _Outline(bindings, self.table.functions)
         name = self.table.add_shared(outline.func, _name(bindings))
         result = bindings[-1].var
         span = merge(*(b.value.span for b in bindings))
@@ -160,7 +161,8 @@ class _Outline:
     parameter. Inside, all symbolic variables are new.
     """
 
-    def __init__(self, bindings: list[Binding]) -> None:
+    def __init__(self, bindings: list[Binding], functions: Functions) -> None:
+        self.functions = functions
         self.values: dict[Any, Var] = {}
         self.params: list[Var] = []
         self.args: list[Any] = []
@@ -176,7 +178,9 @@ class _Outline:
     def copied(self, binding: Binding, is_last: bool) -> Binding:
         """A call on what stands for its arguments inside."""
         call = binding.value
-        args = Tuple(tuple(self.argument(a) for a in call.args[1].fields))
+        buffers = self.functions[call.args[0]].buffers  # type: ignore[attr-defined]
+        pairs = zip(call.args[1].fields, buffers, strict=False)
+        args = Tuple(tuple(self.argument(arg, buffer.name) for arg, buffer in pairs))
         scalars = tuple(substitute(s, self.symbols) for s in call.args[2:])
         infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
         value = Call(
@@ -187,11 +191,11 @@ class _Outline:
         self.values[binding.var] = var
         return VarBinding(var, value)
 
-    def argument(self, arg: Any) -> Any:
+    def argument(self, arg: Any, hint: str) -> Any:
         """The local variable that stands for an argument; a new parameter if there is none."""
         if arg not in self.values:
-            name = self.fresh(arg.name_hint if isinstance(arg, Var) else "param_0")
-            self.values[arg] = Var(name, substitute(arg.struct_info, self.symbols))
+            info = substitute(arg.struct_info, self.symbols)
+            self.values[arg] = Var(self.fresh(hint), info)
             self.params.append(self.values[arg])
             self.args.append(arg)
         return self.values[arg]

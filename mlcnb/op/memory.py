@@ -1,0 +1,136 @@
+"""Memory as graph programs say it, after lowering: allocate, view, kill; no loops, no ONNX.
+
+s = R.memory.alloc_storage(R.shape([64]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+t = R.memory.alloc_tensor(s, R.prim_value(0), R.shape([4, 4]), R.dtype("float32"))
+cls.relu(x, t)
+R.memory.kill_tensor(t)
+
+All of them have effects, so that no pass merges, moves or drops them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mlcnb.ir.dtype import dtype as make_dtype
+from mlcnb.op._dims import tensor
+from mlcnb.relax.operator import (
+    Dtype,
+    Object,
+    OpDecl,
+    Scalar,
+    Shape,
+    String,
+    Tensor,
+    operator,
+)
+from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
+
+
+@operator("relax.builtin.alloc_tensor")
+class AllocTensor(OpDecl):
+    """A new tensor, its elements not set."""
+
+    pure: ClassVar[bool] = False
+    shape: Shape
+    dtype: Dtype
+    runtime_device_index: Scalar
+    storage_scope: String
+
+    def infer(self, shape: Any, dtype: Any, runtime_device_index: Any, storage_scope: Any) -> Any:
+        """Tensor of that shape and dtype."""
+        return tensor(shape.values, dtype, shape.ndim)
+
+    def numpy(self, shape: Any, dtype: Any, runtime_device_index: Any, storage_scope: Any) -> Any:
+        """numpy.zeros: a run can be repeated"""
+        return np.zeros(shape, make_dtype(dtype).numpy)
+
+
+@operator("relax.memory.alloc_storage")
+class AllocStorage(OpDecl):
+    """A piece of memory of `size` elements of `dtype`, in which tensors can be placed."""
+
+    pure: ClassVar[bool] = False
+    size: Shape
+    virtual_device_index: Scalar
+    storage_scope: String
+    dtype: Dtype
+
+    def infer(self, size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any) -> Any:
+        """An object."""
+        return ObjectStructInfo()
+
+    def numpy(self, size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any) -> Any:
+        """Bytes, all zero"""
+        return np.zeros(int(np.prod(size)) * make_dtype(dtype).nbytes, np.uint8)
+
+
+@operator("relax.memory.alloc_tensor")
+class AllocTensorFromStorage(OpDecl):
+    """A tensor that lies in `storage`, `offset` bytes from its start."""
+
+    pure: ClassVar[bool] = False
+    storage: Object
+    offset: Scalar
+    shape: Shape
+    dtype: Dtype
+
+    def infer(self, storage: Any, offset: Any, shape: Any, dtype: Any) -> Any:
+        """Tensor of that shape and dtype."""
+        return tensor(shape.values, dtype, shape.ndim)
+
+    def numpy(self, storage: Any, offset: Any, shape: Any, dtype: Any) -> Any:
+        """A view of the bytes"""
+        kind = make_dtype(dtype).numpy
+        count = int(np.prod(shape)) * kind.itemsize
+        return storage[offset : offset + count].view(kind).reshape(shape)
+
+
+@operator("relax.memory.view")
+class View(OpDecl):
+    """The same memory as another shape."""
+
+    data: Tensor
+    shape: Shape
+
+    def infer(self, data: Any, shape: Any) -> Any:
+        """Tensor of that shape, of data's dtype."""
+        return tensor(shape.values, data.dtype, shape.ndim)
+
+    def numpy(self, data: Any, shape: Any) -> Any:
+        """numpy.reshape"""
+        return np.reshape(data, shape)
+
+
+@operator("relax.memory.kill_tensor")
+class KillTensor(OpDecl):
+    """Nothing uses the tensor from here on."""
+
+    pure: ClassVar[bool] = False
+    tensor: Object
+
+    def infer(self, tensor: Any) -> Any:
+        """The empty tuple."""
+        return TupleStructInfo(())
+
+    def numpy(self, tensor: Any) -> Any:
+        """Nothing"""
+        return ()
+
+
+@operator("relax.memory.kill_storage")
+class KillStorage(OpDecl):
+    """Nothing lies in the storage from here on."""
+
+    pure: ClassVar[bool] = False
+    storage: Object
+
+    def infer(self, storage: Any) -> Any:
+        """The empty tuple."""
+        return TupleStructInfo(())
+
+    def numpy(self, storage: Any) -> Any:
+        """Nothing"""
+        return ()

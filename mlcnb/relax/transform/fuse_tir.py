@@ -1,0 +1,253 @@
+"""FuseTIR: a function of several loop functions becomes one loop function.
+
+@R.function(private=True)                      @T.prim_func(private=True)
+def fused_add_relu(x, b):                      def fused_add_relu(x: …, b: …, relu: …):
+    lv = R.call_tir(cls.add, (x, b), …)   ->       add_intermediate = T.alloc_buffer((2, 3))
+    gv = R.call_tir(cls.relu, (lv,), …)            … loops of add: x, b -> add_intermediate
+    return gv                                      … loops of relu: add_intermediate -> relu
+
+The loops stay apart, one nest after the other: moving them together is a schedule's work. Blocks
+get names of their own and remember the graph call that they came from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import Span, merge
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
+from mlcnb.tir.buffer import Buffer, decl_buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, LetStmt, Stmt, seq
+
+
+class FuseTIR(ModulePass):
+    """Make one loop function of each function that FuseOps made."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Fused functions first, then the calls of them."""
+        fused = {k: f for k, f in mod.items() if isinstance(f, Function) and _is_primitive(f)}
+        if not fused:
+            return mod
+        table = FunctionTable(mod.functions)
+        renamed: dict[GlobalVar, GlobalVar] = {}
+        table.remove(fused)
+        for key, group in fused.items():
+            renamed[key] = table.add_shared(fuse_tir(group, mod), key.name_hint)
+        caller = _Caller(mod, fused, renamed)
+        for key, func in mod.items():
+            if isinstance(func, Function) and key not in fused:
+                table.set(key, caller.rewrite(func))
+        ctx.note(f"{len(fused)} groups became {len(set(renamed.values()))} loop functions")
+        return remove_unused_functions(table.module(mod))
+
+
+def _is_primitive(func: Function) -> bool:
+    return bool(func.attrs.get("Primitive")) and "Codegen" not in func.attrs
+
+
+class _Caller(Mutator):
+    """Turns calls of fused functions into call_tir."""
+
+    def __init__(
+        self,
+        mod: IRModule,
+        fused: dict[GlobalVar, Any],
+        renamed: dict[GlobalVar, GlobalVar],
+    ) -> None:
+        super().__init__(mod.functions)
+        self.fused, self.renamed = fused, renamed
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """`cls.fused(x, R.shape([n]))` -> `R.call_tir(cls.fused, (x,), tir_vars=R.shape([n]))`."""
+        if not isinstance(call.op, GlobalVar) or call.op not in self.fused:
+            return None
+        tensors = [a for a in call.args if not isinstance(a, ShapeExpr)]
+        scalars = [v for a in call.args if isinstance(a, ShapeExpr) for v in a.values]
+        out = call.struct_info
+        infos: Any = list(out.fields) if isinstance(out, TupleStructInfo) else out
+        shape = ShapeExpr(tuple(scalars)) if scalars else None
+        made = call_tir(self.renamed[call.op], Tuple(tuple(tensors)), infos, shape)
+        return replace(made, span=call.span)
+
+
+def fuse_tir(func: Function, mod: IRModule) -> PrimFunc:
+    """One loop function of a graph function that consists of call_tirs.
+
+    Raises:
+        PassError: it holds something else.
+    """
+    return _Fusion(func, mod).result()
+
+
+class _Fusion:
+    """Collects the loops of the calls, over shared buffers."""
+
+    def __init__(self, func: Function, mod: IRModule) -> None:
+        self.func, self.mod = func, mod
+        infos = [prm.struct_info for prm in func.params]
+        self.index = dtype("int64" if any(map(symbolic_vars, infos)) else "int32")
+        self.buffers: dict[Var, Buffer] = {}
+        self.symbols: dict[PrimVar, PrimVar] = {}
+        self.local: list[Buffer] = []
+        self.stmts: list[Stmt] = []
+        self.names: dict[str, int] = {}
+        self.block_names: dict[str, int] = {}
+        self.used: set[GlobalVar] = set()
+        self.spans: list[Span | None] = []
+
+    def result(self) -> PrimFunc:
+        """Parameters, calls in order, then the function."""
+        scalars = self.parameters()
+        outputs = self.outputs()
+        for binding in self.func.body.bindings:
+            self.call(binding.var, binding.value, outputs)
+        buffers = [self.buffers[prm] for prm in self.func.params if prm in self.buffers]
+        buffers += [self.buffers[v] for v in outputs]
+        root = Block((), (), (), "root", seq(*self.stmts), alloc_buffers=tuple(self.local))
+        params = [PrimVar(f"p_{b.name}", dtype("handle")) for b in buffers]
+        return PrimFunc(
+            (*params, *scalars),
+            BlockRealize((), p.const(True), root),
+            None,
+            FrozenDict(zip(params, buffers, strict=True)),
+            FrozenDict({"tir.noalias": True}),
+            merge(*self.spans),
+        )
+
+    def parameters(self) -> list[PrimVar]:
+        """A buffer for each tensor; the scalars of a shape."""
+        scalars: list[PrimVar] = []
+        for prm in self.func.params:
+            info: Any = prm.struct_info
+            for var in symbolic_vars(info):
+                self.symbols.setdefault(var, PrimVar(var.name, var.dtype))
+            if isinstance(info, TensorStructInfo):
+                self.buffers[prm] = self.declare(prm.name_hint, info)
+            elif isinstance(info, ShapeStructInfo):
+                scalars += [self.symbols[v] for v in definable_vars(info)]
+        return scalars
+
+    def outputs(self) -> list[Any]:
+        """The variables that the function returns."""
+        body: Any = self.func.body.body
+        return list(body.fields) if isinstance(body, Tuple) else [body]
+
+    def declare(self, name: str, info: Any) -> Buffer:
+        """A buffer of a tensor's shape, over the symbolic variables of the new function."""
+        dims = [p.cast(self.index, _replaced(d, self.symbols)) for d in info.dims]
+        return decl_buffer(dims, info.dtype, self.fresh(name))
+
+    def fresh(self, name: str, taken: dict[str, int] | None = None) -> str:
+        """`name`, or name_1, name_2 …"""
+        names = self.names if taken is None else taken
+        count = names.get(name, 0)
+        names[name] = count + 1
+        return self.fresh(f"{name}_{count}", names) if count else name
+
+    def call(self, var: Var, call: Any, outputs: list[Any]) -> None:
+        """The loops of one call_tir."""
+        func = self.callee(call)
+        inputs = [self.buffers[a] for a in call.args[1].fields]
+        inner = func.buffers
+        made = inner[len(inputs) :]
+        if len(made) != 1:
+            raise PassError("FuseTIR: a call with several results in a fused function", where=call)
+        is_output = var in outputs
+        name = made[0].name if is_output else f"{made[0].name}_intermediate"
+        self.buffers[var] = self.declare(name, call.struct_info)
+        if not is_output:
+            self.local.append(self.buffers[var])
+        outer = [*inputs, self.buffers[var]]
+        self.spans.append(call.span)
+        self.inline(call, func, dict(zip(inner, outer, strict=True)))
+
+    def callee(self, call: Any) -> PrimFunc:
+        """The loop function that a binding calls."""
+        if isinstance(call, Call) and getattr(call.op, "name", "") == "relax.call_tir":
+            func = self.mod.functions.get(call.args[0])  # type: ignore[call-overload]
+            if isinstance(func, PrimFunc):
+                return func
+        raise PassError(
+            "FuseTIR: a fused function holds something that is no call_tir of a loop function",
+            where=call,
+            root=self.mod,
+            hint="run LegalizeOps before FuseOps",
+        )
+
+    def inline(self, call: Any, func: PrimFunc, buffers: dict[Buffer, Buffer]) -> None:
+        """The body of `func` over the given buffers, with variables of its own if used before."""
+        values: dict[Any, Any] = {}
+        for inner, outer in buffers.items():
+            values[inner] = outer
+            values[inner.data] = outer.data
+            for dim, value in zip(inner.shape, outer.shape, strict=True):
+                if isinstance(dim, PrimVar):
+                    values[dim] = p.cast(dim.dtype, value)
+        scalars = [prm for prm in func.params if prm not in func.buffer_map]
+        if scalars:
+            given = call.args[2].values
+            pairs = zip(scalars, given, strict=True)
+            values.update({s: p.cast(s.dtype, _replaced(v, self.symbols)) for s, v in pairs})
+        if call.args[0] in self.used:
+            values.update(_fresh_variables(func.body))
+        self.used.add(call.args[0])
+        body = rewrite(func.body, lambda n: self.named(n, call.span), enter=values.get)
+        root = _root_block(body)
+        if root is None:
+            self.stmts.append(body)
+            return
+        for buffer in root.alloc_buffers:
+            self.local.append(buffer)
+        self.stmts.append(root.body)
+
+    def named(self, n: Node, span: Span | None) -> Node | None:
+        """A block with a name of its own, and the span of the graph call."""
+        if not isinstance(n, Block) or not n.name_hint or n.name_hint == "root":
+            return None
+        name = self.fresh(n.name_hint, self.block_names)
+        made = replace(n, name_hint=name)
+        return made if span is None else replace(made, span=span)
+
+
+def _replaced(n: Any, values: dict[Any, Any]) -> Any:
+    return rewrite(n, lambda _: None, enter=values.get) if values else n
+
+
+def _root_block(body: Stmt) -> Block | None:
+    """The block around all of a function's body, where it is only there to hold buffers."""
+    if not isinstance(body, BlockRealize) or body.block.iter_vars or body.block.init is not None:
+        return None
+    plain = body.block.name_hint == "root" and not body.block.annotations
+    return body.block if plain and not body.block.match_buffers else None
+
+
+def _fresh_variables(body: Stmt) -> dict[Any, Any]:
+    """New variables for the loops, axes, lets and local buffers that a body defines."""
+    found: dict[Any, Any] = {}
+    for n in walk(body):
+        if isinstance(n, For):
+            found[n.loop_var] = _copy(n.loop_var)
+        elif isinstance(n, IterVar | LetStmt):
+            found[n.var] = _copy(n.var)
+        elif isinstance(n, Block):
+            for buffer in n.alloc_buffers:
+                found[buffer.data] = _copy(buffer.data)
+    return found
+
+
+def _copy(var: PrimVar) -> PrimVar:
+    return type(var)(var.name, var.dtype, var.pointee)
