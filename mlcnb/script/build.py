@@ -1,0 +1,160 @@
+"""Scalar expressions built as they are written: dtypes are matched, nothing is folded.
+
+`prim_ops` folds `x + 0` to `x`; text must read back as what was printed, so here it stays an Add.
+Two Python numbers are still computed by Python (`4 * 32` is 128): they are no nodes of the program.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.script import intrinsics
+
+
+def as_expr(value: Any, int_dtype: str = "int32") -> PrimExpr:
+    """A value as an expression: a Python int has dtype `int_dtype` (int64 where it is too big)."""
+    if isinstance(value, PrimExpr):
+        return value
+    lift = getattr(value, "as_prim_expr", None)
+    if lift is not None:
+        return lift()
+    if isinstance(value, int) and not isinstance(value, bool):
+        kind = dtype(int_dtype)
+        return p.const(value, kind if kind.min_value <= value <= kind.max_value else "int64")
+    return p.const(value)
+
+
+def matched(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands in one dtype; a Python number takes that of the other side."""
+    a, b = (getattr(x, "as_prim_expr", lambda x=x: x)() for x in (a, b))
+    if not (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
+        return p.match_dtypes(as_expr(a), as_expr(b))
+    return p.match_dtypes(a, b)
+
+
+def binary(kind: type) -> Callable[[Any, Any], PrimExpr]:
+    """The constructor of a two-operand node, dtypes matched."""
+
+    def build(a: Any, b: Any) -> PrimExpr:
+        a, b = matched(a, b)
+        return kind(a, b)
+
+    build.__name__ = kind.__name__
+    build.__doc__ = kind.__doc__
+    return build
+
+
+def _divide(a: Any, b: Any) -> PrimExpr:
+    a, b = matched(a, b)
+    if not a.dtype.is_float:
+        raise MLCError("`/` between integers is ambiguous", hint="use // or T.truncdiv")
+    return e.Div(a, b)
+
+
+def _integer_division(kind: type, on_floats: Callable) -> Callable[[Any, Any], PrimExpr]:
+    def build(a: Any, b: Any) -> PrimExpr:
+        a, b = matched(a, b)
+        return on_floats(a, b) if a.dtype.is_float else kind(a, b)
+
+    return build
+
+
+def _bitwise(name: str, logical: type | None = None) -> Callable[[Any, Any], PrimExpr]:
+    def build(a: Any, b: Any) -> PrimExpr:
+        a, b = matched(a, b)
+        if a.dtype.is_float:
+            raise MLCError(f"{name} needs integers, got {a.dtype}")
+        return e.Call(a.dtype, f"tir.{name}", (a, b))
+
+    return build
+
+
+def negative(a: PrimExpr) -> PrimExpr:
+    """0 - a"""
+    zero = p.const(-0.0 if a.dtype.is_float else 0, a.dtype)
+    return e.Sub(zero, a)
+
+
+def invert(a: PrimExpr) -> PrimExpr:
+    """All bits of a flipped."""
+    return e.Call(a.dtype, "tir.bitwise_not", (a,))
+
+
+def cast(kind: str | DType, value: Any) -> PrimExpr:
+    """`value` as `kind`: a number becomes a constant, an expression a Cast."""
+    to = dtype(str(kind))
+    lift = getattr(value, "as_prim_expr", None)
+    if lift is not None:
+        value = lift()
+    if not isinstance(value, PrimExpr):
+        return p.const(value, to)
+    lanes = value.dtype.lanes
+    return e.Cast(to.with_lanes(lanes) if to.lanes == 1 and lanes != 1 else to, value)
+
+
+#: Python's operators by their class in `ast`
+OPERATORS: dict[str, Callable[[Any, Any], PrimExpr]] = {
+    "Add": binary(e.Add),
+    "Sub": binary(e.Sub),
+    "Mult": binary(e.Mul),
+    "Div": _divide,
+    "FloorDiv": _integer_division(e.FloorDiv, p.floordiv),
+    "Mod": _integer_division(e.FloorMod, p.floormod),
+    "LShift": _bitwise("shift_left"),
+    "RShift": _bitwise("shift_right"),
+    "BitAnd": _bitwise("bitwise_and"),
+    "BitOr": _bitwise("bitwise_or"),
+    "BitXor": _bitwise("bitwise_xor"),
+    "Eq": binary(e.EQ),
+    "NotEq": binary(e.NE),
+    "Lt": binary(e.LT),
+    "LtE": binary(e.LE),
+    "Gt": binary(e.GT),
+    "GtE": binary(e.GE),
+}
+
+#: what Python itself computes, between numbers and strings
+PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "LShift": operator.lshift,
+    "RShift": operator.rshift,
+    "BitAnd": operator.and_,
+    "BitOr": operator.or_,
+    "BitXor": operator.xor,
+    "Pow": operator.pow,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtE": operator.le,
+    "Gt": operator.gt,
+    "GtE": operator.ge,
+}
+
+
+def intrinsic(name: str, *args: Any) -> PrimExpr:
+    """`T.name(args)` for an intrinsic whose dtype follows from the arguments.
+
+    Raises:
+        MLCError: the dtype does not follow; `T.call_intrin` says it.
+    """
+    name = intrinsics.SYNONYMS.get(name, name)
+    exprs = tuple(as_expr(a) for a in args)
+    found = intrinsics.result_dtype(name, exprs)
+    if found is None:
+        raise MLCError(
+            f"the dtype of T.{name}(…) does not follow from its {len(exprs)} arguments",
+            hint=f'say it: T.call_intrin("float32", "tir.{name}", …)',
+        )
+    return e.Call(found, f"tir.{name}", exprs)

@@ -1,0 +1,97 @@
+"""`@I.ir_module`, `@R.function`, `@T.prim_func`: parse the source of what they stand above.
+
+Inside a class under `@I.ir_module` the other two leave the function alone: the class reads it.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+
+def prim_func(
+    func: Callable | None = None, *, private: bool = False, check_well_formed: bool = True,
+    s_tir: bool = False,
+) -> Any:  # fmt: skip
+    """Read a loop function: `@T.prim_func`, or with `private=True` without a global symbol.
+
+    Raises:
+        ParseError: the function is no TVMScript, or its source cannot be found.
+    """
+    return _decorate(func, sys._getframe(1))
+
+
+def function(
+    func: Callable | None = None, *, pure: bool = True, private: bool = False,
+    check_well_formed: bool = True,
+) -> Any:  # fmt: skip
+    """Read a graph function: `@R.function`, impure with `pure=False`, not exported with `private`.
+
+    Raises:
+        ParseError: the function is no TVMScript, or its source cannot be found.
+    """
+    return _decorate(func, sys._getframe(1))
+
+
+def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
+    """Read a class of functions as an IRModule.
+
+    Raises:
+        ParseError: the class is no TVMScript, or its source cannot be found.
+    """
+    frame = sys._getframe(1)
+    return (lambda c: _module(c, frame)) if cls is None else _module(cls, frame)
+
+
+def _decorate(func: Any, frame: FrameType) -> Any:
+    if func is None:
+        return lambda f: _function(f, sys._getframe(1))
+    return _function(func, frame)
+
+
+def _function(func: Any, frame: FrameType) -> Any:
+    if _in_module_class(frame):
+        return func
+    from mlcnb.script.parser.entry import parse_definition
+    from mlcnb.script.parser.source import source_of_definition
+
+    code = func.__code__
+    source, node = source_of_definition(
+        ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
+    )
+    return parse_definition(source, node, _around([func], frame))
+
+
+def _module(cls: type, frame: FrameType) -> Any:
+    from mlcnb.script.parser.entry import parse_definition
+    from mlcnb.script.parser.source import source_of_definition
+
+    functions = [f for f in vars(cls).values() if hasattr(f, "__code__")]
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    source, node = source_of_definition(ast.ClassDef, cls.__name__, file, line)
+    return parse_definition(source, node, _around(functions, frame))
+
+
+def _in_module_class(frame: FrameType) -> bool:
+    """True where `frame` is the body of a class under `@I.ir_module`."""
+    if "__qualname__" not in frame.f_locals or "__module__" not in frame.f_locals:
+        return False
+    first = linecache.getline(frame.f_code.co_filename, frame.f_code.co_firstlineno)
+    return "ir_module" in first or not first
+
+
+def _around(functions: list[Any], frame: FrameType) -> Mapping[str, Any]:
+    """What a program sees of the Python around it: closure, then locals, then globals."""
+    found: dict[str, Any] = {**frame.f_globals, **frame.f_locals}
+    for func in functions:
+        names = func.__code__.co_freevars
+        for name, cell in zip(names, func.__closure__ or (), strict=True):
+            try:
+                found[name] = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+    return found

@@ -1,0 +1,454 @@
+"""Python expressions to values: IR expressions where variables take part, else Python values.
+
+    i * 4 + 1       -> Add(Mul(i, 4), 1)       unfolded: text reads back as it was printed
+    4 * 32          -> 128                     Python numbers, computed by Python
+    A[i, j]         -> BufferLoad              A[0:4] -> Sliced
+    T.exp(x)        -> what T.exp makes        names come from the scope, then from around it
+
+In a text (`trusted` is False) only the words of the namespaces can be called; under a decorator the
+program is the user's own code, and so are the functions that it calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from mlcnb.core.errors import MLCError, ParseError
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.relax.expr import Expr
+from mlcnb.script import build, words
+from mlcnb.script.frames import Frame, LetType, Sliced
+from mlcnb.script.parser.scope import MISSING, Scope, suggestion
+from mlcnb.script.parser.source import Source
+from mlcnb.tir.buffer import Buffer, BufferRegion
+
+#: Python's own functions that a program may use
+_BUILTINS = {
+    name: getattr(builtins, name)
+    for name in "abs bool dict float int len list max min str sum tuple zip enumerate".split()
+}
+#: what calling a word of a namespace may raise when the program uses it wrongly
+_MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
+_MAX_BITS = 4096
+
+
+class ModuleRef:
+    """`cls` or `Module` inside a module: `cls.f` is the GlobalVar of f.
+
+    `names` are the functions there are; None: unknown, any name will do.
+    """
+
+    def __init__(self, name: str, names: set[str] | None = None) -> None:
+        self.name = name
+        self.names = names
+
+
+class Evaluator:
+    """Evaluates expressions of one program."""
+
+    def __init__(self, source: Source, scope: Scope, trusted: bool) -> None:
+        self.source = source
+        self.scope = scope
+        self.trusted = trusted
+        #: dtype of bare integers in expressions
+        self.int_dtype = "int32"
+
+    def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
+        """An error that points at a place of the source."""
+        return self.source.error(place, message, hint)
+
+    @contextmanager
+    def blame(self, place: Any) -> Any:
+        """What goes wrong inside is an error at `place`."""
+        try:
+            yield
+        except ParseError:
+            raise
+        except MLCError as error:
+            raise self.error(place, error.message, error.hint) from error
+        except _MISUSE as error:
+            raise self.error(place, _plain_message(error)) from error
+
+    def value(self, node: ast.expr) -> Any:
+        """What an expression stands for."""
+        rule = _RULES.get(type(node))
+        if rule is None:
+            what = type(node).__name__
+            raise self.error(node, f"TVMScript has no {what} expression", _NOT_SCRIPT.get(what))
+        return rule(self, node)
+
+    def expr(self, node: ast.expr) -> PrimExpr:
+        """A scalar expression."""
+        return self.as_expr(self.value(node), node)
+
+    def as_expr(self, value: Any, node: ast.AST) -> PrimExpr:
+        """A value as a scalar expression."""
+        if isinstance(value, Frame):
+            raise self.error(node, f"{_title(value)} is no value", "it stands on a line of its own")
+        if isinstance(value, PrimExpr | int | float | str | Sliced):
+            with self.blame(node):
+                return build.as_expr(value, self.int_dtype)
+        raise self.error(node, f"a scalar expression is expected, this is {_title(value)}")
+
+    # the rules -----------------------------------------------------------------------------------
+
+    def constant(self, node: ast.Constant) -> Any:
+        """A literal."""
+        if isinstance(node.value, bytes | complex):
+            raise self.error(node, f"TVMScript has no {type(node.value).__name__} literals")
+        return node.value
+
+    def name(self, node: ast.Name) -> Any:
+        """A name: of the program, of what is around it, of Python."""
+        found = self.scope.find(node.id)
+        if found is not MISSING:
+            return words.LOOP_RANGE if found is range else found
+        if node.id == "range":
+            return words.LOOP_RANGE
+        if node.id in _BUILTINS:
+            return _BUILTINS[node.id]
+        if node.id in ("cls", "Module"):
+            return ModuleRef(node.id)
+        raise self.unknown_name(node)
+
+    def unknown_name(self, node: ast.Name) -> ParseError:
+        """The error for a name that means nothing here."""
+        if node.id == "metadata":
+            hint: str | None = (
+                "the text was printed without its constants: print it with show_meta=True"
+            )
+            return self.error(node, "the constants of this text are missing", hint)
+        similar = self.scope.similar(node.id)
+        hint = None if similar is None else f"did you mean {similar!r}?"
+        return self.error(node, f"no name {node.id!r} here", hint)
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        """`T.exp`, `A.data`, `cls.f`; under a decorator, an attribute of anything."""
+        owner = self.value(node.value)
+        if isinstance(owner, ModuleRef):
+            return self.global_var(owner, node)
+        if words.is_namespace(owner):
+            return self.word(owner, node)
+        allowed = _ATTRIBUTES.get(type(owner)) or _attributes_of(owner)
+        if node.attr.startswith("_") or not (self.trusted or node.attr in allowed):
+            raise self.no_attribute(node, owner, allowed)
+        found = getattr(owner, node.attr, MISSING)
+        if found is MISSING:
+            raise self.no_attribute(node, owner, allowed)
+        return found
+
+    def no_attribute(self, node: ast.Attribute, owner: Any, allowed: Any) -> ParseError:
+        """The error for an attribute that is not there."""
+        hint = suggestion(node.attr, allowed)
+        return self.error(node, f"{_title(owner)} has no {node.attr!r}", hint)
+
+    def global_var(self, owner: ModuleRef, node: ast.Attribute) -> GlobalVar:
+        """`cls.f`, which must be a function of the module."""
+        if owner.names is not None and node.attr not in owner.names:
+            hint = suggestion(node.attr, owner.names)
+            raise self.error(node, f"the module has no function {node.attr!r}", hint)
+        return GlobalVar(node.attr)
+
+    def word(self, namespace: Any, node: ast.Attribute) -> Any:
+        """A word of a namespace."""
+        found = words.find(namespace, node.attr)
+        if found is None:
+            message, hint = words.unknown(namespace, node.attr)
+            raise self.error(node, message, hint)
+        return found
+
+    def call(self, node: ast.Call) -> Any:
+        """A call of a word, of a function of the module, of a captured Python function."""
+        function = self.value(node.func)
+        if words.is_lazy(function):
+            return function.read(self, node)
+        args = self.values(node.args)
+        kwargs = {k.arg: self.value(k.value) for k in node.keywords if k.arg is not None}
+        for k in node.keywords:
+            if k.arg is None:
+                kwargs.update(self.value(k.value))
+        with self.blame(node):
+            return self.apply(function, args, kwargs, node)
+
+    def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
+        """`function(*args, **kwargs)`"""
+        if isinstance(function, GlobalVar):
+            return words.call_global(function, args)
+        if isinstance(function, Expr):
+            return words.call_expr(function, args)
+        if not callable(function) or not (self.trusted or words.is_word(function)):
+            raise self.error(node.func, f"{_title(function)} cannot be called")
+        return function(*args, **kwargs)
+
+    def values(self, nodes: list[ast.expr]) -> list[Any]:
+        """The values of several expressions; `*x` is spread."""
+        out: list[Any] = []
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                out.extend(self.value(node.value))
+            else:
+                out.append(self.value(node))
+        return out
+
+    def binary(self, node: ast.BinOp) -> Any:
+        """`a + b`"""
+        left, right = self.value(node.left), self.value(node.right)
+        return self.operate(type(node.op).__name__, left, right, node)
+
+    def operate(self, name: str, left: Any, right: Any, node: ast.expr) -> Any:
+        """An operator of two values."""
+        with self.blame(node):
+            if isinstance(left, Expr) or isinstance(right, Expr):
+                return _relax_operator(name, left, right)
+            if _is_prim(left) or _is_prim(right):
+                made = build.OPERATORS.get(name)
+                if made is None:
+                    raise MLCError(f"no operator {name} of scalars", hint=_OPERATOR_HINTS.get(name))
+                return made(left, right)
+            return self.python_operator(name, left, right)
+
+    def python_operator(self, name: str, left: Any, right: Any) -> Any:
+        """An operator of two Python values: numbers, strings, tuples."""
+        made = build.PYTHON.get(name)
+        if made is None:
+            raise MLCError(f"no operator {name} here")
+        sizes = [x.bit_length() for x in (left, right) if isinstance(x, int)]
+        if name in ("Pow", "LShift") and sizes and right > _MAX_BITS:
+            raise MLCError("this number is too big")
+        if name == "Mult" and any(isinstance(x, str | tuple | list) for x in (left, right)):
+            if not self.trusted:
+                raise MLCError("only numbers can be multiplied")
+        return made(left, right)
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        """`-x`, `not x`, `~x`"""
+        value = self.value(node.operand)
+        kind = type(node.op)
+        with self.blame(node):
+            if isinstance(value, Expr):
+                return _relax_unary(kind, value)
+            if not _is_prim(value):
+                return _PYTHON_UNARY[kind](value)
+            if isinstance(value, Sliced):
+                value = value.as_prim_expr()
+            return _PRIM_UNARY[kind](value)
+
+    def boolean(self, node: ast.BoolOp) -> Any:
+        """`a and b and c`: of Python values, what Python says."""
+        kind = e.And if isinstance(node.op, ast.And) else e.Or
+        vals = [self.value(v) for v in node.values]
+        if not any(_is_prim(v) for v in vals):
+            return all(vals) if kind is e.And else any(vals)
+        result = self.as_expr(vals[0], node.values[0])
+        for value, place in zip(vals[1:], node.values[1:], strict=True):
+            result = kind(result, self.as_expr(value, place))
+        return result
+
+    def compare(self, node: ast.Compare) -> Any:
+        """`a < b`; `a < b < c` is `a < b and b < c`."""
+        left = self.value(node.left)
+        result: Any = None
+        for op, place in zip(node.ops, node.comparators, strict=True):
+            right = self.value(place)
+            one = self.comparison(op, left, right, node)
+            result = one if result is None else self.both(result, one)
+            left = right
+        return result
+
+    def comparison(self, op: ast.cmpop, left: Any, right: Any, node: ast.expr) -> Any:
+        """One comparison."""
+        if isinstance(op, ast.Is | ast.IsNot):
+            return (left is right) == isinstance(op, ast.Is)
+        if isinstance(op, ast.In | ast.NotIn):
+            if _is_prim(left) or isinstance(left, Expr):
+                raise self.error(node, "`in` works on Python values only")
+            return (left in right) == isinstance(op, ast.In)
+        return self.operate(type(op).__name__, left, right, node)
+
+    def both(self, a: Any, b: Any) -> Any:
+        """Both hold."""
+        return e.And(build.as_expr(a), build.as_expr(b)) if _is_prim(a) or _is_prim(b) else a and b
+
+    def choice(self, node: ast.IfExp) -> Any:
+        """`a if c else b` of scalars is `T.if_then_else(c, a, b)`."""
+        test = self.value(node.test)
+        if not _is_prim(test):
+            return self.value(node.body if test else node.orelse)
+        with self.blame(node):
+            a, b = build.matched(self.value(node.body), self.value(node.orelse))
+            return e.Call(a.dtype, "tir.if_then_else", (self.as_expr(test, node.test), a, b))
+
+    def tuple_(self, node: ast.Tuple) -> tuple:
+        """`(a, b)`"""
+        return tuple(self.values(node.elts))
+
+    def list_(self, node: ast.List) -> list:
+        """`[a, b]`"""
+        return self.values(node.elts)
+
+    def dict_(self, node: ast.Dict) -> dict:
+        """`{"key": value}`"""
+        out: dict = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                out.update(self.value(value))
+            else:
+                out[self.value(key)] = self.value(value)
+        return out
+
+    def subscript(self, node: ast.Subscript) -> Any:
+        """`A[i, j]` of a buffer, `t[0]` of a tuple, an item of a Python value."""
+        owner = self.value(node.value)
+        index = self.index(node.slice)
+        with self.blame(node):
+            if isinstance(owner, Buffer):
+                return self.access(owner, index, node)
+            if isinstance(owner, Expr):
+                return self.item(owner, index)
+            if owner is words.LET:
+                return LetType(index)
+            return owner[index]
+
+    def access(self, buffer: Buffer, index: Any, node: ast.Subscript) -> Any:
+        """A load, or a slice that is a region or a vector."""
+        axes = index if isinstance(index, tuple) else (index,)
+        if len(axes) > buffer.ndim:
+            raise self.error(
+                node, f"{buffer.name} has {buffer.ndim} dimensions, {len(axes)} indices are given"
+            )
+        if any(isinstance(a, slice) for a in axes) or len(axes) < buffer.ndim:
+            return Sliced(buffer, axes)
+        return Sliced(buffer, axes).as_prim_expr()
+
+    def item(self, owner: Expr, index: Any) -> Expr:
+        """A field of a tuple."""
+        if not isinstance(index, int):
+            raise MLCError(
+                "only a tuple can be indexed, by a constant",
+                hint="a part of a tensor is R.take or R.strided_slice",
+            )
+        return owner[index]
+
+    def index(self, node: ast.expr) -> Any:
+        """What stands in brackets."""
+        if isinstance(node, ast.Slice):
+            parts = (node.lower, node.upper, node.step)
+            return slice(*(None if part is None else self.value(part) for part in parts))
+        if isinstance(node, ast.Tuple):
+            return tuple(self.index(x) for x in node.elts)
+        return self.value(node)
+
+    def joined(self, node: ast.JoinedStr) -> str:
+        """An f-string of Python values."""
+        parts = []
+        for piece in node.values:
+            value = self.value(piece.value if isinstance(piece, ast.FormattedValue) else piece)
+            if not isinstance(value, str | int | float):
+                raise self.error(node, "an f-string takes Python values only")
+            parts.append(str(value))
+        return "".join(parts)
+
+
+def _plain_message(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text.replace("_word_", "")
+
+
+def _is_prim(value: Any) -> bool:
+    return isinstance(value, PrimExpr | Sliced)
+
+
+def _title(value: Any) -> str:
+    """A thing of the program in words."""
+    if words.is_namespace(value):
+        return f"the namespace {words.letter(value)}"
+    if isinstance(value, Buffer):
+        return f"the buffer {value.name}"
+    if isinstance(value, ModuleRef):
+        return "the module"
+    return f"a {type(value).__name__}"
+
+
+def _relax_operator(name: str, left: Any, right: Any) -> Expr:
+    method = _RELAX_METHODS.get(name)
+    if method is None:
+        raise MLCError(f"no operator {name} of graph expressions", hint="call it by name: R.…")
+    if isinstance(left, Expr):
+        found = getattr(left, f"__{method}__")(right)
+    else:
+        found = getattr(right, f"__r{method}__", lambda _: NotImplemented)(left)
+    if found is NotImplemented:
+        raise MLCError(f"no operator {name} of {type(left).__name__} and {type(right).__name__}")
+    return found
+
+
+_RELAX_METHODS = {
+    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
+    "Mod": "mod", "Pow": "pow", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge",
+}  # fmt: skip
+_OPERATOR_HINTS = {"Pow": "T.pow(a, b)", "MatMult": "write the loops"}
+
+
+def _relax_unary(kind: type, value: Expr) -> Expr:
+    if kind is ast.USub:
+        return -value
+    raise MLCError(f"no operator {kind.__name__} of graph expressions", hint="R.logical_not(x)")
+
+
+_PYTHON_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: lambda x: -x,
+    ast.UAdd: lambda x: +x,
+    ast.Not: lambda x: not x,
+    ast.Invert: lambda x: ~x,
+}
+_PRIM_UNARY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
+    ast.USub: build.negative,
+    ast.UAdd: lambda x: x,
+    ast.Not: e.Not,
+    ast.Invert: build.invert,
+}
+
+#: attributes that a text may ask for
+_ATTRIBUTES: dict[type, tuple[str, ...]] = {
+    Buffer: (
+        "data dtype shape strides elem_offset scope name ndim vload vstore access_ptr".split()  # type: ignore[dict-item]
+    ),
+    BufferRegion: ("buffer", "region"),
+}
+
+
+def _attributes_of(owner: Any) -> tuple[str, ...]:
+    if isinstance(owner, PrimExpr):
+        return ("dtype", "astype")
+    if isinstance(owner, Expr):
+        return ("struct_info", "shape", "dtype")
+    return words.attributes(owner)
+
+
+_NOT_SCRIPT = {
+    "Lambda": "a lambda stands in T.comm_reducer only",
+    "ListComp": "write the items out",
+    "Await": "write plain statements",
+    "NamedExpr": "write an assignment",
+}
+_RULES: dict[type, Callable[[Evaluator, Any], Any]] = {
+    ast.Constant: Evaluator.constant,
+    ast.Name: Evaluator.name,
+    ast.Attribute: Evaluator.attribute,
+    ast.Call: Evaluator.call,
+    ast.BinOp: Evaluator.binary,
+    ast.UnaryOp: Evaluator.unary,
+    ast.BoolOp: Evaluator.boolean,
+    ast.Compare: Evaluator.compare,
+    ast.IfExp: Evaluator.choice,
+    ast.Tuple: Evaluator.tuple_,
+    ast.List: Evaluator.list_,
+    ast.Dict: Evaluator.dict_,
+    ast.Subscript: Evaluator.subscript,
+    ast.JoinedStr: Evaluator.joined,
+}

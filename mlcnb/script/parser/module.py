@@ -1,0 +1,126 @@
+"""`@I.ir_module`: all names first, so that functions can call each other; then each function."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.expr import ExternFunc
+from mlcnb.script import frames
+from mlcnb.script.parser.attrs import frozen
+from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
+from mlcnb.script.parser.relax_func import FunctionParser
+from mlcnb.script.parser.tir_func import PrimFuncParser
+
+
+class FunctionReader:
+    """Reads one decorated function of either level.
+
+    functions: what is known of the module around it, for calls without annotations.
+    """
+
+    def __init__(self, ev: Evaluator, functions: dict[GlobalVar, BaseFunc] | None = None) -> None:
+        self.ev = ev
+        self.functions = functions if functions is not None else {}
+
+    def read(self, node: ast.FunctionDef) -> BaseFunc:
+        """The function."""
+        kind, options = self.kind(node)
+        private = bool(options.get("private", False))
+        if kind == "prim_func":
+            return PrimFuncParser(self.ev, node, private).parse()
+        pure = bool(options.get("pure", True))
+        return FunctionParser(self.ev, node, self.functions, private, pure).parse()
+
+    def kind(self, node: ast.FunctionDef) -> tuple[str, dict[str, Any]]:
+        """Which decorator it has, with which options."""
+        for decorator in node.decorator_list:
+            called = isinstance(decorator, ast.Call)
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name = getattr(self.ev.value(target), "__name__", "")
+            if name in ("prim_func", "function"):
+                keywords = decorator.keywords if isinstance(decorator, ast.Call) and called else []
+                return name, {k.arg: self.ev.value(k.value) for k in keywords if k.arg}
+        place = node.decorator_list[0] if node.decorator_list else node
+        raise self.ev.error(
+            place, f"{node.name} is no program", "decorate it with @T.prim_func or @R.function"
+        )
+
+
+class ModuleReader:
+    """Reads one class."""
+
+    def __init__(self, ev: Evaluator, node: ast.ClassDef) -> None:
+        self.ev = ev
+        self.node = node
+        self.functions: dict[GlobalVar, BaseFunc] = {}
+        self.attrs: dict[str, Any] = {}
+        self.infos: dict[str, Any] = {}
+
+    def read(self) -> IRModule:
+        """The module."""
+        self._check_decorator()
+        members = [line for line in self.node.body if not _is_remark(line)]
+        names = {line.name for line in members if isinstance(line, ast.FunctionDef)}
+        names |= {n for line in members for n in _assigned(line)}
+        with self.ev.scope.inner():
+            self.ev.scope.define(self.node.name, ModuleRef(self.node.name, names))
+            self.ev.scope.define("cls", ModuleRef("cls", names))
+            for line in sorted(members, key=self._rank):
+                self._member(line)
+        order = [GlobalVar(n) for line in members for n in _defined(line)]
+        functions = {name: self.functions[name] for name in order if name in self.functions}
+        return IRModule(FrozenDict(functions), frozen(self.attrs), frozen(self.infos))
+
+    def _check_decorator(self) -> None:
+        for decorator in self.node.decorator_list:
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if getattr(self.ev.value(target), "__name__", "") == "ir_module":
+                return
+        raise self.ev.error(self.node, f"class {self.node.name} is no module", "@I.ir_module")
+
+    def _rank(self, line: ast.stmt) -> int:
+        """Loop functions before graph functions, whose calls need to know them."""
+        if not isinstance(line, ast.FunctionDef):
+            return 0
+        return 1 if FunctionReader(self.ev).kind(line)[0] == "prim_func" else 2
+
+    def _member(self, line: ast.stmt) -> None:
+        if isinstance(line, ast.FunctionDef):
+            made = FunctionReader(self.ev, self.functions).read(line)
+            self.functions[GlobalVar(line.name)] = made
+        elif isinstance(line, ast.Assign):
+            value = self.ev.value(line.value)
+            if not isinstance(value, ExternFunc):
+                raise self.ev.error(line.value, "a module holds functions", 'R.ExternFunc("name")')
+            for name in _assigned(line):
+                self.functions[GlobalVar(name)] = value
+        elif isinstance(line, ast.Expr):
+            self._words(self.ev.value(line.value), line)
+        elif not isinstance(line, ast.Pass):
+            raise self.ev.error(line, "a module holds functions")
+
+    def _words(self, value: Any, line: ast.stmt) -> None:
+        if isinstance(value, frames.ModuleAttrs):
+            self.attrs.update(value.attrs)
+        elif isinstance(value, frames.GlobalInfos):
+            self.infos.update(value.infos)
+        else:
+            raise self.ev.error(line, "a module holds functions")
+
+
+def _is_remark(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
+
+
+def _assigned(line: ast.stmt) -> list[str]:
+    targets = line.targets if isinstance(line, ast.Assign) else []
+    return [t.id for t in targets if isinstance(t, ast.Name)]
+
+
+def _defined(line: ast.stmt) -> list[str]:
+    return [line.name] if isinstance(line, ast.FunctionDef) else _assigned(line)

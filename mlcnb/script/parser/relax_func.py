@@ -1,0 +1,100 @@
+"""`@R.function`: the signature with its symbolic dimensions, then the bindings."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.function import BaseFunc
+from mlcnb.relax.expr import Function, SeqExpr, Var
+from mlcnb.relax.struct_info import StructInfo
+from mlcnb.script.parser.attrs import frozen, known_key
+from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.relax_body import BodyParser
+from mlcnb.script.parser.symbols import declared_sizes, resolve_dims
+from mlcnb.script.relax.struct_infos import info
+
+
+class FunctionParser:
+    """Reads one function definition.
+
+    Args:
+        ev: evaluates expressions in the scope around the function.
+        node: its tree.
+        functions: the functions of the module that are read already, for inference.
+        private: leave out the attribute `global_symbol`.
+        pure: whether it has no effects.
+    """
+
+    def __init__(
+        self,
+        ev: Evaluator,
+        node: ast.FunctionDef,
+        functions: dict[GlobalVar, BaseFunc],
+        private: bool,
+        pure: bool,
+    ) -> None:
+        self.ev = ev
+        self.node = node
+        self.functions = functions
+        self.private = private
+        self.pure = pure
+        self.attrs: dict[str, Any] = {}
+        self.sizes = declared_sizes(node.body)
+        #: symbolic variables that the signature brought in, by name
+        self.symbols: dict[str, PrimVar] = {}
+
+    def parse(self) -> Function:
+        """The function."""
+        before, self.ev.int_dtype = self.ev.int_dtype, "int64"
+        with self.ev.scope.inner() as names:
+            params = [self._param(arg) for arg in self._args()]
+            ret = self._ret()
+            self.symbols = {n: v for n, v in names.items() if isinstance(v, PrimVar)}
+            body = BodyParser(self.ev, self).function_body(self.node.body, self.node)
+        self.ev.int_dtype = before
+        attrs = {} if self.private else {"global_symbol": self.node.name}
+        attrs.update(self.attrs)
+        result = ret if ret is not None else _well_defined(params, body)
+        return Function(tuple(params), body, result, self.pure, frozen(attrs))
+
+    def _args(self) -> list[ast.arg]:
+        args = self.node.args
+        if args.vararg or args.kwarg or args.kwonlyargs or args.defaults:
+            raise self.ev.error(self.node, "a function of TVMScript has plain parameters only")
+        return [*args.posonlyargs, *args.args]
+
+    def _param(self, arg: ast.arg) -> Var:
+        if arg.annotation is None:
+            hint = f'{arg.arg}: R.Tensor((4,), dtype="float32")'
+            raise self.ev.error(arg, f"parameter {arg.arg!r} has no type", hint)
+        var = Var(arg.arg, self.struct_info(arg.annotation))
+        self.ev.scope.define(arg.arg, var)
+        return var
+
+    def _ret(self) -> StructInfo | None:
+        return None if self.node.returns is None else self.struct_info(self.node.returns)
+
+    def struct_info(self, node: ast.expr) -> StructInfo:
+        """The type that an annotation says, its string dimensions read."""
+        value = self.ev.value(node)
+        with self.ev.blame(node):
+            found = info(value)
+        return resolve_dims(self.ev, found, node, self.sizes)
+
+    def set_attrs(self, attrs: dict[str, Any]) -> None:
+        """`R.func_attr({…})`"""
+        self.attrs.update({known_key(k): v for k, v in attrs.items()})
+
+
+def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:
+    """The type of the body, without symbolic variables that only the body knows."""
+    from mlcnb.relax.analysis.struct_info import erase_to_well_defined
+
+    if body.struct_info is None:
+        return None
+    known = [v for param in params for v in walk(param) if isinstance(v, PrimVar)]
+    return erase_to_well_defined(body.struct_info, known)

@@ -1,0 +1,54 @@
+"""Names in scope: what the program defines, then what stands around it.
+
+A name of the program is bound in the innermost block of lines and is forgotten at its end.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+MISSING = object()
+
+
+class Scope:
+    """Nested scopes over the names of the environment (globals, closure, namespaces)."""
+
+    def __init__(self, environment: Mapping[str, Any]) -> None:
+        self.environment = environment
+        self.frames: list[dict[str, Any]] = [{}]
+
+    def find(self, name: str) -> Any:
+        """What a name stands for, or MISSING."""
+        for frame in reversed(self.frames):
+            if name in frame:
+                return frame[name]
+        return self.environment.get(name, MISSING)
+
+    def define(self, name: str, value: Any) -> None:
+        """Bind a name in the innermost scope."""
+        self.frames[-1][name] = value
+
+    @contextmanager
+    def inner(self) -> Iterator[dict[str, Any]]:
+        """A scope inside; what it defined is forgotten at the end."""
+        self.frames.append({})
+        try:
+            yield self.frames[-1]
+        finally:
+            self.frames.pop()
+
+    def similar(self, name: str) -> str | None:
+        """A known name that is spelled almost like `name`."""
+        known = {n for frame in self.frames for n in frame} | set(self.environment)
+        known = {n for n in known if not n.startswith("__")}
+        found = difflib.get_close_matches(name, sorted(known), n=1)
+        return found[0] if found else None
+
+
+def suggestion(name: str, known: Any) -> str | None:
+    """`did you mean 'x'?` for the closest of `known`, or None."""
+    found = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {found[0]!r}?" if found else None

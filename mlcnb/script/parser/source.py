@@ -1,0 +1,117 @@
+"""Source text: where it comes from, and errors that point into it.
+
+error: no name 'Aa' here
+  --> matmul.py:7:31
+  5 |     with T.block("C"):
+  6 |         vi, vj = T.axis.remap("SS", [i, j])
+> 7 |         C[vi, vj] = Aa[vi, vj]
+    |                     ^^
+hint: did you mean 'A'?
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from functools import lru_cache
+from typing import Any
+
+from mlcnb.core.doc import Where
+from mlcnb.core.errors import ParseError
+from mlcnb.script.excerpt import around
+
+
+class SourceError(ParseError):
+    """A ParseError with its place: `source_name`, `line` and `column` (counted from 1)."""
+
+    def __init__(self, message: str, hint: str | None, name: str, where: Where, text: str) -> None:
+        super().__init__(message, hint=hint)
+        self.source_name = name
+        self.line = where.line
+        self.column = where.column
+        self.picture = text
+
+    def excerpt(self) -> str:
+        """Where it is, and the lines around it with carets."""
+        return f"  --> {self.source_name}:{self.line}:{self.column}\n{self.picture}"
+
+
+class Source:
+    """A text, the name it goes by, and its tree.
+
+    Args:
+        text: whole lines of Python source.
+        name: a file name, or "<text>".
+    """
+
+    def __init__(self, text: str, name: str = "<text>") -> None:
+        self.name = name
+        self.lines = text.splitlines()
+        self.tree = self._parse(text)
+
+    def _parse(self, text: str) -> ast.Module:
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            line, column = error.lineno or 1, error.offset or 1
+            last = error.end_offset or column + 1
+            if error.end_lineno not in (None, line) or last <= column:
+                last = column + 1
+            where = Where(line, column, line, last)
+            raise self._error(f"no Python syntax: {error.msg}", where, None) from None
+        except ValueError as error:  # a null byte
+            raise self._error(f"no source text: {error}", Where(1, 1, 1, 2), None) from None
+
+    def error(self, place: Any, message: str, hint: str | None = None) -> SourceError:
+        """An error that points at a node of the tree."""
+        return self._error(message, self.where(place), hint)
+
+    def where(self, place: Any) -> Where:
+        """The stretch of text of a node of the tree, in characters."""
+        return Where(
+            place.lineno,
+            self._column(place.lineno, place.col_offset),
+            place.end_lineno,
+            self._column(place.end_lineno, place.end_col_offset),
+        )
+
+    def _column(self, line: int, offset: int) -> int:
+        """`ast` counts columns in bytes of UTF-8."""
+        text = self.lines[line - 1] if line <= len(self.lines) else ""
+        return len(text.encode()[:offset].decode(errors="ignore")) + 1
+
+    def _error(self, message: str, where: Where, hint: str | None) -> SourceError:
+        shown = around(self.lines, where) if 0 < where.line <= len(self.lines) else ""
+        return SourceError(message, hint, self.name, where, shown)
+
+
+@lru_cache(maxsize=32)
+def _tree_of(text: str, name: str) -> Source:
+    return Source(text, name)
+
+
+def source_of_definition(kind: type, name: str, file: str, line: int) -> tuple[Source, Any]:
+    """The source file around a definition, and the definition's node.
+
+    Args:
+        kind: ast.FunctionDef or ast.ClassDef.
+        name: the name that is defined.
+        file: the file name of the code object; a notebook cell has one too.
+        line: a line of its decorators or of its `class` or `def` line.
+
+    Raises:
+        ParseError: there is no source.
+    """
+    text = "".join(linecache.getlines(file))
+    if text:
+        source = _tree_of(text, file)
+        for node in ast.walk(source.tree):
+            if isinstance(node, kind) and getattr(node, "name", None) == name:
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])  # type: ignore[attr-defined]
+                if first <= line <= node.body[0].lineno:  # type: ignore[attr-defined]
+                    return source, node
+    raise ParseError(
+        f"the source of {name!r} cannot be found: {file} has no text that can be read back",
+        hint="put the program in a file or a notebook cell, or parse its text: "
+        "mlcnb.script.parse('''@T.prim_func ...''')",
+    )

@@ -1,0 +1,135 @@
+"""`@T.prim_func`: the signature, then the body; blocks without a root block get one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, Node, replace, visit
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
+from mlcnb.script.frames import NewVar
+from mlcnb.script.parser.attrs import frozen, known_key
+from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.symbols import resolve_dims
+from mlcnb.script.parser.tir_stmt import StmtParser
+from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block, BlockRealize, Stmt
+
+
+class PrimFuncParser:
+    """Reads one function definition.
+
+    Args:
+        ev: evaluates expressions in the scope around the function.
+        node: its tree.
+        private: leave out the attribute `global_symbol`.
+    """
+
+    def __init__(self, ev: Evaluator, node: ast.FunctionDef, private: bool) -> None:
+        self.ev = ev
+        self.node = node
+        self.private = private
+        self.params: list[Var] = []
+        self.buffer_map: dict[Var, Buffer] = {}
+        self.attrs: dict[str, Any] = {}
+        #: buffers allocated outside of any block: they belong to the root block
+        self.root_buffers: list[Buffer] = []
+
+    def parse(self) -> PrimFunc:
+        """The function."""
+        before, self.ev.int_dtype = self.ev.int_dtype, "int32"
+        with self.ev.scope.inner():
+            self._signature()
+            stmts = StmtParser(self.ev, self)
+            body = stmts.body(self.node.body)
+        self.ev.int_dtype = before
+        attrs = {} if self.private else {"global_symbol": self.node.name}
+        attrs.update(self.attrs)
+        return PrimFunc(
+            tuple(self.params),
+            self._rooted(body),
+            self._ret_type(),
+            FrozenDict(self.buffer_map),
+            frozen(attrs),
+        )
+
+    def _signature(self) -> None:
+        args = self.node.args
+        for unusual in (args.vararg, args.kwarg, *args.kwonlyargs, *args.defaults):
+            if unusual is not None:
+                raise self.ev.error(unusual, "a function of TVMScript has plain parameters only")
+        for arg in [*args.posonlyargs, *args.args]:
+            self._param(arg)
+
+    def _param(self, arg: ast.arg) -> None:
+        if arg.annotation is None:
+            hint = f'{arg.arg}: T.Buffer((128,), "float32") or {arg.arg}: T.int32'
+            raise self.ev.error(arg, f"parameter {arg.arg!r} has no annotation", hint)
+        found = self.ev.value(arg.annotation)
+        if isinstance(found, Buffer):
+            handle = Var(arg.arg, dtype("handle"))
+            buffer = renamed(resolve_dims(self.ev, found, arg.annotation), arg.arg)
+            self.buffer_map[handle] = buffer
+            self.params.append(handle)
+            self.ev.scope.define(arg.arg, buffer)
+            return
+        made = dtype_of(found)
+        if made is None:
+            raise self.ev.error(
+                arg.annotation, "a parameter is a T.Buffer, a T.handle or a scalar such as T.int32"
+            )
+        var = made.make(arg.arg)
+        self.params.append(var)
+        self.ev.scope.define(arg.arg, var)
+
+    def _ret_type(self) -> str | None:
+        if self.node.returns is None:
+            return None
+        found = self.ev.value(self.node.returns)
+        made = dtype_of(found) if found is not None else NewVar(dtype("void"))
+        if made is None:
+            raise self.ev.error(self.node.returns, "the result is a scalar such as T.int32")
+        return None if made.dtype == "void" else str(made.dtype)
+
+    def set_attrs(self, attrs: Mapping[str, Any]) -> None:
+        """`T.func_attr({…})`"""
+        self.attrs.update({known_key(k): v for k, v in attrs.items()})
+
+    def match(self, handle: Var, buffer: Buffer) -> None:
+        """`A = T.match_buffer(handle, …)`"""
+        self.buffer_map[handle] = buffer
+
+    def _rooted(self, body: Stmt) -> Stmt:
+        """TVM's rule: blocks stand in a root block, unless the body is a block without axes."""
+        is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
+        if is_root and not self.root_buffers:
+            return body
+        if not self.root_buffers and not _has_block(body):
+            return body
+        root = Block((), (), (), "root", body, alloc_buffers=tuple(self.root_buffers))
+        return BlockRealize((), p.const(True), root)
+
+
+def renamed(buffer: Buffer, name: str) -> Buffer:
+    """The buffer under another name; its own pointer follows."""
+    data = buffer.data
+    if data.name == buffer.name:
+        data = Var(name, data.dtype, data.pointee)
+    return replace(buffer, name=name, data=data)
+
+
+def _has_block(body: Stmt) -> bool:
+    found = False
+
+    def enter(n: Node) -> bool:
+        nonlocal found
+        found = found or isinstance(n, BlockRealize)
+        return not found and isinstance(n, Stmt)
+
+    visit(body, enter)
+    return found

@@ -1,0 +1,54 @@
+"""R: the words of graph programs, for use as `from mlcnb.script import relax as R`.
+
+    @R.function
+    def main(x: R.Tensor(("n", 4), dtype="float32")) -> R.Tensor(("n", 4), dtype="float32"):
+        with R.dataflow():
+            lv = R.nn.relu(x)
+            gv = R.add(lv, R.const(1.0, "float32"))
+            R.output(gv)
+        return gv
+
+Operators, types and constants work outside of a program too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.script.frames import DataflowHead, FuncAttr
+from mlcnb.script.parser.decorators import function
+from mlcnb.script.relax.calls import CALLS
+from mlcnb.script.relax.convert import const
+from mlcnb.script.relax.operators import operators
+from mlcnb.script.relax.struct_infos import TYPES
+
+__all__ = ["const", "dataflow", "emit", "func_attr", "function"]
+
+
+def dataflow() -> DataflowHead:
+    """Bindings that are pure and have no control flow: `with R.dataflow():`"""
+    return DataflowHead()
+
+
+def func_attr(attrs: dict[str, Any]) -> FuncAttr:
+    """Attributes of the function."""
+    return FuncAttr(attrs)
+
+
+def emit(value: Any) -> Any:
+    """`value`: in a program every assignment binds, this word is for reading only."""
+    return value
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found = TYPES.get(name) or CALLS.get(name) or operators().get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *TYPES, *CALLS, *operators()})

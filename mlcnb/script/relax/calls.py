@@ -1,0 +1,229 @@
+"""The calls of R that are no operators: across levels, of packed functions, of closures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.dtype import dtype as _dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.relax import expr as rx
+from mlcnb.relax.struct_info import StructInfo, TupleStructInfo
+from mlcnb.script.frames import Matched, Output
+from mlcnb.script.relax.convert import as_relax
+from mlcnb.script.relax.struct_infos import dim, info
+
+#: calls that are written like operators and say their result themselves: R.name(args, sinfo_args=…)
+PLAIN_CALLS = frozenset(
+    "invoke_closure invoke_pure_closure make_closure call_inplace_packed call_builtin_with_ctx "
+    "call_py_func call_tir_with_grad builtin.alloc_tensor builtin.stop_lift_params "
+    "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor memory.view "
+    "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object vm.call_tir_dyn "
+    "print assert_op to_vdevice hint_on_device".split()
+)
+
+
+def _out(given: Any, new: Any, word: str) -> StructInfo:
+    found = given if given is not None else new
+    if found is None:
+        raise MLCError(
+            f"{word} needs the type of its result", hint='out_sinfo=R.Tensor((4,), dtype="float32")'
+        )
+    if isinstance(found, list | tuple):
+        return TupleStructInfo(tuple(map(info, found)))
+    return info(found)
+
+
+def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
+    """The tuple of inputs and the symbolic scalars after it (0.27 puts them among the inputs)."""
+    if isinstance(args, rx.Expr):
+        args = args.fields if isinstance(args, rx.Tuple) else (args,)
+    given = list(args)
+    scalars: list[PrimExpr] = []
+    while tir_vars is None and given and isinstance(given[-1], PrimExpr):
+        scalars.insert(0, given.pop())
+    extra = [as_relax(tir_vars)] if tir_vars is not None else []
+    if scalars:
+        extra = [rx.shape_expr(scalars)]
+    if extra and isinstance(extra[0], rx.Tuple):
+        raise MLCError("tir_vars is a shape", hint="tir_vars=R.shape([n])")
+    return rx.Tuple(tuple(map(as_relax, given))), tuple(extra)
+
+
+def call_tir(
+    func: Any, args: Any, out_sinfo: Any = None, tir_vars: Any = None, *, out_ty: Any = None
+) -> rx.Call:
+    """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` says."""
+    result = _out(out_sinfo, out_ty, "R.call_tir")
+    inputs, extra = _inputs(args, tir_vars)
+    return rx.Call(rx.Op("relax.call_tir"), (func, inputs, *extra), None, (result,), result)
+
+
+def call_tir_inplace(
+    func: Any,
+    args: Any,
+    inplace_indices: Any,
+    out_sinfo: Any = None,
+    tir_vars: Any = None,
+    *,
+    out_ty: Any = None,
+) -> rx.Call:
+    """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
+    result = _out(out_sinfo, out_ty, "R.call_tir_inplace")
+    inputs, extra = _inputs(args, tir_vars)
+    given = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
+    attrs = FrozenDict(inplace_indices=tuple(given))
+    op = rx.Op("relax.call_tir_inplace")
+    return rx.Call(op, (func, inputs, *extra), attrs, (result,), result)
+
+
+def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
+    """Call a registered Python function that writes into its trailing output tensors."""
+    result = _out(out_sinfo, out_ty, "R.call_dps_packed")
+    inputs, _ = _inputs(args, ())
+    op = rx.Op("relax.call_dps_packed")
+    return rx.Call(op, (_extern(func), inputs), None, (result,), result)
+
+
+def _extern(func: Any) -> Any:
+    return rx.ExternFunc(func) if isinstance(func, str) else func
+
+
+def _infos(sinfo_args: Any, ty_args: Any) -> tuple[StructInfo, ...]:
+    given = sinfo_args if sinfo_args is not None else ty_args
+    if given is None:
+        return ()
+    return tuple(map(info, given)) if isinstance(given, list | tuple) else (info(given),)
+
+
+def call_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None) -> rx.Call:
+    """Call a registered Python function for its value; it may have effects."""
+    infos = _infos(sinfo_args, ty_args)
+    result = infos[0] if infos else None
+    return rx.Call(_extern(func), tuple(map(as_relax, args)), None, infos, result)
+
+
+def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None) -> rx.Call:
+    """Call a registered Python function that has no effects."""
+    infos = _infos(sinfo_args, ty_args)
+    result = infos[0] if infos else None
+    given = (_extern(func), *map(as_relax, args))
+    return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
+
+
+def plain_call(name: str) -> Any:
+    """The function that makes the call `R.name(args, sinfo_args=…, attribute=…)`."""
+
+    def build(*args: Any, sinfo_args: Any = None, ty_args: Any = None, **attrs: Any) -> rx.Call:
+        infos = _infos(sinfo_args, ty_args)
+        frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()}
+        given = tuple(map(as_relax, args))
+        result = infos[0] if infos else None
+        made = FrozenDict(frozen) if frozen else None
+        return rx.Call(rx.Op(f"relax.{name}"), given, made, infos, result)
+
+    build.__name__ = name.rpartition(".")[2]
+    build.__qualname__ = name
+    build.__doc__ = f"A call of relax.{name}."
+    return build
+
+
+def generic_call(
+    op: Any, args: Sequence[Any], attrs: Any = None, sinfo_args: Any = None, ty_args: Any = None
+) -> rx.Call:
+    """Any call, part by part: `R.Call(R.Op("relax.add"), (x, y), attrs={…}, sinfo_args=(…,))`."""
+    infos = _infos(sinfo_args, ty_args)
+    held = _attrs(attrs)
+    result = infos[0] if infos else None
+    return rx.Call(op, tuple(map(as_relax, args)), held, infos, result)
+
+
+def _attrs(attrs: Any) -> Any:
+    if attrs is None:
+        return None
+    frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(attrs).items()}
+    return FrozenDict(frozen)
+
+
+def operator_name(name: str) -> rx.Op:
+    """An operator by its full name: `R.Op("relax.add")`."""
+    return rx.Op(name)
+
+
+def shape(values: Sequence[Any]) -> rx.ShapeExpr:
+    """A shape as a value: `R.shape([n, 4])`."""
+    if not isinstance(values, list | tuple):
+        raise MLCError("a shape is a list or a tuple", hint="R.shape([n, 4])")
+    return rx.ShapeExpr(tuple(dim(v) for v in values))
+
+
+def prim_value(value: Any) -> rx.PrimValue:
+    """A scalar as a value: `R.prim_value(1)` is an int64."""
+    made = as_relax(value)
+    if not isinstance(made, rx.PrimValue):
+        raise MLCError("R.prim_value takes a scalar")
+    return made
+
+
+def string(value: str) -> rx.StringImm:
+    """A string as a value."""
+    return rx.StringImm(value)
+
+
+def dtype_value(value: Any) -> rx.DataTypeImm:
+    """A dtype as a value."""
+    return rx.DataTypeImm(_dtype(str(getattr(value, "dtype", value))))
+
+
+def make_tuple(*fields: Any) -> rx.Tuple:
+    """A tuple: `R.tuple(x, y)`."""
+    return rx.Tuple(tuple(map(as_relax, fields)))
+
+
+def tuple_get_item(value: rx.Expr, index: int) -> rx.TupleGetItem:
+    """One field of a tuple."""
+    return rx.TupleGetItem(value, index)
+
+
+def extern_func(name: str, struct_info: Any = None) -> rx.ExternFunc:
+    """A function outside of the module, by its global name."""
+    return rx.ExternFunc(name, None if struct_info is None else info(struct_info))
+
+
+def match_cast(value: Any, struct_info: Any) -> Matched:
+    """`value`, checked at run time to be of a type, which may bring in symbolic variables."""
+    return Matched(as_relax(value), info(struct_info))
+
+
+def output(*values: Any) -> Output:
+    """The variables of a dataflow block that live on after it."""
+    return Output(values)
+
+
+def null_value() -> rx.Op:
+    """An optional argument that is left out."""
+    return rx.Op("relax.null_value")
+
+
+CALLS: dict[str, Any] = {
+    "call_tir": call_tir,
+    "call_tir_inplace": call_tir_inplace,
+    "call_dps_packed": call_dps_packed,
+    "call_packed": call_packed,
+    "call_pure_packed": call_pure_packed,
+    "Call": generic_call,
+    "Op": operator_name,
+    "shape": shape,
+    "ShapeExpr": shape,
+    "prim_value": prim_value,
+    "str": string,
+    "dtype": dtype_value,
+    "tuple": make_tuple,
+    "TupleGetItem": tuple_get_item,
+    "ExternFunc": extern_func,
+    "match_cast": match_cast,
+    "output": output,
+    "null_value": null_value,
+}

@@ -1,0 +1,151 @@
+"""What the parser knows of the namespaces: which objects they are, which words they have.
+
+A word is a function or value of `mlcnb.script.ir`, `.relax`, `.tir` (or `.tirx`). A lazy word has a
+method `read(evaluator, call)` and looks at its arguments before they are evaluated.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from types import ModuleType
+from typing import Any
+
+from mlcnb.core.node import Node
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Call as PrimCall
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.relax.expr import Call
+from mlcnb.script import build
+from mlcnb.script.frames import Loop, Loops
+
+#: module -> the letter it usually has
+LETTERS = {
+    "mlcnb.script.ir": "I",
+    "mlcnb.script.relax": "R",
+    "mlcnb.script.tir": "T",
+    "mlcnb.script.tirx": "T",
+}
+#: words of the other dialect, or that people expect: word -> what to write
+_HINTS = {
+    ("T", "jit"): "decorate with T.prim_func",
+    ("T", "launch"): "T.launch_thread",
+    ("T", "allocate_const"): "pass the constant as a buffer",
+    ("R", "call"): "R.call_packed, or call the function itself: cls.f(x)",
+}
+
+
+class Namespace:
+    """A part of a namespace, such as `R.nn` or `T.axis`."""
+
+    def __init__(self, name: str, table: dict[str, Any]) -> None:
+        self.name = name
+        self.table = table
+
+    def __getattr__(self, name: str) -> Any:
+        table = self.__dict__["table"]
+        if name not in table:
+            raise AttributeError(f"{self.__dict__['name']} has no {name!r}")
+        return table[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.table)
+
+    def __repr__(self) -> str:
+        return f"<namespace {self.name}>"
+
+
+def is_namespace(value: Any) -> bool:
+    """True for I, R, T and their parts."""
+    if isinstance(value, ModuleType):
+        return value.__name__ in LETTERS
+    return isinstance(value, Namespace)
+
+
+def letter(namespace: Any) -> str:
+    """`T`, `R.nn`: how a namespace is called in text."""
+    return namespace.name if isinstance(namespace, Namespace) else LETTERS[namespace.__name__]
+
+
+def find(namespace: Any, name: str) -> Any:
+    """A word of a namespace, or None."""
+    if name.startswith("_") or name not in dir(namespace):
+        return None
+    return getattr(namespace, name)
+
+
+def unknown(namespace: Any, name: str) -> tuple[str, str | None]:
+    """Message and hint for a word that a namespace does not have."""
+    called = letter(namespace)
+    hint = _HINTS.get((called, name))
+    if hint is None:
+        close = difflib.get_close_matches(name, dir(namespace), n=1)
+        hint = f"did you mean {called}.{close[0]}?" if close else None
+    return f"no {called}.{name}", hint
+
+
+def is_lazy(function: Any) -> bool:
+    """True for a word that reads its arguments itself."""
+    return not isinstance(function, Node | ModuleType) and hasattr(type(function), "read")
+
+
+def is_word(function: Any) -> bool:
+    """True for a function that a text may call: our own, or one of Python's that are offered."""
+    module = getattr(function, "__module__", None) or ""
+    return module.startswith("mlcnb.") or module == "builtins"
+
+
+def attributes(owner: Any) -> tuple[str, ...]:
+    """Attributes of a value of ours that a text may ask for."""
+    return tuple(getattr(owner, "script_attributes", ()))
+
+
+def call_global(function: GlobalVar, args: list[Any]) -> Any:
+    """`cls.f(x)`: a graph call, or a call of a PrimFunc by a PrimFunc."""
+    if args and all(isinstance(a, PrimExpr | int | float) for a in args):
+        return PrimCall(dtype("void"), function, tuple(build.as_expr(a) for a in args))
+    return call_expr(function, args)
+
+
+def call_expr(function: Any, args: list[Any]) -> Call:
+    """A graph call of a function."""
+    from mlcnb.script.relax.convert import as_relax
+
+    return Call(function, tuple(as_relax(a) for a in args))
+
+
+def _word_range(*bounds: Any) -> Loops:
+    """`range(stop)`, `range(start, stop)` in a program: a serial loop."""
+    if not 1 <= len(bounds) <= 2:
+        raise TypeError("range in a program has no step: range(stop) or range(start, stop)")
+    start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
+    return Loops([Loop(start, stop)])
+
+
+LOOP_RANGE = _word_range
+
+
+class Let:
+    """`T.let[T.int32]`: the annotation of a let in the 0.27 spelling."""
+
+
+LET = Let()
+
+
+def find_module(name: str) -> Any:
+    """A namespace by its module name, or None."""
+    import importlib
+
+    return importlib.import_module(name) if name in LETTERS else None
+
+
+def namespaces() -> dict[str, Any]:
+    """I, R and T, for a text that brings none."""
+    return {
+        letter: find_module(name) for name, letter in LETTERS.items() if name != "mlcnb.script.tirx"
+    }
+
+
+def is_new_dialect(namespace: Any) -> bool:
+    """True for `tirx`, the namespace of the 0.27 spelling."""
+    return namespace is sys.modules.get("mlcnb.script.tirx")
