@@ -115,27 +115,52 @@ def _extremum(build: type, operands: list[PrimExpr]) -> PrimExpr:
 
 
 def _with_extremum(x: Poly, monomial: Monomial, factor: int, dtype: DType) -> PrimExpr:
-    """rest + k * min(0, d): what cancels terms of d goes inside; for k < 0 it is a max."""
-    args = monomial[0].args
+    """rest + k * min(0, d), with that part of rest inside the min that makes it short.
+
+    For k < 0 it is a max.
+    """
     rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-    inside = {m: c for m, c in rest.terms.items() if _cancels(m, c, factor, args)}
-    const = rest.const if _takes_constant(rest.const, factor, args) else 0
+    args = monomial[0].args
     size = abs(factor)
-    part = Poly(const, inside).divided(size)
-    sign = 1 if factor > 0 else -1
+    shared = {m for arg in args for m in arg.terms}
+    movable = {m: c for m, c in rest.terms.items() if m in shared and c % size == 0}
+    cancelling = {m: c for m, c in movable.items() if _cancels(m, c, factor, args)}
+    const = rest.const if rest.const % size == 0 and any(arg.const for arg in args) else 0
+    parts = [Poly(const, cancelling)]
+    if movable.keys() != cancelling.keys():
+        parts.append(Poly(const, movable))
+    forms = [_around(rest, part, args, factor, dtype) for part in parts]
+    return min(forms, key=size_of)
+
+
+def _around(
+    rest: Poly, inside: Poly, args: tuple[Poly, ...], factor: int, dtype: DType
+) -> PrimExpr:
+    """rest + k * min(0, d), with the terms `inside` in the min."""
+    size, sign = abs(factor), 1 if factor > 0 else -1
+    part = inside.divided(size)
     operands = [emit(part.plus(arg, sign), dtype) for arg in args]
     extremum = _extremum(e.Min if factor > 0 else e.Max, operands)
-    outside = {m: c for m, c in rest.terms.items() if m not in inside}
-    left = Poly(rest.const - const, outside)
-    if any(m[0].kind == "min" and len(m) == 1 for m in outside):
-        return p.add(emit(left, dtype), _times(extremum, size, dtype))
-    terms = [(c, _product(m, dtype)) for m, c in outside.items()]
-    return _sum([*terms, (size, extremum)], left.const, dtype)
+    outside = rest.minus(inside)
+    if any(m[0].kind == "min" and len(m) == 1 for m in outside.terms):
+        return p.add(emit(outside, dtype), _times(extremum, size, dtype))
+    terms = [(c, _product(m, dtype)) for m, c in outside.terms.items()]
+    return _sum([*terms, (size, extremum)], outside.const, dtype)
 
 
 def _cancels(monomial: Monomial, coefficient: int, factor: int, args: tuple[Poly, ...]) -> bool:
     return any(arg.terms.get(monomial, 0) * factor == -coefficient for arg in args)
 
 
-def _takes_constant(const: int, factor: int, args: tuple[Poly, ...]) -> bool:
-    return const % abs(factor) == 0 and any(arg.const for arg in args)
+def size_of(x: PrimExpr) -> int:
+    """Number of operations in an expression of integers."""
+    if isinstance(x, e.BinaryOp):
+        return 1 + size_of(x.a) + size_of(x.b)
+    return 1
+
+
+def emit_shorter(high: Poly, low: Poly, dtype: DType) -> PrimExpr:
+    """high - low, as one sum or as a difference, whichever is shorter."""
+    one = emit(high.minus(low), dtype)
+    two = p.subtract(emit(high, dtype), emit(low, dtype))
+    return one if size_of(one) <= size_of(two) else two

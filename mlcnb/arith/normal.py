@@ -13,7 +13,7 @@ from typing import Any
 from mlcnb.arith import division, extrema
 from mlcnb.arith.conditions import compare
 from mlcnb.arith.context import Context
-from mlcnb.arith.emission import emit
+from mlcnb.arith.emission import emit, size_of
 from mlcnb.arith.interval import bounds_of, ceil_divide, floor_divide
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.core.node import Node, map_children
@@ -198,10 +198,10 @@ class Normalizer:
 
     def _shorter(self, old: PrimExpr, new: PrimExpr) -> PrimExpr:
         """`new`, or `old` where multiplying out has made it longer."""
-        if isinstance(old, e.Mul) and _size(new) > _size(old):
+        if isinstance(old, e.Mul) and size_of(new) > size_of(old):
             a, b = self.simplify(old.a), self.simplify(old.b)
             kept = p.multiply(a, b)
-            return kept if _size(kept) < _size(new) else new
+            return kept if size_of(kept) < size_of(new) else new
         return old if _same(old, new) else new
 
     def _rebuilt(self, x: Any) -> Any:
@@ -431,12 +431,6 @@ def _reads_data(x: Any) -> bool:
     if isinstance(x, e.Call) and x.op in ("tir.if_then_else", "tir.likely"):
         return any(map(_reads_data, x.args))
     return True
-
-
-def _size(x: Any) -> int:
-    if isinstance(x, e.BinaryOp):
-        return 1 + _size(x.a) + _size(x.b)
-    return 1
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -185,7 +185,7 @@ class _Maker:
             for axis, var, bounds in zip(axes, variables, ranges, strict=True)
         )
         indices = tuple(variables[: len(op.axis)])
-        translate = Translator(self.buffers, values)
+        translate = Translator(self.buffers, values, self.index)
         buffers = [self.buffers[t] for t in outputs]
         body = op.body[outputs[0].value_index]
         init: Stmt | None = None
@@ -195,8 +195,9 @@ class _Maker:
             stmt = _store(buffers[0], simplify(translate(body)), indices)
         bindings: tuple[PrimExpr, ...] = tuple(loops)
         if not iter_vars:
-            iter_vars = (IterVar(Range(p.const(0), p.const(1)), Var("vi")),)
-            bindings = (p.const(0),)
+            zero, one = p.const(0, self.index), p.const(1, self.index)
+            iter_vars = (IterVar(Range(zero, one), Var("vi", self.index)),)
+            bindings = (zero,)
         made = Block(iter_vars, (), (), self.fresh_name(_block_name(op, outputs)), stmt, init)
         annotations = FrozenDict({k: self.annotation(v) for k, v in op.attrs.items()})
         completed = complete_regions(replace(made, annotations=annotations))

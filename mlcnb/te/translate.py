@@ -42,12 +42,16 @@ _REBUILD_CALL: dict[str, Callable[..., PrimExpr]] = {
 class Translator:
     """Rewrites expressions for one block.
 
-    buffers: Tensor -> Buffer; values: variable -> what stands for it (in its new dtype).
+    buffers: Tensor -> Buffer; values: variable -> what stands for it (in its new dtype); index: the
+    dtype of the function's indices.
     """
 
-    def __init__(self, buffers: Mapping[Tensor, Buffer], values: Mapping[Any, PrimExpr]) -> None:
+    def __init__(
+        self, buffers: Mapping[Tensor, Buffer], values: Mapping[Any, PrimExpr], index: DType
+    ) -> None:
         self.buffers = buffers
         self.values = values
+        self.index = index
         self.done: dict[int, Any] = {}
 
     def __call__(self, n: Any) -> Any:
@@ -64,13 +68,17 @@ class Translator:
         if isinstance(n, IterVar):
             return self.values[n.var]
         if isinstance(n, ProducerLoad):
-            return BufferLoad(self.buffers[n.producer], tuple(self(i) for i in n.indices))
+            return BufferLoad(self.buffers[n.producer], tuple(map(self.as_index, n.indices)))
         if isinstance(n, Reduce):
             raise MLCError("a reduction must be the whole expression of a compute")
         if isinstance(n, Buffer | For):
             return n
         rebuilt = map_children(n, self)
         return n if rebuilt is n else _match(n, rebuilt)
+
+    def as_index(self, x: PrimExpr) -> PrimExpr:
+        """An index translated; a number in the index dtype."""
+        return p.const(x.value, self.index) if isinstance(x, e.IntImm) else self(x)
 
 
 def _match(old: Any, new: Any) -> Node:

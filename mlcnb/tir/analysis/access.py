@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer
-from mlcnb.arith.emission import emit
+from mlcnb.arith.emission import emit, emit_shorter
 from mlcnb.arith.int_set import Ends, ends_of, union
 from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
@@ -86,7 +86,7 @@ def _box(analyzer: Analyzer, buffer: Buffer, boxes: list[list[Side]]) -> list[Ra
 
 
 def _range(low: Any, high: Any, kind: DType) -> Range:
-    return Range(emit(low, kind), emit(high.minus(low).shifted(1), kind))
+    return Range(emit(low, kind), emit_shorter(high.shifted(1), low, kind))
 
 
 class _Detector:
@@ -155,9 +155,13 @@ class _Detector:
             return low, high
         if isinstance(index, e.Broadcast):
             return self.ends(index.value)
-        if index.dtype not in ("int32", "int64"):
+        if index.dtype not in ("int32", "int64") or self.reads_local(index):
             return None, None
         return ends_of(self.analyzer, self.analyzer._poly(index), self.domains)
+
+    def reads_local(self, index: PrimExpr) -> bool:
+        """True for an index that depends on a buffer which lives inside: anywhere, seen from outside."""
+        return any(isinstance(n, BufferLoad) and n.buffer in self.local for n in walk(index))
 
     def relaxed(self, bounds: Range) -> Side:
         """The ends of a range while the inner loops run."""
