@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import walk
-from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.dlight.survey import UNKNOWN, BlockInfo, Survey
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -21,6 +21,8 @@ from mlcnb.tir.schedule import Schedule
 
 #: less work than this is not worth waking other threads for
 PARALLEL_WORK = 16 << 10
+#: iterations that a parallel loop should have, so that threads share it evenly
+CHUNKS = 64
 
 
 def general(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -55,13 +57,20 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
     last = as_int(sch.get(loops[-1]).extent)
     outer = list(loops[:-1])
     if last is not None and last % lanes == 0 and is_contiguous(block):
-        inner, vector = sch.split(loops[-1], [None, lanes])
+        inner, vector = _vector_loop(sch, loops[-1], last, lanes)
         sch.vectorize(vector)
-        if not outer:
-            outer = [inner]
+        outer = outer or inner
     elif not outer:
         outer = list(loops)
     spread(sch, outer, block.work)
+
+
+def _vector_loop(sch: Schedule, loop: Any, extent: int, lanes: int) -> tuple[list[Any], Any]:
+    """The loop over whole vectors (none where one is enough), and the loop over the lanes."""
+    if extent == lanes:
+        return [], loop
+    inner, vector = sch.split(loop, [None, lanes])
+    return [inner], vector
 
 
 def is_contiguous(block: BlockInfo) -> bool:
@@ -74,9 +83,22 @@ def is_contiguous(block: BlockInfo) -> bool:
 
 def spread(sch: Schedule, loops: list[Any], work: int) -> None:
     """Fuse loops and run them in parallel, if there is work enough."""
+    while len(loops) > 1 and as_int(sch.get(loops[0]).extent) == 1:
+        loops = loops[1:]
     if not loops or work < PARALLEL_WORK:
         return
+    loops = loops[: _enough([as_int(sch.get(loop).extent) for loop in loops])]
     sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
+
+
+def _enough(extents: list[int | None]) -> int:
+    """How many of the outer loops give the threads enough to share."""
+    total = 1
+    for number, extent in enumerate(extents, start=1):
+        total *= UNKNOWN if extent is None else extent
+        if total >= CHUNKS:
+            return number
+    return len(extents)
 
 
 def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:

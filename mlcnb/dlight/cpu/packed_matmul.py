@@ -34,7 +34,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         elementwise(sch, before, target)
     last = fuse_epilogue(sch, anchor, after)
     *rows, columns, k = sch.get_loops(anchor.handle)
-    tile = choose_tile(anchor.extents[-3], block // lanes, target.vector_registers)
+    tile = choose_tile(anchor.extents[-3], None, target.vector_registers, block // lanes)
     j_0, j_1, lane = sch.split(columns, [None, block // lanes, lanes])
     i_0, i_1 = sch.split(rows[-1], [None, tile.rows])
     sch.reorder(*rows[:-1], j_0, i_0, k, i_1, j_1, lane)
@@ -42,6 +42,7 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.reverse_compute_at(last, i_0)
     for loop in sch.get_loops(last)[depth:-1]:
         sch.unroll(loop)
+    sch.vectorize(sch.get_loops(last)[-1])
     start = sch.decompose_reduction(anchor.handle, k)
     for loop in (i_1, j_1, *sch.get_loops(start)[depth:-1]):
         sch.unroll(loop)

@@ -18,20 +18,23 @@ class Tile(NamedTuple):
     even: bool
 
 
-def choose_tile(length: int | None, chunks: int | None, registers: int) -> Tile:
+def choose_tile(
+    length: int | None, chunks: int | None, registers: int, vectors: int | None = None
+) -> Tile:
     """The best tile for rows of `length` results and `chunks` vectors of channels.
 
     Args:
         length: results in a row; None if not known.
         chunks: vectors of channels there are; None if not known.
         registers: vector registers of the target.
+        vectors: if given, the tile has just so many.
     """
     most = registers - 4 if registers > 16 else registers - 3
     candidates = [
-        Tile(rows, vectors, length is not None and length % rows == 0)
-        for vectors in _vectors(chunks)
+        Tile(rows, width, length is not None and length % rows == 0)
+        for width in ([vectors] if vectors else _vectors(chunks))
         for rows in range(1, min(length or most, most) + 1)
-        if rows * vectors <= most and _fits(rows, vectors, registers)
+        if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
     return max(candidates, key=lambda tile: _score(tile, length))
 

@@ -31,9 +31,9 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerOpaqueBlock", lower_opaque_block),
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),
+    ("Simplify", simplify_stmt),
     ("VectorizeLoop", vectorize_loops),
     ("UnrollLoop", unroll_loops),
-    ("Simplify", simplify_stmt),
 )
 
 

@@ -10,10 +10,21 @@ from typing import Any
 
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import IntImm
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import For, ForKind, seq
+from mlcnb.tir.stmt import (
+    Allocate,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    seq,
+)
 
 #: a loop of more iterations than this stays a loop
 MAX_EXTENT = 256
@@ -31,7 +42,23 @@ def _unroll(n: Node) -> Node | None:
     if start is None or extent is None or not 0 < extent <= MAX_EXTENT:
         return replace(n, kind=ForKind.SERIAL)
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
-    return seq(*(substitute(n.body, {n.loop_var: value}) for value in values))
+    steps = (substitute(n.body, {n.loop_var: value}) for value in values)
+    return seq(*(rewrite(step, _decide) for step in steps))
+
+
+def _decide(n: Node) -> Node | None:
+    """Branches whose condition has become a constant are taken, or not."""
+    if isinstance(n, IfThenElse) and isinstance(n.condition, IntImm):
+        return (n.then_case if n.condition.value else n.else_case) or _NOTHING
+    if isinstance(n, SeqStmt) and any(s is _NOTHING for s in n.seq):
+        kept = [s for s in n.seq if s is not _NOTHING]
+        return seq(*kept) if kept else _NOTHING
+    if isinstance(n, For | LetStmt | DeclBuffer | Allocate) and n.body is _NOTHING:
+        return _NOTHING
+    return None
+
+
+_NOTHING = Evaluate(p.const(0))
 
 
 class UnrollLoop(PrimFuncPass):

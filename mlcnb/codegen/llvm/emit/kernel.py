@@ -71,6 +71,7 @@ class Emitter:
         self.module = Module()
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
+        self.in_loop = False
         self.workspace_bytes = 0
         self.f: Function
         self.alias = "noalias " if func.attrs.get("tir.noalias") else ""

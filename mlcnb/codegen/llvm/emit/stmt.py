@@ -11,7 +11,7 @@ from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import Node, children
+from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -51,7 +51,27 @@ def serial(em: Emitter, x: s.For) -> None:
     if nonnegative(em, x.min):
         em.nonnegative.add(x.loop_var)
     stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
-    count_loop(em, x.loop_var, start, stop, lambda: em.stmt(x.body), at_least_once(x.extent))
+    polls = not em.in_parallel and not em.in_loop and _has_loop(x.body)
+    outer, em.in_loop = em.in_loop, True
+
+    def body() -> None:
+        if polls:
+            poll(em)
+        em.stmt(x.body)
+
+    count_loop(em, x.loop_var, start, stop, body, at_least_once(x.extent))
+    em.in_loop = outer
+
+
+def _has_loop(body: s.Stmt) -> bool:
+    return any(isinstance(n, s.For | s.While) for n in walk(body))
+
+
+def poll(em: Emitter) -> None:
+    """Leave the kernel where somebody asked for it: Ctrl-C sets the flag."""
+    em.module.declare("mlcnb_cancel", "@mlcnb_cancel = external global i32")
+    flag = em.f.emit("load atomic i32, ptr @mlcnb_cancel monotonic, align 4")
+    em.stop_if(em.f.emit(f"icmp ne i32 {flag}, 0"), 1)
 
 
 def at_least_once(extent: e.PrimExpr) -> bool:
