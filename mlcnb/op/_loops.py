@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
+from mlcnb.op._dims import ints
+from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, LetStmt, Stmt, seq
 
 
 def loop(name: str, extent: Any, body: Callable[[Var], Stmt], kind: DType | None = None) -> Stmt:
@@ -33,6 +35,16 @@ def nest(extents: Sequence[Any], body: Callable[..., Stmt], kind: DType | None =
     return level(())
 
 
+def let(body: Callable[..., Stmt], **values: Any) -> Stmt:
+    """name = value for each keyword, then body(*variables)."""
+    found = {name: p.as_expr(value) for name, value in values.items()}
+    variables = [Var(name, value.dtype) for name, value in found.items()]
+    made = body(*variables)
+    for var, value in zip(reversed(variables), reversed(found.values()), strict=True):
+        made = LetStmt(var, value, made)
+    return made
+
+
 def store(buffer: Buffer, index: Sequence[Any], value: Any) -> BufferStore:
     """buffer[index] = value"""
     kind = buffer.dtype
@@ -47,9 +59,25 @@ def scratch(name: str, kind: DType | str, *shape: Any) -> Buffer:
 def with_scratch(buffers: Sequence[Buffer], *stmts: Stmt, name: str = "scratch") -> Stmt:
     """The statements in a block in which the buffers live."""
     block = Block((), (), (), name, seq(*stmts), alloc_buffers=tuple(buffers))
-    return BlockRealize((), p.const(True), block)
+    return BlockRealize((), p.const(True), complete_regions(block))
+
+
+def index_dtype(*buffers: Buffer) -> DType:
+    """int32 for loops over static shapes, int64 where a dimension is symbolic."""
+    static = all(ints(b.shape) is not None for b in buffers)
+    return dtype("int32" if static else "int64")
 
 
 def load(buffer: Buffer, *index: Any) -> BufferLoad:
-    """buffer[index]; without an index, the value of a scratch element."""
-    return BufferLoad(buffer, tuple(map(p.as_expr, index or (0,))))
+    """buffer[index]"""
+    return BufferLoad(buffer, tuple(map(p.as_expr, index)))
+
+
+def held(buffer: Buffer) -> BufferLoad:
+    """The value of a scratch buffer of one element."""
+    return load(buffer, 0)
+
+
+def hold(buffer: Buffer, value: Any) -> BufferStore:
+    """Store into a scratch buffer of one element."""
+    return store(buffer, [0], value)

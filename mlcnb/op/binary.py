@@ -31,7 +31,7 @@ from mlcnb.op._elementwise import (
     legacy_broadcast,
     place,
 )
-from mlcnb.op._loops import load, nest, scratch, seq, store, with_scratch
+from mlcnb.op._loops import held, hold, load, nest, scratch, seq, store, with_scratch
 from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
@@ -171,15 +171,15 @@ def _square_and_multiply(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     def element(*i: Var) -> Stmt:
         a, b = (load(x, *place(i, x.shape, out.shape)) for x in ins)
         step = seq(
-            IfThenElse((load(left) & 1).equal(1), store(out, i, load(out, *i) * load(base))),
-            store(base, [0], load(base) * load(base)),
-            store(left, [0], load(left) >> 1),
+            IfThenElse((held(left) & 1).equal(1), store(out, i, load(out, *i) * held(base))),
+            hold(base, held(base) * held(base)),
+            hold(left, held(left) >> 1),
         )
         return seq(
-            store(base, [0], a),
-            store(left, [0], b),
+            hold(base, a),
+            hold(left, b),
             store(out, i, _start(a, b)),
-            While(p.greater(load(left), 0), step),
+            While(p.greater(held(left), 0), step),
         )
 
     return with_scratch([base, left], nest(out.shape, element), name="power_bits")

@@ -1,0 +1,189 @@
+"""Where something is: argmax, argmin, bucketize."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._dims import as_int, ravel, refuse, size, tell, tensor, want_rank, want_same_dtype
+from mlcnb.op._elementwise import NUMBERS, short_name, want_kinds
+from mlcnb.op._reduce import reduce_compute, reduced_axes, reduced_info
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+
+class _ArgExtreme(OpDecl):
+    """Base of argmax and argmin."""
+
+    __slots__ = ()
+    axis: int | None
+    keepdims: bool
+    meaning: ClassVar[Callable[..., Any]]
+    #: is the first value before the second?
+    ahead: ClassVar[Callable[..., Any]]
+
+    def infer(self, x: Any) -> Any:
+        """x without that dimension, int64."""
+        want_kinds(self, NUMBERS, x=x)
+        if x.dims is not None:
+            axes = reduced_axes(self, self.axis, x.ndim, x)
+            if any(as_int(x.dims[a]) == 0 for a in axes):
+                refuse(self, f"{tell(x)} has no element to choose from")
+        return reduced_info(self, x, self.axis, self.keepdims, "int64")
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.argmax or argmin"""
+        return np.asarray(self.meaning(x, axis=self.axis, keepdims=self.keepdims), np.int64)
+
+    def compute(self, x: Any) -> Any:
+        """One reduction of pairs (index, value)."""
+        axes = reduced_axes(self, self.axis, len(x.shape))
+        if not axes:
+            return te.compute(x.shape, lambda *_: p.const(0, "int64"), name=short_name(self))
+
+        def pair(*index: Any) -> Any:
+            place = ravel([index[a] for a in axes], [x.shape[a] for a in axes])
+            return p.cast("int64", place), x(*index)
+
+        reducer = te.comm_reducer(self.better, self.worst, short_name(self))
+        name = short_name(self)
+        return reduce_compute(reducer, pair, x.shape, axes, self.keepdims, name)[0]
+
+    def better(self, a: Any, b: Any) -> Any:
+        """Of two pairs the one that is ahead; of equal ones the first. NaN is ahead of all."""
+        (i, v), (j, w) = a, b
+        first, tie = self.ahead(v, w), p.equal(v, w)
+        if v.dtype.is_float:
+            one, two = te.isnan(v), te.isnan(w)
+            first = p.logical_or(first, p.logical_and(one, p.logical_not(two)))
+            tie = p.logical_or(tie, p.logical_and(one, two))
+        chosen = p.logical_or(first, p.logical_and(tie, p.less(i, j)))
+        return te.Select(chosen, i, j), te.Select(chosen, v, w)
+
+    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
+        """Behind every pair."""
+        raise NotImplementedError
+
+    def flops(self, x: Any) -> Any:
+        """One comparison an element."""
+        return size(x)
+
+
+def _least(kind: DType) -> PrimExpr:
+    return p.neg(p.infinity(kind)) if kind.is_float and kind.bits >= 16 else p.min_value(kind)
+
+
+def _most(kind: DType) -> PrimExpr:
+    return p.infinity(kind) if kind.is_float and kind.bits >= 16 else p.max_value(kind)
+
+
+@operator("relax.argmax")
+class Argmax(_ArgExtreme):
+    """The index, int64, of the largest element along `axis` (None: in the flat tensor).
+
+    The first of equal ones; a NaN is larger than all.
+    Semantics: https://numpy.org/doc/stable/reference/generated/numpy.argmax.html
+    """
+
+    x: Tensor
+    axis: int | None = None
+    keepdims: bool = False
+    meaning = staticmethod(np.argmax)
+    ahead = staticmethod(p.greater)
+
+    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
+        """The smallest value, at an index beyond all."""
+        return p.max_value(index), _least(value)
+
+
+@operator("relax.argmin")
+class Argmin(_ArgExtreme):
+    """The index, int64, of the smallest element along `axis` (None: in the flat tensor).
+
+    The first of equal ones; a NaN is smaller than all.
+    Semantics: https://numpy.org/doc/stable/reference/generated/numpy.argmin.html
+    """
+
+    x: Tensor
+    axis: int | None = None
+    keepdims: bool = False
+    meaning = staticmethod(np.argmin)
+    ahead = staticmethod(p.less)
+
+    def worst(self, index: DType, value: DType) -> tuple[PrimExpr, PrimExpr]:
+        """The largest value, at an index beyond all."""
+        return p.max_value(index), _most(value)
+
+
+def _spelled(op_type: str, decl: Any) -> None:
+    """ONNX's argmax or argmin, which may want the last of equal ones."""
+
+    def import_it(n: OnnxNode, data: Expr) -> Expr:
+        axis, keepdims = n.attr("axis", 0), bool(n.attr("keepdims", 1))
+        if not n.attr("select_last_index", 0):
+            return make_call(decl, data, axis=axis, keepdims=keepdims)
+        extent = as_int(n.dims(data)[axis])
+        if extent is None:
+            n.refuse(f"select_last_index needs the size of axis {axis} to be known")
+        flipped = n.emit(call("relax.flip", data, axis=axis))
+        found = n.emit(make_call(decl, flipped, axis=axis, keepdims=keepdims))
+        return call("relax.subtract", const(extent - 1, "int64"), found)
+
+    import_it.__doc__ = f"{decl.sugar} along `axis`; `select_last_index` asks for the last."
+    import_it.__name__ = f"onnx_{op_type.lower()}"
+    onnx(op_type)(import_it)
+
+
+_spelled("ArgMax", Argmax)
+_spelled("ArgMin", Argmin)
+
+
+@operator("relax.bucketize")
+class Bucketize(OpDecl):
+    """For each element the number of the bucket between rising `boundaries` in which it lies.
+
+    Bucket i holds boundaries[i - 1] < x <= boundaries[i]; with `right`, <= x <. NaN is beyond all.
+    out_int32: the result is int32, else int64. Semantics: torch.bucketize.
+    """
+
+    input_tensor: Tensor
+    boundaries: Tensor
+    out_int32: bool = False
+    right: bool = False
+
+    def infer(self, input_tensor: Any, boundaries: Any) -> Any:
+        """input_tensor's shape."""
+        want_kinds(self, NUMBERS, input_tensor=input_tensor, boundaries=boundaries)
+        want_same_dtype(self, input_tensor=input_tensor, boundaries=boundaries)
+        want_rank(self, "boundaries", boundaries, 1)
+        return tensor(input_tensor.dims, self.result_dtype, input_tensor.ndim)
+
+    @property
+    def result_dtype(self) -> DType:
+        """int32 or int64."""
+        return dtype("int32" if self.out_int32 else "int64")
+
+    def numpy(self, input_tensor: Any, boundaries: Any) -> Any:
+        """numpy.searchsorted"""
+        side = "right" if self.right else "left"
+        found = np.searchsorted(boundaries, input_tensor, side)  # type: ignore[call-overload]
+        return np.asarray(found, self.result_dtype.numpy)
+
+    def compute(self, input_tensor: Any, boundaries: Any) -> Any:
+        """How many boundaries are passed."""
+        k = te.reduce_axis((0, boundaries.shape[0]), name="k")
+        stops = p.greater if self.right else p.greater_equal
+
+        def count(*index: Any) -> Any:
+            passed = p.logical_not(stops(boundaries(k), input_tensor(*index)))
+            return te.sum(p.cast(self.result_dtype, passed), axis=k)
+
+        return te.compute(input_tensor.shape, count, name="bucketize")

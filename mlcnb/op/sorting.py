@@ -1,0 +1,283 @@
+"""Order: sort, argsort, topk.
+
+All stand on argsort, a merge sort of positions, bottom up and stable, row by row:
+
+    order = 0 1 2 … n-1
+    width = 1, 2, 4, … while width < n:
+        each two neighbouring runs of that width are merged into one, through `work`
+
+NaN counts as larger than all numbers: last where the order rises, first where it falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.core.node import replace
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.op._accumulate import wide
+from mlcnb.op._convert import convert
+from mlcnb.op._dims import as_int, axis_at, refuse, tell, tensor
+from mlcnb.op._elementwise import ANY, want_kinds
+from mlcnb.op._loops import (
+    held,
+    hold,
+    index_dtype,
+    let,
+    load,
+    loop,
+    nest,
+    scratch,
+    seq,
+    store,
+    with_scratch,
+)
+from mlcnb.op._spell import scalar_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.stmt import IfThenElse, Stmt, While
+
+Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
+
+
+def positions(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The stable order of the elements along an axis, in NumPy."""
+    if not descending:
+        return np.argsort(wide(x), axis, kind="stable")
+    back = np.argsort(np.flip(wide(x), axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(back, axis)
+
+
+def order_of(x: te.Tensor, axis: int, descending: bool) -> te.Tensor:
+    """The stable order of the elements along an axis, as loops."""
+
+    def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return _merge_sort(ins[0], outs[0], axis, _falling if descending else _rising)
+
+    kind = "int32" if all(as_int(d) is not None for d in x.shape) else "int64"
+    return te.extern(x.shape, [x], loops, "order", kind)
+
+
+def _rising(v: PrimExpr, w: PrimExpr) -> PrimExpr:
+    """v comes before w: it is smaller, or w is NaN and v is not."""
+    if not v.dtype.is_float:
+        return p.less(v, w)
+    return p.logical_or(p.less(v, w), p.logical_and(te.isnan(w), p.logical_not(te.isnan(v))))
+
+
+def _falling(v: PrimExpr, w: PrimExpr) -> PrimExpr:
+    """v comes before w: it is larger."""
+    return _rising(w, v)
+
+
+def _merge_sort(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
+    index, count = index_dtype(data), data.shape[axis]
+    work = scratch("work", order.dtype, count)
+    names = ("width", "left", "right")
+    width, left, right = (scratch(name, order.dtype) for name in names)
+
+    def row(*others: Var) -> Stmt:
+        def place(k: Any) -> tuple[Any, ...]:
+            return (*others[:axis], k, *others[axis:])
+
+        def merge_to(k: Var) -> Stmt:
+            """work[k]: the next of the two runs that k lies in."""
+            begin = k - p.floormod(k, held(width) * 2)
+            middle = p.minimum(begin + held(width), count)
+            end = p.minimum(begin + held(width) * 2, count)
+            first, second = (
+                load(order, *place(p.minimum(held(run), count - 1))) for run in (left, right)
+            )
+            return let(
+                lambda *bounds: seq(
+                    IfThenElse(
+                        p.equal(k, bounds[0]),
+                        seq(hold(left, bounds[0]), hold(right, bounds[1])),
+                    ),
+                    let(lambda *both: next_to(k, bounds, both), first=first, second=second),
+                ),
+                begin=begin,
+                middle=middle,
+                end=end,
+            )
+
+        def next_to(k: Var, bounds: tuple[Var, ...], both: tuple[Var, ...]) -> Stmt:
+            """work[k]: the head of the left run, or of the right one if that comes before it."""
+            _, middle, end = bounds
+            first, second = both
+            smaller = before(load(data, *place(second)), load(data, *place(first)))
+            waiting = p.logical_and(p.less(held(right), end), smaller)
+            return IfThenElse(
+                p.logical_or(p.greater_equal(held(left), middle), waiting),
+                seq(store(work, [k], second), hold(right, held(right) + 1)),
+                seq(store(work, [k], first), hold(left, held(left) + 1)),
+            )
+
+        merge = seq(
+            loop("k", count, merge_to, index),
+            loop("k", count, lambda k: store(order, place(k), load(work, k)), index),
+            hold(width, held(width) * 2),
+        )
+        return seq(
+            loop("k", count, lambda k: store(order, place(k), k), index),
+            hold(width, 1),
+            While(p.less(held(width), count), merge),
+        )
+
+    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
+    return with_scratch([work, width, left, right], nest(others, row, index), name="merge_sort")
+
+
+def gathered(x: te.Tensor, order: te.Tensor, axis: int, count: Any, name: str) -> te.Tensor:
+    """The first `count` elements of x in that order."""
+    shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
+
+    def element(*index: Any) -> Any:
+        return x(*index[:axis], order(*index), *index[axis + 1 :])
+
+    return te.compute(shape, element, name=name)
+
+
+def converted(order: te.Tensor, shape: Sequence[Any], kind: str, name: str) -> te.Tensor:
+    """The first positions of an order, in another dtype."""
+    return te.compute(tuple(shape), lambda *i: p.cast(kind, order(*i)), name=name)
+
+
+@operator("relax.sort")
+class Sort(OpDecl):
+    """The elements in order along `axis`; equal ones keep theirs."""
+
+    x: Tensor
+    axis: int = -1
+    descending: bool = False
+
+    def infer(self, x: Any) -> Any:
+        """As x."""
+        want_kinds(self, ANY, x=x)
+        if x.ndim != -1:
+            axis_at(self, self.axis, x.ndim, x)
+        return x
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.sort, stable"""
+        return np.take_along_axis(x, positions(x, self.axis, self.descending), self.axis)
+
+    def compute(self, x: Any) -> Any:
+        """The order, then one copy."""
+        axis = self.axis % len(x.shape)
+        return gathered(x, order_of(x, axis, self.descending), axis, x.shape[axis], "sort")
+
+
+@operator("relax.argsort")
+class Argsort(OpDecl):
+    """The positions, in `dtype`, of the elements in order along `axis`; equal ones keep theirs."""
+
+    data: Tensor
+    axis: int = -1
+    descending: bool = False
+    dtype: str = "int32"
+
+    def infer(self, data: Any) -> Any:
+        """data's shape."""
+        want_kinds(self, ANY, data=data)
+        if data.ndim != -1:
+            axis_at(self, self.axis, data.ndim, data)
+        return replace(data, dtype=dtype(self.dtype))
+
+    def numpy(self, data: Any) -> Any:
+        """numpy.argsort, stable"""
+        return convert(positions(data, self.axis, self.descending), self.dtype)
+
+    def compute(self, data: Any) -> Any:
+        """The order, converted."""
+        axis = self.axis % len(data.shape)
+        order = order_of(data, axis, self.descending)
+        return converted(order, data.shape, self.dtype, "argsort")
+
+
+@operator("relax.topk")
+class Topk(OpDecl):
+    """The first `k` elements in order along `axis`: the largest, or the smallest.
+
+    ret_type: "both" (values, indices), "values" or "indices". dtype: of the indices. Of equal ones
+    the first comes first. k below 1: all.
+    """
+
+    data: Tensor
+    k: int = 1
+    axis: int = -1
+    ret_type: str = "both"
+    largest: bool = True
+    dtype: str = "int32"
+
+    def infer(self, data: Any) -> Any:
+        """data, with k in place of that dimension: values, indices, or a tuple of both."""
+        want_kinds(self, ANY, data=data)
+        if self.ret_type not in ("both", "values", "indices"):
+            refuse(self, f"no ret_type {self.ret_type!r}", hint="both, values or indices")
+        values = self.cut(data)
+        indices = replace(values, dtype=dtype(self.dtype))
+        if self.ret_type == "both":
+            return TupleStructInfo((values, indices))
+        return values if self.ret_type == "values" else indices
+
+    def cut(self, data: Any) -> Any:
+        """data, with k in place of its dimension `axis`."""
+        if data.ndim == -1:
+            return data
+        axis = axis_at(self, self.axis, data.ndim, data)
+        if data.dims is None:
+            return data
+        extent = as_int(data.dims[axis])
+        if extent is not None and self.k > extent:
+            refuse(self, f"there are no {self.k} elements in axis {axis} of {tell(data)}")
+        count = self.k if self.k >= 1 else data.dims[axis]
+        return tensor([*data.dims[:axis], count, *data.dims[axis + 1 :]], data.dtype)
+
+    def numpy(self, data: Any) -> Any:
+        """numpy.argsort, stable, cut off"""
+        order = positions(data, self.axis, self.largest)
+        count = self.k if self.k >= 1 else data.shape[self.axis]
+        order = np.take(order, np.arange(count), self.axis)
+        return self.chosen(
+            lambda: np.take_along_axis(data, order, self.axis), lambda: convert(order, self.dtype)
+        )
+
+    def compute(self, data: Any) -> Any:
+        """The order, then one copy of each result."""
+        axis = self.axis % len(data.shape)
+        order = order_of(data, axis, self.largest)
+        count = self.k if self.k >= 1 else data.shape[axis]
+        shape = [*data.shape[:axis], count, *data.shape[axis + 1 :]]
+        return self.chosen(
+            lambda: gathered(data, order, axis, count, "topk_values"),
+            lambda: converted(order, shape, self.dtype, "topk_indices"),
+        )
+
+    def chosen(self, values: Callable[[], Any], indices: Callable[[], Any]) -> Any:
+        """What `ret_type` asks for."""
+        if self.ret_type == "both":
+            return values(), indices()
+        return values() if self.ret_type == "values" else indices()
+
+
+@onnx("TopK")
+def onnx_topk(n: OnnxNode, x: Expr, k: Expr | None = None) -> Any:
+    """k is an attribute before opset 10, then an input that must be known at import."""
+    axis, largest = n.attr("axis", -1), bool(n.attr("largest", 1))
+    count = int(scalar_of(n, k, "k"))
+    if count < 0:
+        n.refuse(f"k is {count}")
+    if count == 0:
+        n.refuse("k is 0: a result without elements is not supported")
+    both = n.emit(make_call(Topk, x, count, axis, "both", largest, "int64"))
+    return both[0], both[1]
