@@ -26,6 +26,12 @@ def test_runs_without_a_warning(name):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
+def test_opens_without_a_question(name):
+    """A notebook without a kernel's name makes JupyterLab ask for one."""
+    assert nbformat.read(FOLDER / name, as_version=4).metadata.kernelspec.name == "python3"
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_reads_well_without_sight(name):
     """One title, in the first cell; no level of heading skipped; a text for each picture."""
     cells = nbformat.read(FOLDER / name, as_version=4).cells

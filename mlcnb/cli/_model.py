@@ -13,7 +13,7 @@ from mlcnb.core.errors import MLCError
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Declare MODEL and --shape."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="an ONNX file")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a model")
     parser.add_argument(
         "--shape",
         action="append",

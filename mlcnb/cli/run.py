@@ -1,5 +1,6 @@
 """Run a model once, on arrays or on a photo.
 
+MODEL is an ONNX file, or what mlcnb compile has made of one.
 An input is NAME=FILE, or FILE alone where the model has one input. A file is an array (.npy) or a
 picture: its short side is resized, the centre cut out, and (x / 255 - MEAN) / STD taken, channels
 first. What comes out is summed up; --output keeps it.
@@ -34,12 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import, compile, run, and show the results."""
+    """Load, run, and show the results."""
     if args.threads:
         mlcnb.set_num_threads(args.threads)
-    mod = _model.load(args)
-    arrays = read_inputs(args, _model.inputs_of(mod))
-    results = as_list(mlcnb.compile(mod, target="llvm")(*arrays))
+    ex = load_executable(args)
+    results = as_list(ex(*read_inputs(args, _model.inputs_of(ex.mod))))
     if args.output:
         np.savez(args.output, *results)
     names = args.labels.read_text().splitlines() if args.labels else None
@@ -49,6 +49,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(show(report) for report in reports))
     return 0
+
+
+def load_executable(args: argparse.Namespace) -> Any:
+    """The model compiled, or read from the file that `mlcnb compile` wrote."""
+    if args.model.suffix == ".onnx" or not args.model.exists():
+        return mlcnb.compile(_model.load(args), target="llvm")
+    return mlcnb.load_module(args.model)
 
 
 def as_list(results: Any) -> list[np.ndarray]:
@@ -81,10 +88,18 @@ def _name_and_file(text: str, wanted: list[_model.Input]) -> tuple[str, Path]:
 def read(file: Path, wanted: _model.Input, mean: float, std: float) -> np.ndarray:
     """The array in a .npy file, or a picture made to fit the input."""
     if file.suffix == ".npy":
-        return np.load(file, allow_pickle=False)
+        return read_array(file)
     if len(wanted.dims) != 4:
         raise RuntimeInputError(f"{file}: a picture does not fit {wanted}", hint="give a .npy file")
     return read_picture(file, wanted, mean, std)
+
+
+def read_array(file: Path) -> np.ndarray:
+    """The array in a .npy file; one that would run code to be read is refused."""
+    try:
+        return np.load(file, allow_pickle=False)
+    except ValueError:
+        raise RuntimeInputError(f"{file} is not a plain array") from None
 
 
 def read_picture(file: Path, wanted: _model.Input, mean: float, std: float) -> np.ndarray:

@@ -48,17 +48,14 @@ def tir(mod: Any, args: argparse.Namespace) -> str:
 
 def llvm(mod: Any, args: argparse.Namespace) -> str:
     """The LLVM IR of the kernels, after optimisation."""
-    return join(kernels(mod), args.kernel, lambda kernel: kernel.llvm_ir)
+    kernels = dict(mlcnb.compile(mod, target="llvm").kernels)
+    return join(kernels, args.kernel, lambda kernel: kernel.llvm_ir)
 
 
 def asm(mod: Any, args: argparse.Namespace) -> str:
     """The assembly of the kernels."""
-    return join(kernels(mod), args.kernel, lambda kernel: kernel.asm)
-
-
-def kernels(mod: Any) -> dict[str, Any]:
-    """The compiled kernels by name."""
-    return {kernel.name: kernel for kernel in mlcnb.compile(mod, target="llvm").kernels}
+    kernels = dict(mlcnb.compile(mod, target="llvm").kernels)
+    return join(kernels, args.kernel, lambda kernel: kernel.asm)
 
 
 def join(parts: dict[str, Any], only: str | None, text: Callable[[Any], str]) -> str:

@@ -1,0 +1,312 @@
+"""The `mlcnb` command: what it prints, what it writes, and its exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mlcnb import cli
+from mlcnb.cli import _model, bench, lab, show
+from mlcnb.cli import run as run_command
+from mlcnb.core.errors import MLCError
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """y = relu(x @ w), x: float32 [1, 4], y: [1, 3]."""
+    weights = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["t"], name="mm"),
+            helper.make_node("Relu", ["t"], ["y"], name="act"),
+        ],
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    path = tmp_path_factory.mktemp("model") / "small.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def x(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 4), np.float32))
+    return tmp_path / "x.npy"
+
+
+def call(capsys, *argv):
+    """Exit code, standard output and standard error of a command."""
+    code = cli.main([str(arg) for arg in argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert cli.command_names() == ["bench", "compile", "doctor", "lab", "run", "show"]
+    assert all(f"\n    {name} " in out for name in cli.command_names())
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["show"], ["show", "m", "--stage", "x"]])
+def test_wrong_arguments_exit_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(argv)
+    assert stop.value.code == 2
+
+
+def test_as_a_process():
+    done = subprocess.run(
+        [sys.executable, "-m", "mlcnb", "show", "missing.onnx"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mlcnb show: there is no file missing.onnx\n"
+
+
+def test_a_reader_that_leaves_is_no_error():
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "mlcnb", "doctor", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    writer.stdout.close()
+    assert (writer.wait(), writer.stderr.read()) == (0, "")
+    writer.stderr.close()
+
+
+def test_ctrl_c_exits_with_130(monkeypatch, capsys):
+    def stop(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(show, "run", stop)
+    assert call(capsys, "show", "m.onnx") == (130, "", "mlcnb show: stopped\n")
+
+
+def test_doctor(capsys):
+    code, out, _ = call(capsys, "doctor")
+    assert code == 0
+    assert out.startswith("machine\n  CPU  ")
+    code, out, _ = call(capsys, "doctor", "--json")
+    assert json.loads(out)["base"]["numpy"]["version"] == np.__version__
+
+
+# lab
+
+
+@pytest.fixture
+def shipped(tmp_path):
+    """A folder of notebooks as it comes with mlcnb."""
+    source = tmp_path / "shipped"
+    (source / "assets").mkdir(parents=True)
+    (source / "00_tour.ipynb").write_text("{}")
+    (source / "assets" / "cat.png").write_bytes(b"cat")
+    return source
+
+
+def test_lab_copies_and_keeps_what_the_user_changed(shipped, tmp_path):
+    target = tmp_path / "mine"
+    first = lab.copy_notebooks(shipped, target)
+    assert first.new == ("00_tour.ipynb", "assets/cat.png")
+    assert (target / "assets" / "cat.png").read_bytes() == b"cat"
+
+    (target / "00_tour.ipynb").write_text("my notes")
+    (shipped / "00_tour.ipynb").write_text("version 2")
+    (shipped / "assets" / "cat.png").write_bytes(b"two cats")
+    second = lab.copy_notebooks(shipped, target)
+    assert str(second) == (
+        f"{target}: 0 new, 1 updated\n  kept yours: 00_tour.ipynb (rename it to get ours)"
+    )
+    assert (target / "00_tour.ipynb").read_text() == "my notes"
+    assert (target / "assets" / "cat.png").read_bytes() == b"two cats"
+
+
+@pytest.mark.parametrize("record", ["not JSON", "[1]"])
+def test_lab_overwrites_nothing_when_its_record_is_lost(shipped, tmp_path, record):
+    target = tmp_path / "mine"
+    lab.copy_notebooks(shipped, target)
+    (target / lab.RECORD).write_text(record)
+    (shipped / "00_tour.ipynb").write_text("version 2")
+    assert lab.copy_notebooks(shipped, target).kept == ("00_tour.ipynb",)
+
+
+def test_lab_ships_the_tours_assets(tmp_path, capsys):
+    code, out, _ = call(capsys, "lab", tmp_path / "mine", "--no-open")
+    assert code == 0
+    assert (tmp_path / "mine" / "assets" / "efficientnet_lite0.onnx").stat().st_size > 2**24
+
+
+def test_lab_opens_the_tour_with_settings_that_fetch_nothing(tmp_path, monkeypatch):
+    started = []
+
+    def start(command, check):
+        started.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(lab.subprocess, "run", start)
+    assert cli.main(["lab", str(tmp_path / "mine"), "--no-browser"]) == 0
+    python, dash_m, name, settings, browser, tour = started[0]
+    assert (python, dash_m, name, browser) == (
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+    )
+    assert settings == f"--LabApp.app_settings_dir={lab.SETTINGS}"
+    overrides = json.loads((lab.SETTINGS / "overrides.json").read_text())
+    assert overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    assert tour == str(tmp_path / "mine" / "00_tour.ipynb")
+
+
+def test_lab_without_jupyterlab_names_the_extra(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
+    code, _, err = call(capsys, "lab", tmp_path / "mine")
+    assert code == 2
+    assert err.startswith("mlcnb lab: JupyterLab is not installed\nhint: ")
+    assert err.endswith(' -m pip install "mlcnb[lab]"\n')
+
+
+# show, compile, run, bench
+
+
+@pytest.mark.parametrize(
+    ("stage", "word"),
+    [
+        ("relax", "R.matmul"),
+        ("optimized", "R.call_tir"),
+        ("tir", "@T.prim_func"),
+        ("llvm", "define "),
+        ("asm", "ret"),
+    ],
+)
+def test_show(stage, word, model, capsys):
+    code, out, err = call(capsys, "show", model, "--stage", stage)
+    assert (code, err) == (0, "")
+    assert word in out
+
+
+def test_show_in_another_dialect_and_one_kernel(model, capsys):
+    _, old, _ = call(capsys, "show", model, "--stage", "tir")
+    _, new, _ = call(capsys, "show", model, "--stage", "tir", "--dialect", "0.27")
+    assert "T.block(" in old and "T.sblock(" in new
+    code, _, err = call(capsys, "show", model, "--stage", "tir", "--kernel", "nothing")
+    assert code == 2
+    assert err.startswith("mlcnb show: no kernel 'nothing'\nhint: one of ")
+
+
+def test_show_says_what_is_wrong_with_a_file(tmp_path, capsys):
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    code, out, err = call(capsys, "show", tmp_path / "empty.onnx")
+    assert (code, out) == (2, "")
+    assert "empty.onnx" in err
+
+
+def test_compile_and_run_the_file(model, x, tmp_path, capsys):
+    library = tmp_path / "small.tar"
+    code, out, _ = call(capsys, "compile", model, "-o", library, "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["bytes"] == library.stat().st_size > 0
+    assert report["kernels"] >= 1
+    code, out, err = call(capsys, "run", library, "--input", x)
+    assert (code, err) == (0, "")
+    assert out.startswith("float32 [1, 3]  min 1.8  mean 2.2  max 2.6\n")
+
+
+def test_run_on_an_array(model, x, tmp_path, capsys):
+    kept = tmp_path / "out.npz"
+    code, out, err = call(capsys, "run", model, "--input", x, "-o", kept)
+    assert (code, err) == (0, "")
+    with np.load(kept) as results:
+        np.testing.assert_allclose(results["arr_0"], [[1.8, 2.2, 2.6]], rtol=1e-6)
+    assert out == (
+        "float32 [1, 3]  min 1.8  mean 2.2  max 2.6\n"
+        "  0.472  class 2\n"
+        "  0.316  class 1\n"
+        "  0.212  class 0\n"
+    )
+    code, out, _ = call(capsys, "run", model, "--input", f"x={x}", "--json", "--top", 1)
+    assert json.loads(out)[0]["classes"][0]["class"] == 2
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "no --input for x: float32 [1, 4]\nhint: --input NAME=FILE"),
+        (["z=x.npy"], "the model has no input 'z'\nhint: one of x"),
+        (
+            ["x=cat.png"],
+            "cat.png: a picture does not fit x: float32 [1, 4]\nhint: give a .npy file",
+        ),
+    ],
+)
+def test_run_with_wrong_inputs(inputs, message, model, capsys):
+    flags = [flag for text in inputs for flag in ("--input", text)]
+    assert call(capsys, "run", model, *flags) == (2, "", f"mlcnb run: {message}\n")
+
+
+def test_run_refuses_an_array_of_another_shape(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    code, out, err = call(capsys, "run", model, "--input", tmp_path / "x.npy")
+    assert (code, out) == (2, "")
+    assert "(2, 4)" in err
+
+
+def test_run_refuses_a_pickle_in_an_array_file(model, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.array([print], dtype=object))
+    code, out, err = call(capsys, "run", model, "--input", tmp_path / "x.npy")
+    assert (code, out) == (2, "")
+    assert err == f"mlcnb run: {tmp_path / 'x.npy'} is not a plain array\n"
+
+
+def test_a_picture_is_resized_cut_and_normalised(tmp_path):
+    from PIL import Image
+
+    Image.new("RGB", (100, 50), (255, 0, 127)).save(tmp_path / "p.png")
+    wanted = _model.Input("x", "float32", (None, 3, 24, 24))
+    array = run_command.read_picture(tmp_path / "p.png", wanted, 0.5, 0.5)
+    assert (array.shape, array.dtype) == ((1, 3, 24, 24), np.float32)
+    np.testing.assert_allclose(array[0, :, 0, 0], [1.0, -1.0, 127 / 255 * 2 - 1], rtol=1e-6)
+    (tmp_path / "x.png").write_text("no picture")
+    with pytest.raises(MLCError, match="x.png is neither a picture nor a .npy file"):
+        run_command.read_picture(tmp_path / "x.png", wanted, 0.5, 0.5)
+
+
+def test_bench(model, capsys):
+    code, out, _ = call(capsys, "bench", model, "--seconds", 0.05, "--json")
+    (timing,) = json.loads(out)
+    assert code == 0
+    assert timing["model"] == "small" and timing["threads"] == 1
+    assert timing["peer"].startswith("onnxruntime ")
+    assert timing["ratio"] == pytest.approx(timing["run_ms"] / timing["peer_run_ms"])
+    assert timing["max_difference"] < 1e-5
+    code, out, _ = call(capsys, "bench", model, "--seconds", 0.05)
+    assert out.splitlines()[0].split() == (
+        ["ms,", "1", "thread(s)", "import", "compile", "run", "ort", "load", "ort", "run"]
+        + ["ratio", "difference"]
+    )
+    assert out.splitlines()[1].startswith("small ")
+
+
+def test_bench_without_a_peer(model, monkeypatch, capsys):
+    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    assert bench.time_model(model, 1, seconds=0.01).peer is None
+
+
+def test_shape_argument():
+    assert _model.shape("x=1,3") == ("x", (1, 3))
+    for text in ("x", "x=", "x=a,b"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not like x=1,3,224,224"):
+            _model.shape(text)
