@@ -1,0 +1,1 @@
+"""Operators on images: resize, grid_sample, affine_grid."""

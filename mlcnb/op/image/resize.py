@@ -1,0 +1,182 @@
+"""image.resize2d: an image in another size.
+
+nearest_neighbor   the input element nearest to where an output element lies
+linear, cubic      a weighted sum of the 2 x 2 or 4 x 4 around, edge elements repeated
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int, cast, const, maximum, minimum, select
+from mlcnb.op import _layout
+from mlcnb.op._accumulate import accumulator, wide
+from mlcnb.op._dims import refuse, size, tell, tensor, tidy, want_rank
+from mlcnb.op.image import _interpolate as ip
+from mlcnb.op.nn._window import no_void, settle
+from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
+
+
+class Tap(NamedTuple):
+    """One neighbour along one dimension: its place, and its weight (None: the only one)."""
+
+    place: Any
+    weight: Any
+
+
+@operator("relax.image.resize2d")
+class Resize2d(OpDecl):
+    """`data` with H and W changed to `size`.
+
+    method: nearest_neighbor, linear, cubic. coordinate_transformation_mode: half_pixel,
+    pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn. rounding_method, for
+    nearest_neighbor: round (halves up), floor, ceil, round_prefer_floor, round_prefer_ceil.
+    cubic_exclude: neighbours outside do not count. `roi` is there for TVM's text and must be zeros.
+    Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
+    """
+
+    data: Tensor
+    size: Shape
+    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = "round"
+    cubic_alpha: float = -0.75
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, out_dtype=no_void(self.out_dtype))
+
+    def infer(self, data: Any, size: Any) -> Any:
+        """data's dimensions, with H and W those of `size`."""
+        self.check(data)
+        kind = self.out_dtype or data.dtype
+        if size.ndim not in (-1, 2):
+            refuse(self, f"size must be (height, width), but has {size.ndim} dimensions")
+        if data.dims is None or size.values is None:
+            return tensor(None, kind, data.ndim)
+        if any((as_int(d) or 1) < 1 for d in size.values):
+            refuse(self, "size must be positive")
+        return tensor(_layout.shape_in(self.layout, self.sizes(data.dims, size.values)), kind)
+
+    def check(self, data: Any) -> None:
+        """Refuse words that are not known, and layouts that are not of images."""
+        known = (
+            ("method", ip.METHODS),
+            ("coordinate_transformation_mode", ip.MODES),
+            ("rounding_method", (*ip.ROUNDING, "")),
+        )
+        for name, words in known:
+            if getattr(self, name) not in words:
+                refuse(
+                    self, f"no {name} {getattr(self, name)!r}", hint=f"one of {', '.join(words)}"
+                )
+        if any(self.roi):
+            refuse(self, f"a region of interest, {self.roi}, is not there")
+        if sorted(_layout.letters(self.layout)) != sorted("NCHW"):
+            refuse(self, f"layout {self.layout!r} must name N, C, H, W")
+        want_rank(self, f"data in {self.layout}", data, len(_layout.axes_in(self.layout)))
+        if self.method != "nearest_neighbor" and data.dtype and not data.dtype.is_float:
+            refuse(self, f"{self.method} needs floats, but data is {tell(data)}")
+
+    def sizes(self, dims: Any, wanted: Any) -> dict[str, Any]:
+        """The sizes of the result's dimensions."""
+        return {**_layout.sizes_of(self.layout, dims), "H": wanted[0], "W": wanted[1]}
+
+    def numpy(self, data: Any, size: Any) -> Any:
+        """A matrix for rows and one for columns; for nearest_neighbor, numpy.take"""
+        kind = dtype(self.out_dtype or data.dtype.name).numpy
+        plain = _layout.to_plain(data, self.layout, "NCHW", {})
+        for axis, out in zip((2, 3), size, strict=True):
+            r = self.resizing(plain.shape[axis], int(out))
+            if self.method == "nearest_neighbor":
+                plain = plain.take(ip.picked(r), axis)
+            else:
+                matrix = ip.weights(r).astype(wide(plain).dtype)
+                plain = np.moveaxis(np.moveaxis(wide(plain), axis, -1) @ matrix.T, -1, axis)
+        return _layout.from_plain(plain.astype(kind, copy=False), "NCHW", self.layout)
+
+    def resizing(self, size_in: int, size_out: int) -> ip.Resizing:
+        """One dimension of this."""
+        return ip.Resizing(
+            size_in,
+            size_out,
+            self.method,
+            self.coordinate_transformation_mode,
+            None,
+            self.rounding_method,
+            self.cubic_alpha,
+            bool(self.cubic_exclude),
+        )
+
+    def compute(self, data: Any, size: Any) -> Any:
+        """One loop over the result, which reads the neighbours."""
+        have = _layout.sizes_of(self.layout, data.shape)
+        shape = _layout.shape_in(self.layout, self.sizes(data.shape, size))
+        kind = accumulator(data.dtype)
+
+        def element(*index: Any) -> Any:
+            found = _layout.places(self.layout, index)
+            rows, columns = (
+                self.taps(found[c].outer, have[c], out, kind)
+                for c, out in zip("HW", size, strict=True)
+            )
+
+            def read(row: Tap, column: Tap) -> Any:
+                found["H"], found["W"] = _layout.Place(row.place), _layout.Place(column.place)
+                return data(*_layout.index_in(self.layout, found))
+
+            if self.method == "nearest_neighbor":
+                return cast(self.out_dtype or data.dtype, read(rows[0], columns[0]))
+            lines = [_sum([cast(kind, read(r, c)) * c.weight for c in columns]) for r in rows]
+            total = _sum([line * r.weight for line, r in zip(lines, rows, strict=True)])
+            return cast(self.out_dtype or data.dtype, total)
+
+        return te.compute(shape, element, name="resize")
+
+    def taps(self, o: Any, size_in: Any, size_out: Any, kind: Any) -> list[Tap]:
+        """The neighbours of output place `o` along one dimension."""
+        mode = self.coordinate_transformation_mode
+        p, q = ip.fraction(mode, o, size_in, size_out, maximum)
+
+        def inside(place: Any) -> Any:
+            return maximum(minimum(place, size_in - 1), 0)
+
+        if self.method == "nearest_neighbor":
+            return [Tap(inside(ip.nearest(self.rounding_method, p, q)), None)]
+        base = p // q
+        rest = cast(kind, p % q) / cast(kind, q)
+        if self.method == "linear":
+            parts = [const(1, kind) - rest, rest]
+            return [Tap(inside(base + i), w) for i, w in enumerate(parts)]
+        parts = ip.cubic_weights(rest, self.cubic_alpha)
+        if self.cubic_exclude:
+            zero = const(0, kind)
+            real = [(base + i >= 0, base + i < size_in) for i in range(-1, 3)]
+            parts = [
+                select(low, select(high, w, zero), zero)
+                for (low, high), w in zip(real, parts, strict=True)
+            ]
+            total = _sum(parts)
+            parts = [w / total for w in parts]
+        return [Tap(inside(base + i), w) for i, w in zip(range(-1, 3), parts, strict=True)]
+
+    def flops(self, data: Any, target: Any) -> Any:
+        """Two for each neighbour."""
+        result = self.infer(data, target)
+        many = {"nearest_neighbor": 0, "linear": 8, "cubic": 32}[self.method]
+        return None if result.dims is None else tidy(size(result) * many)
+
+
+def _sum(parts: list[Any]) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

@@ -1,0 +1,178 @@
+"""ONNX Resize and Upsample.
+
+An image whose scales are whole fractions becomes image.resize2d. Everything else (other dimensions,
+scales that do not divide, regions, antialiasing) is a constant matrix for each resized dimension.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op._spell import call, shape_of
+from mlcnb.op.image import _interpolate as ip
+from mlcnb.op.image.resize import Resize2d
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.operator import make_call
+
+METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
+
+
+@onnx("Upsample", since=7)
+def onnx_upsample(n: OnnxNode, x: Expr, scales: Expr | None = None) -> Expr:
+    """As Resize of opset 10."""
+    return onnx_resize_10(n, x, scales)
+
+
+@onnx("Resize", since=10)
+def onnx_resize_10(n: OnnxNode, x: Expr, scales: Expr | None = None) -> Expr:
+    """Coordinates are asymmetric, nearest rounds down."""
+    given = n.require("scales") if scales is None else n.constant(scales, "scales")
+    factors = [float(s) for s in np.reshape(given, -1)]
+    return _resize(n, x, tuple(range(len(factors))), None, factors, "asymmetric", "floor")
+
+
+@onnx("Resize", since=11)
+def onnx_resize(
+    n: OnnxNode,
+    x: Expr,
+    roi: Expr | None = None,
+    scales: Expr | None = None,
+    sizes: Expr | None = None,
+) -> Expr:
+    """All coordinate modes; `axes`, `antialias` and the aspect ratio since opset 18."""
+    dims = n.dims(x)
+    axes = tuple(a % len(dims) for a in n.attr("axes") or range(len(dims)))
+    factors = None if scales is None else [float(s) for s in n.constant(scales, "scales")]
+    wanted = None if sizes is None or factors else shape_of(n, sizes, "sizes")
+    if not factors and wanted is None:
+        n.refuse("neither scales nor sizes are given")
+    mode = n.attr("coordinate_transformation_mode", "half_pixel")
+    region = None
+    if mode == "tf_crop_and_resize":
+        region = [float(v) for v in n.constant(roi, "roi")]
+    rounding = n.attr("nearest_mode", "round_prefer_floor")
+    return _resize(n, x, axes, wanted, factors or None, mode, rounding, region)
+
+
+def _resize(
+    n: OnnxNode,
+    x: Expr,
+    axes: Sequence[int],
+    wanted: Sequence[Any] | None,
+    factors: Sequence[float] | None,
+    mode: str,
+    rounding: str,
+    region: Sequence[float] | None = None,
+) -> Expr:
+    method = METHODS.get(n.attr("mode", "nearest"))
+    if method is None:
+        n.refuse(f"mode {n.attr('mode')!r} is none of {', '.join(METHODS)}")
+    dims = n.dims(x)
+    out, scales = _sizes(n, [dims[a] for a in axes], wanted, factors)
+    if len(out) != len(axes):
+        n.refuse(f"{len(out)} sizes for the axes {tuple(axes)} of {tell_dims(dims)}")
+    if method != "nearest_neighbor" and not dtype(n.dtype(x)).is_float:
+        n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
+    changed = [i for i, a in enumerate(axes) if not _equal(dims[a], out[i], scales[i], region)]
+    if not changed:
+        return x
+    simple = (
+        len(dims) == 4
+        and {axes[i] for i in changed} <= {2, 3}
+        and all(scales[i] is None for i in changed)
+        and mode in ip.MODES
+        and not n.attr("antialias", 0)
+        and not (method == "linear" and n.attr("exclude_outside", 0))
+    )
+    if simple:
+        target = dict(zip(axes, out, strict=True))
+        return make_call(
+            Resize2d,
+            x,
+            [target.get(2, dims[2]), target.get(3, dims[3])],
+            method=method,
+            coordinate_transformation_mode=mode,
+            rounding_method=rounding,
+            cubic_alpha=n.attr("cubic_coeff_a", -0.75),
+            cubic_exclude=n.attr("exclude_outside", 0),
+        )
+    for i in changed:
+        have, want = as_int(dims[axes[i]]), as_int(out[i])
+        if have is None or want is None:
+            n.refuse(f"this mode needs known sizes, but the input is {tell_dims(dims)}")
+        bounds = (0.0, 1.0) if region is None else (region[i], region[i + len(axes)])
+        r = ip.Resizing(
+            have, want, method, mode, scales[i], rounding, n.attr("cubic_coeff_a", -0.75),
+            bool(n.attr("exclude_outside", 0)), bool(n.attr("antialias", 0)), bounds,
+        )  # fmt: skip
+        x = _along(n, x, axes[i], r)
+    return x
+
+
+def _equal(have: Any, want: Any, scale: float | None, region: Any) -> bool:
+    """True where nothing happens along a dimension."""
+    same = have is want or (as_int(have) is not None and as_int(have) == as_int(want))
+    return same and scale is None and region is None
+
+
+def _sizes(
+    n: OnnxNode, dims: Sequence[Any], wanted: Sequence[Any] | None, factors: Any
+) -> tuple[list[Any], list[float | None]]:
+    """Output sizes, and for each the scale where it is not output / input."""
+    if factors is not None:
+        pairs = [_scaled(n, d, f) for d, f in zip(dims, factors, strict=True)]
+        return [out for out, _ in pairs], [scale for _, scale in pairs]
+    assert wanted is not None
+    policy = n.attr("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return list(wanted), [None] * len(wanted)
+    have, want = [as_int(d) for d in dims], [as_int(w) for w in wanted]
+    if None in have or None in want or policy not in ("not_larger", "not_smaller"):
+        n.refuse(f"keep_aspect_ratio_policy {policy!r} of {tell_dims(dims)}")
+    ratios = [w / d for w, d in zip(want, have, strict=True)]  # type: ignore[operator]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    out = [math.floor(scale * d + 0.5) for d in have]  # type: ignore[operator]
+    return out, [None if o == d * scale else scale for o, d in zip(out, have, strict=True)]  # type: ignore[operator]
+
+
+def _scaled(n: OnnxNode, size: Any, factor: float) -> tuple[Any, float | None]:
+    """floor(size * factor), and the factor where that is not whole."""
+    known = as_int(size)
+    if known is not None:
+        out = math.floor(known * factor)
+        return out, None if out == known * factor else factor
+    if factor == round(factor):
+        return tidy(size * round(factor)), None
+    n.refuse(f"a symbolic size times {factor}", hint="give the input's shape")
+
+
+def _along(n: OnnxNode, x: Expr, axis: int, r: ip.Resizing) -> Expr:
+    """`x` resized along one dimension, by a constant matrix or constant indices."""
+    kind, ndim = n.dtype(x), len(n.dims(x))
+    if r.method == "nearest_neighbor":
+        places = const(ip.picked(r).astype(np.int64))
+        result = n.emit(call("relax.take", x, places, axis=axis))
+    else:
+        half = dtype(kind).bits < 32
+        wide = n.emit(call("relax.astype", x, dtype="float32")) if half else x
+        matrix = const(ip.weights(r).T, "float32" if half else kind)
+        order = tuple(a for a in range(ndim) if a != axis) + (axis,)
+        back = tuple(sorted(range(ndim), key=order.__getitem__))
+        last = n.emit(call("relax.permute_dims", wide, axes=order))
+        product = n.emit(call("relax.matmul", last, matrix))
+        result = n.emit(call("relax.permute_dims", product, axes=back))
+        result = n.emit(call("relax.astype", result, dtype=kind)) if half else result
+    beyond = ip.outside(r)
+    if not beyond.any():
+        return result
+    line = [-1 if a == axis else 1 for a in range(ndim)]
+    value = const(n.attr("extrapolation_value", 0.0), kind)
+    return n.emit(call("relax.where", const(beyond.reshape(line)), value, result))
