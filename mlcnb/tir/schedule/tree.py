@@ -170,6 +170,12 @@ class Tree:
             common = level[0]
         return common
 
+    def meeting(self, writers: Iterable[s.Stmt], readers: Iterable[s.Stmt]) -> s.Stmt:
+        """The innermost place in which a writer and a reader both stand: between them is there."""
+        readers = list(readers)
+        places = [self.common_ancestor([w, r]) for w in writers for r in readers]
+        return max(places, key=lambda n: self.position[n])
+
     def blocks_under(self, n: s.Stmt) -> list[s.Block]:
         """The blocks directly in the scope of `n` below it, in program order."""
         found: list[s.Block] = []

@@ -56,16 +56,17 @@ def cache_read(
     readers = [b for b in info.readers[old] if b in wanted or b is block]
     writers = info.writers.get(old, [])
     _refuse(state, block, old, readers, writers)
-    parent: Stmt = tree.common_ancestor([*writers, *readers]) if writers else scope
+    parent: Stmt = tree.meeting(writers, readers) if writers else scope
     new = cached(old, storage_scope)
-    sides = _read(state, readers, old, parent)
+    sides = _copied(state, readers, writers, old, parent)
     known = known_bounds(tree, parent)
     nest, copy = copy_nest(old, new, sides, known, index_dtype(tree, block))
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for user in readers:
         replace_block(edit, user, swap)
-    first = min(readers, key=lambda b: tree.position[b])
+    within = [b for b in readers if tree.inside(b, parent)]
+    first = min(within, key=lambda b: tree.position[b])
     edit.before(tree.child_towards(parent, tree.realize(first)), nest)
     edit.allocate(scope, new)
     return Change.of(edit, copy)  # type: ignore[return-value]
@@ -87,9 +88,14 @@ def _refuse(
         )
 
 
-def _read(state: State, readers: list[Block], old: Buffer, parent: Stmt) -> list[Side]:
-    """What all readers together need, one side for each dimension."""
+def _copied(
+    state: State, readers: list[Block], writers: list[Block], old: Buffer, parent: Stmt
+) -> list[Side]:
+    """What the readers need; where some stand outside of `parent`, all that is written inside."""
     tree = state.tree
-    boxes = [box_of(tree, b, r, parent) for b in readers for r in b.reads if r.buffer is old]
+    inside = [b for b in readers if tree.inside(b, parent)]
+    boxes = [box_of(tree, b, r, parent) for b in inside for r in b.reads if r.buffer is old]
+    if len(inside) < len(readers):
+        boxes += [box_of(tree, b, r, parent) for b in writers for r in b.writes if r.buffer is old]
     known = known_bounds(tree, parent)
     return [joined([box.sides[n] for box in boxes], known) for n in range(old.ndim)]

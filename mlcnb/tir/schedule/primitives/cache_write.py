@@ -19,10 +19,10 @@ from mlcnb.tir.schedule.caching import (
     replace_block,
 )
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import read_buffers, why_not_sole_writer
+from mlcnb.tir.schedule.legality import read_buffers, reduce_variables, why_not_sole_writer
 from mlcnb.tir.schedule.nests import copy_nest
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Box, box_of, known_bounds
+from mlcnb.tir.schedule.regions import Box, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, Stmt
 
@@ -57,7 +57,12 @@ def cache_write(
     readers = [b for b in tree.info(scope).readers.get(old, []) if b is not block]
     moved = [b for b in readers if b in (consumer_blocks or [])]
     _refuse(state, block, old, readers)
-    parent: Stmt = tree.common_ancestor([block, *readers]) if readers else scope
+    parent: Stmt = tree.meeting([block], readers) if readers else scope
+    running = reduce_variables(tree, block) - {x.loop_var for x in loops_below(tree, block, parent)}
+    if running:
+        raise state.refusal(
+            f"cache_write: {old.name} is read while the reduction of {name_of(block)} runs", block
+        )
     box = _written(state, block, old, parent)
     new = cached(old, storage_scope)
     dtype = index_dtype(tree, block)
