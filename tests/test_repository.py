@@ -12,6 +12,7 @@ import sys
 import tomllib
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 from packaging.requirements import Requirement
@@ -49,16 +50,17 @@ def undocumented(module):
 
 
 def undocumented_members(kind):
-    """Public methods and properties that a class defines, without a docstring of their own or
-    of what they override."""
+    """Public methods and properties that a class adds to its bases, without a docstring."""
+    inherited = {name for base in kind.__mro__[1:] for name in vars(base)}
     for name, member in vars(kind).items():
+        if name.startswith("_") or name in inherited:
+            continue
         if isinstance(member, staticmethod | classmethod):
             member = member.__func__
-        if not name.startswith("_") and (
-            inspect.isfunction(member) or isinstance(member, property)
-        ):
-            if not inspect.getdoc(getattr(kind, name)):
-                yield name
+        here = getattr(member, "__qualname__", "") == f"{kind.__qualname__}.{name}"
+        is_def = isinstance(member, FunctionType) and here
+        if (is_def or isinstance(member, property)) and not member.__doc__:
+            yield name
 
 
 def test_import_is_light():
@@ -129,7 +131,7 @@ def tracked_files():
 @pytest.mark.parametrize(
     ("what", "pattern"),
     [
-        ("a path of one machine", r"(?<![\w.~>-])/(work|tmp|root|home|Users)/\w"),
+        ("a path of one machine", rf"(?<![\w.~>-])/(work|tmp|root)/\w|{ROOT}/|{Path.home()}/"),
         ("a host of packages", r"pypi\.(org|io)|pythonhosted|npmjs|anaconda\.(org|com)"),
         ("a pickle", r"^\s*(import|from) (c?[pP]ickle|dill|marshal|shelve)\b|allow_pickle=True"),
         ("an unfinished thing", r"\b(TODO|FIXME|XXX)\b"),
