@@ -8,6 +8,15 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.tir.analysis.access": "detect_buffer_access complete_regions union_regions",
+        "mlcnb.tir.analysis.cost": (
+            "flops bytes_touched allocated_bytes arithmetic_intensity estimate_tir_flops=flops "
+            "calculate_allocated_bytes=allocated_bytes"
+        ),
+        "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
+        "mlcnb.tir.analysis.structure": (
+            "parent_map blocks_of find_block loops_above detect_buffer_access_lca"
+        ),
         "mlcnb.tir.analysis.variables": "undefined_vars",
+        "mlcnb.tir.analysis.well_formed": "verify_well_formed",
     },
 )

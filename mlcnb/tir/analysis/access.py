@@ -98,6 +98,8 @@ class _Detector:
         self.writes: Found = {}
         self.domains: dict[Var, Range] = {}
         self.local: set[Buffer] = set(block.alloc_buffers)
+        #: variables whose value depends on such buffers
+        self.hidden: set[Var] = set()
         self.matched: dict[Buffer, BufferRegion] = {}
         self.known: dict[Var, Buffer] = {}
         for axis in block.iter_vars:
@@ -119,7 +121,7 @@ class _Detector:
     def visit(self, n: Any) -> None:
         handler = _HANDLERS.get(type(n))
         if handler is not None:
-            handler(self, n)
+            getattr(self, handler)(n)
         elif not isinstance(n, Buffer):
             for child in children(n):
                 self.visit(child)
@@ -160,8 +162,11 @@ class _Detector:
         return ends_of(self.analyzer, self.analyzer._poly(index), self.domains)
 
     def reads_local(self, index: PrimExpr) -> bool:
-        """True for an index that depends on a buffer which lives inside: anywhere, seen from outside."""
-        return any(isinstance(n, BufferLoad) and n.buffer in self.local for n in walk(index))
+        """True for an index that depends on a buffer which lives inside the block."""
+        inside = (n for n in walk(index) if isinstance(n, BufferLoad | Var))
+        return any(
+            n in self.hidden if isinstance(n, Var) else n.buffer in self.local for n in inside
+        )
 
     def relaxed(self, bounds: Range) -> Side:
         """The ends of a range while the inner loops run."""
@@ -179,7 +184,9 @@ class _Detector:
 
     def let(self, n: Any) -> None:
         self.visit(n.value)
-        if n.value.dtype in ("int32", "int64"):
+        if self.reads_local(n.value):
+            self.hidden.add(n.var)
+        elif n.value.dtype in ("int32", "int64"):
             self.analyzer.bind(n.var, n.value)
         self.visit(n.body)
 
@@ -239,15 +246,15 @@ class _Detector:
         self.add(found, buffer, [((None, None), extent.dtype) for extent in buffer.shape])
 
 
-_HANDLERS: dict[type, Any] = {
-    BufferLoad: _Detector.load,
-    s.BufferStore: _Detector.store,
-    s.For: _Detector.loop,
-    s.LetStmt: _Detector.let,
-    e.Let: _Detector.let,
-    s.BlockRealize: _Detector.inner_block,
-    s.DeclBuffer: _Detector.declared,
-    s.Allocate: _Detector.allocated,
-    e.Call: _Detector.call,
-    Var: _Detector.variable,
+_HANDLERS: dict[type, str] = {
+    BufferLoad: "load",
+    s.BufferStore: "store",
+    s.For: "loop",
+    s.LetStmt: "let",
+    e.Let: "let",
+    s.BlockRealize: "inner_block",
+    s.DeclBuffer: "declared",
+    s.Allocate: "allocated",
+    e.Call: "call",
+    Var: "variable",
 }

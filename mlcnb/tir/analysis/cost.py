@@ -1,0 +1,220 @@
+"""What a function costs: arithmetic operations, bytes touched, bytes allocated.
+
+All figures are ints where the function's shapes are static, else expressions of its symbolic
+dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlcnb.arith import Analyzer
+from mlcnb.arith.emission import atom_expr
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.access import _Detector
+from mlcnb.tir.analysis.structure import allocated_buffers
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+
+_COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.Max)
+_FREE_CALLS = ("tir.likely", "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr")
+
+
+def flops(func: PrimFunc) -> Any:
+    """Arithmetic operations on values in one call; index arithmetic is not counted.
+
+    Each + - * / % min max and each intrinsic counts one for each lane; casts and comparisons count
+    nothing; of two branches the dearer one counts; `init` and block predicates are not looked at.
+    """
+    return _plain(_Flops().stmt(func.body))
+
+
+def _plain(x: PrimExpr) -> Any:
+    """An int where it is one."""
+    value = p.as_int(x)
+    return x if value is None else value
+
+
+class _Flops:
+    """Counts statement by statement; loops multiply."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.loops: set[Var] = set()
+
+    def stmt(self, n: Any) -> PrimExpr:
+        """Operations of a statement."""
+        match n:
+            case s.For():
+                return self.loop(n)
+            case s.SeqStmt(parts):
+                return self.total(self.stmt(part) for part in parts)
+            case s.BlockRealize():
+                return self.stmt(n.block.body)
+            case s.IfThenElse(_, then_case, else_case):
+                other = _number(0) if else_case is None else self.stmt(else_case)
+                return self.analyzer.simplify(p.maximum(self.stmt(then_case), other))
+            case s.BufferStore():
+                return _number(value_flops(n.value))
+            case s.LetStmt(_, value, body):
+                return self.total([_number(value_flops(value)), self.stmt(body)])
+            case s.Evaluate(value):
+                return _number(0) if isinstance(value, e.Call) else _number(value_flops(value))
+            case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
+                return self.times(value, self.stmt(body))
+        inner = getattr(n, "body", None)
+        return _number(0) if inner is None else self.stmt(inner)
+
+    def loop(self, n: s.For) -> PrimExpr:
+        """A loop; an extent that depends on outer loops counts as large as it gets."""
+        extent = n.extent
+        outer = [v for v in walk(extent) if isinstance(v, Var) and v in self.loops]
+        if outer:
+            _, high = self.analyzer.const_bounds(extent)
+            extent = _number(int(high)) if high != float("inf") else extent
+        self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
+        self.loops.add(n.loop_var)
+        return self.times(extent, self.stmt(n.body))
+
+    def times(self, extent: PrimExpr, count: PrimExpr) -> PrimExpr:
+        """extent * count"""
+        return self.analyzer.simplify(p.multiply(p.cast("int64", extent), count))
+
+    def total(self, counts: Any) -> PrimExpr:
+        """The sum of the counts."""
+        result = _number(0)
+        for count in counts:
+            result = p.add(result, count)
+        return self.analyzer.simplify(result)
+
+
+def _number(x: int) -> PrimExpr:
+    return e.IntImm(dtype("int64"), x)
+
+
+def value_flops(x: PrimExpr) -> int:
+    """Operations in one value; indices are not looked at."""
+    if isinstance(x, BufferLoad | Var | e.IntImm | e.FloatImm | e.StringImm):
+        return 0
+    if isinstance(x, _COUNTED):
+        return x.dtype.lanes + value_flops(x.a) + value_flops(x.b)
+    if isinstance(x, e.Select):
+        return value_flops(x.condition) + max(value_flops(x.true_value), value_flops(x.false_value))
+    if isinstance(x, e.Call):
+        return _call_flops(x)
+    if isinstance(x, e.Let):
+        return value_flops(x.value) + value_flops(x.body)
+    if isinstance(x, e.Shuffle):
+        return sum(map(value_flops, x.vectors))
+    parts = [getattr(x, name) for name in x.child_fields]
+    return sum(value_flops(part) for part in parts if isinstance(part, PrimExpr))
+
+
+def _call_flops(x: e.Call) -> int:
+    if x.op == "tir.if_then_else":
+        condition, yes, no = x.args
+        return value_flops(condition) + max(value_flops(yes), value_flops(no))
+    own = 0 if x.op in _FREE_CALLS or x.dtype.is_handle else x.dtype.lanes
+    return own + sum(value_flops(arg) for arg in x.args)
+
+
+def bytes_touched(func: PrimFunc) -> dict[Buffer, Any]:
+    """Buffer of a parameter -> bytes of the distinct elements that one call reads or writes.
+
+    The elements of the box around all accesses are counted, or those that the loops come to where
+    these are fewer (a strided access).
+    """
+    body = func.body
+    block = body.block if isinstance(body, s.BlockRealize) else s.Block((), (), (), "", body)
+    detector = _Whole(block)
+    if block.init is not None:
+        detector.visit(block.init)
+    detector.visit(block.body)
+    found: dict[Buffer, Any] = {}
+    for buffer in func.buffers:
+        boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
+        if boxes:
+            found[buffer] = _plain(_bytes_of(detector, buffer, boxes))
+    return found
+
+
+class _Whole(_Detector):
+    """The accesses of a whole function: inner blocks are looked into, their axes run."""
+
+    def __init__(self, block: s.Block) -> None:
+        super().__init__(block)
+        #: buffer -> most elements that its accesses can come to; None where unknown
+        self.visited: dict[Buffer, int | None] = {}
+
+    def access(self, found: Any, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        """Note an access, and to how many elements it can come."""
+        super().access(found, buffer, indices)
+        count: int | None = 1
+        for index in indices:
+            values = self.values_of(index)
+            count = None if count is None or values is None else count * values
+        known = self.visited.get(buffer, 0)
+        self.visited[buffer] = None if known is None or count is None else known + count
+
+    def values_of(self, index: PrimExpr) -> int | None:
+        """How many values an index can take while the loops run."""
+        if index.dtype not in ("int32", "int64"):
+            return None
+        count = 1
+        for atom in self.analyzer._poly(index).atoms():
+            for var in {n for n in walk(atom_expr(atom, index.dtype)) if isinstance(n, Var)}:
+                extent = p.as_int(self.domains[var].extent) if var in self.domains else None
+                if extent is None:
+                    return None
+                count *= extent
+        return count
+
+    def inner_block(self, n: s.BlockRealize) -> None:
+        """Bind the axes to their values and look inside."""
+        with self.analyzer.scope():
+            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                self.analyzer.bind(axis.var, value)
+            self.local.update(n.block.alloc_buffers)
+            for match in n.block.match_buffers:
+                self.matched[match.buffer] = match.source
+            for part in (n.block.init, n.block.body):
+                if part is not None:
+                    self.visit(part)
+
+
+def _bytes_of(detector: _Whole, buffer: Buffer, boxes: list) -> PrimExpr:
+    region = detector.regions({buffer: boxes})[0]
+    analyzer = detector.analyzer
+    count: PrimExpr = _number(1)
+    for bounds, extent in zip(region.region, buffer.shape, strict=True):
+        inside = analyzer.simplify(p.minimum(bounds.extent, extent))
+        count = p.multiply(count, p.cast("int64", inside))
+    most = detector.visited.get(buffer)
+    if most is not None:
+        count = p.minimum(count, _number(most))
+    return analyzer.simplify(p.multiply(count, _number(buffer.dtype.nbytes)))
+
+
+def allocated_bytes(func: PrimFunc) -> dict[str, Any]:
+    """Memory scope -> bytes that the function allocates, all allocations together."""
+    found: dict[str, PrimExpr] = {}
+    for _, kind, extents, scope in allocated_buffers(func.body):
+        size: PrimExpr = _number(dtype(str(kind)).nbytes)
+        for extent in extents:
+            size = p.multiply(size, p.cast("int64", extent))
+        found[scope] = p.add(found[scope], size) if scope in found else size
+    analyzer = Analyzer()
+    return {scope: _plain(analyzer.simplify(size)) for scope, size in found.items()}
+
+
+def arithmetic_intensity(func: PrimFunc, values: Mapping[Var, int] | None = None) -> float:
+    """Operations for each byte touched, at the given symbolic dimensions."""
+    analyzer = Analyzer({v: (n, n) for v, n in (values or {}).items()})
+    total = sum(int(analyzer.simplify(p.as_expr(n))) for n in bytes_touched(func).values())
+    return int(analyzer.simplify(p.as_expr(flops(func)))) / total

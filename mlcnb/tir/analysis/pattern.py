@@ -1,0 +1,172 @@
+"""op_pattern: how an operator may be fused, read off its loops.
+
+0 elementwise  B[i, j] = f(A[i, j])               3 reduction           sum, max, …
+1 broadcast    B[i, j] = f(A[j])                  4 out-elementwise-fusable  matmul, conv, pooling
+2 injective    B[i, j] = f(A[g(i, j)])            8 opaque              anything else
+
+The rules are those of TVM's `AnalyzeOpPatternKind`. The kind of a function is the largest of its
+blocks' kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+from mlcnb.core.node import Node, children, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, IterType, Stmt
+
+
+class OpPatternKind(IntEnum):
+    """The fusion kinds, with TVM's numbers."""
+
+    ELEM_WISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    COMM_REDUCE = 3
+    OUT_ELEM_WISE_FUSABLE = 4
+    TUPLE = 7
+    OPAQUE = 8
+
+
+def op_pattern(func: PrimFunc) -> OpPatternKind:
+    """The fusion kind of a function in block form."""
+    kinds = [_kind_of(block) for block in _leaf_blocks(func.body)]
+    return max(kinds, default=OpPatternKind.OPAQUE)
+
+
+def _leaf_blocks(body: Stmt) -> Iterator[Block]:
+    """The blocks below the root, not looking into them."""
+    root = body.block if isinstance(body, BlockRealize) and not body.block.iter_vars else None
+    if root is not None and root.name_hint == "root":
+        body = root.body
+    yield from _blocks_in(body)
+
+
+def _blocks_in(n: Node) -> Iterator[Block]:
+    if isinstance(n, Block):
+        yield n
+        return
+    for child in children(n):
+        if isinstance(child, Stmt):
+            yield from _blocks_in(child)
+
+
+def _kind_of(block: Block) -> OpPatternKind:
+    body = block.body
+    if not isinstance(body, BufferStore) or not block.iter_vars:
+        return OpPatternKind.OPAQUE
+    loads = [n for part in (body.value, *body.indices) for n in _loads_in(part)]
+    reduced = [v.var for v in block.iter_vars if v.iter_type is IterType.REDUCE]
+    if reduced:
+        pure = all(_is_pure_reduction(load, reduced) for load in loads)
+        is_plain = pure and not _is_multiply_add(body)
+        return OpPatternKind.COMM_REDUCE if is_plain else OpPatternKind.OUT_ELEM_WISE_FUSABLE
+    return _index_pattern(body, loads)
+
+
+def _loads_in(x: Any) -> Iterator[BufferLoad]:
+    return (n for n in walk(x) if isinstance(n, BufferLoad))
+
+
+def _index_pattern(store: BufferStore, loads: list[BufferLoad]) -> OpPatternKind:
+    kind = OpPatternKind.ELEM_WISE
+    has_elementwise = False
+    for load in loads:
+        found = _relation(store, load)
+        has_elementwise |= found is OpPatternKind.ELEM_WISE
+        kind = max(kind, found)
+    if kind is OpPatternKind.BROADCAST and has_elementwise:
+        return OpPatternKind.ELEM_WISE
+    return kind
+
+
+def _relation(store: BufferStore, load: BufferLoad) -> OpPatternKind:
+    """How one load's indices follow from the indices of the store."""
+    if _is_elementwise(store, load):
+        return OpPatternKind.ELEM_WISE
+    if _is_broadcast(store, load):
+        return OpPatternKind.BROADCAST
+    if _is_injective(store, load):
+        return OpPatternKind.INJECTIVE
+    return OpPatternKind.OPAQUE
+
+
+def _is_elementwise(store: BufferStore, load: BufferLoad) -> bool:
+    same = len(load.indices) == len(store.indices) and all(
+        structural_equal(a, b) for a, b in zip(load.indices, store.indices, strict=True)
+    )
+    return same and all(
+        structural_equal(a, b) for a, b in zip(load.buffer.shape, store.buffer.shape, strict=True)
+    )
+
+
+def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
+    """The load's indices stand among the store's in the same order."""
+    position = 0
+    for extent, index in zip(load.buffer.shape, load.indices, strict=True):
+        if p.is_const(extent, 1) and p.is_const(index, 0):
+            continue
+        while position < len(store.indices) and store.indices[position] is not index:
+            position += 1
+        if position == len(store.indices):
+            return False
+    return True
+
+
+def _is_injective(store: BufferStore, load: BufferLoad) -> bool:
+    """The load uses no variable that is not an index of the store."""
+    known = {i for i in store.indices if isinstance(i, Var)}
+    if len(known) != len(store.indices):
+        return False
+    return all(v in known for index in load.indices for v in _index_vars(index))
+
+
+def _index_vars(x: Node) -> Iterator[Var]:
+    """The variables of an index; of a load in it, those of its indices."""
+    if isinstance(x, Var):
+        yield x
+    elif not isinstance(x, Buffer):
+        for child in children(x):
+            yield from _index_vars(child)
+
+
+def _is_pure_reduction(load: BufferLoad, reduced: list[Var]) -> bool:
+    """Each reduce axis that the load uses is an index by itself."""
+    for index in load.indices:
+        used = [v for v in _index_vars(index) if v in reduced]
+        if used and index is not used[0]:
+            return False
+    return True
+
+
+def _is_multiply_add(store: BufferStore) -> bool:
+    """C[…] = C[…] + A[…] * B[…], with casts anywhere in the product."""
+    value = store.value
+    if not (isinstance(value, e.Add) and _is_same_element(store, value.a)):
+        return False
+    product = _uncast(value.b)
+    if not isinstance(product, e.Mul):
+        return False
+    return all(isinstance(_uncast(side), BufferLoad) for side in (product.a, product.b))
+
+
+def _is_same_element(store: BufferStore, x: PrimExpr) -> bool:
+    return (
+        isinstance(x, BufferLoad)
+        and x.buffer is store.buffer
+        and all(structural_equal(a, b) for a, b in zip(x.indices, store.indices, strict=True))
+    )
+
+
+def _uncast(x: PrimExpr) -> PrimExpr:
+    while isinstance(x, e.Cast):
+        x = x.value
+    return x

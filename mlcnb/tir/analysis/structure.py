@@ -1,0 +1,109 @@
+"""Where things stand in a loop program: parents, loops above a block, where buffer uses meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, children, walk
+from mlcnb.ir.expr import Var
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Allocate, Block, BlockRealize, BufferStore, For, Stmt
+
+
+def statements(n: Node) -> Iterator[Stmt]:
+    """All statements below and including `n`, parents first, in order."""
+    if isinstance(n, Stmt):
+        yield n
+    for child in children(n):
+        if isinstance(child, Stmt):
+            yield from statements(child)
+
+
+def parent_map(n: Node) -> dict[Stmt, Stmt]:
+    """Statement -> the statement that it stands in, for everything below `n`."""
+    parents: dict[Stmt, Stmt] = {}
+    for stmt in statements(n):
+        for child in children(stmt):
+            if isinstance(child, Stmt):
+                parents[child] = stmt
+    return parents
+
+
+def blocks_of(n: Node) -> list[BlockRealize]:
+    """The blocks below `n` without its root block, in order."""
+    found = [x for x in statements(n) if isinstance(x, BlockRealize)]
+    root = n.body if isinstance(n, PrimFunc) else None
+    return [x for x in found if x is not root]
+
+
+def find_block(n: Node, name: str) -> BlockRealize:
+    """The block of that name.
+
+    Raises:
+        MLCError: there is none, or more than one.
+    """
+    found = [x for x in statements(n) if isinstance(x, BlockRealize) and x.block.name_hint == name]
+    if len(found) != 1:
+        names = ", ".join(x.block.name_hint for x in blocks_of(n))
+        count = "no block" if not found else f"{len(found)} blocks"
+        raise MLCError(f"{count} of name {name!r}", hint=f"the blocks are {names}")
+    return found[0]
+
+
+def loops_above(n: Node, inner: Stmt) -> list[For]:
+    """The loops of `n` around `inner` up to the next block, outermost first."""
+    parents = parent_map(n)
+    loops: list[For] = []
+    at = parents.get(inner)
+    while at is not None and not isinstance(at, Block):
+        if isinstance(at, For):
+            loops.append(at)
+        at = parents.get(at)
+    return loops[::-1]
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
+    """Buffer -> the innermost For or Block that holds all accesses of it; None for the function.
+
+    Buffers of the parameters that are used are there with None, as in TVM.
+    """
+    paths: dict[Buffer, list[Stmt]] = {}
+    stack: list[Stmt] = []
+
+    def touch(buffer: Buffer) -> None:
+        old = paths.setdefault(buffer, list(stack))
+        same = 0
+        while same < min(len(old), len(stack)) and old[same] is stack[same]:
+            same += 1
+        del old[same:]
+
+    def visit(n: Any) -> None:
+        if isinstance(n, BufferLoad | BufferStore | BufferRegion):
+            touch(n.buffer)
+        opens = isinstance(n, For | Block)
+        if opens:
+            stack.append(n)
+        for child in children(n):
+            if not isinstance(child, Buffer):
+                visit(child)
+        if opens:
+            stack.pop()
+
+    visit(func.body)
+    params = set(func.buffers)
+    return {b: None if b in params or not path else path[-1] for b, path in paths.items()}
+
+
+def allocated_buffers(n: Node) -> list[tuple[Var, str, tuple, Any]]:
+    """(pointer, dtype, extents, scope) of all memory that `n` makes, in order."""
+    found: list[tuple[Var, str, tuple, Any]] = []
+    for stmt in walk(n):
+        if isinstance(stmt, Block):
+            found += [(b.data, b.dtype, b.shape, b.scope) for b in stmt.alloc_buffers]
+        elif isinstance(stmt, Allocate):
+            scope = stmt.buffer_var.pointee[1] if stmt.buffer_var.pointee else "global"
+            found.append((stmt.buffer_var, stmt.dtype, stmt.extents, scope))
+    return found
