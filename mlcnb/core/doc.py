@@ -139,6 +139,8 @@ class Page:
             item = stack.pop()
             kind = type(item)
             if kind is str or kind is Text:
+                if not item:
+                    continue
                 if not line and level:
                     line.append(Token(indent * level, ""))
                 text = item if kind is str else item.text

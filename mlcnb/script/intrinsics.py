@@ -13,7 +13,7 @@ from mlcnb.ir.expr import PrimExpr
 _LIKE_FIRST = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
     "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
-    "copysign nextafter ldexp popcount clz likely fma tvm_warp_shuffle tvm_warp_shuffle_up "
+    "copysign nextafter ldexp popcount likely fma tvm_warp_shuffle tvm_warp_shuffle_up "
     "tvm_warp_shuffle_down vectorlow vectorhigh q_multiply_shift".split()
 )
 #: the result has the dtype of the second argument
@@ -32,8 +32,9 @@ _FIXED = {
     "address_of": "handle",
     "tvm_warp_activemask": "uint32",
     "tvm_stack_alloca": "handle",
-    "call_packed": "int32",
-    "call_cpacked": "int32",
+    "tvm_call_packed": "int32",
+    "tvm_call_cpacked": "int32",
+    "clz": "int32",
     "assume": "bool",
     "undef": "handle",
     "break_loop": "handle",
@@ -53,8 +54,14 @@ OPERATORS = {
     "shift_left": ("<<", 10),
     "shift_right": (">>", 10),
 }
-#: TVM's other names for an intrinsic
-SYNONYMS = {"power": "pow", "abs": "fabs", "Shift_left": "shift_left", "Shift_right": "shift_right"}
+#: other words for an intrinsic
+SYNONYMS = {
+    "power": "pow",
+    "call_packed": "tvm_call_packed",
+    "call_cpacked": "tvm_call_cpacked",
+}
+#: intrinsics that are written by another name than their own
+WRITTEN = {"tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
 
 
 def names() -> frozenset[str]:

@@ -85,7 +85,7 @@ def decl_buffer(
 ) -> Buffer:
     """A new buffer, with its own pointer unless `data` is given. Shape and strides in elements."""
     kind = _dtype(dtype)
-    pointer = data or Var(name, _dtype("handle"), (str(kind), scope))
+    pointer = Var(name, _dtype("handle"), (str(kind), scope)) if data is None else data
     offset = None if elem_offset is None else prim_ops.as_expr(elem_offset)
     return Buffer(
         name,

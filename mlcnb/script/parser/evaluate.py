@@ -15,6 +15,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ParseError
@@ -25,6 +26,7 @@ from mlcnb.script import build, words
 from mlcnb.script.frames import Frame, LetType, Sliced
 from mlcnb.script.parser.scope import MISSING, Scope, suggestion
 from mlcnb.script.parser.source import Source
+from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.tir.buffer import Buffer, BufferRegion
 
 #: Python's own functions that a program may use
@@ -134,6 +136,8 @@ class Evaluator:
             return self.global_var(owner, node)
         if words.is_namespace(owner):
             return self.word(owner, node)
+        if isinstance(owner, Buffer) and node.attr in METHODS:
+            return partial(METHODS[node.attr], owner)
         allowed = _ATTRIBUTES.get(type(owner)) or _attributes_of(owner)
         if node.attr.startswith("_") or not (self.trusted or node.attr in allowed):
             raise self.no_attribute(node, owner, allowed)
@@ -181,7 +185,8 @@ class Evaluator:
             return words.call_global(function, args)
         if isinstance(function, Expr):
             return words.call_expr(function, args)
-        if not callable(function) or not (self.trusted or words.is_word(function)):
+        plain = function.func if isinstance(function, partial) else function
+        if not callable(function) or not (self.trusted or words.is_word(plain)):
             raise self.error(node.func, f"{_title(function)} cannot be called")
         return function(*args, **kwargs)
 
@@ -416,7 +421,15 @@ _PRIM_UNARY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
 #: attributes that a text may ask for
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Buffer: (
-        "data dtype shape strides elem_offset scope name ndim vload vstore access_ptr".split()  # type: ignore[dict-item]
+        "data",
+        "dtype",
+        "shape",
+        "strides",
+        "elem_offset",
+        "scope",
+        "name",
+        "ndim",
+        *METHODS,
     ),
     BufferRegion: ("buffer", "region"),
 }

@@ -70,6 +70,8 @@ class ModuleReader:
         with self.ev.scope.inner():
             self.ev.scope.define(self.node.name, ModuleRef(self.node.name, names))
             self.ev.scope.define("cls", ModuleRef("cls", names))
+            for line in members:
+                self._signature(line)
             for line in sorted(members, key=self._rank):
                 self._member(line)
         order = [GlobalVar(n) for line in members for n in _defined(line)]
@@ -88,6 +90,15 @@ class ModuleReader:
         if not isinstance(line, ast.FunctionDef):
             return 0
         return 1 if FunctionReader(self.ev).kind(line)[0] == "prim_func" else 2
+
+    def _signature(self, line: ast.stmt) -> None:
+        """Know the types of a graph function before any body is read: calls go both ways."""
+        if isinstance(line, ast.FunctionDef):
+            kind, options = FunctionReader(self.ev).kind(line)
+            if kind == "function":
+                pure = bool(options.get("pure", True))
+                parser = FunctionParser(self.ev, line, {}, True, pure)
+                self.functions[GlobalVar(line.name)] = parser.signature()
 
     def _member(self, line: ast.stmt) -> None:
         if isinstance(line, ast.FunctionDef):

@@ -9,7 +9,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
-from mlcnb.relax.expr import Function, SeqExpr, Var
+from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.parser.attrs import frozen, known_key
 from mlcnb.script.parser.evaluate import Evaluator
@@ -60,6 +60,12 @@ class FunctionParser:
         attrs.update(self.attrs)
         result = ret if ret is not None else _well_defined(params, body)
         return Function(tuple(params), body, result, self.pure, frozen(attrs))
+
+    def signature(self) -> Function:
+        """The function without its body: what callers need to know."""
+        with self.ev.scope.inner():
+            params = tuple(self._param(arg) for arg in self._args())
+            return Function(params, SeqExpr((), Tuple(())), self._ret(), self.pure)
 
     def _args(self) -> list[ast.arg]:
         args = self.node.args

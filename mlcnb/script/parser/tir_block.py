@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcnb.core.node import replace
+from mlcnb.core.node import replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.script import build, frames
@@ -81,7 +81,7 @@ class BlockParser:
     def note(self, value: Any, node: ast.stmt) -> None:
         """`T.where`, `T.reads`, `T.writes`, `T.block_attr`"""
         if isinstance(value, frames.Where):
-            self.predicate = self.ev.as_expr(value.predicate, node)
+            self.predicate = self._predicate(value.predicate, node)
         elif isinstance(value, frames.BlockAttr):
             self.annotations.update(value.attrs)
         else:
@@ -91,6 +91,18 @@ class BlockParser:
                 self.writes = found
             else:
                 self.reads = found
+
+    def _predicate(self, value: Any, node: ast.stmt) -> PrimExpr:
+        found = self.ev.as_expr(value, node)
+        axes = {axis.var for axis in self.iter_vars}
+        for part in walk(found):
+            if isinstance(part, Var) and part in axes:
+                raise self.ev.error(
+                    node,
+                    f"T.where speaks of loops: {part.name} is an axis of the block",
+                    "write the loop variables that the axes are bound to",
+                )
+        return found
 
     def match(self, buffer: Buffer, source: Any, place: ast.expr) -> None:
         """`B = T.match_buffer(A[0:4], (4,))`"""

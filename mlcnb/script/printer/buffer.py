@@ -136,7 +136,7 @@ def _load(p: Printer, n: BufferLoad) -> Doc:
     if n.predicate is None:
         return [p.doc(n.buffer), indices(p, n.indices)]
     head = [p.doc(n.buffer), ".", Text("vload", "function")]
-    at = ["[", *join(index(p, x) for x in n.indices), "]"]
+    at = ["[", *join(p.doc(x) for x in n.indices), "]"]
     return call(head, at, keyword("predicate", p.doc(n.predicate)))
 
 

@@ -129,6 +129,8 @@ def _bindings(p: Printer, n: rx.BindingBlock) -> list[Doc]:
 
 def _new_symbols(p: Printer, binding: Any) -> list[e.Var]:
     """Symbolic variables that a binding brings in."""
+    if isinstance(getattr(binding, "value", None), rx.Function):
+        return []  # the dimensions of a nested function are its own
     parts = [binding.var.struct_info]
     if isinstance(binding, rx.MatchCast):
         parts.append(binding.struct_info)

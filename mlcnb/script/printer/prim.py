@@ -246,7 +246,8 @@ def _call(p: Printer, n: e.Call) -> Doc:
         if name in intrinsics.TYPED:
             return call(p.word("T", name), text_string(n.dtype), *map(p.doc, n.args))
         if intrinsics.result_dtype(name, n.args) == n.dtype:
-            return call(p.word("T", name), *map(p.doc, n.args))
+            word = intrinsics.WRITTEN.get(name, name)
+            return call(p.word("T", word), *map(p.doc, n.args))
     head = (text_string(n.dtype), text_string(n.op))
     return call(p.word("T", "call_intrin"), *head, *map(p.doc, n.args))
 

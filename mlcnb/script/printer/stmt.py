@@ -19,7 +19,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
 from mlcnb.script.printer import values
 from mlcnb.script.printer.block import realize
-from mlcnb.script.printer.buffer import declared, define, index, indices, pointer_type
+from mlcnb.script.printer.buffer import declared, define, indices, pointer_type
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
@@ -167,7 +167,7 @@ def _store(p: Printer, n: s.BufferStore) -> Doc:
     if n.predicate is None:
         return [p.doc(n.buffer), indices(p, n.indices), " = ", p.doc(n.value)]
     head = [p.doc(n.buffer), ".", Text("vstore", "function")]
-    at = ["[", *join(index(p, x) for x in n.indices), "]"]
+    at = ["[", *join(p.doc(x) for x in n.indices), "]"]
     return call(head, at, p.doc(n.value), keyword("predicate", p.doc(n.predicate)))
 
 

@@ -13,7 +13,7 @@ Operators, types and constants work outside of a program too.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any as _Value
 
 from mlcnb.script.frames import DataflowHead, FuncAttr
 from mlcnb.script.parser.decorators import function
@@ -30,17 +30,17 @@ def dataflow() -> DataflowHead:
     return DataflowHead()
 
 
-def func_attr(attrs: dict[str, Any]) -> FuncAttr:
+def func_attr(attrs: dict[str, _Value]) -> FuncAttr:
     """Attributes of the function."""
     return FuncAttr(attrs)
 
 
-def emit(value: Any) -> Any:
+def emit(value: _Value) -> _Value:
     """`value`: in a program every assignment binds, this word is for reading only."""
     return value
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Value:
     if name.startswith("__"):
         raise AttributeError(name)
     found = TYPES.get(name) or CALLS.get(name) or operators().get(name)

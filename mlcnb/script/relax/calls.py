@@ -36,11 +36,15 @@ def _out(given: Any, new: Any, word: str) -> StructInfo:
     return info(found)
 
 
+def _listed(args: Any) -> list[Any]:
+    if isinstance(args, rx.Tuple):
+        return list(args.fields)
+    return list(args) if isinstance(args, list | tuple) else [args]
+
+
 def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
     """The tuple of inputs and the symbolic scalars after it (0.27 puts them among the inputs)."""
-    if isinstance(args, rx.Expr):
-        args = args.fields if isinstance(args, rx.Tuple) else (args,)
-    given = list(args)
+    given = _listed(args)
     scalars: list[PrimExpr] = []
     while tir_vars is None and given and isinstance(given[-1], PrimExpr):
         scalars.insert(0, given.pop())
@@ -82,7 +86,7 @@ def call_tir_inplace(
 def call_dps_packed(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
     """Call a registered Python function that writes into its trailing output tensors."""
     result = _out(out_sinfo, out_ty, "R.call_dps_packed")
-    inputs, _ = _inputs(args, ())
+    inputs = rx.Tuple(tuple(map(as_relax, _listed(args))))
     op = rx.Op("relax.call_dps_packed")
     return rx.Call(op, (_extern(func), inputs), None, (result,), result)
 

@@ -65,7 +65,6 @@ def __getattr__(name: str) -> Any:
     found = DTYPES.get(name) or EXPRS.get(name) or vector_dtype(name)
     if found is None and name in intrinsics.names():
         found = partial(build.intrinsic, name)
-        found.__module__ = __name__  # type: ignore[attr-defined]
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
