@@ -38,8 +38,11 @@ def run(args: argparse.Namespace) -> int:
     """Load, run, and show the results."""
     if args.threads:
         mlcnb.set_num_threads(args.threads)
-    ex = load_executable(args)
-    results = as_list(ex(*read_inputs(args, _model.inputs_of(ex.mod))))
+    is_compiled = args.model.exists() and args.model.suffix != ".onnx"
+    ex = mlcnb.load_module(args.model) if is_compiled else None
+    mod = _model.load(args) if ex is None else ex.mod
+    arrays = read_inputs(args, _model.inputs_of(mod))
+    results = as_list((ex or mlcnb.compile(mod, target="llvm"))(*arrays))
     if args.output:
         np.savez(args.output, *results)
     names = args.labels.read_text().splitlines() if args.labels else None
@@ -49,13 +52,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(show(report) for report in reports))
     return 0
-
-
-def load_executable(args: argparse.Namespace) -> Any:
-    """The model compiled, or read from the file that `mlcnb compile` wrote."""
-    if args.model.suffix == ".onnx" or not args.model.exists():
-        return mlcnb.compile(_model.load(args), target="llvm")
-    return mlcnb.load_module(args.model)
 
 
 def as_list(results: Any) -> list[np.ndarray]:
