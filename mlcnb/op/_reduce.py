@@ -16,7 +16,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.prim_ops import cast
+from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import axes_at, product, size, tensor, tidy
 from mlcnb.op._elementwise import Kinds, quiet, short_name, want_kinds
@@ -63,17 +63,22 @@ def reduce_compute(
         fn: a reducer such as te.sum.
         element: from an index of the input to what is combined (or a tuple, for several at once).
         shape: of the input.
-        axes: the dimensions that go; where there are none, nothing is combined.
+        axes: the dimensions that go; where there are none, nothing is combined. Where one is known
+            to be empty, its loop would not start, and the reducer's identity is stored outright.
         keepdims: whether they stay as 1.
         name: of the block.
     """
+    nothing = any(as_int(shape[a]) == 0 for a in axes)
     over = {a: te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes}
 
     def source(*index: Any) -> Any:
         rest = iter(i for at, i in enumerate(index) if not (keepdims and at in over))
         full = [over[at] if at in over else next(rest) for at in range(len(shape))]
         value = element(*full)
-        return fn(value, axis=list(over.values())) if over else value
+        if not over:
+            return value
+        made = fn(value, axis=list(over.values()))
+        return made.combiner.identity_element[0] if nothing else made
 
     return te.compute(reduced_dims(shape, axes, keepdims), source, name=name)
 

@@ -133,10 +133,14 @@ FloorMod = binary(
 
 
 def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if dtype(a.dtype.name).is_float:
-        return np.power(a, b)
+    """C's pow, or integers multiplied.
+
+    Of a single exponent NumPy asks whether it is 0.5, and then takes the square root, which differs
+    at -0.0 and -inf: so each element gets an exponent of its own.
+    """
+    a, b = (np.array(x) for x in np.broadcast_arrays(a, b))
     if not dtype(a.dtype.name).is_int:
-        return np.power(a, b)
+        return np.power(a.reshape(-1), b.reshape(-1)).reshape(a.shape)
     inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
 

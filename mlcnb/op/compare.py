@@ -92,11 +92,9 @@ def _shift(build: Any, fills: bool) -> Any:
         inside = p.less(b, bits)
         if not b.dtype.is_uint:
             inside = p.logical_and(inside, p.greater_equal(b, 0))
-        safe = p.select(inside, b, p.const(bits - 1, b.dtype))
-        beyond = p.const(0, a.dtype)
         if fills and a.dtype.is_int:
-            return build(a, safe)
-        return p.select(inside, build(a, safe), beyond)
+            return build(a, p.select(inside, b, p.const(bits - 1, b.dtype)))
+        return p.if_then_else(inside, build(a, b), p.const(0, a.dtype))
 
     return run
 

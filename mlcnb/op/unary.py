@@ -112,6 +112,11 @@ Round = unary("round", _rint, te.round, NUMBERS, "x rounded, halves to even", on
 
 # predicates and bits
 
+
+def _flipped(x: PrimExpr) -> PrimExpr:
+    return p.logical_not(x) if x.dtype.is_bool else p.bitwise_not(x)
+
+
 Isnan = unary("isnan", np.isnan, te.isnan, NUMBERS, "x is NaN", onnx="IsNaN", **PREDICATE)
 Isinf = unary("isinf", np.isinf, te.isinf, NUMBERS, "x is infinite", **PREDICATE)
 Isfinite = unary(
@@ -121,7 +126,7 @@ LogicalNot = unary(
     "logical_not", np.logical_not, p.logical_not, BOOLS, "not x", onnx="Not", **PREDICATE
 )
 BitwiseNot = unary(
-    "bitwise_not", np.invert, p.bitwise_not, BITS, "All bits flipped", onnx="BitwiseNot", cost=0
+    "bitwise_not", np.invert, _flipped, BITS, "All bits flipped", onnx="BitwiseNot", cost=0
 )
 
 

@@ -32,6 +32,11 @@ def _fma(a: float, b: float, c: float) -> float:
     return float(Fraction(a) * Fraction(b) + Fraction(c))
 
 
+def _pow(x: float, y: float) -> float:
+    """C's pow; of two scalars NumPy takes the square root for an exponent of 0.5."""
+    return float(np.power(np.array([x]), np.array([y]))[0])
+
+
 def _ldexp(x: float, y: int) -> float:
     try:
         return math.ldexp(x, y)
@@ -74,7 +79,7 @@ _FLOAT: dict[str, Scalar] = {
     "fmod": np.fmod,
     "copysign": math.copysign,
     "hypot": np.hypot,
-    "pow": np.power,
+    "pow": _pow,
     "ldexp": _ldexp,
     "fma": _fma,
 }

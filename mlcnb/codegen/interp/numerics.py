@@ -165,12 +165,10 @@ def _to_float(target: DType) -> Scalar:
 
 
 def _float_to_integer(target: DType) -> Scalar:
-    """Towards zero; what does not fit is what NumPy makes of it."""
-    low, high, numpy = target.min_value, target.max_value, target.numpy
+    """Towards zero; beyond the range its end, and 0 for NaN, as the kernels have it."""
+    low, high = target.min_value, target.max_value
 
     def convert(x: float) -> int:
-        if x == x and low - 1 < x < high + 1:
-            return int(x)
-        return int(np.array(x, "float64").astype(numpy))
+        return int(max(low, min(high, x))) if x == x else 0
 
     return convert
