@@ -118,6 +118,16 @@ class PrimExpr(Node):
         return _ops().equal(self, other)
 
 
+class _WithDtype(PrimExpr):
+    """What has its dtype as a field: any spelling is taken."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not DType:
+            object.__setattr__(self, "dtype", dtype(self.dtype))
+
+
 def _ops() -> Any:
     """The constructors that fold; they need the nodes, so they live in the next file."""
     global _ops_module
@@ -132,7 +142,7 @@ _ops_module: Any = None
 
 
 @node
-class Var(PrimExpr):
+class Var(_WithDtype):
     """A scalar variable: a loop variable, a symbolic dimension, a pointer (`handle`).
 
     `pointee` is (element dtype, scope) for a pointer to buffer data.
@@ -154,7 +164,7 @@ class SizeVar(Var):
 
 
 @node
-class IntImm(PrimExpr):
+class IntImm(_WithDtype):
     """An integer or bool constant."""
 
     dtype: DType
@@ -172,7 +182,7 @@ class IntImm(PrimExpr):
 
 
 @node
-class FloatImm(PrimExpr):
+class FloatImm(_WithDtype):
     """A floating-point constant; the value is held as a Python float, already rounded to `dtype`."""
 
     dtype: DType
@@ -196,7 +206,7 @@ class StringImm(PrimExpr):
 
 
 @node
-class Cast(PrimExpr):
+class Cast(_WithDtype):
     """`value` converted to `dtype`; floats to integers round towards zero."""
 
     dtype: DType
@@ -361,7 +371,7 @@ class Let(PrimExpr):
 
 
 @node
-class Call(PrimExpr):
+class Call(_WithDtype):
     """A call of an intrinsic by its name, such as `tir.exp`, or of a function of the module.
 
     `op` is the name ("tir.exp", "tir.if_then_else", "tir.call_extern") or a GlobalVar.

@@ -108,8 +108,11 @@ class _Solver:
 
 
 def digit_of(atom: Quotient | Remainder) -> tuple[Affine, Digit]:
-    """X // c is a digit of X, X % c too, and X % m // c."""
+    """X // c is a digit of X, X % c too, and X % m // c, and X // c % m."""
     if isinstance(atom, Remainder):
+        quotient = atom.inner.only_atom
+        if isinstance(quotient, Quotient):
+            return quotient.inner, (quotient.by, atom.by)
         return atom.inner, (1, atom.by)
     inner = atom.inner.only_atom
     if isinstance(inner, Remainder) and inner.by % atom.by == 0:

@@ -1,0 +1,37 @@
+"""The command: python -m tests.benchmarks models [NAME …] [--threads N …] [--json FILE]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from tests.benchmarks import machine, models
+
+
+def main() -> None:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("suite", choices=["models"])
+    parser.add_argument("names", nargs="*", help="parts of names; all without any")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=2.0, help="time for each pair")
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    args = parser.parse_args()
+    facts = machine.describe("onnxruntime", "llvmlite", "numpy")
+    print(machine.line(facts), flush=True)
+    results = []
+    for name, path in models.model_files().items():
+        if not args.names or any(part in name for part in args.names):
+            results += models.run_model(name, path, args.threads, args.seconds)
+            print(models.table(results[-len(args.threads) :]).splitlines()[1], flush=True)
+    print(models.table(results))
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(
+            json.dumps({"machine": facts, "models": models.as_json(results)}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()
