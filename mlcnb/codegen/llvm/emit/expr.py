@@ -300,7 +300,8 @@ def _float_to_float(em: Emitter, value: str, source: DType, to: DType) -> str:
     a, b = em.type(source), em.type(to)
     if a == b:
         return em.rounded(value, to) if source.element != to.element else value
-    wider = to.bits > (32 if source.element == "bfloat16" else source.bits)
+    held = [32 if d.element == "bfloat16" else d.bits for d in (source, to)]
+    wider = held[1] > held[0]
     made = em.f.emit(f"{'fpext' if wider else 'fptrunc'} {a} {value} to {b}")
     return em.rounded(made, to)
 
