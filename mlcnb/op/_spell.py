@@ -6,10 +6,13 @@ shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.onnx import OnnxNode
@@ -20,6 +23,20 @@ from mlcnb.relax.operator import declaration, make_call
 def call(op: str, *args: Any, **attrs: Any) -> Any:
     """A call of an operator by its full name, such as "relax.add"."""
     return make_call(declaration(op), *args, **attrs)
+
+
+def in_float32(build: Callable[[OnnxNode, Expr], Expr]) -> Callable[[OnnxNode, Expr], Expr]:
+    """Decorator of a formula: half precision is computed in float32 and rounded once."""
+
+    @wraps(build)
+    def run(n: OnnxNode, x: Expr) -> Expr:
+        kind = dtype(n.dtype(x))
+        if not kind.is_float or kind.bits >= 32:
+            return build(n, x)
+        wide = n.emit(call("relax.astype", x, dtype="float32"))
+        return call("relax.astype", n.emit(build(n, wide)), dtype=str(kind))
+
+    return run
 
 
 def ints_of(n: OnnxNode, x: Expr | None, name: str) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.prim_ops import as_expr, select
+from mlcnb.ir.prim_ops import select
 from mlcnb.op._dims import axis_at, refuse, tell, tensor
 from mlcnb.op._spell import call, scalar_of
 from mlcnb.op.manipulate.reshape import ExpandDims
@@ -67,9 +67,9 @@ class OneHot(OpDecl):
 
 
 def _kind(value: Any) -> DType:
-    """The dtype of a scalar: its own, or that of a constant made of it."""
-    found = getattr(value, "dtype", None)
-    return as_expr(value).dtype if found is None else dtype(str(found))
+    """The dtype of a scalar: its own, or int64 and float32 of Python numbers."""
+    found = getattr(value, "dtype", "int64" if isinstance(value, int) else "float32")
+    return dtype(str(found))
 
 
 @onnx("OneHot", since=9)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import differ
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, in_float32
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn import activation as act
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -71,6 +71,7 @@ def onnx_prelu(n: OnnxNode, x: Expr, slope: Expr) -> Expr:
 
 
 @onnx("Elu")
+@in_float32
 def onnx_elu(n: OnnxNode, x: Expr) -> Expr:
     """x, or alpha * (exp(x) - 1) where x < 0"""
     c = _number(n, x)
@@ -79,6 +80,7 @@ def onnx_elu(n: OnnxNode, x: Expr) -> Expr:
 
 
 @onnx("Celu")
+@in_float32
 def onnx_celu(n: OnnxNode, x: Expr) -> Expr:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
     c, alpha = _number(n, x), n.attr("alpha", 1.0)
@@ -115,12 +117,14 @@ def onnx_softplus(n: OnnxNode, x: Expr) -> Expr:
 
 
 @onnx("Softsign")
+@in_float32
 def onnx_softsign(n: OnnxNode, x: Expr) -> Expr:
     """x / (1 + |x|)"""
     return call("relax.divide", x, _add(_number(n, x)(1), call("relax.abs", x)))
 
 
 @onnx("HardSigmoid")
+@in_float32
 def onnx_hard_sigmoid(n: OnnxNode, x: Expr) -> Expr:
     """max(0, min(1, alpha * x + beta))"""
     return _hard_sigmoid(n, x, n.attr("alpha", 0.2), n.attr("beta", 0.5))
@@ -133,12 +137,14 @@ def _hard_sigmoid(n: OnnxNode, x: Expr, alpha: float, beta: float) -> Expr:
 
 
 @onnx("HardSwish")
+@in_float32
 def onnx_hard_swish(n: OnnxNode, x: Expr) -> Expr:
     """x * max(0, min(1, x / 6 + 0.5))"""
     return _mul(x, _hard_sigmoid(n, x, 1 / 6, 0.5))
 
 
 @onnx("Swish")
+@in_float32
 def onnx_swish(n: OnnxNode, x: Expr) -> Expr:
     """x * sigmoid(alpha * x)"""
     alpha = n.attr("alpha", 1.0)
@@ -148,6 +154,7 @@ def onnx_swish(n: OnnxNode, x: Expr) -> Expr:
 
 
 @onnx("Mish")
+@in_float32
 def onnx_mish(n: OnnxNode, x: Expr) -> Expr:
     """x * tanh(softplus(x))"""
     return _mul(x, call("relax.tanh", make_call(act.Softplus, x)))
@@ -161,6 +168,7 @@ def onnx_thresholded_relu(n: OnnxNode, x: Expr) -> Expr:
 
 
 @onnx("Shrink")
+@in_float32
 def onnx_shrink(n: OnnxNode, x: Expr) -> Expr:
     """x + bias where x < -lambd, x - bias where x > lambd, else 0"""
     c, edge, bias = _number(n, x), n.attr("lambd", 0.5), n.attr("bias", 0.0)

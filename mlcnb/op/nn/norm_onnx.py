@@ -9,7 +9,7 @@ import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import ints, same
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, in_float32
 from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -107,6 +107,7 @@ def onnx_rms_normalization(n: OnnxNode, x: Expr, scale: Expr) -> Expr:
 
 
 @onnx("MeanVarianceNormalization", since=9)
+@in_float32
 def onnx_mean_variance_normalization(n: OnnxNode, x: Expr) -> Expr:
     """(x - mean) / (sqrt(variance) + 1e-9) over `axes`."""
     axes, kind = tuple(n.attr("axes") or (0, 2, 3)), n.dtype(x)
@@ -119,6 +120,7 @@ def onnx_mean_variance_normalization(n: OnnxNode, x: Expr) -> Expr:
 
 
 @onnx("LpNormalization")
+@in_float32
 def onnx_lp_normalization(n: OnnxNode, x: Expr) -> Expr:
     """x / (sum(|x|) or sqrt(sum(x ** 2))) along `axis`; 0 where that is 0."""
     p, axis, kind = n.attr("p", 2), n.attr("axis", -1), n.dtype(x)

@@ -22,7 +22,7 @@ from mlcnb.ir.prim_ops import (
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
 from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, want_rank
-from mlcnb.op._spell import call, ints_of
+from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
 from mlcnb.op.nn._window import each, extent, settle
 from mlcnb.op.nn.pool import Pool
@@ -204,12 +204,12 @@ class MaxPoolIndices(Pool):
 
     def infer(self, x: Any) -> Any:
         """A tuple of two tensors."""
-        values = super().infer(x)
+        values = Pool.infer(self, x)
         return TupleStructInfo((values, tensor(values.dims, "int64", values.ndim)))
 
     def flops(self, x: Any) -> Any:
         """One for each element that a window sees."""
-        values = super().infer(x)
+        values = Pool.infer(self, x)
         known = values.dims is not None
         return tidy(product([*values.dims, *self.pool_size])) if known else None
 
@@ -266,6 +266,7 @@ def _first_max(a: Any, b: Any) -> Any:
 
 
 @onnx("LpPool", since=2)
+@in_float32
 def onnx_lp_pool(n: OnnxNode, x: Expr) -> Expr:
     """(sum over the window of |x| ** p) ** (1 / p), as a mean times the size of the window."""
     attrs, p, kind = window_attrs(n, x), n.attr("p", 2), n.dtype(x)
