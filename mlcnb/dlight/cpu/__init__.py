@@ -2,6 +2,7 @@
 
 RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
                            packed_matmul    products with a packed matrix
+                           matmul           products of matrices as they lie
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
@@ -17,7 +19,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (blocked_window, packed_matmul, general)
+RULES = (blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

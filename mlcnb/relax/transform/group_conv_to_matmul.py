@@ -1,0 +1,67 @@
+"""GroupConvToMatmul: a grouped convolution with 1 x 1 windows is a batched product of matrices.
+
+y = R.nn.conv2d(x, w, groups=4)          ->     x1 = R.reshape(x, (1, 4, 34, 784))
+x: (1, 136, 28, 28), w: (136, 34, 1, 1)         y1 = R.matmul(w1, x1)        w1: (4, 34, 34)
+                                                y = R.reshape(y1, (1, 136, 28, 28))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.expr import Call, Function, Op, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, declaration, make_call
+
+
+class GroupConvToMatmul(FunctionPass):
+    """Turn grouped 1 x 1 convolutions (not depthwise ones) into batched products."""
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with such convolutions rewritten."""
+        rewriter = _Rewriter(mod.functions)
+        result = rewriter.rewrite(func)
+        ctx.note(f"{rewriter.changed} grouped convolutions became products")
+        return result
+
+
+class _Rewriter(Mutator):
+    changed = 0
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
+            return None
+        conv: Any = attrs_of(call)
+        x, weight = call.args
+        shape = [as_int(d) for d in weight.struct_info.dims or ()]
+        if not _is_grouped_pointwise(conv, shape) or x.struct_info.dims is None:
+            return None
+        self.changed += 1
+        outer, inner = shape[0], shape[1]
+        assert outer is not None and inner is not None
+        n, _, h, w = x.struct_info.dims
+        groups = conv.groups
+        flat = self.emit(_reshape(x, [n, groups, inner, h * w]))
+        matrix = self.emit(_reshape(weight, [groups, outer // groups, inner]))
+        result = self.emit(make_call(declaration("relax.matmul"), matrix, flat))
+        return _reshape(result, [n, outer, h, w])
+
+
+def _reshape(x: Any, dims: list[Any]) -> Call:
+    return make_call(declaration("relax.reshape"), x, dims)
+
+
+def _is_grouped_pointwise(conv: Any, shape: list[int | None]) -> bool:
+    layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
+    return (
+        layouts == ("NCHW", "OIHW", "NCHW")
+        and conv.groups > 1
+        and len(shape) == 4
+        and shape[1] not in (None, 1)
+        and shape[2:] == [1, 1]
+        and tuple(conv.strides) == (1, 1)
+        and not any(conv.padding)
+        and conv.out_dtype in (None, "float32")
+    )
