@@ -48,6 +48,7 @@ from mlcnb.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from mlcnb.tir.function import PrimFunc
 
 Functions = Mapping[GlobalVar, BaseFunc]
 
@@ -118,7 +119,10 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
     if isinstance(op, ExternFunc):
         return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
     if isinstance(op, GlobalVar):
-        return _infer_function(call, op.name_hint, function_info(functions.get(op)))
+        func = functions.get(op)
+        if isinstance(func, PrimFunc):
+            return TupleStructInfo(())
+        return _infer_function(call, op.name_hint, function_info(func))
     return _infer_function(call, getattr(op, "name_hint", "function"), op.struct_info)
 
 
@@ -289,7 +293,10 @@ def _dim(value: PrimExpr) -> str:
 
 
 def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
-    """False for a call with effects: of a packed function, an impure function or operator."""
+    """False for a call with effects: of a packed or loop function, an impure function or operator.
+
+    A function that `functions` does not have counts as pure.
+    """
     op = call.op
     if isinstance(op, Op):
         if op.name in GIVEN:
@@ -298,10 +305,13 @@ def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
         return found is None or found.pure
     if isinstance(op, ExternFunc):
         return False
-    info = function_info((functions or {}).get(op)) if isinstance(op, GlobalVar) else op.struct_info
-    if isinstance(info, FuncStructInfo):
-        return info.purity
-    return isinstance(op, GlobalVar)
+    if isinstance(op, GlobalVar):
+        func = (functions or {}).get(op)
+        info: Any = function_info(func)
+        unknown = func is None
+    else:
+        info, unknown = op.struct_info, False
+    return info.purity if isinstance(info, FuncStructInfo) else unknown
 
 
 def is_leaf(expr: Any) -> bool:

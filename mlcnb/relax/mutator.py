@@ -13,7 +13,7 @@ of the value they replace, unless they have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.node import replace
@@ -251,6 +251,23 @@ class Mutator:
         keep = op is call.op and all(map(_same_known, args, call.args))
         info = call.struct_info if keep else None
         return Call(op, args, call.attrs, call.sinfo_args, info, call.span)
+
+
+class Renamer(Mutator):
+    """Gives variables the place of others, where they are bound and where they are used.
+
+    Args:
+        new: old variable -> new variable of the same struct info.
+    """
+
+    def __init__(self, new: Mapping[Var, Var]) -> None:
+        super().__init__()
+        self.new = new
+        self.remap.update(new)
+
+    def _append(self, binding: Binding) -> None:
+        var = self.new.get(binding.var)
+        super()._append(binding if var is None else replace(binding, var=var))
 
 
 _HOOKS: dict[type, Callable[[Mutator, Any, Var], Any]] = {

@@ -5,7 +5,6 @@ lv = R.permute_dims(x, axes=[1, 0])
 lv1 = R.permute_dims(lv, axes=[1, 0])            ->   x
 lv = R.reshape(R.reshape(x, (6,)), (2, 3))       ->   R.reshape(x, (2, 3))
 lv = R.multiply(x, R.const(1.0))                 ->   x
-lv = R.nn.conv2d(R.nn.pad(x, …zeros…), w)        ->   R.nn.conv2d(x, w, padding=…)
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import merge
@@ -153,27 +151,6 @@ def _concat(s: _Simplifier, call: Call) -> Any:
     return parts.fields[0] if single else None
 
 
-def _convolution(s: _Simplifier, call: Call) -> Any:
-    """Zeros put around the data before: padding of the convolution."""
-    before = s.inner(call.args[0], "relax.nn.pad")
-    if before is None or s.use_count(call.args[0]) > 1:
-        return None
-    attrs: Any = attrs_of(call)
-    pad: Any = attrs_of(before)
-    layout = attrs.data_layout
-    if pad.pad_mode != "constant" or pad.pad_value != 0 or not layout.isalpha():
-        return None
-    widths = dict(zip(layout, pad.widths(), strict=True))
-    if any(min(w) < 0 or (c in "NC" and any(w)) for c, w in widths.items()):
-        return None
-    spatial = [c for c in layout if c not in "NC"]
-    sides = [widths[c][0] for c in spatial] + [widths[c][1] for c in spatial]
-    padding = tuple(a + b for a, b in zip(attrs.padding, sides, strict=True))
-    span = merge(before.span, call.span)
-    made = replace(attrs, padding=padding)
-    return Call(call.op, (before.args[0], call.args[1]), made, (), call.struct_info, span)
-
-
 _RULES: dict[str, Rule] = {
     "relax.nn.dropout": _dropout,
     "relax.reshape": _reshape,
@@ -191,7 +168,4 @@ _RULES: dict[str, Rule] = {
     "relax.power": _neutral(1, "right"),
     "relax.nn.relu": _idempotent,
     "relax.concat": _concat,
-    "relax.nn.conv1d": _convolution,
-    "relax.nn.conv2d": _convolution,
-    "relax.nn.conv3d": _convolution,
 }

@@ -1,0 +1,136 @@
+"""BindSymbolicVars: symbolic dimensions become numbers.
+
+def main(x: R.Tensor(("n", 4))):    BindSymbolicVars({"n": 2})    def main(x: R.Tensor((2, 4))):
+    lv: R.Tensor((n, 4)) = …                  ->                      lv: R.Tensor((2, 4)) = …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import Node, replace
+from mlcnb.ir import prim_ops
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import substitute, symbolic_vars
+from mlcnb.relax.analysis.variables import defined_symbolic_vars, free_symbolic_vars
+from mlcnb.relax.expr import (
+    Call,
+    Function,
+    MatchCast,
+    PrimValue,
+    ShapeExpr,
+    Var,
+)
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator
+
+
+class BindSymbolicVars(ModulePass):
+    """Put numbers (or expressions) in place of symbolic dimensions."""
+
+    #: name of a symbolic variable (or the variable) -> its value
+    binding_map: Mapping[Any, Any] = field(default_factory=dict)
+    #: only in the function of this name; None: in all that have such a variable
+    func_name: str | None = None
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The functions with the values put in.
+
+        Raises:
+            PassError: no function has a symbolic variable of a given name.
+        """
+        changed = {}
+        missing = set(self.binding_map)
+        for key, func in mod.items():
+            if not isinstance(func, Function) or self.func_name not in (None, key.name_hint):
+                continue
+            values = _values(func, self.binding_map)
+            missing -= {k for k in self.binding_map if _names(k, values)}
+            if values:
+                changed[key] = bind_symbolic_vars(func, values, mod.functions)
+        if missing:
+            names = ", ".join(sorted(str(getattr(m, "name", m)) for m in missing))
+            raise PassError(f"BindSymbolicVars: no symbolic variable {names}", root=mod)
+        return mod.with_functions(changed) if changed else mod
+
+
+def _values(func: Function, given: Mapping[Any, Any]) -> dict[PrimVar, PrimExpr]:
+    """What the variables of a function are to be."""
+    found: dict[PrimVar, PrimExpr] = {}
+    for var in (*defined_symbolic_vars(func), *free_symbolic_vars(func)):
+        value = given.get(var, given.get(var.name))
+        if value is not None:
+            found[var] = prim_ops.cast(var.dtype, prim_ops.as_expr(value))
+    return found
+
+
+def _names(key: Any, values: Mapping[PrimVar, Any]) -> bool:
+    return any(key is v or key == v.name for v in values) if isinstance(key, str) else key in values
+
+
+def bind_symbolic_vars(
+    func: Function, values: Mapping[PrimVar, Any], functions: Functions | None = None
+) -> Function:
+    """`func` with symbolic variables replaced everywhere, struct infos inferred again."""
+    return _Substitution(values, functions).rewrite(func)
+
+
+class _Substitution(Mutator):
+    def __init__(self, symbols: Mapping[PrimVar, Any], functions: Functions | None) -> None:
+        super().__init__(functions)
+        self.symbols = symbols
+
+    def _function(self, func: Function) -> Function:
+        params = tuple(self.renewed(p) for p in func.params)
+        made = super()._function(func)
+        if all(a is b for a, b in zip(params, func.params, strict=True)) and made is func:
+            return func
+        ret = substitute(func.ret_struct_info, self.symbols)
+        return replace(made, params=params, ret_struct_info=ret)
+
+    def renewed(self, var: Var) -> Var:
+        """A variable whose struct info has the values put in."""
+        info = substitute(var.struct_info, self.symbols)
+        if info is var.struct_info:
+            return var
+        self.remap[var] = type(var)(var.name_hint, info, var.span)
+        return self.remap[var]
+
+    def _match_cast(self, binding: MatchCast) -> None:
+        info = substitute(binding.struct_info, self.symbols)
+        self._append(MatchCast(self.renewed(binding.var), self.substitute(binding.value), info))
+
+    def substitute(self, value: Any) -> Any:
+        """Variables of the graph and symbolic ones."""
+        value = super().substitute(value)
+        if isinstance(value, ShapeExpr | PrimValue):
+            return substitute(value, self.symbols)
+        return value
+
+    def _substitute_call(self, call: Call) -> Call:
+        return self.with_symbols(super()._substitute_call(call))
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call, its own struct infos and attributes with the values put in."""
+        made = self.with_symbols(call)
+        return None if made is call else made
+
+    def with_symbols(self, call: Call) -> Call:
+        """A call that mentions no replaced variable; struct info inferred later if it did."""
+        args = tuple(map(self.substitute, call.args))
+        infos = tuple(substitute(i, self.symbols) for i in call.sinfo_args)
+        attrs = call.attrs
+        if isinstance(attrs, Node) and symbolic_vars(attrs):
+            attrs = substitute(attrs, self.symbols)
+        known = call.struct_info
+        stale = known is None or any(v in self.symbols for v in symbolic_vars(known))
+        same = all(a is b for a, b in zip(args, call.args, strict=True)) and attrs is call.attrs
+        if same and not stale and all(a is b for a, b in zip(infos, call.sinfo_args, strict=True)):
+            return call
+        return Call(call.op, args, attrs, infos, None, call.span)

@@ -1,0 +1,125 @@
+"""ConvertToDataflow: runs of pure bindings become dataflow blocks.
+
+lv = R.exp(x)                         with R.dataflow():
+gv = R.add(lv, x)           ->            lv = R.exp(x)
+                                          gv = R.add(lv, x)
+                                          R.output(gv)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.purity import has_effects
+from mlcnb.relax.analysis.variables import bindings_of, nested, use_counts, value_uses
+from mlcnb.relax.emitter import block_is_dataflow
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    If,
+    SeqExpr,
+    Var,
+)
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Renamer
+
+Run = list[Binding]
+
+
+class ConvertToDataflow(FunctionPass):
+    """Put runs of pure bindings into dataflow blocks, where the graph passes work."""
+
+    #: shorter runs stay as they are
+    min_size: int = 2
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Plain blocks of the function and of its branches."""
+        return convert_to_dataflow(func, mod.functions, self.min_size)
+
+
+def convert_to_dataflow(
+    func: Function, functions: Functions | None = None, min_size: int = 2
+) -> Function:
+    """`func` with runs of at least `min_size` pure bindings in dataflow blocks."""
+    cutter = _Cutter(functions or {}, min_size)
+    total = use_counts(func)
+    local: dict[Var, Var] = {}
+    for run in cutter.runs_below(func.body):
+        inside = _uses_in(run)
+        for binding in run:
+            var = binding.var
+            if inside.get(var, 0) == total.get(var, 0):
+                local[var] = DataflowVar(var.name_hint, var.struct_info, var.span)
+    return _Converter(local, cutter).rewrite(func)
+
+
+class _Cutter:
+    """Cuts plain blocks into runs."""
+
+    def __init__(self, functions: Functions, min_size: int) -> None:
+        self.functions, self.min_size = functions, min_size
+
+    def is_dataflow(self, run: Run) -> bool:
+        """True for a run of pure bindings that is long enough."""
+        return len(run) >= self.min_size and self.is_pure(run[0])
+
+    def is_pure(self, binding: Binding) -> bool:
+        """True for a binding that may stand in a dataflow block."""
+        value = binding.value
+        return not isinstance(value, If | Function) and not has_effects(value, self.functions)
+
+    def runs(self, block: BindingBlock) -> list[Run]:
+        """The bindings of a block, cut where purity changes."""
+        runs: list[Run] = []
+        for binding in block.bindings:
+            if runs and self.is_pure(runs[-1][0]) == self.is_pure(binding):
+                runs[-1].append(binding)
+            else:
+                runs.append([binding])
+        return runs
+
+    def runs_below(self, seq: SeqExpr) -> Iterator[Run]:
+        """Every run that becomes a dataflow block, in branches too."""
+        for block in seq.blocks:
+            if not block_is_dataflow(block):
+                yield from filter(self.is_dataflow, self.runs(block))
+        for binding in bindings_of(seq):
+            for inner in nested(binding.value):
+                yield from self.runs_below(inner)
+
+
+class _Converter(Renamer):
+    def __init__(self, local: dict[Var, Var], cutter: _Cutter) -> None:
+        super().__init__(local)
+        self.cutter = cutter
+
+    def _sequence(self, seq: Any) -> SeqExpr:
+        made = super()._sequence(seq)
+        blocks: list[BindingBlock] = []
+        for block in made.blocks:
+            blocks.extend([block] if block_is_dataflow(block) else self.cut(block))
+        same = len(blocks) == len(made.blocks)
+        same = same and all(a is b for a, b in zip(blocks, made.blocks, strict=True))
+        return made if same else SeqExpr(tuple(blocks), made.body)
+
+    def cut(self, block: BindingBlock) -> list[BindingBlock]:
+        """A plain block as its runs."""
+        runs = self.cutter.runs(block)
+        if not any(map(self.cutter.is_dataflow, runs)):
+            return [block]
+        kinds = [DataflowBlock if self.cutter.is_dataflow(r) else BindingBlock for r in runs]
+        return [kind(tuple(run)) for kind, run in zip(kinds, runs, strict=True)]
+
+
+def _uses_in(run: Run) -> dict[Any, int]:
+    counts: dict[Any, int] = {}
+    for binding in run:
+        for leaf in value_uses(binding.value):
+            counts[leaf] = counts.get(leaf, 0) + 1
+    return counts

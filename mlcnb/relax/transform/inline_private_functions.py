@@ -1,0 +1,96 @@
+"""InlinePrivateFunctions: the body of a private graph function takes the place of its call.
+
+def main(x):                              def main(x):
+    gv = cls.twice(x)            ->           lv = R.add(x, x)
+    return gv                                 return lv
+@R.function(private=True)
+def twice(x): return R.add(x, x)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import match_vars
+from mlcnb.relax.analysis.variables import (
+    all_global_vars,
+    bindings_of,
+    detect_recursion,
+    topological_functions,
+)
+from mlcnb.relax.expr import Call, DataflowVar, Function, SeqExpr, Var
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator, Renamer
+from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
+
+
+class InlinePrivateFunctions(ModulePass):
+    """Inline graph functions without a global_symbol; recursive ones and kernels stay."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Callees first, so that what is inlined has nothing left to inline."""
+        circular = {k for group in detect_recursion(mod) for k in group}
+        called = {
+            g for f in mod.functions.values() if isinstance(f, Function) for g in all_global_vars(f)
+        }
+        private = {
+            k
+            for k, f in mod.items()
+            if isinstance(f, Function) and k in called and k not in circular and _is_private(f)
+        }
+        if not private:
+            return mod
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        for key in topological_functions(mod):
+            functions[key] = _Inliner(functions, private).rewrite(functions[key])
+        ctx.note(f"inlined {len(private)} functions")
+        made = mod.with_functions({k: functions[k] for k in mod if k not in private})
+        return remove_unused_functions(made.without_functions(private))
+
+
+def _is_private(func: Function) -> bool:
+    return not func.attrs.keys() & {"global_symbol", "Primitive", "Codegen", "Composite"}
+
+
+class _Inliner(Mutator):
+    def __init__(self, functions: Functions, private: set[GlobalVar]) -> None:
+        super().__init__(functions)
+        self.private = private
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The body, over new variables, with the arguments in place of the parameters."""
+        if not isinstance(call.op, GlobalVar) or call.op not in self.private:
+            return None
+        callee: Any = self.functions[call.op]
+        symbols: dict[PrimVar, Any] = {}
+        for param, arg in zip(callee.params, call.args, strict=True):
+            match_vars(param.struct_info, arg.struct_info, symbols)
+        body = _copied(bind_symbolic_vars(callee, symbols), call.args, self.emitter.dataflow)
+        for binding in body.bindings:
+            name = self.emitter.names.fresh(binding.var.name_hint)
+            new = type(binding.var)(name, binding.var.struct_info, binding.var.span)
+            self.remap[binding.var] = new
+            self._append(replace(binding, var=new, value=self._inner(binding.value)))
+        return self.substitute(body.body)
+
+
+def _copied(func: Function, args: tuple[Any, ...], dataflow: bool) -> SeqExpr:
+    """The body of a function with all its variables new, and arguments for parameters."""
+    kind = DataflowVar if dataflow else Var
+    outer = list(func.body.bindings)
+    inner = [b for b in bindings_of(func) if b not in outer]
+    new: dict[Var, Var] = {b.var: _copy(b.var, kind) for b in outer}
+    new.update({b.var: _copy(b.var, type(b.var)) for b in inner})
+    renamer = Renamer(new)
+    renamer.remap.update(zip(func.params, args, strict=True))
+    return renamer.rewrite(func).body
+
+
+def _copy(var: Var, kind: type[Var]) -> Var:
+    return kind(var.name_hint, var.struct_info, var.span)

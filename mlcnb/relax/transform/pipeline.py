@@ -1,0 +1,148 @@
+"""Named pipelines: passes in an order that makes sense.
+
+zero      legalize, fold, fuse: what TVM's `zero` does
+default   the graph cleaned up and folded first, then as zero, then reshapes become views
+lower     from call_tir to explicit memory: allocate, plan, kill
+
+    mod = relax.get_pipeline("default")(mod)
+    steps = transform.trace(relax.get_pipeline("default"), mod).steps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.ir.transform import Pass, Sequential
+from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
+from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
+from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
+from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
+from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
+from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
+from mlcnb.relax.transform.fold_batch_norm import FoldBatchNorm
+from mlcnb.relax.transform.fold_constant import FoldConstant
+from mlcnb.relax.transform.fold_pad import FoldPad
+from mlcnb.relax.transform.fuse_ops import FuseOps
+from mlcnb.relax.transform.fuse_tir import FuseTIR
+from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
+from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
+from mlcnb.relax.transform.legalize_ops import LegalizeOps
+from mlcnb.relax.transform.normalize import Normalize
+from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
+from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
+from mlcnb.relax.transform.simplify_ops import SimplifyOps
+from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
+from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
+
+#: from a target (or None) and options to the passes
+PipelineFunction = Callable[..., list[Pass]]
+
+_pipelines: dict[str, PipelineFunction] = {}
+
+
+def register_pipeline(
+    name: str, function: PipelineFunction | None = None, override: bool = False
+) -> Any:
+    """Make a pipeline known by name; usable as a decorator.
+
+    Args:
+        name: what `get_pipeline` takes.
+        function: `f(target=None, **options)` -> list of passes.
+        override: take the place of one that has the name.
+
+    Raises:
+        PassError: the name is taken and `override` is False.
+    """
+
+    def keep(fn: PipelineFunction) -> PipelineFunction:
+        if name in _pipelines and not override:
+            raise PassError(f"pipeline {name!r} is registered already", hint="pass override=True")
+        _pipelines[name] = fn
+        return fn
+
+    return keep if function is None else keep(function)
+
+
+def get_pipeline(name: str = "zero", target: Any = None, **options: Any) -> Sequential:
+    """The pipeline of that name, as one pass.
+
+    Args:
+        name: `zero`, `default`, `lower`, or one that was registered.
+        target: a Target that the passes may look at.
+        options: as the pipeline's function takes them.
+
+    Raises:
+        PassError: there is no such pipeline.
+    """
+    if name not in _pipelines:
+        known = ", ".join(sorted(_pipelines))
+        raise PassError(f"no pipeline {name!r}", hint=f"there are {known}")
+    return Sequential(_pipelines[name](target=target, **options), name=name)
+
+
+def pipeline_names() -> list[str]:
+    """All registered names, sorted."""
+    return sorted(_pipelines)
+
+
+def clean_up_passes(target: Any = None) -> list[Pass]:
+    """On operators: the graph in normal form, without what is idle, constant or computed twice."""
+    return [
+        Normalize(),
+        InlinePrivateFunctions(),
+        CanonicalizeBindings(),
+        SimplifyOps(),
+        FoldConstant(),
+        FoldPad(),
+        FoldBatchNorm(),
+        DecomposeOpsForInference(),
+        FoldConstant(),
+        SimplifyOps(),
+        EliminateCommonSubexpr(),
+        CanonicalizeBindings(),
+        DeadCodeElimination(),
+    ]
+
+
+def fuse_passes(target: Any = None) -> list[Pass]:
+    """From operators to fused loop functions."""
+    return [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), FuseOps(), FuseTIR()]
+
+
+def lower_passes(target: Any = None) -> list[Pass]:
+    """From call_tir to calls on memory that is allocated, shared and given back."""
+    return [
+        RewriteDataflowReshape(),
+        ToNonDataflow(),
+        RemovePurityChecking(),
+        CallTIRRewrite(),
+        StaticPlanBlockMemory(),
+        KillAfterLastUse(),
+        AttachGlobalSymbol(),
+    ]
+
+
+@register_pipeline("zero")
+def zero_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's zero pipeline: legalize, fold constants, fuse."""
+    return fuse_passes(target)
+
+
+@register_pipeline("default")
+def default_pipeline(target: Any = None) -> list[Pass]:
+    """Clean up, fuse, and make views of what only reshapes."""
+    return [
+        *clean_up_passes(target),
+        *fuse_passes(target),
+        RewriteDataflowReshape(),
+        DeadCodeElimination(),
+    ]
+
+
+@register_pipeline("lower")
+def lower_pipeline(target: Any = None) -> list[Pass]:
+    """Explicit memory, as a virtual machine runs it."""
+    return lower_passes(target)

@@ -1,0 +1,115 @@
+"""RewriteDataflowReshape: a loop function that only copies becomes a reshape, which costs nothing.
+
+lv = R.call_tir(cls.flatten, (x,), out_sinfo=R.Tensor((1, 512), …))  ->  lv = R.reshape(x, (1, 512))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.arith import simplify
+from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_equal
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Var
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block, BufferStore
+
+
+class RewriteDataflowReshape(FunctionPass):
+    """Turn calls of loop functions that keep the order of all elements into R.reshape."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Every call_tir of one tensor whose function has the pattern of a reshape."""
+        rewriter = _Reshaper(mod.functions)
+        made = rewriter.rewrite(func)
+        if rewriter.count:
+            ctx.note(f"{rewriter.count} copies became views")
+        return made
+
+
+class _Reshaper(Mutator):
+    def __init__(self, functions: Functions) -> None:
+        super().__init__(functions)
+        self.known: dict[GlobalVar, bool] = {}
+        self.count = 0
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """`R.reshape(x, shape)` of the tensor that a copy reads."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+            return None
+        info, args = call.sinfo_args[0], call.args[1].fields  # type: ignore[attr-defined]
+        key: Any = call.args[0]
+        if len(args) != 1 or not isinstance(info, TensorStructInfo) or info.dims is None:
+            return None
+        given: Any = args[0].struct_info
+        if not isinstance(args[0], Var) or given.dtype != info.dtype:
+            return None
+        if key not in self.known:
+            self.known[key] = has_reshape_pattern(self.functions.get(key))
+        if not self.known[key]:
+            return None
+        self.count += 1
+        return make_call(declaration("relax.reshape"), args[0], ShapeExpr(info.dims))
+
+
+def has_reshape_pattern(func: Any) -> bool:
+    """True for a loop function that copies one buffer to another in row-major order."""
+    if not isinstance(func, PrimFunc) or len(func.buffers) != 2:
+        return False
+    nodes = list(walk(func.body))
+    stores = [n for n in nodes if isinstance(n, BufferStore)]
+    blocks = [n for n in nodes if isinstance(n, Block) and n.iter_vars]
+    if len(stores) != 1 or len(blocks) != 1 or not isinstance(stores[0].value, BufferLoad):
+        return False
+    store, load = stores[0], stores[0].value
+    source, target = func.buffers
+    if store.buffer is not target or load.buffer is not source:
+        return False
+    if not p.is_const(simplify(_product(target) - _product(source)), 0):
+        return False
+    return _covers(blocks[0], store) and _same_place(store, load, blocks[0])
+
+
+def _covers(block: Block, store: BufferStore) -> bool:
+    """The block writes every element: its axes are the indices, over whole dimensions."""
+    axes = {axis.var: axis.dom for axis in block.iter_vars}
+    for index, dim in zip(store.indices, store.buffer.shape, strict=True):
+        if p.is_const(index, 0) and p.is_const(dim, 1):
+            continue
+        dom = axes.get(index)  # type: ignore[call-overload]
+        if dom is None or not p.is_const(dom.min, 0) or not structural_equal(dom.extent, dim):
+            return False
+    return True
+
+
+def _same_place(store: BufferStore, load: BufferLoad, block: Block) -> bool:
+    """Both indices count the same number of elements from the start."""
+    bounds = {axis.var: axis.dom for axis in block.iter_vars}
+    written = _flat(store.buffer, store.indices)
+    read = _flat(load.buffer, load.indices)
+    return p.is_const(simplify(written - read, bounds), 0)
+
+
+def _product(buffer: Buffer) -> PrimExpr:
+    """How many elements a buffer has."""
+    total: PrimExpr = p.const(1)
+    for dim in buffer.shape:
+        total = total * dim
+    return total
+
+
+def _flat(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    """The row-major number of an element."""
+    total: PrimExpr = p.const(0, indices[0].dtype if indices else "int32")
+    for index, dim in zip(indices, buffer.shape, strict=True):
+        total = total * dim + index
+    return total

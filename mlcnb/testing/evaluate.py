@@ -1,0 +1,255 @@
+"""The reference meaning of graph programs: bindings in order, in NumPy.
+
+    evaluate(mod, x, y)     an operator       by its declaration's `numpy`
+                            call_tir          by the interpreter, element by element
+                            If, functions     as Python would
+
+Slow and simple: what every graph pass and backend is checked against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.registry import get_global_func
+from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.expr import (
+    Call,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    Op,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from mlcnb.relax.numpy_call import call_numpy, scalar_of, value_of
+from mlcnb.relax.struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from mlcnb.tir.function import PrimFunc
+
+Watch = Callable[[Var, Any], None]
+
+
+def evaluate(
+    program: IRModule | Function, *args: Any, name: str = "main", watch: Watch | None = None
+) -> Any:
+    """Run a graph function on NumPy arrays.
+
+    Args:
+        program: a module, or a function that needs none.
+        args: one value for each parameter: arrays, numbers, tuples.
+        name: which function of the module.
+        watch: called with each variable that is bound and its value.
+
+    Returns:
+        An array, a tuple of results, or a tuple of ints for a shape.
+
+    Raises:
+        RuntimeInputError: the arguments do not fit the parameters.
+        ExecutionError: a match_cast fails, or a value cannot be computed.
+    """
+    mod = program if isinstance(program, IRModule) else IRModule.make({name: program})
+    return _Frame(mod, watch).run(mod[name], args)
+
+
+class _Frame:
+    """One call of a function: values of its variables and of its symbolic dimensions."""
+
+    def __init__(self, mod: IRModule, watch: Watch | None) -> None:
+        self.mod, self.watch = mod, watch
+        self.values: dict[Var, Any] = {}
+        self.dims: dict[PrimVar, int] = {}
+
+    def run(self, func: Function, args: Any) -> Any:
+        if len(args) != len(func.params):
+            raise RuntimeInputError(
+                f"{len(args)} arguments for {len(func.params)} parameters: "
+                f"{', '.join(p.name_hint for p in func.params)}"
+            )
+        for param, arg in zip(func.params, args, strict=True):
+            self.match(param.struct_info, arg, param.name_hint)
+            self.values[param] = arg
+        return self.sequence(func.body)
+
+    def sequence(self, seq: SeqExpr) -> Any:
+        for binding in seq.bindings:
+            value = self.value(binding.value)
+            if isinstance(binding, MatchCast):
+                self.match(binding.struct_info, value, binding.var.name_hint)
+            self.values[binding.var] = value
+            if self.watch is not None:
+                self.watch(binding.var, value)
+        return self.leaf(seq.body)
+
+    def leaf(self, expr: Any) -> Any:
+        if isinstance(expr, Var):
+            return self.values[expr]
+        if isinstance(expr, Tuple):
+            return tuple(map(self.leaf, expr.fields))
+        if isinstance(expr, GlobalVar | ExternFunc | Function | Op):
+            return expr
+        return value_of(expr, self.leaf, self.dims)
+
+    def value(self, expr: Any) -> Any:
+        if isinstance(expr, Call):
+            return self.call(expr)
+        if isinstance(expr, If):
+            taken = bool(np.asarray(self.leaf(expr.cond)))
+            return self.sequence(expr.true_branch if taken else expr.false_branch)  # type: ignore[arg-type]
+        if isinstance(expr, TupleGetItem):
+            return self.leaf(expr.tuple_value)[expr.index]
+        if isinstance(expr, Function):
+            return lambda *args: self.closure(expr, args)
+        return self.leaf(expr)
+
+    def closure(self, func: Function, args: Any) -> Any:
+        """A local function sees what is bound around it."""
+        inner = _Frame(self.mod, self.watch)
+        inner.values.update(self.values)
+        inner.dims.update(self.dims)
+        return inner.run(func, args)
+
+    def call(self, call: Call) -> Any:
+        op = call.op
+        if isinstance(op, Op):
+            special = _CONVENTIONS.get(op.name)
+            return (
+                call_numpy(call, self.leaf, self.dims) if special is None else special(self, call)
+            )
+        args = [self.leaf(a) for a in call.args]
+        return self.apply(op, args)
+
+    def apply(self, op: Any, args: list[Any]) -> Any:
+        """Call a function of the module, a packed function or a closure."""
+        if isinstance(op, ExternFunc):
+            return _packed(op)(*args)
+        if isinstance(op, GlobalVar):
+            callee = self.mod[op]
+            if isinstance(callee, PrimFunc):
+                run_prim_func(callee, args)
+                return ()
+            return (
+                _packed(callee)(*args)
+                if isinstance(callee, ExternFunc)
+                else self.enter(callee, args)
+            )
+        found = self.leaf(op) if isinstance(op, Var) else op
+        return found(*args) if callable(found) else self.enter(found, args)
+
+    def enter(self, func: Function, args: list[Any]) -> Any:
+        return _Frame(self.mod, self.watch).run(func, args)
+
+    def call_tir(self, call: Call) -> Any:
+        """Allocate the results, then run the loops or the packed function."""
+        infos = _fields(call.sinfo_args[0])
+        inputs = [np.asarray(self.leaf(a)) for a in call.args[1].fields]  # type: ignore[attr-defined]
+        places = [-1] * len(infos)
+        if call.op.name == "relax.call_tir_inplace":  # type: ignore[union-attr]
+            places = list(call.attrs["inplace_indices"])
+            inputs = [a.copy() if i in places else a for i, a in enumerate(inputs)]
+        outputs = [
+            self.empty(info) if place < 0 else inputs[place]
+            for info, place in zip(infos, places, strict=True)
+        ]
+        scalars = self.leaf(call.args[2]) if len(call.args) > 2 else ()
+        written = [o for o, place in zip(outputs, places, strict=True) if place < 0]
+        self.apply(call.args[0], [*inputs, *written, *scalars])
+        several = isinstance(call.sinfo_args[0], TupleStructInfo)
+        return tuple(outputs) if several else outputs[0]
+
+    def call_pure_packed(self, call: Call) -> Any:
+        """A packed function, declared free of effects."""
+        return self.apply(call.args[0], [self.leaf(a) for a in call.args[1:]])
+
+    def invoke_closure(self, call: Call) -> Any:
+        """A closure and a tuple of arguments."""
+        return self.apply(call.args[0], list(self.leaf(call.args[1])))
+
+    def empty(self, info: Any) -> np.ndarray:
+        """Memory for a result."""
+        shape = [scalar_of(d, self.dims) for d in info.dims]
+        return np.zeros(shape, info.dtype.numpy)
+
+    # matching ------------------------------------------------------------------------------------
+
+    def match(self, info: Any, value: Any, name: str) -> None:
+        """Bind the symbolic dimensions of `info` to those of the value, and check the rest."""
+        if isinstance(info, TupleStructInfo):
+            for i, (part, each) in enumerate(zip(info.fields, value, strict=True)):
+                self.match(part, each, f"{name}[{i}]")
+        elif isinstance(info, TensorStructInfo):
+            self.match_tensor(info, np.asarray(value), name)
+        elif isinstance(info, ShapeStructInfo) and info.values is not None:
+            self.match_dims(info.values, tuple(value), name)
+        elif isinstance(info, PrimStructInfo) and info.value is not None:
+            self.match_dims((info.value,), (value,), name)
+
+    def match_tensor(self, info: TensorStructInfo, value: np.ndarray, name: str) -> None:
+        if info.dtype is not None and value.dtype != info.dtype.numpy:
+            raise RuntimeInputError(f"{name}: expected {info.dtype}, got {value.dtype}")
+        if info.ndim not in (-1, value.ndim):
+            raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got {value.shape}")
+        if info.dims is not None:
+            self.match_dims(info.dims, value.shape, name)
+
+    def match_dims(self, dims: Any, given: tuple[int, ...], name: str) -> None:
+        for dim, size in zip(dims, given, strict=True):
+            if isinstance(dim, PrimVar) and dim not in self.dims:
+                self.dims[dim] = int(size)
+        for axis, (dim, size) in enumerate(zip(dims, given, strict=True)):
+            wanted = dim.value if isinstance(dim, IntImm) else scalar_of(dim, self.dims)
+            if wanted != size:
+                raise RuntimeInputError(f"{name}: dimension {axis} is {size}, expected {wanted}")
+
+
+def _fields(info: Any) -> tuple[Any, ...]:
+    return info.fields if isinstance(info, TupleStructInfo) else (info,)
+
+
+def _packed(func: ExternFunc) -> Callable[..., Any]:
+    found = get_global_func(func.global_symbol, allow_missing=True)
+    if found is None:
+        raise ExecutionError(
+            f"no packed function {func.global_symbol!r}", hint="mlcnb.register_func(name, f)"
+        )
+    return found
+
+
+_CONVENTIONS: dict[str, Callable[[_Frame, Call], Any]] = {
+    "relax.call_tir": _Frame.call_tir,
+    "relax.call_tir_inplace": _Frame.call_tir,
+    "relax.call_dps_packed": _Frame.call_tir,
+    "relax.call_pure_packed": _Frame.call_pure_packed,
+    "relax.invoke_closure": _Frame.invoke_closure,
+    "relax.invoke_pure_closure": _Frame.invoke_closure,
+}
+
+
+def assert_same_results(before: Any, after: Any, rtol: float = 1e-5, atol: float = 1e-6) -> None:
+    """Compare two results of `evaluate`, tuples field by field.
+
+    Raises:
+        AssertionError: they differ in shape, dtype or by more than the tolerance.
+    """
+    if isinstance(before, tuple):
+        assert isinstance(after, tuple) and len(before) == len(after), (before, after)
+        for a, b in zip(before, after, strict=True):
+            assert_same_results(a, b, rtol, atol)
+        return
+    a, b = np.asarray(before), np.asarray(after)
+    assert a.shape == b.shape and a.dtype == b.dtype, f"{a.dtype}{a.shape} != {b.dtype}{b.shape}"
+    np.testing.assert_allclose(b, a, rtol=rtol, atol=atol)
