@@ -40,8 +40,8 @@ class BlockInfo:
 
     @property
     def is_spatial(self) -> bool:
-        """True if all axes are spatial."""
-        return set(self.kinds) <= {"S"}
+        """True if it has axes and all are spatial; a statement over whole buffers has none."""
+        return set(self.kinds) == {"S"}
 
     @property
     def work(self) -> int:
