@@ -7,19 +7,19 @@ any expression with everything integer in it in its short form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.arith import division, extrema
 from mlcnb.arith.conditions import compare
 from mlcnb.arith.context import Context
 from mlcnb.arith.emission import emit, size_of
-from mlcnb.arith.interval import bounds_of, ceil_divide, floor_divide
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.interval import bounds_of
+from mlcnb.arith.learning import NEGATED, Learner, is_index
+from mlcnb.arith.poly import Poly
+from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.node import Node, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
 
 #: a product of sums with more terms than this is left as it is
@@ -28,22 +28,9 @@ _COMPARE: dict[type, Callable[[Any, Any], PrimExpr]] = {
     e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater, e.GE: p.greater_equal,
     e.EQ: p.equal, e.NE: p.not_equal,
 }  # fmt: skip
-_NEGATED: dict[type, type] = {
-    e.LT: e.GE,
-    e.LE: e.GT,
-    e.GT: e.LE,
-    e.GE: e.LT,
-    e.EQ: e.NE,
-    e.NE: e.EQ,
-}
 
 
-def is_index(dtype: DType) -> bool:
-    """True for the dtypes that polynomials are made of: int32 and int64 scalars."""
-    return dtype == "int32" or dtype == "int64"
-
-
-class Normalizer:
+class Normalizer(Learner):
     """Simplifies under what `ctx` knows. Results are kept for as long as nothing new is learned."""
 
     def __init__(self, ctx: Context) -> None:
@@ -264,7 +251,7 @@ class Normalizer:
     def _not(self, x: e.Not) -> PrimExpr:
         inner: Any = self.simplify(x.a)
         if type(inner) in _COMPARE and is_index(inner.a.dtype):
-            return self.simplify(_NEGATED[type(inner)](inner.a, inner.b))
+            return self.simplify(NEGATED[type(inner)](inner.a, inner.b))
         if isinstance(inner, e.And | e.Or) and inner.dtype.lanes == 1:
             build = e.Or if isinstance(inner, e.And) else e.And
             return self.simplify(build(p.logical_not(inner.a), p.logical_not(inner.b)))
@@ -308,83 +295,6 @@ class Normalizer:
             return (yes,)
         return condition, yes, no
 
-    # learning
-
-    def assume(self, condition: Any, holds: bool = True) -> None:
-        """Take it as given that a condition holds (or that it does not)."""
-        if isinstance(condition, e.Not):
-            self.assume(condition.a, not holds)
-        elif isinstance(condition, e.Call) and condition.op == "tir.likely":
-            self.assume(condition.args[0], holds)
-        elif isinstance(condition, e.And if holds else e.Or):
-            self.assume(condition.a, holds)
-            self.assume(condition.b, holds)
-        elif type(condition) in _COMPARE and is_index(condition.a.dtype):
-            kind = type(condition) if holds else _NEGATED[type(condition)]
-            self._assume_comparison(kind, condition)
-        else:
-            self.ctx.truths[self.key(condition)] = holds
-            self.ctx.forget()
-
-    def _assume_comparison(self, kind: type, condition: Any) -> None:
-        a, b = self.poly(condition.a), self.poly(condition.b)
-        dtype = condition.a.dtype
-        if not (division.is_exact(self.ctx, a, dtype) and division.is_exact(self.ctx, b, dtype)):
-            return
-        if kind in (e.LT, e.LE):
-            self.learn(b.minus(a).shifted(-1 if kind is e.LT else 0))
-        elif kind in (e.GT, e.GE):
-            self.learn(a.minus(b).shifted(-1 if kind is e.GT else 0))
-        elif kind is e.EQ:
-            self._learn_residue(a.minus(b))
-            self.learn(a.minus(b))
-            self.learn(b.minus(a))
-        else:
-            self._learn_different(a.minus(b))
-
-    def learn(self, x: Poly) -> None:
-        """Note that `x` >= 0."""
-        ctx = self.ctx
-        if x.is_const or bounds_of(ctx, x)[0] >= 0:
-            return
-        ctx.constraints.append(x)
-        limits = []
-        for monomial, factor in x.terms.items():
-            if len(monomial) == 1:
-                rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-                most = bounds_of(ctx, rest)[1]
-                limits.append((monomial[0], factor, most))
-        for atom, factor, most in limits:
-            _limit(ctx, atom, factor, most)
-        ctx.forget()
-
-    def _learn_residue(self, difference: Poly) -> None:
-        """v % c == k says v = c * something + k."""
-        terms = [(m[0], c) for m, c in difference.terms.items() if len(m) == 1]
-        if len(terms) != 1 or len(difference.terms) != 1 or abs(terms[0][1]) != 1:
-            return
-        atom, factor = terms[0]
-        if atom.kind == "split" and atom.args[1] == 1:
-            inner = atom.args[0].single_atom()
-            if inner is not None:
-                self.ctx.modular[inner] = (atom.args[2], -difference.const * factor)
-
-    def _learn_different(self, difference: Poly) -> None:
-        """x != 0 where x >= 0 says x >= 1."""
-        low, high = bounds_of(self.ctx, difference)
-        if low == 0:
-            self.learn(difference.shifted(-1))
-        elif high == 0:
-            self.learn(difference.scaled(-1).shifted(-1))
-
-    @contextmanager
-    def assuming(self, *conditions: PrimExpr) -> Any:
-        """Inside the `with`, the conditions hold."""
-        with self.ctx.layer():
-            for condition in conditions:
-                self.assume(self.simplify(condition), True)
-            yield
-
     # keys
 
     def key(self, x: Any) -> Any:
@@ -414,14 +324,6 @@ def flattened(x: PrimExpr, kind: type) -> Iterable[PrimExpr]:
         yield x
 
 
-def _limit(ctx: Context, atom: Atom, factor: int, most: float) -> None:
-    """factor * atom + (at most `most`) >= 0"""
-    if factor > 0:
-        ctx.tighten(atom, ceil_divide(-most, factor), float("inf"))
-    else:
-        ctx.tighten(atom, float("-inf"), floor_divide(most, -factor))
-
-
 def _reads_data(x: Any) -> bool:
     """True if an expression depends on more than variables."""
     if isinstance(x, e.Var | e.IntImm):
@@ -442,35 +344,6 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, e.BinaryOp):
         return _same(a.a, b.a) and _same(a.b, b.b)
     return isinstance(a, e.IntImm) and a.value == b.value and a.dtype == b.dtype
-
-
-def _vector(build: Callable[[Any, Any], PrimExpr]) -> Callable[[Normalizer, Any], PrimExpr]:
-    """Arithmetic of ramps and broadcasts, lane by lane."""
-
-    def simplify(self: Normalizer, x: Any) -> PrimExpr:
-        a, b = self.simplify(x.a), self.simplify(x.b)
-        if isinstance(a, e.Broadcast) and isinstance(b, e.Broadcast):
-            return e.Broadcast(self.simplify(build(a.value, b.value)), a.lanes)
-        moved = _moved(self, build, a, b)
-        if moved is not None:
-            return moved
-        return x if a is x.a and b is x.b else build(a, b)
-
-    return simplify
-
-
-def _moved(self: Normalizer, build: Callable, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """A ramp plus, minus or times a broadcast is a ramp."""
-    index = is_index(a.dtype.element)
-    if not index or build not in (p.add, p.subtract, p.multiply):
-        return None
-    if isinstance(b, e.Ramp) and isinstance(a, e.Broadcast) and build is not p.subtract:
-        a, b = b, a
-    if not (isinstance(a, e.Ramp) and isinstance(b, e.Broadcast)):
-        return None
-    stride = build(a.stride, b.value) if build is p.multiply else a.stride
-    base = self.simplify(build(a.base, b.value))
-    return e.Ramp(base, self.simplify(stride), a.lanes)
 
 
 _POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
@@ -502,7 +375,7 @@ _SIMPLIFY: dict[type, Callable[[Normalizer, Any], PrimExpr]] = {
     e.Not: Normalizer._not,
     e.Select: Normalizer._select_any,
     e.Call: Normalizer._likely_or_choice,
-    e.Add: _vector(p.add),
-    e.Sub: _vector(p.subtract),
-    e.Mul: _vector(p.multiply),
+    e.Add: vector_rule(p.add),
+    e.Sub: vector_rule(p.subtract),
+    e.Mul: vector_rule(p.multiply),
 }

@@ -1,0 +1,270 @@
+"""Iteration maps: indices made of loop variables by splitting and fusing, and their inverse.
+
+    i in 0..4, j in 0..8             [i * 8 + j]            fused
+    f in 0..32                       [f // 8, f % 8]        split
+                                     [(f // 8) * 2 + k]     split, then fused with k in 0..2
+
+    IterMark(source, extent)                     a loop variable, or a fused sum
+    IterSplit(mark, lower, extent, scale)        mark // lower % extent * scale
+    IterSum(splits, base)                        their sum
+
+`detect_iter_map` says whether a map is of this kind, and whether each point of the target is
+reached exactly once (bijective), or each at most once with parts of loops left out (surjective).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlcnb.arith.analyzer import Analyzer
+from mlcnb.arith.iter_check import Check
+from mlcnb.arith.iter_sum import IterMap, IterMark, IterSplit, IterSum, NoIterMap
+from mlcnb.arith.normal import flattened
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+
+CHECK_LEVELS = ("nocheck", "surjective", "bijective")
+
+
+def detect_iter_map(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: Any = True,
+    check_level: str = "surjective",
+    analyzer: Analyzer | None = None,
+) -> IterMap:
+    """The indices as sums of splits of the loop variables.
+
+    Args:
+        indices: integer expressions.
+        input_iters: the loop variables and their ranges; other variables count as fixed.
+        predicate: a condition on the loop variables; bounds of fused sums in it are understood.
+        check_level: "nocheck", "surjective" (no two points of the loops give the same indices) or
+            "bijective" (and no loop variable, and no part of one, is left out).
+        analyzer: what is known of other variables.
+    """
+    if check_level.lower() not in CHECK_LEVELS:
+        raise MLCError(f"no check level {check_level!r}", hint=", ".join(CHECK_LEVELS))
+    rewriter = _Rewriter(input_iters, analyzer or Analyzer())
+    try:
+        for condition in flattened(p.as_expr(predicate), e.And):
+            rewriter.learn(condition)
+        sums = tuple(rewriter.index(x) for x in indices)
+        if check_level.lower() != "nocheck":
+            Check(rewriter, check_level.lower() == "bijective").sums(sums)
+    except NoIterMap as error:
+        return IterMap((), (error.message,))
+    return IterMap(sums)
+
+
+class _Rewriter:
+    def __init__(self, input_iters: Mapping[Var, Range], analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.marks: dict[Var, IterMark] = {}
+        self.starts: dict[Var, PrimExpr] = {}
+        self.fused: dict[Any, IterMark] = {}
+        #: fused sums whose extent a predicate has cut
+        self.cut: dict[Any, PrimExpr] = {}
+        for var, domain in input_iters.items():
+            analyzer.bind(var, domain)
+            self.starts[var] = domain.min
+            self.marks[var] = IterMark(var, analyzer.simplify(domain.extent))
+
+    def simple(self, x: Any) -> PrimExpr:
+        return self.analyzer.simplify(x)
+
+    def same(self, a: Any, b: Any) -> bool:
+        return self.analyzer.can_prove_equal(a, b)
+
+    def divides(self, x: PrimExpr, by: PrimExpr) -> bool:
+        return self.same(p.floormod(x, by), 0) if not p.is_const(by, 0) else False
+
+    # expressions to sums
+
+    def index(self, x: PrimExpr) -> IterSum:
+        """One index, with its splits fused into one where they are a fused sum."""
+        made = self.rewrite(self.simple(x))
+        if len(made.splits) > 1:
+            made = IterSum((self.fuse(made),), made.base)
+        return made
+
+    def rewrite(self, x: PrimExpr) -> IterSum:
+        if not any(isinstance(n, Var) and n in self.marks for n in walk(x)):
+            return IterSum((), x)
+        match x:
+            case e.Var():
+                return self.variable(x)
+            case e.Add(a, b):
+                return self.add(self.rewrite(a), self.rewrite(b), 1)
+            case e.Sub(a, b):
+                return self.add(self.rewrite(a), self.rewrite(b), -1)
+            case e.Mul(a, b):
+                return self.multiply(x, self.rewrite(a), self.rewrite(b))
+            case e.FloorDiv(a, b):
+                return self.divide(x, self.rewrite(a), self.rewrite(b), False)
+            case e.FloorMod(a, b):
+                return self.divide(x, self.rewrite(a), self.rewrite(b), True)
+        raise NoIterMap(f"{x!r} is no sum of splits of loop variables")
+
+    def variable(self, x: Var) -> IterSum:
+        mark = self.marks[x]
+        one = p.const(1, x.dtype)
+        if p.is_const(mark.extent, 1):
+            return IterSum((), self.starts[x])
+        return IterSum((IterSplit(mark, one, mark.extent, one),), self.starts[x])
+
+    def add(self, a: IterSum, b: IterSum, sign: int) -> IterSum:
+        splits = list(a.splits)
+        for split in b.splits:
+            self.add_split(splits, split, sign)
+        return IterSum(tuple(splits), self.simple(a.base + b.base * sign))
+
+    def add_split(self, splits: list[IterSplit], new: IterSplit, sign: int) -> None:
+        for at, old in enumerate(splits):
+            part = old.mark is new.mark and self.same(old.lower, new.lower)
+            if part and self.same(old.extent, new.extent):
+                scale = self.simple(old.scale + new.scale * sign)
+                if p.is_const(scale, 0):
+                    splits.pop(at)
+                else:
+                    splits[at] = IterSplit(old.mark, old.lower, old.extent, scale)
+                return
+        splits.append(_scaled(new, self.simple(new.scale * sign)))
+
+    def multiply(self, x: PrimExpr, a: IterSum, b: IterSum) -> IterSum:
+        if a.splits and b.splits:
+            raise NoIterMap(f"{x!r} multiplies loop variables")
+        if not a.splits:
+            a, b = b, a
+        splits = tuple(_scaled(s, self.simple(s.scale * b.base)) for s in a.splits)
+        return IterSum(splits, self.simple(a.base * b.base))
+
+    def divide(self, x: PrimExpr, a: IterSum, b: IterSum, is_mod: bool) -> IterSum:
+        if b.splits:
+            raise NoIterMap(f"{x!r} divides by a loop variable")
+        by = b.base
+        split = self.fuse(a)
+        if not self.divides(a.base, by):
+            raise NoIterMap(f"{x!r}: the offset {a.base!r} is no multiple of {by!r}")
+        part = self.modulo(x, split, by) if is_mod else self.quotient(x, split, by)
+        base = p.const(0, by.dtype) if is_mod else self.simple(p.floordiv(a.base, by))
+        return IterSum(() if part is None else (part,), base)
+
+    def steps(self, x: PrimExpr, split: IterSplit, by: PrimExpr) -> PrimExpr:
+        """`by` counted in steps of the split's scale."""
+        if not self.divides(by, split.scale):
+            raise NoIterMap(f"{x!r}: the factor {split.scale!r} does not divide {by!r}")
+        return self.simple(p.floordiv(by, split.scale))
+
+    def quotient(self, x: PrimExpr, split: IterSplit, by: PrimExpr) -> IterSplit | None:
+        if self.divides(split.scale, by):
+            return _scaled(split, self.simple(p.floordiv(split.scale, by)))
+        count = self.steps(x, split, by)
+        if self.analyzer.can_prove(split.extent <= count):
+            return None
+        if not self.divides(split.extent, count):
+            raise NoIterMap(f"{x!r}: {count!r} does not divide the extent {split.extent!r}")
+        lower = self.simple(split.lower * count)
+        extent = self.simple(p.floordiv(split.extent, count))
+        return IterSplit(split.mark, lower, extent, p.const(1, by.dtype))
+
+    def modulo(self, x: PrimExpr, split: IterSplit, by: PrimExpr) -> IterSplit | None:
+        if self.divides(split.scale, by):
+            return None
+        count = self.steps(x, split, by)
+        if self.analyzer.can_prove(split.extent <= count):
+            return split
+        if not self.divides(split.extent, count):
+            raise NoIterMap(f"{x!r}: {count!r} does not divide the extent {split.extent!r}")
+        return IterSplit(split.mark, split.lower, count, split.scale)
+
+    # fusing
+
+    def fuse(self, x: IterSum) -> IterSplit:
+        """The splits as one: each one's scale is the product of the extents below it."""
+        if len(x.splits) == 1:
+            return x.splits[0]
+        ordered = sorted(x.splits, key=self.order)
+        unit = ordered[0].scale
+        reach = unit
+        for split in ordered:
+            if not self.same(split.scale, reach):
+                raise NoIterMap(
+                    f"a term has the factor {split.scale!r}; {reach!r} would fuse it with the "
+                    "terms below"
+                )
+            reach = self.simple(reach * split.extent)
+        total = self.simple(p.floordiv(reach, unit))
+        key = self.key(ordered, unit)
+        mark = self.fused.get(key)
+        if mark is None:
+            inner = tuple(_scaled(s, self.simple(p.floordiv(s.scale, unit))) for s in ordered)
+            extent = self.cut.get(key, total)
+            mark = self.fused[key] = IterMark(IterSum(inner, p.const(0, unit.dtype)), extent)
+        return IterSplit(mark, p.const(1, unit.dtype), mark.extent, unit)
+
+    def order(self, split: IterSplit) -> tuple[float, float]:
+        low, high = self.analyzer.const_bounds(split.scale)
+        return (low, high)
+
+    def key(self, ordered: Sequence[IterSplit], unit: PrimExpr) -> Any:
+        numbers = self.analyzer.normalizer.key
+        return tuple(
+            (
+                id(s.mark),
+                numbers(s.lower),
+                numbers(s.extent),
+                numbers(self.simple(p.floordiv(s.scale, unit))),
+            )
+            for s in ordered
+        )
+
+    def learn(self, condition: PrimExpr) -> None:
+        """`i * 4 + j < 15` cuts the fused sum of i and j."""
+        condition = self.simple(condition)
+        if isinstance(condition, e.IntImm):
+            return
+        upper = _upper_bound(condition)
+        if upper is None:
+            raise NoIterMap(f"the predicate {condition!r} is no upper bound of a sum")
+        left, bound = upper
+        made = self.rewrite(left)
+        limit = self.simple(bound - made.base)
+        if len(made.splits) == 1:
+            self.cut_split(made.splits[0], limit)
+            return
+        split = self.fuse(made)
+        self.cut_split(split, limit)
+
+    def cut_split(self, split: IterSplit, limit: PrimExpr) -> None:
+        """split * scale < limit"""
+        extent = self.simple(p.ceildiv(limit, split.scale))
+        if not p.is_const(split.lower, 1) or not self.same(split.extent, split.mark.extent):
+            raise NoIterMap("the predicate bounds a part of a loop variable")
+        cut = IterMark(split.mark.source, self.simple(p.minimum(extent, split.mark.extent)))
+        for table in (self.marks, self.fused):
+            for key, mark in table.items():
+                if mark is split.mark:
+                    table[key] = cut
+
+
+def _scaled(split: IterSplit, scale: PrimExpr) -> IterSplit:
+    return IterSplit(split.mark, split.lower, split.extent, scale)
+
+
+def _upper_bound(condition: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
+    """(x, c) where the condition is x < c."""
+    match condition:
+        case e.LT(a, b):
+            return a, b
+        case e.LE(a, b):
+            return a, b + 1
+        case e.GT(a, b):
+            return b, a
+        case e.GE(a, b):
+            return b, a + 1
+    return None

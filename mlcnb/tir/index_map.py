@@ -1,0 +1,254 @@
+"""IndexMap: a layout as a function of indices.
+
+IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])      NCHW -> NCHW16c
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+
+from mlcnb.arith import Analyzer, simplify
+from mlcnb.arith.int_set import set_of
+from mlcnb.arith.iter_inverse import inverse_affine_iter_map
+from mlcnb.arith.iter_map import detect_iter_map
+from mlcnb.arith.linear import depends_on
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, binder, node, rewrite, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.structural import structural_equal
+
+
+@node
+class IndexMap(Node):
+    """`initial_indices` (variables) -> `final_indices` (expressions of them).
+
+    `inverse_index_map`, if given, is taken for the inverse.
+    """
+
+    initial_indices: tuple[Var, ...] = binder()
+    final_indices: tuple[PrimExpr, ...]
+    inverse_index_map: Any = None
+
+    @staticmethod
+    def from_func(
+        mapping: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> IndexMap:
+        """The map that a Python function of index variables says.
+
+        Args:
+            mapping: from indices to a list of indices.
+            ndim: number of indices, needed where `mapping` takes `*indices`.
+            inverse_index_map: the inverse, a map or a function.
+            index_dtype: dtype of the variables.
+        """
+        names = _argument_names(mapping, ndim)
+        variables = tuple(Var(name, dtype(index_dtype)) for name in names)
+        final = mapping(*variables)
+        listed = final if isinstance(final, list | tuple) else [final]
+        indices = tuple(p.as_expr(x, dtype(index_dtype)) for x in listed)
+        inverse = inverse_index_map
+        if inverse is not None and not isinstance(inverse, IndexMap):
+            inverse = IndexMap.from_func(inverse, len(indices), index_dtype=index_dtype)
+        return IndexMap(variables, indices, inverse)
+
+    def map_indices(
+        self, indices: Sequence[Any], analyzer: Analyzer | None = None
+    ) -> list[PrimExpr]:
+        """The final indices where the initial ones are `indices`, in short form."""
+        if len(indices) != len(self.initial_indices):
+            raise MLCError(
+                f"the map takes {len(self.initial_indices)} indices, {len(indices)} were given"
+            )
+        given = [p.as_expr(i) for i in indices]
+        values: dict[Any, PrimExpr] = dict(zip(self.initial_indices, given, strict=True))
+        analyzer = analyzer or Analyzer()
+        kinds = {i.dtype for i in given}
+        same = kinds == {self.initial_indices[0].dtype} if self.initial_indices else True
+        if same:
+            found = [rewrite(x, lambda _: None, enter=values.get) for x in self.final_indices]
+        else:
+            found = [_retyped(x, values) for x in self.final_indices]
+        return [analyzer.simplify(x) for x in found]
+
+    def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
+        """The shape of the final index space; padded where a factor does not divide an extent."""
+        padded = self._padded(shape)
+        domains = {
+            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            for var, extent in zip(self.initial_indices, padded, strict=True)
+        }
+        analyzer = Analyzer()
+        for var, domain in domains.items():
+            analyzer.bind(var, domain)
+        kind = p.as_expr(shape[0]).dtype if shape else dtype("int32")
+        result = []
+        for index in self.final_indices:
+            reach = set_of(index, domains, analyzer)
+            if reach.high is None:
+                raise MLCError(f"the index {index!r} has no bound")
+            extent = analyzer.simplify(p.cast(index.dtype, reach.high) + 1)
+            result.append(simplify(p.cast(kind, extent)))
+        return result
+
+    def map_ndarray(self, array: np.ndarray, pad_value: Any = 0) -> np.ndarray:
+        """An array in the final layout; what no element goes to is `pad_value`."""
+        shape = [p.as_int(d) or 0 for d in self.map_shape([int(n) for n in array.shape])]
+        result = np.full(shape, pad_value, array.dtype)
+        places = list(np.indices(array.shape))
+        values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
+        where = tuple(_on_arrays(x, values) for x in self.final_indices)
+        result[tuple(np.broadcast_to(w, array.shape) for w in where)] = array
+        return result
+
+    def inverse(self, shape: Sequence[Any]) -> IndexMap:
+        """The map from final to initial indices, for initial indices within `shape`.
+
+        Raises:
+            MLCError: the map is not bijective there.
+        """
+        if self.inverse_index_map is not None:
+            return self.inverse_index_map
+        return self._inverse([p.as_expr(n) for n in shape])
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """(inverse, padding): `padding` holds at final indices that no initial index maps to.
+
+        `padding` is an expression of the inverse's `initial_indices`.
+        """
+        padded = self._padded(shape)
+        inverse = (
+            self._inverse(padded) if self.inverse_index_map is None else self.inverse_index_map
+        )
+        conditions = []
+        for found, extent, full in zip(inverse.final_indices, shape, padded, strict=True):
+            extent = p.cast(found.dtype, p.as_expr(extent))
+            if not Analyzer().can_prove_equal(extent, p.cast(extent.dtype, full)):
+                conditions.append(extent <= found)
+        ranges = dict(zip(inverse.initial_indices, self.map_shape(shape), strict=True))
+        bounds = {
+            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n)) for var, n in ranges.items()
+        }
+        return inverse, Analyzer(bounds).simplify(p.any_of(*conditions))
+
+    def is_equivalent_to(self, other: IndexMap) -> bool:
+        """True if both give the same final indices."""
+        if len(self.initial_indices) != len(other.initial_indices):
+            return False
+        mapped = other.map_indices(self.initial_indices)
+        own = self.map_indices(self.initial_indices)
+        return len(mapped) == len(own) and all(map(structural_equal, own, mapped))
+
+    def _inverse(self, shape: Sequence[PrimExpr]) -> IndexMap:
+        domains = {
+            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            for var, extent in zip(self.initial_indices, shape, strict=True)
+        }
+        found = detect_iter_map(self.final_indices, domains, check_level="bijective")
+        if not found:
+            raise MLCError(
+                f"the index map has no inverse: {found.errors[0]}",
+                hint="use non_surjective_inverse where it pads, or give inverse_index_map",
+            )
+        variables = tuple(Var(f"axis{i}", x.dtype) for i, x in enumerate(self.final_indices))
+        values = inverse_affine_iter_map(found, variables)
+        extents = self.map_shape(shape)
+        bounds = {
+            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n))
+            for var, n in zip(variables, extents, strict=True)
+        }
+        analyzer = Analyzer(bounds)
+        back = tuple(
+            analyzer.simplify(values.get(v, p.const(0, v.dtype))) for v in self.initial_indices
+        )
+        return IndexMap(variables, back, self)
+
+    def _padded(self, shape: Sequence[Any]) -> list[PrimExpr]:
+        """The shape with extents rounded up to what the divisions in the map need."""
+        if len(shape) != len(self.initial_indices):
+            raise MLCError(
+                f"the map takes {len(self.initial_indices)} indices, the shape has {len(shape)}"
+            )
+        result = []
+        for var, extent in zip(self.initial_indices, shape, strict=True):
+            step = lcm(1, *(s for x in self.final_indices for s in _steps(x, var)))
+            extent = p.as_expr(extent)
+            full = p.ceildiv(extent, p.const(step, extent.dtype)) * p.const(step, extent.dtype)
+            result.append(simplify(full) if step > 1 else extent)
+        return result
+
+
+def _argument_names(mapping: Callable[..., Any], ndim: int | None) -> list[str]:
+    parameters = inspect.signature(mapping).parameters.values()
+    named = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    if not any(x.kind is x.VAR_POSITIONAL for x in parameters):
+        return named
+    if ndim is None:
+        raise MLCError("ndim is needed where the function takes *indices")
+    return named + [f"i{i}" for i in range(ndim - len(named))]
+
+
+def _steps(x: PrimExpr, var: Var) -> list[int]:
+    """What an extent of `var` must be a multiple of, for each division that it stands in alone."""
+    analyzer = Analyzer()
+    found = []
+    for n in walk(x):
+        by = p.as_int(n.b) if isinstance(n, e.FloorDiv | e.FloorMod) else None
+        if by is None or by <= 1 or not isinstance(n, e.BinaryOp):
+            continue
+        poly = analyzer._poly(n.a)
+        if poly.coefficient_of(analyzer.context.var(var)) is None or not depends_on(poly, {var}):
+            continue
+        factors = [abs(c) for m, c in poly.terms.items() if m[0].expr is var]
+        if len(poly.terms) == 1 and factors:
+            found.append(by // gcd(by, factors[0]))
+    return found
+
+
+def _retyped(x: PrimExpr, values: dict[Var, PrimExpr]) -> PrimExpr:
+    """`x` with its variables replaced by expressions of another dtype."""
+    match x:
+        case e.Var():
+            return values.get(x, x)
+        case e.IntImm():
+            kind = next(iter(values.values())).dtype
+            return p.const(x.value, kind)
+        case e.BinaryOp() | e.CmpOp():
+            build = _BUILD[type(x)]
+            return build(_retyped(x.a, values), _retyped(x.b, values))
+        case e.Cast(_, value):
+            return _retyped(value, values)
+    raise MLCError(f"{type(x).__name__} has no place in an index map")
+
+
+_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.FloorDiv: p.floordiv,
+    e.FloorMod: p.floormod, e.Min: p.minimum, e.Max: p.maximum,
+}  # fmt: skip
+
+_ARRAYS: dict[type, Callable[[Any, Any], Any]] = {
+    e.Add: np.add, e.Sub: np.subtract, e.Mul: np.multiply, e.FloorDiv: np.floor_divide,
+    e.FloorMod: np.mod, e.Min: np.minimum, e.Max: np.maximum,
+}  # fmt: skip
+
+
+def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
+    match x:
+        case e.Var():
+            return values[x]
+        case e.IntImm(value):
+            return np.asarray(value)
+        case e.BinaryOp(a, b):
+            return _ARRAYS[type(x)](_on_arrays(a, values), _on_arrays(b, values))
+    raise MLCError(f"{type(x).__name__} has no place in an index map")
