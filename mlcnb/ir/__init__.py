@@ -1,1 +1,20 @@
 """What graph and loop level share: dtypes, scalar expressions, modules, equality, passes."""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.ir.module": "IRModule",
+        "mlcnb.ir.function": "BaseFunc",
+        "mlcnb.ir.expr": "PrimExpr GlobalVar Range",
+        "mlcnb.ir.span": "Span",
+        "mlcnb.ir.structural": (
+            "structural_equal structural_hash assert_structural_equal structural_digest"
+        ),
+        "mlcnb.ir.json": "save_json load_json",
+    },
+    submodules=("transform", "instrument"),
+)

@@ -1,0 +1,216 @@
+"""Modules as JSON text: every node once, constants in base64; nothing in it is run when read.
+
+    text = save_json(mod)          {"format": "mlcnb-ir", "version": 1, "root": 7,
+    mod = load_json(text)           "nodes": [{"class": "tir.For", "fields": {"extent": …}}, …],
+                                    "arrays": [{"dtype": "float32", "shape": [2], "data": "AAA…"}]}
+
+A node names the nodes in its fields by their number, which is lower than its own: there are no
+cycles, and what is shared (variables, constants) is shared again after loading. Spans are kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core import display, options
+from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.node import FrozenDict, Node
+from mlcnb.ir.dtype import DType, dtype
+
+FORMAT, VERSION = "mlcnb-ir", 1
+
+#: where the classes of nodes are found; op declarations come with mlcnb.op
+_MODULES = (
+    "mlcnb.ir.expr",
+    "mlcnb.ir.module",
+    "mlcnb.ir.span",
+    "mlcnb.tir.buffer",
+    "mlcnb.tir.stmt",
+    "mlcnb.tir.function",
+    "mlcnb.relax.struct_info",
+    "mlcnb.relax.expr",
+)
+
+
+def save_json(obj: Any, indent: int | None = None) -> str:
+    """The JSON text of a module, a function or any node.
+
+    Raises:
+        MLCError: a field holds something that is no part of a program.
+    """
+    writer = _Writer()
+    root = writer.value(obj)
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "root": root,
+        "nodes": writer.nodes,
+        "arrays": writer.arrays,
+    }
+    return json.dumps(data, indent=indent, allow_nan=False)
+
+
+def load_json(text: str) -> Any:
+    """The module or node behind a text that `save_json` made.
+
+    Raises:
+        ModelError: the text is something else, is damaged, or holds a tensor larger than the option
+            `max_tensor_bytes`.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ModelError(f"load_json: no JSON text: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ModelError("load_json: no module of mlcnb", hint="text made by mlcnb.ir.save_json")
+    if data.get("version") != VERSION:
+        raise ModelError(f"load_json: version {data.get('version')!r}, this is {VERSION}")
+    return _Reader(data).result()
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.nodes: list[dict] = []
+        self.arrays: list[dict] = []
+        self.known: dict[int, int] = {}
+        self.known_arrays: dict[int, int] = {}
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return {"node": self.node(value)}
+        if isinstance(value, DType):
+            return {"dtype": str(value)}
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if isinstance(value, Enum):
+            return {"enum": type(value).__name__, "value": value.value}
+        if isinstance(value, tuple | list):
+            return {"tuple": [self.value(v) for v in value]}
+        if isinstance(value, Mapping):
+            return {"dict": [[self.value(k), self.value(v)] for k, v in value.items()]}
+        if isinstance(value, np.ndarray):
+            return {"array": self.array(value)}
+        raise MLCError(f"save_json: a {type(value).__name__} is no part of a program: {value!r}")
+
+    def node(self, n: Node) -> int:
+        found = self.known.get(id(n))
+        if found is None:
+            fields = {f: self.value(getattr(n, f)) for f in n.node_fields}
+            self.nodes.append({"class": _key(type(n)), "fields": fields})
+            found = self.known[id(n)] = len(self.nodes) - 1
+        return found
+
+    def array(self, a: np.ndarray) -> int:
+        found = self.known_arrays.get(id(a))
+        if found is None:
+            data = base64.b64encode(np.ascontiguousarray(a).tobytes()).decode("ascii")
+            self.arrays.append({"dtype": a.dtype.name, "shape": list(a.shape), "data": data})
+            found = self.known_arrays[id(a)] = len(self.arrays) - 1
+        return found
+
+
+class _Reader:
+    def __init__(self, data: dict) -> None:
+        self.data = data
+        self.nodes: list[Node] = []
+        self.arrays: list[np.ndarray] = []
+
+    def result(self) -> Any:
+        try:
+            self.arrays = [self.array(a) for a in self.data["arrays"]]
+            for entry in self.data["nodes"]:
+                self.nodes.append(self.node(entry))
+            return self.value(self.data["root"])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ModelError(f"load_json: damaged text, {what}") from error
+
+    def node(self, entry: dict) -> Node:
+        cls = _classes().get(entry["class"])
+        if cls is None:
+            raise ModelError(f"load_json: no node class {entry['class']!r}")
+        fields = {name: self.value(v) for name, v in entry["fields"].items()}
+        unknown = fields.keys() - set(cls.node_fields)
+        if unknown:
+            raise ModelError(f"load_json: {entry['class']} has no field {sorted(unknown)[0]!r}")
+        return cls(**fields)
+
+    def value(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        if "node" in value:
+            return self.nodes[_index(value["node"])]
+        if "dtype" in value:
+            return dtype(value["dtype"])
+        if "float" in value:
+            return float.fromhex(value["float"])
+        if "tuple" in value:
+            return tuple(self.value(v) for v in value["tuple"])
+        if "dict" in value:
+            return FrozenDict((self.value(k), self.value(v)) for k, v in value["dict"])
+        if "array" in value:
+            return self.arrays[_index(value["array"])]
+        return _enums()[value["enum"]](value["value"])
+
+    @staticmethod
+    def array(entry: dict) -> np.ndarray:
+        kind = dtype(entry["dtype"]).numpy
+        shape = tuple(_index(d) for d in entry["shape"])
+        count = math.prod(shape) * kind.itemsize
+        if count > options.get("max_tensor_bytes"):
+            raise ModelError(
+                f"load_json: a tensor of {count:,} bytes",
+                hint="the option max_tensor_bytes is the largest that is read",
+            )
+        try:
+            data = base64.b64decode(entry["data"], validate=True)
+        except binascii.Error as error:
+            raise ModelError(f"load_json: damaged tensor data: {error}") from error
+        if len(data) != count:
+            raise ModelError(f"load_json: a tensor of {count} bytes has {len(data)} bytes of data")
+        return np.frombuffer(data, kind).reshape(shape)
+
+
+def _index(value: Any) -> int:
+    """A number of a node, an array or a dimension: a whole number that is not negative."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ModelError(f"load_json: {value!r} stands where a whole number is needed")
+    return value
+
+
+def _key(cls: type) -> str:
+    """The name of a node class in the text: `tir.For`, or `op:relax.nn.relu`."""
+    op_name = getattr(cls, "op_name", "")
+    return f"op:{op_name}" if op_name else f"{cls.__module__.split('.')[1]}.{cls.__name__}"
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    """Every node class by its name in the text."""
+    for module in _MODULES:
+        importlib.import_module(module)
+    declared: Any = display.load("mlcnb.relax.operator:declarations")()  # type: ignore[call-arg]
+    found: dict[str, Any] = {_key(cls): cls for cls in declared.values()}
+    for module in _MODULES:
+        for cls in vars(importlib.import_module(module)).values():
+            if isinstance(cls, type) and issubclass(cls, Node) and cls.__module__ == module:
+                found[_key(cls)] = cls
+    return found
+
+
+@cache
+def _enums() -> dict[str, Any]:
+    stmt = importlib.import_module("mlcnb.tir.stmt")
+    return {"ForKind": stmt.ForKind, "IterType": stmt.IterType}
