@@ -110,6 +110,9 @@ class Affine:
     def expr(self, kind: str = "int32") -> e.PrimExpr:
         """The sum as an expression of dtype `kind`, positive terms first, folded."""
         total: e.PrimExpr | None = None
+        const = self.const
+        if const and self.terms and all(c < 0 for c in self.terms.values()):
+            total, const = p.const(const, kind), 0
         for atom, coefficient in sorted(self.terms.items(), key=_negative):
             term = atom if isinstance(atom, e.Var) else atom.expr(kind)
             term = _as_dtype(term, kind)
@@ -119,10 +122,10 @@ class Affine:
             else:
                 total = e.Add(total, scaled) if coefficient > 0 else e.Sub(total, scaled)
         if total is None:
-            return p.const(self.const, kind)
-        if self.const:
-            number = p.const(abs(self.const), kind)
-            total = e.Add(total, number) if self.const > 0 else e.Sub(total, number)
+            return p.const(const, kind)
+        if const:
+            number = p.const(abs(const), kind)
+            total = e.Add(total, number) if const > 0 else e.Sub(total, number)
         return total
 
     def __repr__(self) -> str:

@@ -103,14 +103,18 @@ class _Solver:
         lo, hi = number.bounds(self.bounds)
         if lo is None or lo < 0:
             return None
-        total, place = ZERO, 1
+        parts: list[tuple[Affine, int]] = []
+        place = 1
         while hi is None or place <= hi:
             fitting = [(count, value) for (step, count), value in found.items() if step == place]
             if not fitting:
                 return None
             count, value = fitting[0]
-            total = total.plus(value, place)
+            parts.insert(0, (value, place))
             if count is None:
-                return total
+                break
             place *= count
+        total = ZERO
+        for value, step in parts:
+            total = total.plus(value, step)
         return total

@@ -90,12 +90,10 @@ class Nest:
         highs = [last, *(side.highs[1:] if exact else side.highs)]
         for end in _distinct(lows):
             if not self._holds(end, value):
-                condition = p.greater_equal(value.expr(self.dtype), end.expr(self.dtype))
-                self.conditions.append(condition)
+                self.conditions.append(at_least(value, end, self.dtype))
         for end in _distinct(highs):
             if not self._holds(value, end):
-                condition = p.less(value.expr(self.dtype), end.shifted(1).expr(self.dtype))
-                self.conditions.append(condition)
+                self.conditions.append(below(value, end.shifted(1), self.dtype))
 
     def _holds(self, small: Affine, big: Affine) -> bool:
         return at_most(self._spread(small, high=True), self._spread(big, high=False), self.known)
@@ -117,6 +115,18 @@ class Nest:
         for var, extent in reversed(self.loops):
             body = s.For(var, p.const(0, self.dtype), extent, s.ForKind.SERIAL, body)
         return body
+
+
+def at_least(value: Affine, low: Affine, dtype: str) -> e.PrimExpr:
+    """low <= value, the constant on the left."""
+    return p.less_equal(
+        low.shifted(-value.const).expr(dtype), value.shifted(-value.const).expr(dtype)
+    )
+
+
+def below(value: Affine, end: Affine, dtype: str) -> e.PrimExpr:
+    """value < end, the constant on the right."""
+    return p.less(value.shifted(-value.const).expr(dtype), end.shifted(-value.const).expr(dtype))
 
 
 def _parted(ends: Sequence[Affine], is_min: bool) -> list[Affine]:

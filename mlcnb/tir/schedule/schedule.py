@@ -26,7 +26,7 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV, describe
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
@@ -130,10 +130,9 @@ class Schedule:
 
     def describe(self, handle: Handle) -> str:
         """What a handle stands for now, in words."""
-        try:
-            name, n = self._snapshot.node(handle)
-        except ScheduleError as error:
-            return f"{type(handle).__name__}: {error.message}"
+        name, n = self._snapshot.handles.get(handle, ("", Gone("handle", "another schedule")))
+        if isinstance(n, Gone):
+            return f"{n.what}, taken by {n.by}"
         return describe(n, self._snapshot.tree(name))
 
     def show(self, **options: Any) -> None:
@@ -255,7 +254,7 @@ class Schedule:
             self._keep(primitive, name, made)
         outputs = self._handed_out(result, name)
         self._snapshot.seed = dice.state
-        self._record(primitive, arguments, outputs, result)
+        self._record(primitive, arguments, outputs, state.decided)
         if isinstance(made, Change):
             self._finish(started)
         return outputs
@@ -320,13 +319,11 @@ class Schedule:
         return result
 
     def _record(
-        self, primitive: Primitive, arguments: dict[str, Any], outputs: Any, result: Any
+        self, primitive: Primitive, arguments: dict[str, Any], outputs: Any, decided: list[Any]
     ) -> None:
         given = dict(arguments)
-        decision = None
-        if primitive.takes_decision:
-            given.pop("decision")
-            decision = result
+        given.pop("decision", None)
+        decision = decided[0] if decided else None
         if "func_name" in given:
             given["func_name"] = given["func_name"] or self._snapshot.working_on
         listed = tuple(outputs) if isinstance(outputs, list) else (outputs,)
@@ -349,6 +346,11 @@ class Schedule:
     get_consumers = step(do.get_consumers, pure=True)
     get_output_blocks = step(do.get_output_blocks, pure=True)
 
+    sample_categorical = step(do.sample_categorical, pure=True)
+    sample_perfect_tile = step(do.sample_perfect_tile, pure=True)
+    sample_partitioned_tile = step(do.sample_partitioned_tile, pure=True)
+    sample_compute_location = step(do.sample_compute_location, pure=True)
+
     split = step(do.split)
     fuse = step(do.fuse)
     reorder = step(do.reorder)
@@ -364,6 +366,7 @@ class Schedule:
     cache_read = step(do.cache_read)
     cache_write = step(do.cache_write)
     set_scope = step(do.set_scope)
+    storage_align = step(do.storage_align)
     decompose_reduction = step(do.decompose_reduction)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)

@@ -57,6 +57,11 @@ class State:
     tree: Tree
     random: Random
     checks: bool = True
+    decided: list[Any] = field(default_factory=list)
+
+    def decide(self, decision: Any) -> None:
+        """Say what a sampling primitive has drawn: the trace keeps it."""
+        self.decided.append(decision)
 
     @property
     def func(self) -> PrimFunc:

@@ -29,7 +29,6 @@ class Primitive:
         given = list(inspect.signature(function).parameters.values())[1:]
         self.signature = inspect.Signature(given)
         self.varargs = next((q.name for q in given if q.kind is q.VAR_POSITIONAL), None)
-        self.takes_decision = any(q.name == "decision" for q in given)
         self.block_parameters = frozenset(q.name for q in given if "Block" in str(q.annotation))
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

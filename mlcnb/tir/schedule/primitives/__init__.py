@@ -25,23 +25,27 @@ from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reorder import reorder
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from mlcnb.tir.schedule.primitives.sample import (
+    sample_categorical,
+    sample_compute_location,
+    sample_partitioned_tile,
+    sample_perfect_tile,
+)
 from mlcnb.tir.schedule.primitives.set_scope import set_scope
 from mlcnb.tir.schedule.primitives.split import split
+from mlcnb.tir.schedule.primitives.storage_align import storage_align
 from mlcnb.tir.schedule.primitives.unroll import unroll
 from mlcnb.tir.schedule.primitives.vectorize import vectorize
 
 __all__ = [
-    "set_scope",
-    "reverse_compute_inline",
-    "reverse_compute_at",
-    "decompose_reduction",
-    "compute_inline",
-    "compute_at",
-    "cache_write",
-    "cache_read",
     "add_unit_loop",
     "annotate",
     "bind",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "compute_inline",
+    "decompose_reduction",
     "fuse",
     "get_block",
     "get_child_blocks",
@@ -51,7 +55,15 @@ __all__ = [
     "get_producers",
     "parallel",
     "reorder",
+    "reverse_compute_at",
+    "reverse_compute_inline",
+    "sample_categorical",
+    "sample_compute_location",
+    "sample_partitioned_tile",
+    "sample_perfect_tile",
+    "set_scope",
     "split",
+    "storage_align",
     "unannotate",
     "unroll",
     "vectorize",

@@ -35,7 +35,8 @@ def compute_inline(state: State, block: Block) -> None:
             change before they would be read.
     """
     tree = state.tree
-    store = inlinable_store(state, "compute_inline", block)
+    hint = "compute_at moves a reduction under a loop of its consumer"
+    store = inlinable_store(state, "compute_inline", block, hint)
     if is_output_block(tree, block):
         raise state.refusal(
             f"compute_inline: {name_of(block)} writes {store.buffer.name}, an output of "
@@ -56,17 +57,18 @@ def compute_inline(state: State, block: Block) -> None:
     return Change.of(edit)  # type: ignore[return-value]
 
 
-def inlinable_store(state: State, primitive: str, block: Block) -> BufferStore:
-    """The one store of a complete block, else a refusal."""
+def inlinable_store(
+    state: State, primitive: str, block: Block, hint: str | None = None
+) -> BufferStore:
+    """The one store of a complete block, else a refusal; the hint is for reductions."""
     reason = why_not_complete(state.tree, block) if state.checks else None
     if block.init is not None:
         reason = "it is a reduction"
     if reason:
-        hint = None
-        if block.init is not None:
-            hint = "cache_write it first and inline the copy, or use compute_at"
         raise state.refusal(
-            f"{primitive}: {name_of(block)} is not elementwise: {reason}", block, hint
+            f"{primitive}: {name_of(block)} is not elementwise: {reason}",
+            block,
+            hint if block.init is not None else None,
         )
     store = block.body
     if not isinstance(store, BufferStore) or store.predicate is not None:

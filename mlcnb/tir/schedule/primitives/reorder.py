@@ -8,8 +8,10 @@ Legal where iterations that touch the same elements stay in order, or are steps 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlcnb.core.node import replace
-from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_chain, why_not_reordered
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.state import Change, State
@@ -36,7 +38,7 @@ def reorder(state: State, *ordered_loops: For) -> None:
         reason = why_not_reordered(state.tree, chain, order)
         if reason:
             raise state.refusal(
-                f"reorder: {names_of(chain)} cannot become {names_of(order)}: {reason}",
+                f"reorder: the loops {_names(chain)} cannot become {_names(order)}: {reason}",
                 ordered_loops[0],
             )
     edit = state.edit()
@@ -64,13 +66,23 @@ def _chain(state: State, loops: tuple[For, ...]) -> list[For]:
     for x in loops:
         if x not in around:
             raise state.refusal(
-                f"reorder: {name_of(x)} and {name_of(innermost)} are not in one nest", x
+                f"reorder: {_owned(state, x)} and {_owned(state, innermost)} are not in one nest",
+                x,
             )
     chain = around[min(around.index(x) for x in loops) :]
     reason = why_not_chain(tree, chain)
     if reason:
         raise state.refusal(f"reorder: {reason}", innermost)
     return chain
+
+
+def _names(loops: Sequence[For]) -> str:
+    return ", ".join(x.loop_var.name for x in loops)
+
+
+def _owned(state: State, loop: For) -> str:
+    blocks = state.tree.blocks_under(loop)
+    return f"{name_of(loop)} of {name_of(blocks[0])}" if blocks else name_of(loop)
 
 
 def _refuse_ranges(state: State, chain: list[For], order: list[For]) -> None:

@@ -28,6 +28,7 @@ from mlcnb.tir.schedule.elementwise import (
 )
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block
+from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
@@ -50,7 +51,8 @@ def reverse_compute_inline(state: State, block: Block) -> None:
     name = "reverse_compute_inline"
     last = inlinable_store(state, name, block)
     producer, middle = _producer(state, block)
-    first = inlinable_store(state, name, producer)
+    hint = f"cache_write {name_of(producer)} and inline into the copy"
+    first = inlinable_store(state, name, producer, hint)
     _refuse_order(state, block, producer, last)
     values = _axes_from_producer(state, block, producer, first, last)
     known = {**axis_bounds(block), **axis_bounds(producer)}
@@ -162,11 +164,12 @@ def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Affi
     """The condition, in terms of loops, that an instance of the producer is one of the block
     too.
     """
-    known = axis_bounds(producer)
+    around = bindings(state.tree, producer)
     conditions = []
     for axis in block.iter_vars:
-        value = values[axis.var].expr(axis.var.dtype)
-        conditions.append(p.greater_equal(value, axis.dom.min))
-        conditions.append(p.less(value, p.add(axis.dom.min, axis.dom.extent)))
-    within = simplified(p.all_of(*conditions), Context(known))
-    return simplified(within, bindings(state.tree, producer))
+        kind = axis.var.dtype
+        first = of(axis.dom.min)
+        value = of(values[axis.var].expr(kind), around)
+        conditions.append(at_least(value, first, kind))
+        conditions.append(below(value, first.plus(of(axis.dom.extent)), kind))
+    return simplified(p.all_of(*conditions), Context(around.bounds))

@@ -1,0 +1,51 @@
+"""storage_align: rows of a buffer start at chosen distances, against bank conflicts.
+
+B[i, j] with a row of 128 elements, storage_align(block, 0, axis=0, factor=32, offset=8)
+    ->  T.block_attr({"buffer_dim_align": [[0, 0, 32, 8]]}): a row takes 136 elements in memory
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.node import FrozenDict
+from mlcnb.tir.schedule.caching import chosen_buffer
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block
+
+KEY = "buffer_dim_align"
+
+
+def storage_align(
+    state: State, block: Block, buffer_index: int, axis: int, factor: int, offset: int
+) -> None:
+    """Ask that the stride of `axis` be k * factor + offset elements.
+
+    Args:
+        state: the program.
+        block: a block that writes the buffer.
+        buffer_index: which of its outputs.
+        axis: the dimension; negative counts from the end.
+        factor: the stride is a multiple of it …
+        offset: … plus this.
+
+    Raises:
+        ScheduleError: there is no such axis, the factor is not positive, or the buffer is a
+            parameter.
+    """
+    buffer = chosen_buffer(state, "storage_align", block, block.writes, buffer_index)
+    place = axis + buffer.ndim if axis < 0 else axis
+    if not 0 <= place < buffer.ndim:
+        raise state.refusal(
+            f"storage_align: {buffer.name} has no axis {axis}, it has {buffer.ndim}", block
+        )
+    if factor <= 0:
+        raise state.refusal(f"storage_align: the factor {factor} is not positive", block)
+    if not any(buffer in b.alloc_buffers for b in state.tree.blocks):
+        raise state.refusal(
+            f"storage_align: {buffer.name}, which {name_of(block)} writes, is a parameter", block
+        )
+    kept = [x for x in block.annotations.get(KEY, ()) if (x[0], x[1]) != (buffer_index, place)]
+    marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}
+    edit = state.edit()
+    edit.update(block, annotations=FrozenDict(marks))
+    return Change.of(edit)  # type: ignore[return-value]

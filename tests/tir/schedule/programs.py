@@ -1,0 +1,185 @@
+"""Small programs to schedule, and what tests ask of a schedule.
+
+becomes(sch, text)         the body of the program is this text, and computes what it did before
+refuses(sch, message)      a step is refused with this message, and the program is as it was
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from mlcnb import te
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core import display
+from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import PrimFunc, op
+from mlcnb.tir.schedule import Schedule
+
+
+def elementwise(n: int = 16) -> PrimFunc:
+    """B = A * 2, C = B + 1"""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    return te.create_prim_func([A, C])
+
+
+def copy_2d(n: int = 8, m: int = 8) -> PrimFunc:
+    """B = A * 2 over two axes."""
+    A = te.placeholder((n, m), name="A")
+    B = te.compute((n, m), lambda i, j: A[i, j] * 2.0, name="B")
+    return te.create_prim_func([A, B])
+
+
+def matmul(n: int = 4, m: int = 4, k: int = 4) -> PrimFunc:
+    """C = A @ B"""
+    A = te.placeholder((n, k), name="A")
+    B = te.placeholder((k, m), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return te.create_prim_func([A, B, C])
+
+
+def matmul_relu(n: int = 4, m: int = 4, k: int = 4) -> PrimFunc:
+    """D = max(A @ B, 0)"""
+    A = te.placeholder((n, k), name="A")
+    B = te.placeholder((k, m), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = te.compute((n, m), lambda i, j: p.maximum(C[i, j], p.const(0.0)), name="D")
+    return te.create_prim_func([A, B, D])
+
+
+def row_sum(n: int = 4, m: int = 8) -> PrimFunc:
+    """B[i] = sum of A[i, :]"""
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), name="k")
+    B = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    return te.create_prim_func([A, B])
+
+
+def stencil(n: int = 14) -> PrimFunc:
+    """B = A * 2, C[i] = B[i] + B[i + 1] + B[i + 2]"""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n - 2,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
+    return te.create_prim_func([A, C])
+
+
+def padded_pool(n: int = 6) -> PrimFunc:
+    """A sum over 3 x 3 windows of A with a border of zeros."""
+    A = te.placeholder((n, n), name="A")
+
+    def pad(i, j):
+        inside = te.all(i >= 1, i < n + 1, j >= 1, j < n + 1)
+        return te.if_then_else(inside, A[i - 1, j - 1], 0.0)
+
+    P = te.compute((n + 2, n + 2), pad, name="pad")
+    a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")
+    C = te.compute((n, n), lambda i, j: te.sum(P[i + a, j + b], axis=[a, b]), name="C")
+    return te.create_prim_func([A, C])
+
+
+def padded_sum(n: int = 6) -> PrimFunc:
+    """Sums of three neighbours, with a zero at both ends."""
+    A = te.placeholder((n,), name="A")
+    P = te.compute(
+        (n + 2,),
+        lambda i: te.if_then_else(te.all(i >= 1, i < n + 1), A[i - 1], 0.0),
+        name="pad",
+    )
+    k = te.reduce_axis((0, 3), name="k")
+    C = te.compute((n,), lambda i: te.sum(P[i + k], axis=k), name="C")
+    return te.create_prim_func([A, C])
+
+
+def softmax(n: int = 4, m: int = 6) -> PrimFunc:
+    """Rows of exp(A - max) divided by their sums."""
+    A = te.placeholder((n, m), name="A")
+    k, r = te.reduce_axis((0, m), name="k"), te.reduce_axis((0, m), name="r")
+    M = te.compute((n,), lambda i: te.max(A[i, k], axis=k), name="M")
+    E = te.compute((n, m), lambda i, j: op.exp(A[i, j] - M[i]), name="E")
+    S = te.compute((n,), lambda i: te.sum(E[i, r], axis=r), name="S")
+    D = te.compute((n, m), lambda i, j: E[i, j] / S[i], name="D")
+    return te.create_prim_func([A, D])
+
+
+def conv2d(
+    height: int = 6, channels: tuple[int, int] = (2, 2), lanes: int = 4, stride: int = 1
+) -> PrimFunc:
+    """A direct convolution 3 x 3 in NCHWc layout with padding 1, bias and relu."""
+    co, ci = channels
+    X = te.placeholder((ci, height, height, lanes), name="X")
+    W = te.placeholder((co, ci, 3, 3, lanes, lanes), name="W")
+    bias = te.placeholder((co, lanes), name="b")
+
+    def padded(c, y, x, v):
+        inside = te.all(y >= 1, y < height + 1, x >= 1, x < height + 1)
+        return te.if_then_else(inside, X[c, y - 1, x - 1, v], 0.0)
+
+    P = te.compute((ci, height + 2, height + 2, lanes), padded, name="pad")
+    out = (height - 1) // stride + 1
+    r = [
+        te.reduce_axis((0, n), name=x) for n, x in ((ci, "rc"), (3, "ry"), (3, "rx"), (lanes, "rv"))
+    ]
+
+    def conv(c, y, x, v):
+        rc, ry, rx, rv = r
+        value = P[rc, y * stride + ry, x * stride + rx, rv] * W[c, rc, ry, rx, rv, v]
+        return te.sum(value, axis=r)
+
+    shape = (co, out, out, lanes)
+    C = te.compute(shape, conv, name="conv")
+    D = te.compute(shape, lambda c, y, x, v: C[c, y, x, v] + bias[c, v], name="add")
+    E = te.compute(shape, lambda *i: p.maximum(D(*i), p.const(0.0)), name="relu")
+    return te.create_prim_func([X, W, bias, E])
+
+
+def text(sch: Schedule) -> str:
+    """The statements of the scheduled function."""
+    lines = display.text(sch.mod["main"]).splitlines()
+    start = next(n for n, line in enumerate(lines) if "# with T.block" in line)
+    return dedent("\n".join(lines[start + 1 :]))
+
+
+def numbers(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+    """What a function makes of random inputs (its outputs start as NaN)."""
+    random = np.random.default_rng(seed)
+    args = [
+        random.standard_normal([int(x) for x in b.shape]).astype(b.dtype.numpy)
+        for b in func.buffers
+    ]
+    args[-1][...] = np.nan
+    run_prim_func(func, args)
+    return args
+
+
+def same_numbers(before: PrimFunc, after: PrimFunc, rtol: float = 1e-5) -> None:
+    """Both functions compute the same from the same inputs, and all of it."""
+    for x, y in zip(numbers(before), numbers(after), strict=True):
+        assert not np.isnan(x).any()
+        np.testing.assert_allclose(y, x, rtol=rtol, atol=rtol)
+
+
+def becomes(sch: Schedule, expected: str) -> None:
+    """The program now has this body, and computes what it did before the first step."""
+    assert text(sch) == dedent(expected).strip()
+    same_numbers(sch.steps[0].mod["main"], sch.mod["main"])
+
+
+@contextmanager
+def refuses(sch: Schedule, message: str, hint: str | None = None) -> Iterator[None]:
+    """The step inside is refused with exactly this message and hint, and changes nothing."""
+    before, trace = sch.mod, str(sch.trace)
+    with pytest.raises(ScheduleError) as caught:
+        yield
+    assert caught.value.message == message
+    assert caught.value.hint == hint
+    assert sch.mod is before
+    assert str(sch.trace) == trace

@@ -1,0 +1,313 @@
+"""compute_at: whole programs over several consumers, borders, predicates; refusals."""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import (
+    becomes,
+    conv2d,
+    elementwise,
+    matmul,
+    matmul_relu,
+    padded_sum,
+    refuses,
+    row_sum,
+    softmax,
+    stencil,
+    text,
+)
+
+
+def test_tile():
+    sch = Schedule(elementwise())
+    i0, _i1 = sch.split(sch.get_loops("C")[0], [4, 4])
+    sch.compute_at("B", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((16,))
+        for i_0 in range(4):
+            for ax0 in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(16, i_0 * 4 + ax0)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(16, i_0 * 4 + i_1)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_single_element_needs_no_loop():
+    sch = Schedule(elementwise())
+    (i,) = sch.get_loops("C")
+    sch.compute_at("B", i)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+            with T.block("C"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_unit_loops_are_kept_on_request():
+    sch = Schedule(elementwise())
+    (i,) = sch.get_loops("C")
+    sch.compute_at("B", i, preserve_unit_loops=True)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            for ax0 in range(1):
+                with T.block("B"):
+                    v_i = T.axis.spatial(16, i + ax0)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            with T.block("C"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_border_is_made_again():
+    sch = Schedule(stencil())
+    i0, _i1 = sch.split(sch.get_loops("C")[0], [3, 4])
+    sch.compute_at("B", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((14,))
+        for i_0 in range(3):
+            for ax0 in range(6):
+                with T.block("B"):
+                    v_i = T.axis.spatial(14, i_0 * 4 + ax0)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(12, i_0 * 4 + i_1)
+                    T.reads(B[v_i:v_i + 3])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
+        """,
+    )
+
+
+def test_imperfect_tiles_get_a_predicate():
+    sch = Schedule(elementwise(10))
+    i0, _i1 = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("B", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0 in range(3):
+            for ax0 in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(10, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 10)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(10, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 10)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_reduction_goes_under_its_consumer():
+    sch = Schedule(matmul_relu())
+    i, _j = sch.get_loops("D")
+    sch.compute_at("C", i)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((4, 4))
+        for i in range(4):
+            for ax0, ax1 in T.grid(4, 4):
+                with T.block("C"):
+                    v_i, v_j, v_k = T.axis.remap("SSR", [i, ax0, ax1])
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            for j in range(4):
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    T.reads(C[v_i, v_j])
+                    T.writes(D[v_i, v_j])
+                    D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_under_a_reduction_loop():
+    sch = Schedule(padded_sum())
+    _i, k = sch.get_loops("C")
+    sch.compute_at("pad", k)
+    becomes(
+        sch,
+        """
+        pad = T.alloc_buffer((8,))
+        for i, k in T.grid(6, 3):
+            with T.block("pad"):
+                v_i = T.axis.spatial(8, i + k)
+                T.reads(A[v_i - 1])
+                T.writes(pad[v_i])
+                pad[v_i] = T.if_then_else(1 <= v_i and v_i < 7, A[v_i - 1], T.float32(0.0))
+            with T.block("C"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                T.reads(pad[v_i + v_k])
+                T.writes(C[v_i])
+                with T.init():
+                    C[v_i] = T.float32(0.0)
+                C[v_i] = C[v_i] + pad[v_i + v_k]
+        """,
+    )
+
+
+def test_several_consumers_under_one_loop():
+    sch = Schedule(softmax())
+    i, _j = sch.get_loops("D")
+    sch.compute_at("S", i)
+    sch.compute_at("E", i)
+    sch.compute_at("M", i)
+    becomes(
+        sch,
+        """
+        M = T.alloc_buffer((4,))
+        E = T.alloc_buffer((4, 6))
+        S = T.alloc_buffer((4,))
+        for i in range(4):
+            for ax0 in range(6):
+                with T.block("M"):
+                    v_i, v_k = T.axis.remap("SR", [i, ax0])
+                    T.reads(A[v_i, v_k])
+                    T.writes(M[v_i])
+                    with T.init():
+                        M[v_i] = T.float32("-inf")
+                    M[v_i] = T.max(M[v_i], A[v_i, v_k])
+            for ax0 in range(6):
+                with T.block("E"):
+                    v_i, v_j = T.axis.remap("SS", [i, ax0])
+                    T.reads(A[v_i, v_j], M[v_i])
+                    T.writes(E[v_i, v_j])
+                    E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
+            for ax0 in range(6):
+                with T.block("S"):
+                    v_i, v_r = T.axis.remap("SR", [i, ax0])
+                    T.reads(E[v_i, v_r])
+                    T.writes(S[v_i])
+                    with T.init():
+                        S[v_i] = T.float32(0.0)
+                    S[v_i] = S[v_i] + E[v_i, v_r]
+            for j in range(6):
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    T.reads(E[v_i, v_j], S[v_i])
+                    T.writes(D[v_i, v_j])
+                    D[v_i, v_j] = E[v_i, v_j] / S[v_i]
+        """,
+    )
+
+
+def test_place_in_the_loop():
+    sch = Schedule(softmax(2, 3))
+    i, _j = sch.get_loops("D")
+    sch.compute_at("S", i)
+    sch.compute_at("E", i)
+    sch.compute_at("M", i, index=0)
+    M = sch.get_block("M")
+    assert text(sch).index("M[v_i] = T.max") < text(sch).index("E[v_i, v_j] = T.exp")
+    assert [sch.get(x).loop_var.name for x in sch.get_loops(M)] == ["i", "ax0"]
+
+
+def test_fused_loop():
+    sch = Schedule(conv2d(height=4, channels=(2, 1), lanes=2))
+    c, y, _x, *_ = sch.get_loops("conv")
+    f = sch.fuse(c, y)
+    sch.compute_at("pad", f)
+    line = next(x for x in text(sch).splitlines() if "v_y = " in x)
+    assert line.strip() == "v_y = T.axis.spatial(6, c_y_fused % 4 + ax0)"
+
+
+def test_refusals():
+    sch = Schedule(matmul_relu())
+    C, D = sch.get_block("C"), sch.get_block("D")
+    i, _j, k = sch.get_loops(C)
+    x, _y = sch.get_loops(D)
+    with refuses(
+        sch,
+        "compute_at: block D writes D, an output of block root",
+        hint="reverse_compute_at moves a consumer under a loop of its producer",
+    ):
+        sch.compute_at(D, i)
+    with refuses(
+        sch,
+        "compute_at: loop k is around block C already",
+    ):
+        sch.compute_at(C, k)
+
+
+def test_refuses_a_loop_that_misses_a_consumer():
+    sch = Schedule(softmax())
+    E = sch.get_block("E")
+    i, _j = sch.get_loops("D")
+    with refuses(
+        sch,
+        "compute_at: block S reads what block E writes, outside of loop i",
+        hint="choose a loop that holds all consumers",
+    ):
+        sch.compute_at(E, i)
+
+
+def test_refuses_a_place_out_of_order():
+    sch = Schedule(softmax())
+    M, (i, _j) = sch.get_block("M"), sch.get_loops("D")
+    sch.compute_at("S", i)
+    sch.compute_at("E", i)
+    with refuses(
+        sch,
+        "compute_at: place 1 in loop i is not between the producers and the consumers, at 0 to 0",
+    ):
+        sch.compute_at(M, i, index=1)
+
+
+def test_refuses_handles_of_another_schedule():
+    sch = Schedule(matmul())
+    C = sch.get_block("C")
+    (i, _k) = Schedule(row_sum()).get_loops("B")
+    with refuses(
+        sch,
+        "this handle was made by a step that is not part of the schedule (now)",
+        hint="get it again with get_block and get_loops",
+    ):
+        sch.compute_at(C, i)

@@ -1,0 +1,214 @@
+"""parallel, vectorize, unroll, bind: whole programs, and loops that carry a dependence."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb import te
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import (
+    becomes,
+    copy_2d,
+    elementwise,
+    matmul,
+    refuses,
+    stencil,
+)
+
+
+def test_kinds():
+    sch = Schedule(matmul())
+    i, j, k = sch.get_loops("C")
+    sch.reorder(i, k, j)
+    sch.parallel(i)
+    sch.vectorize(j)
+    sch.unroll(k)
+    becomes(
+        sch,
+        """
+        for i in T.parallel(4):
+            for k in T.unroll(4):
+                for j in T.vectorized(4):
+                    with T.block("C"):
+                        v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                        T.reads(A[v_i, v_k], B[v_k, v_j])
+                        T.writes(C[v_i, v_j])
+                        with T.init():
+                            C[v_i, v_j] = T.float32(0.0)
+                        C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_thread_axes():
+    sch = Schedule(copy_2d())
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    becomes(
+        sch,
+        """
+        for i in T.thread_binding(8, thread="blockIdx.x"):
+            for j in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    T.reads(A[v_i, v_j])
+                    T.writes(B[v_i, v_j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_fused_loop_is_parallel():
+    sch = Schedule(matmul(4, 6, 2))
+    i, j, _k = sch.get_loops("C")
+    sch.parallel(sch.fuse(i, j))
+    becomes(
+        sch,
+        """
+        for i_j_fused in T.parallel(24):
+            for k in range(2):
+                with T.block("C"):
+                    v_i = T.axis.spatial(4, i_j_fused // 6)
+                    v_j = T.axis.spatial(6, i_j_fused % 6)
+                    v_k = T.axis.reduce(2, k)
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_each_iteration_has_its_own_intermediate():
+    sch = Schedule(stencil())
+    (i,) = sch.get_loops("C")
+    i0, _i1 = sch.split(i, [3, 4])
+    sch.compute_at("B", i0)
+    sch.parallel(i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((14,))
+        for i_0 in T.parallel(3):
+            for ax0 in range(6):
+                with T.block("B"):
+                    v_i = T.axis.spatial(14, i_0 * 4 + ax0)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i_1 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(12, i_0 * 4 + i_1)
+                    T.reads(B[v_i:v_i + 3])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + B[v_i + 1] + B[v_i + 2]
+        """,
+    )
+
+
+@pytest.mark.parametrize("step", ["parallel", "vectorize"])
+def test_refuses_a_reduction_loop(step):
+    sch = Schedule(matmul())
+    k = sch.get_loops("C")[2]
+    message = (
+        f"{step}: loop k is not parallel: it runs over the reduce axis v_k of block C: "
+        "its iterations update the same elements of C"
+    )
+    hint = "rfactor the loop first, or choose a spatial loop"
+    with refuses(sch, message, hint):
+        getattr(sch, step)(k)
+
+
+def test_update_after_decompose_is_still_parallel_in_space():
+    sch = Schedule(matmul())
+    i, j, k = sch.get_loops("C")
+    sch.reorder(i, k, j)
+    sch.decompose_reduction("C", k)
+    sch.vectorize(j)
+    with refuses(
+        sch,
+        "parallel: loop k is not parallel: it runs over the reduce axis v_k of block "
+        "C_update: its iterations update the same elements of C",
+        hint="rfactor the loop first, or choose a spatial loop",
+    ):
+        sch.parallel(k)
+    becomes(
+        sch,
+        """
+        for i in range(4):
+            for j_init in range(4):
+                with T.block("C_init"):
+                    v_i, v_j = T.axis.remap("SS", [i, j_init])
+                    T.reads()
+                    T.writes(C[v_i, v_j])
+                    C[v_i, v_j] = T.float32(0.0)
+            for k in range(4):
+                for j in T.vectorized(4):
+                    with T.block("C_update"):
+                        v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                        T.reads(C[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
+                        T.writes(C[v_i, v_j])
+                        C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_refuses_lanes_that_share_an_intermediate():
+    sch = Schedule(stencil())
+    (i,) = sch.get_loops("C")
+    sch.compute_at("B", i)
+    with refuses(
+        sch,
+        "vectorize: loop i is not parallel: its iterations may touch the same elements "
+        "of B, which block B writes",
+    ):
+        sch.vectorize(i)
+
+
+def test_refuses_a_symbolic_number_of_lanes():
+    n = Var("n", dtype("int64"))
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    (i,) = sch.get_loops("B")
+    with refuses(
+        sch,
+        "vectorize: loop i has n iterations, not a fixed number",
+        hint="split it by the number of lanes and vectorize the inner loop",
+    ):
+        sch.vectorize(i)
+
+
+def test_refuses_unknown_and_nested_thread_axes():
+    sch = Schedule(copy_2d())
+    i, j = sch.get_loops("B")
+    with refuses(
+        sch,
+        "bind: 'threadIdx.q' is no thread axis",
+        hint="one of blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, "
+        "threadIdx.z, vthread, vthread.x, vthread.y, vthread.z",
+    ):
+        sch.bind(i, "threadIdx.q")
+    sch.bind(i, "threadIdx.x")
+    with refuses(
+        sch,
+        "bind: loop j stands in loop i, which is bound to threadIdx.x already",
+        hint="fuse the two loops, or use another axis",
+    ):
+        sch.bind(j, "threadIdx.x")
+
+
+def test_unit_reduction_loop_is_parallel():
+    sch = Schedule(matmul(k=1))
+    sch.parallel(sch.get_loops("C")[2])
+    assert sch.position == 1
+
+
+def test_elementwise_is_parallel():
+    sch = Schedule(elementwise())
+    sch.parallel(sch.get_loops("B")[0])
+    assert sch.position == 1

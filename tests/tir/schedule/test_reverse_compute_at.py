@@ -1,0 +1,345 @@
+"""reverse_compute_at: whole programs, and the cases that would be silently wrong."""
+
+from __future__ import annotations
+
+from mlcnb import te
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import (
+    becomes,
+    elementwise,
+    matmul_relu,
+    padded_pool,
+    refuses,
+    softmax,
+    stencil,
+)
+
+
+def shifted(n: int = 10):
+    """B = A * 2, C[i] = B[i + 2]"""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n - 2,), lambda i: B[i + 2] + 1.0, name="C")
+    return te.create_prim_func([A, C])
+
+
+def unpacked(n: int = 8):
+    """B in blocks of four, C unpacks it."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n // 4, 4), lambda o, i: A[o * 4 + i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i // 4, i % 4] + 1.0, name="C")
+    return te.create_prim_func([A, C])
+
+
+def test_tile():
+    sch = Schedule(elementwise())
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [4, 4])
+    sch.reverse_compute_at("C", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((16,))
+        for i_0 in range(4):
+            for i_1 in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(16, i_0 * 4 + i_1)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(16, i_0 * 4 + ax0)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_epilogue_of_a_reduction():
+    sch = Schedule(matmul_relu())
+    _i, j, _k = sch.get_loops("C")
+    sch.reverse_compute_at("D", j)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((4, 4))
+        for i, j in T.grid(4, 4):
+            for k in range(4):
+                with T.block("C"):
+                    v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_imperfect_tiles_get_a_predicate():
+    sch = Schedule(elementwise(10))
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.reverse_compute_at("C", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0 in range(3):
+            for i_1 in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(10, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 10)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(10, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 10)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_shifted_read():
+    sch = Schedule(shifted())
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [5, 2])
+    sch.reverse_compute_at("C", i0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0 in range(5):
+            for i_1 in range(2):
+                with T.block("B"):
+                    v_i = T.axis.spatial(10, i_0 * 2 + i_1)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(2):
+                with T.block("C"):
+                    v_i = T.axis.spatial(8, i_0 * 2 + ax0 - 2)
+                    T.where(2 <= i_0 * 2 + ax0)
+                    T.reads(B[v_i + 2])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i + 2] + T.float32(1.0)
+        """,
+    )
+
+
+def test_reads_another_layout():
+    sch = Schedule(unpacked())
+    o, _i = sch.get_loops("B")
+    sch.reverse_compute_at("C", o)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((2, 4))
+        for o in range(2):
+            for i in range(4):
+                with T.block("B"):
+                    v_o, v_i = T.axis.remap("SS", [o, i])
+                    T.reads(A[v_o * 4 + v_i])
+                    T.writes(B[v_o, v_i])
+                    B[v_o, v_i] = A[v_o * 4 + v_i] * T.float32(2.0)
+            for ax0 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(8, o * 4 + ax0)
+                    T.reads(B[v_i // 4, v_i % 4])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,
+    )
+
+
+def test_reduction_follows_its_input():
+    sch = Schedule(softmax(2, 3))
+    i, j = sch.get_loops("E")
+    sch.reverse_compute_at("S", j)
+    becomes(
+        sch,
+        """
+        M = T.alloc_buffer((2,))
+        E = T.alloc_buffer((2, 3))
+        S = T.alloc_buffer((2,))
+        for i, k in T.grid(2, 3):
+            with T.block("M"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                T.reads(A[v_i, v_k])
+                T.writes(M[v_i])
+                with T.init():
+                    M[v_i] = T.float32("-inf")
+                M[v_i] = T.max(M[v_i], A[v_i, v_k])
+        for i, j in T.grid(2, 3):
+            with T.block("E"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(A[v_i, v_j], M[v_i])
+                T.writes(E[v_i, v_j])
+                E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
+            with T.block("S"):
+                v_i, v_r = T.axis.remap("SR", [i, j])
+                T.reads(E[v_i, v_r])
+                T.writes(S[v_i])
+                with T.init():
+                    S[v_i] = T.float32(0.0)
+                S[v_i] = S[v_i] + E[v_i, v_r]
+        for i, j in T.grid(2, 3):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(E[v_i, v_j], S[v_i])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = E[v_i, v_j] / S[v_i]
+        """,
+    )
+
+
+def test_other_inputs_stay_where_they_are():
+    sch = Schedule(softmax(2, 3))
+    i, _j = sch.get_loops("E")
+    sch.reverse_compute_at("S", i)
+    sch.reverse_compute_at("D", i)
+    becomes(
+        sch,
+        """
+        M = T.alloc_buffer((2,))
+        E = T.alloc_buffer((2, 3))
+        S = T.alloc_buffer((2,))
+        for i, k in T.grid(2, 3):
+            with T.block("M"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                T.reads(A[v_i, v_k])
+                T.writes(M[v_i])
+                with T.init():
+                    M[v_i] = T.float32("-inf")
+                M[v_i] = T.max(M[v_i], A[v_i, v_k])
+        for i in range(2):
+            for j in range(3):
+                with T.block("E"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    T.reads(A[v_i, v_j], M[v_i])
+                    T.writes(E[v_i, v_j])
+                    E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
+            for ax0 in range(3):
+                with T.block("S"):
+                    v_i, v_r = T.axis.remap("SR", [i, ax0])
+                    T.reads(E[v_i, v_r])
+                    T.writes(S[v_i])
+                    with T.init():
+                        S[v_i] = T.float32(0.0)
+                    S[v_i] = S[v_i] + E[v_i, v_r]
+            for ax0 in range(3):
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, ax0])
+                    T.reads(E[v_i, v_j], S[v_i])
+                    T.writes(D[v_i, v_j])
+                    D[v_i, v_j] = E[v_i, v_j] / S[v_i]
+        """,
+    )
+
+
+def test_under_a_parallel_loop():
+    sch = Schedule(matmul_relu())
+    i, j, _k = sch.get_loops("C")
+    sch.parallel(i)
+    sch.reverse_compute_at("D", j)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((4, 4))
+        for i in T.parallel(4):
+            for j in range(4):
+                for k in range(4):
+                    with T.block("C"):
+                        v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                        T.reads(A[v_i, v_k], B[v_k, v_j])
+                        T.writes(C[v_i, v_j])
+                        with T.init():
+                            C[v_i, v_j] = T.float32(0.0)
+                        C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, j])
+                    T.reads(C[v_i, v_j])
+                    T.writes(D[v_i, v_j])
+                    D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_refuses_partial_sums():
+    sch = Schedule(matmul_relu())
+    D, (_i, _j, k) = sch.get_block("D"), sch.get_loops("C")
+    with refuses(
+        sch,
+        "reverse_compute_at: in loop k, block C has not finished C: loop k runs over its reduction",
+        hint="choose a loop outside of loop k",
+    ):
+        sch.reverse_compute_at(D, k)
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, i, j)
+    with refuses(
+        sch,
+        "reverse_compute_at: in loop j, block C has not finished C: loop k runs over its reduction",
+        hint="choose a loop outside of loop k",
+    ):
+        sch.reverse_compute_at(D, j)
+
+
+def test_refuses_neighbours():
+    sch = Schedule(stencil())
+    C = sch.get_block("C")
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [7, 2])
+    with refuses(
+        sch,
+        "reverse_compute_at: in an iteration of loop i_0, block C would read elements "
+        "of B that are not made yet",
+        hint="choose an outer loop, or compute_at the producer under a loop of the consumer",
+    ):
+        sch.reverse_compute_at(C, i0)
+
+
+def test_refuses_instances_that_read_nothing():
+    sch = Schedule(padded_pool())
+    made = sch.cache_read("pad", 0, "local")
+    pad, (i, _j) = sch.get_block("pad"), sch.get_loops(made)
+    with refuses(
+        sch,
+        "reverse_compute_at: some instances of block pad do not read A_local, so no "
+        "iteration would run them",
+    ):
+        sch.reverse_compute_at(pad, i)
+
+
+def test_refuses_a_reduction_torn_apart_in_parallel():
+    sch = Schedule(softmax(2, 3))
+    S, (_i, j) = sch.get_block("S"), sch.get_loops("E")
+    sch.parallel(j)
+    with refuses(
+        sch,
+        "reverse_compute_at: loop j is parallel, and then it runs over the reduce axis "
+        "v_r of block S: its iterations update the same elements of S",
+    ):
+        sch.reverse_compute_at(S, j)
+
+
+def test_refuses_a_loop_without_producers():
+    sch = Schedule(softmax())
+    D, (i, _k) = sch.get_block("D"), sch.get_loops("M")
+    with refuses(
+        sch,
+        "reverse_compute_at: block E, behind loop i, writes E, which block D reads",
+    ):
+        sch.reverse_compute_at(D, i)
+    j = sch.get_loops(D)[1]
+    with refuses(
+        sch,
+        "reverse_compute_at: loop j is around block D already",
+    ):
+        sch.reverse_compute_at(D, j)

@@ -1,0 +1,190 @@
+"""split: whole programs, predicates, symbolic extents, refusals."""
+
+from __future__ import annotations
+
+from mlcnb import te
+from mlcnb.ir.dtype import dtype
+from mlcnb.tir import Var
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import becomes, copy_2d, elementwise, matmul, refuses, text
+
+
+def test_two_factors():
+    sch = Schedule(copy_2d())
+    i, _j = sch.get_loops("B")
+    i0, i1 = sch.split(i, [2, 4])
+    assert repr(i0) == "loop i_0 in 0..2 of block B"
+    assert repr(i1) == "loop i_1 in 0..4 of block B"
+    becomes(
+        sch,
+        """
+        for i_0, i_1, j in T.grid(2, 4, 8):
+            with T.block("B"):
+                v_i = T.axis.spatial(8, i_0 * 4 + i_1)
+                v_j = T.axis.spatial(8, j)
+                T.reads(A[v_i, v_j])
+                T.writes(B[v_i, v_j])
+                B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_none_is_what_remains():
+    sch = Schedule(matmul(n=8))
+    i, _j, _k = sch.get_loops("C")
+    sch.split(i, [2, None, 2])
+    becomes(
+        sch,
+        """
+        for i_0, i_1, i_2, j, k in T.grid(2, 2, 2, 4, 4):
+            with T.block("C"):
+                v_i = T.axis.spatial(8, i_0 * 4 + i_1 * 2 + i_2)
+                v_j, v_k = T.axis.remap("SR", [j, k])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_nested_splits_print_as_one_sum():
+    sch = Schedule(elementwise(64))
+    (i,) = sch.get_loops("B")
+    _i0, i1 = sch.split(i, [None, 32])
+    sch.split(i1, [4, None])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((64,))
+        for i_0, i_1_0, i_1_1 in T.grid(2, 4, 8):
+            with T.block("B"):
+                v_i = T.axis.spatial(64, i_0 * 32 + i_1_0 * 8 + i_1_1)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(64):
+            with T.block("C"):
+                v_i = T.axis.spatial(64, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_factors_that_do_not_divide_get_a_predicate():
+    sch = Schedule(copy_2d(7, 5))
+    i, j = sch.get_loops("B")
+    sch.split(i, [None, 4])
+    sch.split(j, [2, None])
+    becomes(
+        sch,
+        """
+        for i_0, i_1, j_0, j_1 in T.grid(2, 4, 2, 3):
+            with T.block("B"):
+                v_i = T.axis.spatial(7, i_0 * 4 + i_1)
+                v_j = T.axis.spatial(5, j_0 * 3 + j_1)
+                T.where(i_0 * 4 + i_1 < 7 and j_0 * 3 + j_1 < 5)
+                T.reads(A[v_i, v_j])
+                T.writes(B[v_i, v_j])
+                B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_reduction_with_predicate():
+    sch = Schedule(matmul(k=5))
+    sch.split(sch.get_loops("C")[2], [None, 2])
+    becomes(
+        sch,
+        """
+        for i, j, k_0, k_1 in T.grid(4, 4, 3, 2):
+            with T.block("C"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                v_k = T.axis.reduce(5, k_0 * 2 + k_1)
+                T.where(k_0 * 2 + k_1 < 5)
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_unit_iters_are_kept_or_dropped():
+    for keep, bound in ((True, "i_0 * 1 + i_1"), (False, "i_0")):
+        sch = Schedule(elementwise(4))
+        sch.split(sch.get_loops("B")[0], [4, 1], preserve_unit_iters=keep)
+        assert f"v_i = T.axis.spatial(4, {bound})".replace(" * 1", "") in text(sch)
+
+
+def test_symbolic_extent():
+    n = Var("n", dtype("int64"))
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    assert text(sch).startswith(
+        "for i_0, i_1 in T.grid((n + T.int64(3)) // T.int64(4), T.int64(4)):"
+    )
+
+
+def test_predication_can_be_left_out():
+    sch = Schedule(elementwise(6))
+    sch.split(sch.get_loops("B")[0], [None, 4], disable_predication=True)
+    assert "T.where" not in text(sch)
+
+
+def test_drawn_factors():
+    sch = Schedule(elementwise(16), seed=3)
+    (i,) = sch.get_loops("B")
+    a, b = sch.sample_perfect_tile(i, n=2)
+    sch.split(i, [a, b])
+    sizes = [int(sch.get(x)) for x in (a, b)]
+    assert sizes[0] * sizes[1] == 16
+    i0, i1 = sch.get_loops("B")
+    assert [int(sch.get(x).extent) for x in (i0, i1)] == sizes
+
+
+def test_refusals():
+    sch = Schedule(elementwise(16))
+    (i,) = sch.get_loops("B")
+    with refuses(
+        sch,
+        "split: factors [3, 5] make 15, which does not cover loop i of extent 16",
+        hint="use None for one factor",
+    ):
+        sch.split(i, [3, 5])
+    with refuses(
+        sch,
+        "split: more than one of the factors [None, None] is None",
+    ):
+        sch.split(i, [None, None])
+    with refuses(
+        sch,
+        "split: factor 0 of [0, 16] is not positive",
+    ):
+        sch.split(i, [0, 16])
+
+
+def test_bound_and_annotated_loops_stay_whole():
+    sch = Schedule(elementwise(16))
+    (i,) = sch.get_loops("B")
+    sch.bind(i, "threadIdx.x")
+    with refuses(
+        sch,
+        "split: loop i is bound to threadIdx.x",
+        hint="split first, bind afterwards",
+    ):
+        sch.split(i, [4, 4])
+    (j,) = sch.get_loops("C")
+    sch.annotate(j, "pragma", 1)
+    with refuses(
+        sch,
+        "split: loop i is annotated with pragma",
+        hint="split first, annotate afterwards",
+    ):
+        sch.split(j, [4, 4])
