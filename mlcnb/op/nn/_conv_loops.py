@@ -105,10 +105,17 @@ def _channel_axes(conv: Any, kernel: dict[str, Any]) -> Channels:
             return _layout.at(_whole(conv, out) // each, ours)
 
         return Channels(None, None, own, Place(0, 0 if theirs else None))
-    if conv.groups == 1 and ours and ours == theirs:
+    if ours and ours == theirs and _groups_fill_blocks(conv, kernel, ours):
         outer = te.reduce_axis((0, kernel["I"] // ours), name="ic_outer")
         inner = te.reduce_axis((0, ours), name="ic_inner")
-        return Channels(outer, inner, lambda out: Place(outer, inner), Place(outer, inner))
+
+        def blocks(out: Place) -> Place:
+            if conv.groups == 1:
+                return Place(outer, inner)
+            group = out.outer // (_per_group(conv, kernel) // ours)
+            return Place(group * (kernel["I"] // ours) + outer, inner)
+
+        return Channels(outer, inner, blocks, Place(outer, inner))
     axis = te.reduce_axis((0, kernel["I"]), name="ic" if _is_blocked(conv) else "rc")
 
     def grouped(out: Place) -> Place:
@@ -118,6 +125,15 @@ def _channel_axes(conv: Any, kernel: dict[str, Any]) -> Channels:
         return _layout.at(group * kernel["I"] + axis.var, ours)
 
     return Channels(axis, None, grouped, _layout.at(axis.var, theirs))
+
+
+def _groups_fill_blocks(conv: Any, kernel: dict[str, Any], block: int) -> bool:
+    """True if no block of channels, in or out, belongs to two groups."""
+    if conv.groups == 1:
+        return True
+    if _layout.block_of(conv.out_layout, "C") != block:
+        return False
+    return as_int(kernel["I"]) % block == 0 and _per_group(conv, kernel) % block == 0
 
 
 def _per_group(conv: Any, kernel: dict[str, Any]) -> Any:

@@ -186,7 +186,7 @@ class _Converter:
 
 
 def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
-    """Dense: both channels in blocks (few input channels stay plain); depthwise: one."""
+    """Dense, or groups that fill their blocks: both channels in blocks; depthwise: one; few inputs: none."""
     conv: Any = attrs_of(call)
     data, weight = call_arguments(call)
     layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
@@ -202,6 +202,8 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
         kernel, source = f"OIHW{b}i{b}o", c.layout
     elif conv.groups == 1:
         kernel, source = f"OIHW{b}o", "NCHW"
+    elif inner % b == 0 and (outer // conv.groups) % b == 0:
+        kernel, source = f"OIHW{b}i{b}o", c.layout
     elif inner == 1 and conv.groups == outer:
         kernel, source = f"OIHW{b}o", c.layout
     else:

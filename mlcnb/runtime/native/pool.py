@@ -246,6 +246,7 @@ end:
 _WORKER = """
 define void @mlcnb_worker() {{
 entry:
+  %mode = call i64 @flush_denormals()
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %seen, %rise ], [ %epoch.now, %job ], [ %epoch.now, %leave ],

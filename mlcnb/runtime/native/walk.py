@@ -37,6 +37,7 @@ fresh:
   store atomic i32 0, ptr @mlcnb_cancel seq_cst, align 4
   br label %begin
 begin:
+  %mode = call i64 @flush_denormals()
   %program = load ptr, ptr %frame
   %n.at = getelementptr %Frame, ptr %frame, i64 0, i32 1
   %n = load i64, ptr %n.at
@@ -78,6 +79,7 @@ end:
   %status = phi i32 [ 0, %loop ], [ {cancelled}, %check ], [ %code, %test ]
   %index.at = getelementptr %Frame, ptr %frame, i64 0, i32 3
   store i64 %i, ptr %index.at
+  call void @restore_mode(i64 %mode)
   %others = atomicrmw sub ptr @mlcnb_active, i32 1 seq_cst
   %last = icmp eq i32 %others, 1
   br i1 %last, label %clear, label %leave
