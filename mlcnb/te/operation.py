@@ -85,6 +85,7 @@ def compute(
         shape: extents; `()` for a tensor with one element and no dimension.
         fcompute: from index variables to an expression, or to a tuple of them for several outputs.
             Its argument names become the names of the axes; `*args` become i0, i1, ….
+            Arguments with a default are left alone.
         name: name of the tensor and of its block.
         tag: free for the caller.
         attrs: annotations of the block.
@@ -116,7 +117,8 @@ def _axis_names(
     fcompute: Callable, ndim: int, name: str, varargs_names: Sequence[str] | None
 ) -> list[str]:
     spec = inspect.signature(fcompute).parameters.values()
-    positional = [x.name for x in spec if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [x.name for x in spec if x.kind in kinds and x.default is x.empty]
     takes_more = [x for x in spec if x.kind is x.VAR_POSITIONAL]
     rest = ndim - len(positional)
     if rest == 0:
