@@ -29,7 +29,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.profile": "profile",
         "mlcnb.runtime.device": "cpu cuda device Device",
         "mlcnb.runtime.threads": "set_num_threads get_num_threads",
-        "mlcnb.runtime.executable": "load_module=load",
+        "mlcnb.runtime.artifact": "load_module",
         "mlcnb.view.diff": "diff",
         "mlcnb.diagnosis": "doctor",
     },

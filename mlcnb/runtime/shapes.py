@@ -11,6 +11,7 @@ from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -142,4 +143,4 @@ def _free(x: Any, dims: Dims) -> bool:
 
 
 def _text(dims: tuple[PrimExpr, ...]) -> str:
-    return f"({', '.join(str(d) for d in dims)})"
+    return f"({', '.join(str(d if as_int(d) is None else as_int(d)) for d in dims)})"

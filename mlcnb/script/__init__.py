@@ -14,7 +14,7 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.script.printer": "document script",
+        "mlcnb.script.printer": "document script script_with_constants",
         "mlcnb.script.show": "show",
         "mlcnb.script.parser": "parse from_source=parse",
         "mlcnb.script.excerpt": "excerpt",

@@ -1,7 +1,8 @@
 """Named pipelines: passes in an order that makes sense.
 
 zero      legalize, fold, fuse: what TVM's `zero` does
-default   the graph cleaned up and folded first, then as zero, then reshapes become views
+default   the graph cleaned up and folded, layouts chosen for the target, then as zero
+cpu       default for a CPU, whatever the target
 lower     from call_tir to explicit memory: allocate, plan, kill
 
     mod = relax.get_pipeline("default")(mod)
@@ -19,6 +20,7 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
 from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -27,15 +29,18 @@ from mlcnb.relax.transform.fold_constant import FoldConstant
 from mlcnb.relax.transform.fold_pad import FoldPad
 from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
+from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
 from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.normalize import Normalize
+from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
+from mlcnb.target import Target
 
 #: from a target (or None) and options to the passes
 PipelineFunction = Callable[..., list[Pass]]
@@ -107,6 +112,18 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
     ]
 
 
+def layout_passes(target: Any = None) -> list[Pass]:
+    """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
+    return [
+        GroupConvToMatmul(),
+        ConvertLayout(),
+        PackMatmul(),
+        FoldConstant(),
+        EliminateCommonSubexpr(),
+        DeadCodeElimination(),
+    ]
+
+
 def fuse_passes(target: Any = None) -> list[Pass]:
     """From operators to fused loop functions."""
     return [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), FuseOps(), FuseTIR()]
@@ -133,13 +150,21 @@ def zero_pipeline(target: Any = None) -> list[Pass]:
 
 @register_pipeline("default")
 def default_pipeline(target: Any = None) -> list[Pass]:
-    """Clean up, fuse, and make views of what only reshapes."""
+    """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes."""
+    where = target or Target.current() or Target("llvm")
     return [
-        *clean_up_passes(target),
-        *fuse_passes(target),
+        *clean_up_passes(where),
+        *(layout_passes(where) if where.kind == "llvm" else []),
+        *fuse_passes(where),
         RewriteDataflowReshape(),
         DeadCodeElimination(),
     ]
+
+
+@register_pipeline("cpu")
+def cpu_pipeline(target: Any = None) -> list[Pass]:
+    """The default pipeline for a CPU."""
+    return default_pipeline(target or Target("llvm"))
 
 
 @register_pipeline("lower")

@@ -52,6 +52,18 @@ def script(obj: Any, **options: Any) -> str:
     return document(obj, **options).text
 
 
+def script_with_constants(obj: Any, **options: Any) -> tuple[str, list[Any]]:
+    """The text, and the arrays that it names `metadata[…][i]`, in order.
+
+    `parse(text, metadata={"relax.expr.Constant": [relax.Constant(a) for a in arrays]})` reads it.
+    """
+    p = Printer(_options({**options, "show_meta": False}))
+    with deep():
+        doc = p.doc(obj)
+    text = Page(_program(p, doc), " " * p.options.indent_spaces).text
+    return text, [data for _, data in p.constants.values()]
+
+
 def _options(given: dict[str, Any]) -> Options:
     known = Options.__dataclass_fields__
     unknown = [name for name in given if name not in known]

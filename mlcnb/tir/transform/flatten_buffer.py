@@ -72,7 +72,10 @@ def _flat(buffer: Buffer) -> Buffer:
         return buffer
     if buffer.strides:
         total = sum(
-            (stride * (extent - 1) for stride, extent in zip(buffer.strides, buffer.shape, strict=True)),
+            (
+                stride * (extent - 1)
+                for stride, extent in zip(buffer.strides, buffer.shape, strict=True)
+            ),
             p.const(1, buffer.shape[0].dtype),
         )
     else:

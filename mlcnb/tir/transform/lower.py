@@ -1,7 +1,7 @@
 """The standard lowering, one step after the other, each a pass that prints.
 
-    lower(func)                  the lowered function
-    lower(func, steps=True)      [(name, function, seconds), …]: what each pass made of it
+lower(func)                  the lowered function
+lower(func, steps=True)      [(name, function, seconds), …]: what each pass made of it
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ class _Simplifier:
             return self.branch(n)
         if isinstance(n, SeqStmt):
             parts = [part for part in map(self.stmt, n.seq) if part is not None]
-            same = len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True))
+            same = len(parts) == len(n.seq) and all(
+                a is b for a, b in zip(parts, n.seq, strict=True)
+            )
             return n if same else (seq(*parts) if parts else None)
         if isinstance(n, Evaluate) and isinstance(n.value, e.IntImm):
             return None

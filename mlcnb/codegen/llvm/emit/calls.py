@@ -141,7 +141,9 @@ def _shift(left: bool) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
         (kind, a), (_, b) = _operands(em, x)
         d, f = x.dtype, em.f
-        limit = str(d.bits - 1) if d.lanes == 1 else t.splat(t.scalar_type(d), str(d.bits - 1), d.lanes)
+        limit = (
+            str(d.bits - 1) if d.lanes == 1 else t.splat(t.scalar_type(d), str(d.bits - 1), d.lanes)
+        )
         over = f.emit(f"icmp ugt {kind} {b}, {limit}")
         bools = t.vector("i1", d.lanes)
         safe = f.emit(f"select {bools} {over}, {kind} {limit}, {kind} {b}")
@@ -155,7 +157,9 @@ def _shift(left: bool) -> Callable[[Emitter, e.Call], str]:
     return rule
 
 
-def _float_test(make: Callable[[Emitter, str, str, DType], str]) -> Callable[[Emitter, e.Call], str]:
+def _float_test(
+    make: Callable[[Emitter, str, str, DType], str],
+) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
         source = x.args[0].dtype
         if not source.is_float:

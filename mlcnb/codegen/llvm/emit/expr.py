@@ -149,7 +149,9 @@ def extreme(name: str) -> Callable[[Emitter, Any], str]:
         a, b = em.expr(x.a), em.expr(x.b)
         if not x.dtype.is_float:
             sign = "u" if x.dtype.is_uint or x.dtype.is_bool else "s"
-            fn = em.intrinsic(f"llvm.{sign}{name}.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind))
+            fn = em.intrinsic(
+                f"llvm.{sign}{name}.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind)
+            )
             return em.f.emit(f"call {kind} {fn}({kind} {a}, {kind} {b})")
         constant, other = (a, b) if _is_number(x.a) else (b, a)
         if _is_number(x.a) or _is_number(x.b):

@@ -99,9 +99,7 @@ def count_loop(
     body()
     f.do(f"{following} = add nsw i64 {counter}, 1")
     again = f.emit(f"icmp slt i64 {following}, {stop}")
-    f.lines[place] = (
-        f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]"
-    )
+    f.lines[place] = f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]"
     f.do(f"br i1 {again}, label %{head}, label %{done}")
     f.place(done)
 

@@ -67,7 +67,9 @@ def float_literal(value: float, kind: DType) -> str:
 
 
 def _fits_half(value: float) -> float:
-    return value if abs(value) <= 65504 or not math.isfinite(value) else math.copysign(math.inf, value)
+    return (
+        value if abs(value) <= 65504 or not math.isfinite(value) else math.copysign(math.inf, value)
+    )
 
 
 def splat(element: str, value: str, lanes: int) -> str:
