@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -135,48 +135,49 @@ class PassPrintingInstrument(PassInstrument):
 
     def __init__(
         self,
-        before: tuple[str, ...] = (),
-        after: tuple[str, ...] = (),
+        before: Iterable[str] = (),
+        after: Iterable[str] = (),
         file: TextIO | None = None,
     ) -> None:
         self.before, self.after, self.file = tuple(before), tuple(after), file
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
         """Print where the pass is among `before`."""
-        if self.wants(info, self.before):
-            self.write(f"# before {info.name}", mod)
+        if info.name in self.before:
+            _print("before", mod, info, self.file)
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         """Print where the pass is among `after`."""
-        if self.wants(info, self.after):
-            self.write(f"# after {info.name}", mod)
-
-    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
-        """Whether a pass is among `names`."""
-        return info.name in names
-
-    def write(self, title: str, mod: IRModule) -> None:
-        """The title and the module's text."""
-        print(f"{title}\n{display.text(mod)}\n", file=self.file or sys.stdout)
+        if info.name in self.after:
+            _print("after", mod, info, self.file)
 
 
-class PrintBeforeAll(PassPrintingInstrument):
+def _print(when: str, mod: IRModule, info: PassInfo, file: TextIO | None) -> None:
+    print(f"# {when} {info.name}\n{display.text(mod)}\n", file=file or sys.stdout)
+
+
+class PrintBeforeAll(PassInstrument):
     """Prints the module before each pass (a Sequential as a whole is left out)."""
 
-    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
-        """Everything before, nothing after."""
-        return names is self.before and not isinstance(info.pass_, Sequential)
+    def __init__(self, file: TextIO | None = None) -> None:
+        self.file = file
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Print."""
+        if not isinstance(info.pass_, Sequential):
+            _print("before", mod, info, self.file)
 
 
-class PrintAfterAll(PassPrintingInstrument):
+class PrintAfterAll(PassInstrument):
     """Prints the module after each pass (a Sequential as a whole is left out)."""
 
     def __init__(self, file: TextIO | None = None) -> None:
-        super().__init__(("",), (), file)
+        self.file = file
 
-    def wants(self, info: PassInfo, names: tuple[str, ...]) -> bool:
-        """Everything after, nothing before."""
-        return names is self.after and not isinstance(info.pass_, Sequential)
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Print."""
+        if not isinstance(info.pass_, Sequential):
+            _print("after", mod, info, self.file)
 
 
 class DumpIR(PassInstrument):
