@@ -26,12 +26,10 @@ def convert(x: Any, to: str | DType) -> np.ndarray:
             return _whole(array, kind)
         if kind.is_bool:
             return np.asarray(array != 0)
-        if source.bits < 8 or kind.bits < 8:  # ml_dtypes goes through a byte
-            array = (
-                array.astype(np.int8 if source.is_int else np.uint8) if source.bits < 8 else array
-            )
-            if kind.is_integer and kind.bits < 8:
-                return _low_bits(array, kind).astype(kind.numpy)
+        if source.is_integer and source.bits < 8:  # ml_dtypes goes through a byte
+            array = array.astype(np.int8 if source.is_int else np.uint8)
+        if kind.is_integer and kind.bits < 8:
+            array = _low_bits(array, kind)
         return np.asarray(array.astype(kind.numpy))
 
 

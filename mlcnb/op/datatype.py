@@ -1,19 +1,23 @@
-"""Conversion between dtypes: astype, wrap_param."""
+"""Conversion between dtypes: astype, wrap_param, and bits read as another dtype: bitcast."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import cast, max_value, neg
 from mlcnb.op._convert import convert
+from mlcnb.op._dims import refuse, tell
 from mlcnb.op._elementwise import elementwise
 from mlcnb.op._onnx_dtype import dtype_of
 from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.op import reinterpret
 
 
 @operator("relax.astype")
@@ -60,6 +64,43 @@ class WrapParam(OpDecl):
         return elementwise(lambda v: cast(self.dtype, v), data, name="wrap_param")
 
 
+@operator("relax.bitcast")
+class Bitcast(OpDecl):
+    """The bits of `x` read as `dtype`, which is as wide; a bool is a byte that is 0 or 1.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__BitCast.html
+    """
+
+    x: Tensor
+    dtype: str
+
+    def infer(self, x: Any) -> Any:
+        """x's shape."""
+        kind = dtype(str(self.dtype))
+        if x.dtype and x.dtype.nbytes != kind.nbytes:
+            refuse(self, f"{tell(x)} and {kind} differ in width")
+        return replace(x, dtype=kind)
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.ndarray.view"""
+        kind = dtype(str(self.dtype))
+        if kind.is_bool:
+            return np.asarray(x.view(np.uint8) != 0)
+        return np.ascontiguousarray(x).view(kind.numpy).reshape(x.shape)
+
+    def compute(self, x: Any) -> Any:
+        """One loop nest."""
+        through_bool = x.dtype.is_bool or dtype(str(self.dtype)).is_bool
+        read = cast if through_bool else reinterpret
+        return elementwise(lambda v: read(self.dtype, v), x, name="bitcast")
+
+
+@onnx("BitCast", since=26)
+def onnx_bitcast(n: OnnxNode, x: Expr) -> Expr:
+    """`to` names the dtype."""
+    return make_call(Bitcast, x, dtype_of(n, "to"))
+
+
 @onnx("Cast")
 def onnx_cast(n: OnnxNode, x: Expr) -> Expr:
     """`to` names the dtype; what a float of 8 bits cannot hold saturates unless told otherwise."""
@@ -81,6 +122,8 @@ def cast_to(n: OnnxNode, x: Expr, kind: DType) -> Expr:
         n.refuse("conversion to float8_e8m0fnu is not supported")
     if kind.is_float and kind.bits == 8 and source.is_float and n.attr("saturate", 1):
         x = saturated(n, x, kind)
+    if kind.is_integer and kind.bits < 8 and source.is_float:
+        x = n.emit(make_call(Astype, x, "int32"))  # of which the low bits are kept
     return make_call(Astype, x, kind)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.op import binary, compare, ternary, unary
 from mlcnb.op._elementwise import Elementwise
-from mlcnb.op.datatype import Astype, WrapParam
+from mlcnb.op.datatype import Astype, Bitcast, WrapParam
 from tests.op.harness import Case, numbers, special
 
 UNARY = [d for d in vars(unary).values() if isinstance(d, type) and issubclass(d, Elementwise)]
@@ -127,6 +127,11 @@ def _casts():
         for target in CASTS:
             yield Case(Astype(target), [x])
     yield Case(WrapParam("float16"), [numbers((2,))])
+    pairs = "float32 int32, int32 float32, float64 int64, int8 uint8, float16 int16, bool uint8"
+    for source, target in (pair.split() for pair in pairs.split(", ")):
+        yield Case(Bitcast(target), [numbers((2, 3), source)])
+    yield Case(Bitcast("bool"), [np.array([0, 1], "uint8")])
+    yield Case(Bitcast("int32"), [numbers(())])
 
 
 CASES = [*_unary_cases(), *_binary_cases(), *_edges(), *_others(), *_casts()]
