@@ -150,7 +150,12 @@ def _infer_function(call: Call, name: str, info: Any) -> StructInfo:
     for param, arg in zip(info.params, call.args, strict=True):
         match_vars(param, infer(arg), found)
     for number, (param, arg) in enumerate(zip(info.params, call.args, strict=True)):
-        _check_argument(call, name, number, substitute(param, found), infer(arg))
+        given = infer(arg)
+        if given is not None and not _fits(substitute(param, found), given):
+            raise TypeInferError(
+                f"{name}: argument {number} is {describe(given)}, it takes {describe(param)}",
+                where=call,
+            )
     free = [v for v in symbolic_vars(info.ret) if not _defined_by(v, info)]
     known = [*free, *(v for value in found.values() for v in symbolic_vars(value))]
     return erase_to_well_defined(substitute(info.ret, found), known)
@@ -160,14 +165,8 @@ def _defined_by(var: PrimVar, info: FuncStructInfo) -> bool:
     return any(var in symbolic_vars(p) for p in info.params or ())
 
 
-def _check_argument(call: Call, name: str, number: int, param: Any, given: Any) -> None:
-    if given is None:
-        return
-    if struct_info_base_check(param, given) is BaseCheckResult.FAIL_L0:
-        raise TypeInferError(
-            f"{name}: argument {number} is {describe(given)}, it takes {describe(param)}",
-            where=call,
-        )
+def _fits(wanted: StructInfo, given: StructInfo) -> bool:
+    return struct_info_base_check(wanted, given) is not BaseCheckResult.FAIL_L0
 
 
 def operand_infos(call: Call) -> list[Any]:

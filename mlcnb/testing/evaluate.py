@@ -80,8 +80,11 @@ class _Frame:
                 f"{len(args)} arguments for {len(func.params)} parameters: "
                 f"{', '.join(p.name_hint for p in func.params)}"
             )
-        for param, arg in zip(func.params, args, strict=True):
-            self.match(param.struct_info, arg, param.name_hint)
+        pairs = list(zip(func.params, args, strict=True))
+        for param, arg in pairs:
+            self.bind(param.struct_info, arg)
+        for param, arg in pairs:
+            self.check(param.struct_info, arg, param.name_hint)
             self.values[param] = arg
         return self.sequence(func.body)
 
@@ -89,7 +92,8 @@ class _Frame:
         for binding in seq.bindings:
             value = self.value(binding.value)
             if isinstance(binding, MatchCast):
-                self.match(binding.struct_info, value, binding.var.name_hint)
+                self.bind(binding.struct_info, value)
+                self.check(binding.struct_info, value, binding.var.name_hint)
             self.values[binding.var] = value
             if self.watch is not None:
                 self.watch(binding.var, value)
@@ -186,34 +190,46 @@ class _Frame:
 
     # matching ------------------------------------------------------------------------------------
 
-    def match(self, info: Any, value: Any, name: str) -> None:
-        """Bind the symbolic dimensions of `info` to those of the value, and check the rest."""
+    def bind(self, info: Any, value: Any) -> None:
+        """Symbolic dimensions that `info` defines are those of the value."""
+        if isinstance(info, TupleStructInfo):
+            for part, each in zip(info.fields, value, strict=True):
+                self.bind(part, each)
+            return
+        for dim, size in zip(*_dims(info, value), strict=False):
+            if isinstance(dim, PrimVar):
+                self.dims.setdefault(dim, int(size))
+
+    def check(self, info: Any, value: Any, name: str) -> None:
+        """The value is of that struct info."""
         if isinstance(info, TupleStructInfo):
             for i, (part, each) in enumerate(zip(info.fields, value, strict=True)):
-                self.match(part, each, f"{name}[{i}]")
-        elif isinstance(info, TensorStructInfo):
-            self.match_tensor(info, np.asarray(value), name)
-        elif isinstance(info, ShapeStructInfo) and info.values is not None:
-            self.match_dims(info.values, tuple(value), name)
-        elif isinstance(info, PrimStructInfo) and info.value is not None:
-            self.match_dims((info.value,), (value,), name)
-
-    def match_tensor(self, info: TensorStructInfo, value: np.ndarray, name: str) -> None:
-        if info.dtype is not None and value.dtype != info.dtype.numpy:
-            raise RuntimeInputError(f"{name}: expected {info.dtype}, got {value.dtype}")
-        if info.ndim not in (-1, value.ndim):
-            raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got {value.shape}")
-        if info.dims is not None:
-            self.match_dims(info.dims, value.shape, name)
-
-    def match_dims(self, dims: Any, given: tuple[int, ...], name: str) -> None:
-        for dim, size in zip(dims, given, strict=True):
-            if isinstance(dim, PrimVar) and dim not in self.dims:
-                self.dims[dim] = int(size)
-        for axis, (dim, size) in enumerate(zip(dims, given, strict=True)):
+                self.check(part, each, f"{name}[{i}]")
+            return
+        if isinstance(info, TensorStructInfo):
+            _check_tensor(info, np.asarray(value), name)
+        for axis, (dim, size) in enumerate(zip(*_dims(info, value), strict=True)):
             wanted = dim.value if isinstance(dim, IntImm) else scalar_of(dim, self.dims)
             if wanted != size:
                 raise RuntimeInputError(f"{name}: dimension {axis} is {size}, expected {wanted}")
+
+
+def _dims(info: Any, value: Any) -> tuple[Any, Any]:
+    """The dimensions that a struct info gives, and those of a value."""
+    if isinstance(info, TensorStructInfo) and info.dims is not None:
+        return info.dims, np.shape(value)
+    if isinstance(info, ShapeStructInfo) and info.values is not None:
+        return info.values, tuple(value)
+    if isinstance(info, PrimStructInfo) and info.value is not None:
+        return (info.value,), (value,)
+    return (), ()
+
+
+def _check_tensor(info: TensorStructInfo, value: np.ndarray, name: str) -> None:
+    if info.dtype is not None and value.dtype != info.dtype.numpy:
+        raise RuntimeInputError(f"{name}: expected {info.dtype}, got {value.dtype}")
+    if info.ndim not in (-1, value.ndim):
+        raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got {value.shape}")
 
 
 def _fields(info: Any) -> tuple[Any, ...]:
