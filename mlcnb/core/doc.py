@@ -21,22 +21,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mlcnb.core import render
-from mlcnb.core.render import Token
+from mlcnb.core.render import Text
 
 INDENT = "    "
-
-
-class Text:
-    """A piece of text of one kind (see `mlcnb.core.render.COLOURS` for the kinds)."""
-
-    __slots__ = ("kind", "text")
-
-    def __init__(self, text: str, kind: str) -> None:
-        self.text = text
-        self.kind = kind
-
-    def __repr__(self) -> str:
-        return f"Text({self.text!r}, {self.kind!r})"
 
 
 class Mark:
@@ -94,19 +81,16 @@ class Where(NamedTuple):
     end_line: int
     end_column: int
 
-    def holds(self, line: int, column: int) -> bool:
-        """True if the character at (line, column) is inside."""
-        return (self.line, self.column) <= (line, column) < (self.end_line, self.end_column)
-
 
 class _End:
-    """On the layout stack: the mark of `node` that began at `start` ends here."""
+    """On the layout stack: the mark of `node` that began at (line, column) ends here."""
 
-    __slots__ = ("node", "start")
+    __slots__ = ("column", "line", "node")
 
-    def __init__(self, node: Any, start: tuple[int, int]) -> None:
+    def __init__(self, node: Any, line: int, column: int) -> None:
         self.node = node
-        self.start = start
+        self.line = line
+        self.column = column
 
 
 class _Dedent:
@@ -125,9 +109,10 @@ class Page:
     """
 
     def __init__(self, doc: Doc, indent: str = INDENT) -> None:
-        self.lines: list[list[Token]] = [[]]
+        self.lines: list[list[Text]] = [[]]
+        #: id of a node -> the node, and where it stands, as plain tuples
         self.nodes: dict[int, Any] = {}
-        self.spans: dict[int, list[Where]] = {}
+        self.places: dict[int, list[tuple[int, int, int, int]]] = {}
         self._lay_out(doc, indent)
 
     def _lay_out(self, doc: Doc, indent: str) -> None:
@@ -139,20 +124,26 @@ class Page:
             item = stack.pop()
             kind = type(item)
             if kind is str or kind is Text:
-                if not item:
+                token = item if kind is Text else Text(item)
+                if not token.text:
                     continue
                 if not line and level:
-                    line.append(Token(indent * level, ""))
-                text = item if kind is str else item.text
-                line.append(Token(text, "" if kind is str else item.kind))
-                column += len(text)
+                    line.append(Text(indent * level))
+                line.append(token)
+                column += len(token.text)
             elif kind is list or kind is tuple:
                 stack.extend(reversed(item))
             elif kind is Mark:
-                stack.append(_End(item.node, (len(self.lines), column + 1)))
+                stack.append(_End(item.node, len(self.lines), column + 1))
                 stack.append(item.doc)
             elif kind is _End:
-                self._record(item, column)
+                place = (item.line, item.column, len(self.lines), column + 1)
+                key = id(item.node)
+                if key in self.places:
+                    self.places[key].append(place)
+                else:
+                    self.nodes[key] = item.node
+                    self.places[key] = [place]
             elif item is NEWLINE:
                 line = []
                 self.lines.append(line)
@@ -166,12 +157,6 @@ class Page:
             else:
                 raise TypeError(f"no doc: {item!r}")
 
-    def _record(self, end: _End, column: int) -> None:
-        key = id(end.node)
-        self.nodes[key] = end.node
-        where = Where(*end.start, len(self.lines), column + 1)
-        self.spans.setdefault(key, []).append(where)
-
     @property
     def text_lines(self) -> list[str]:
         """The plain text, line by line."""
@@ -184,20 +169,18 @@ class Page:
 
     def spans_of(self, node: Any) -> list[Where]:
         """Where `node` stands, in the order of the text; empty where it is not printed."""
-        return sorted(self.spans.get(id(node), ()))
+        return [Where(*place) for place in sorted(self.places.get(id(node), ()))]
 
     def node_at(self, line: int, column: int) -> Any:
         """The innermost node whose text holds the character at (line, column), or None."""
-        found = [
-            (where.line, where.column, -where.end_line, -where.end_column, order)
-            for order, spans in enumerate(self.spans.values())
-            for where in spans
-            if where.holds(line, column)
-        ]
-        if not found:
-            return None
-        keys = list(self.spans)
-        return self.nodes[keys[max(found, key=lambda f: (*f[:4], -f[4]))[4]]]
+        best, found = (0, 0, 0, 0), None
+        for key, places in self.places.items():
+            for first, start, last, end in places:
+                if not (first, start) <= (line, column) < (last, end):
+                    continue
+                if (first, start, -last, -end) > best or found is None:
+                    best, found = (first, start, -last, -end), self.nodes[key]
+        return found
 
     def ansi(self, line_numbers: bool = False) -> str:
         """The text with ANSI colours, for a terminal."""

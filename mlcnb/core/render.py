@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 
-class Token(NamedTuple):
-    """A piece of one line, and its kind ("" for plain)."""
+class Text:
+    """A piece of one line, and its kind (a key of `COLOURS`, "" for plain)."""
 
-    text: str
-    kind: str
+    __slots__ = ("kind", "text")
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        self.text = text
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"Text({self.text!r}, {self.kind!r})"
 
 
 class Range(Protocol):
@@ -57,7 +63,7 @@ COLOURS: dict[str, tuple[str, str]] = {
 }
 
 
-def ansi(lines: Sequence[Sequence[Token]], line_numbers: bool = False) -> str:
+def ansi(lines: Sequence[Sequence[Text]], line_numbers: bool = False) -> str:
     """The lines in ANSI colours."""
     width = len(str(len(lines)))
     out = []
@@ -67,13 +73,13 @@ def ansi(lines: Sequence[Sequence[Token]], line_numbers: bool = False) -> str:
     return "\n".join(out)
 
 
-def _ansi(token: Token) -> str:
+def _ansi(token: Text) -> str:
     code = COLOURS.get(token.kind, ("", ""))[1]
     return f"\x1b[{code}m{token.text}\x1b[0m" if code else token.text
 
 
 def html(
-    lines: Sequence[Sequence[Token]],
+    lines: Sequence[Sequence[Text]],
     line_numbers: bool = False,
     highlight: Iterable[tuple[Range, str]] = (),
 ) -> str:
@@ -92,7 +98,7 @@ def html(
     return f'<pre style="{style}">' + "\n".join(out) + "</pre>"
 
 
-def _html(line: Sequence[Token], background: str = "") -> str:
+def _html(line: Sequence[Text], background: str = "") -> str:
     """The tokens of one line, neighbours of one colour in one span."""
     out: list[str] = []
     text, colour = "", INK
@@ -114,7 +120,7 @@ def _span(text: str, colour: str, background: str = "") -> str:
     return f'<span style="{style}">{shown}</span>' if style and text else shown
 
 
-def _html_marked(line: Sequence[Token], number: int, marks: list[tuple[Range, str]]) -> str:
+def _html_marked(line: Sequence[Text], number: int, marks: list[tuple[Range, str]]) -> str:
     """A line with highlighted stretches; the last mark that covers a character wins."""
     backgrounds = _backgrounds(sum(len(t.text) for t in line), number, marks)
     out, column = [], 0
@@ -124,7 +130,7 @@ def _html_marked(line: Sequence[Token], number: int, marks: list[tuple[Range, st
             stop, shade = start + 1, backgrounds[column + start]
             while stop < len(token.text) and backgrounds[column + stop] == shade:
                 stop += 1
-            out.append(_html([Token(token.text[start:stop], token.kind)], shade))
+            out.append(_html([Text(token.text[start:stop], token.kind)], shade))
             start = stop
         column += len(token.text)
     return "".join(out)

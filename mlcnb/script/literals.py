@@ -15,6 +15,8 @@ from mlcnb.ir.dtype import dtype
 
 def string(value: str) -> str:
     """A double-quoted Python literal; what is not printable is escaped."""
+    if value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
     escaped = "".join(_character(c) for c in value)
     return f'"{escaped}"'
 

@@ -26,6 +26,7 @@ from mlcnb.script import build, words
 from mlcnb.script.frames import Frame, LetType, Sliced
 from mlcnb.script.parser.scope import MISSING, Scope, suggestion
 from mlcnb.script.parser.source import Source
+from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.tir.buffer import Buffer, BufferRegion
 
@@ -317,7 +318,8 @@ class Evaluator:
                 return self.item(owner, index)
             if owner is words.LET:
                 return LetType(index)
-            return owner[index]
+            found = owner[index]
+            return stored_constant(found) if is_stored(found) else found
 
     def access(self, buffer: Buffer, index: Any, node: ast.Subscript) -> Any:
         """A load, or a slice that is a region or a vector."""

@@ -40,8 +40,6 @@ def as_relax(value: Any) -> Any:
         return rx.PrimValue(p.const(value, "int64" if isinstance(value, int) else "float64"))
     if isinstance(value, str):
         return rx.StringImm(value)
-    if isinstance(value, dict) and "data" in value:
-        return stored_constant(value)
     if isinstance(value, np.ndarray | np.generic):
         return rx.const(value)
     what = type(value).__name__
@@ -55,6 +53,11 @@ def const(value: Any, dtype: Any = None) -> rx.Constant:
     if isinstance(value, str):
         value = float(value)
     return rx.const(value, kind)
+
+
+def is_stored(value: Any) -> bool:
+    """True for an entry of `metadata`."""
+    return isinstance(value, dict) and value.keys() == {"dtype", "shape", "data"}
 
 
 #: constants read from metadata: id of the entry -> (entry, Constant)
