@@ -1,0 +1,86 @@
+"""relax.op: functions derived from the declarations."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from mlcnb import relax
+from mlcnb.op import namespace
+from mlcnb.relax.expr import Call, Constant, PrimValue, Var, tensor_info
+from mlcnb.relax.operator import declarations
+
+X = Var("x", tensor_info([2, 3], "float32"))
+
+
+def test_every_declared_operator_is_there():
+    for name, decl in declarations().items():
+        found = relax.op
+        for part in decl.sugar.split("."):
+            found = getattr(found, part)
+        assert callable(found), name
+
+
+def test_a_function_makes_a_call():
+    call = relax.op.nn.leakyrelu(X, 0.2)
+    assert isinstance(call, Call)
+    assert (call.op.name, call.args, call.attrs.alpha) == ("relax.nn.leakyrelu", (X,), 0.2)
+
+
+def test_python_values_become_constants_scalars_and_shapes():
+    added = relax.op.add(X, 1)
+    assert isinstance(added.args[1], Constant)
+    assert added.args[1].data.dtype == np.float32
+    clipped = relax.op.clip(X, 0, 1.5)
+    assert [type(a) for a in clipped.args[1:]] == [PrimValue, PrimValue]
+    assert [str(a.value.dtype) for a in clipped.args[1:]] == ["int64", "float32"]
+    assert repr(relax.op.zeros([2, 3], "int8")) == (
+        'R.zeros(R.shape([T.int64(2), T.int64(3)]), dtype="int8")'
+    )
+
+
+def test_signature_and_text_come_from_the_declaration():
+    assert str(inspect.signature(relax.op.sum)) == (
+        "(x: 'Tensor', axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> 'Expr'"
+    )
+    assert relax.op.exp.__doc__ == "e ** x, elementwise."
+    assert relax.op.exp.__name__ == "exp"
+
+
+def test_sugar_asks_for_less_than_the_operator():
+    assert repr(relax.op.arange(3)) == (
+        "R.arange(R.prim_value(T.int64(0)), R.prim_value(T.int64(3)), R.prim_value(T.int64(1)), "
+        'dtype="int64")'
+    )
+    filled = relax.op.masked_fill(X, Var("m", tensor_info([2, 3], "bool")), 0)
+    assert (filled.op.name, filled.args[1].data.dtype) == ("relax.where", np.float32)
+    assert relax.op.tril(X).args[1].value.value == 0
+
+
+def test_names_are_listed():
+    assert {"add", "nn", "image"} <= set(dir(relax.op))
+    assert {"relu", "conv2d"} <= set(dir(relax.op.nn))
+    assert "nn.relu" in namespace.names()
+    assert repr(relax.op.nn).startswith("relax.op.nn: ")
+
+
+def test_an_unknown_name_suggests_a_known_one():
+    with pytest.raises(AttributeError) as caught:
+        _ = relax.op.nn.rellu
+    assert str(caught.value) == "relax.op has no 'nn.rellu': did you mean 'nn.relu'?"
+
+
+def test_functions_can_be_imported():
+    from mlcnb.relax.op import add
+
+    assert add is relax.op.add
+
+
+def test_operators_made_from_a_table_say_where_they_stand():
+    from mlcnb.op import unary
+
+    lines = inspect.getsource(unary).splitlines()
+    assert lines[unary.Exp.__firstlineno__ - 1].startswith('Exp = unary("exp"')
+    assert (unary.Exp.__module__, unary.Exp.__qualname__) == ("mlcnb.op.unary", "Exp")
