@@ -121,9 +121,33 @@ def _nodes_in(value: Any) -> Iterator[Node]:
 
 def walk(n: Node) -> Iterator[Node]:
     """Every node below and including `n`, children first, in order, each place once."""
-    for child in children(n):
-        yield from walk(child)
-    yield n
+    found: list[Node] = []
+    _gather(n, found)
+    return iter(found)
+
+
+#: values of fields that hold no nodes
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
+def _gather(n: Node, into: list[Node]) -> None:
+    for name in n.child_fields:
+        value = getattr(n, name)
+        if type(value) not in _ATOMS:
+            _gather_value(value, into)
+    into.append(n)
+
+
+def _gather_value(value: Any, into: list[Node]) -> None:
+    if isinstance(value, Node):
+        _gather(value, into)
+    elif type(value) is tuple:
+        for item in value:
+            _gather_value(item, into)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _gather_value(key, into)
+            _gather_value(item, into)
 
 
 def visit(n: Node, enter: Callable[[Node], bool | None]) -> None:

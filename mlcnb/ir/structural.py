@@ -22,11 +22,14 @@ from mlcnb.ir.module import IRModule
 
 #: classes whose objects stand for themselves and are matched by where they are defined
 _NAMED: list[type] = [Var]
+_named: tuple[type, ...] = (Var,)
 
 
 def named(cls: type) -> type:
     """Class decorator: objects of `cls` are variables to equality (relax.Var, Buffer, IterVar's var)."""
+    global _named
     _NAMED.append(cls)
+    _named = tuple(_NAMED)
     return cls
 
 
@@ -84,7 +87,7 @@ class _Comparer:
     def nodes(self, a: Node, b: Any, binding: bool) -> bool:
         if type(a) is not type(b):
             return self.differ(a, b)
-        if isinstance(a, tuple(_NAMED)):
+        if isinstance(a, _named):
             return self.variables(a, b, binding)
         if isinstance(a, GlobalVar):
             return a == b or self.differ(a, b)
@@ -158,35 +161,36 @@ def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
     """The 16 bytes behind `structural_hash`."""
     hasher = _Hasher(map_free_vars)
     hasher.feed(value, False)
-    return hasher.state.digest()
+    return blake2b("\x1e".join(hasher.parts).encode(), digest_size=16).digest()
 
 
 class _Hasher:
+    """Writes a value down as a list of words, variables by number."""
+
     def __init__(self, map_free_vars: bool) -> None:
-        self.state = blake2b(digest_size=16)
+        self.parts: list[str] = []
         self.map_free = map_free_vars
         self.numbers: dict[int, int] = {}
-
-    def put(self, *parts: Any) -> None:
-        self.state.update(("\x1f".join(map(str, parts)) + "\x1e").encode())
 
     def feed(self, value: Any, binding: bool) -> None:
         if isinstance(value, Node):
             self.node(value, binding)
-        elif isinstance(value, tuple):
-            self.put("(", len(value))
+        elif type(value) is tuple:
+            self.parts.append(f"({len(value)}")
             for item in value:
                 self.feed(item, binding)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, dict):
             self.mapping(value, binding)
         elif isinstance(value, np.ndarray):
-            self.put("array", value.dtype, value.shape)
-            self.state.update(_bytes(value))
+            content = blake2b(_bytes(value), digest_size=16).hexdigest()
+            self.parts.append(f"array {value.dtype} {value.shape} {content}")
+        elif isinstance(value, str):
+            self.parts.append(f"str {len(value)} {value}")
         else:
-            self.put(type(value).__name__, value)
+            self.parts.append(f"{type(value).__name__} {value}")
 
-    def mapping(self, value: Mapping, binding: bool) -> None:
-        self.put("{", len(value))
+    def mapping(self, value: dict, binding: bool) -> None:
+        self.parts.append(f"{{{len(value)}")
         items = list(value.items())
         if all(isinstance(k, str) for k in value):
             items.sort()
@@ -197,17 +201,18 @@ class _Hasher:
             self.feed(item, binding)
 
     def node(self, n: Node, binding: bool) -> None:
-        if isinstance(n, tuple(_NAMED)):
+        if isinstance(n, _named):
             if id(n) in self.numbers:
-                self.put("#", self.numbers[id(n)])
+                self.parts.append(f"#{self.numbers[id(n)]}")
                 return
             if binding or self.map_free:
                 self.numbers[id(n)] = len(self.numbers)
             else:
-                self.put("free", getattr(n, "name", getattr(n, "name_hint", "")))
+                name = getattr(n, "name", getattr(n, "name_hint", ""))
+                self.parts.append(f"free {name}")
         if isinstance(n, FloatImm):
-            self.put("FloatImm", n.dtype, struct.pack("d", n.value).hex())
+            self.parts.append(f"FloatImm {n.dtype} {struct.pack('d', n.value).hex()}")
             return
-        self.put(type(n).__name__)
+        self.parts.append(type(n).__name__)
         for name in n.compared_fields:
             self.feed(getattr(n, name), binding or name in n.binder_fields)

@@ -37,7 +37,7 @@ from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BufferStore
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt
 
 #: every tensor begins at a multiple of this many bytes
 ALIGNMENT = 64
@@ -286,13 +286,27 @@ def _share_places(func: Function, functions: Functions, plan: MemoryPlan) -> Non
         result = plan.places.get(binding.var)
         if not isinstance(result, PlannedTensor) or result.kind != ARENA or result.first != step:
             continue
-        for index, arg in _elementwise_operands(binding.value, functions):
-            place = plan.places.get(arg)
-            if isinstance(place, PlannedTensor) and _ends_there(place, result, step):
-                if _only_operand(place, binding.value, index, plan):
-                    result.shares = place
-                    place.last = step - 1
-                    break
+        place = _place_to_take(binding.value, functions, result, step, plan)
+        if place is not None:
+            result.shares = place
+            place.last = step - 1
+
+
+def _place_to_take(
+    call: Any, functions: Functions, result: PlannedTensor, step: int, plan: MemoryPlan
+) -> PlannedTensor | None:
+    """The place of an operand that ends at this step and is read where the result is written."""
+    if not isinstance(call, Call) or getattr(call.op, "name", "") != "relax.call_tir":
+        return None
+    func = functions.get(call.args[0])  # type: ignore[call-overload]
+    arguments: Any = call.args[1]
+    for index, arg in enumerate(arguments.fields):
+        place = plan.places.get(arg) if isinstance(arg, Var) else None
+        if isinstance(place, PlannedTensor) and _ends_there(place, result, step):
+            only = _only_operand(place, call, index, plan)
+            if only and isinstance(func, PrimFunc) and reads_where_it_writes(func, index):
+                return place
+    return None
 
 
 def _ends_there(place: PlannedTensor, result: PlannedTensor, step: int) -> bool:
@@ -306,18 +320,6 @@ def _only_operand(place: PlannedTensor, call: Any, index: int, plan: MemoryPlan)
     return all(plan.places.get(o) is not place for o in others if isinstance(o, Var))
 
 
-def _elementwise_operands(call: Any, functions: Functions) -> Iterator[tuple[int, Any]]:
-    """Operands of which the loop function reads each element where it writes the result's."""
-    if not isinstance(call, Call) or getattr(call.op, "name", "") != "relax.call_tir":
-        return
-    func = functions.get(call.args[0])  # type: ignore[call-overload]
-    arguments: Any = call.args[1]
-    if isinstance(func, PrimFunc):
-        for index, arg in enumerate(arguments.fields):
-            if isinstance(arg, Var) and reads_where_it_writes(func, index):
-                yield index, arg
-
-
 def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
     """True if `func` is one block that reads parameter `index` only at the element that it writes.
 
@@ -325,7 +327,7 @@ def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
     """
     buffers = func.buffers
     source, target = buffers[index], buffers[-1]
-    if source.dtype != target.dtype:
+    if source.dtype != target.dtype or _has_several_nests(func):
         return False
     nodes = list(walk(func.body))
     stores = [n for n in nodes if isinstance(n, BufferStore)]
@@ -334,3 +336,8 @@ def reads_where_it_writes(func: PrimFunc, index: int) -> bool:
         return False
     loads = [n for n in nodes if isinstance(n, BufferLoad) and n.buffer is source]
     return bool(loads) and all(structural_equal(n.indices, stores[0].indices) for n in loads)
+
+
+def _has_several_nests(func: PrimFunc) -> bool:
+    root = func.body.block.body if isinstance(func.body, BlockRealize) else func.body
+    return isinstance(root, SeqStmt)
