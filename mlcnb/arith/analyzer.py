@@ -45,15 +45,20 @@ class Analyzer:
             allow_override: kept for TVM's sake; a new bound replaces the old one.
         """
         atom = self.context.var(var)
+        self.context.values.pop(var, None)
         low: Poly | None
         high: Poly | None
         if isinstance(bound, Range):
             start = self._poly(bound.min)
             low, high = start, start.plus(self._poly(bound.extent)).shifted(-1)
+            if low.is_same(high):
+                bound = low
         elif isinstance(bound, tuple):
-            low, high = (None if x in (None, inf, -inf) else self._poly(x) for x in bound)
+            low, high = (self._poly(x) if _is_limit(x) else None for x in bound)
         else:
-            self.context.values[var] = self._poly(bound)
+            bound = self._poly(bound)
+        if isinstance(bound, Poly):
+            self.context.values[var] = bound
             self.context.forget()
             return
         self._bind_limits(atom, low, high)
@@ -145,6 +150,10 @@ class Analyzer:
         """True if a < b always."""
         a, b = p.match_dtypes(a, b)
         return self.can_prove_greater_equal(b, a + 1)
+
+
+def _is_limit(x: Any) -> bool:
+    return x is not None and not (isinstance(x, float) and x in (inf, -inf))
 
 
 def simplify(x: Any, bounds: Mapping[Var, Any] | None = None) -> Any:

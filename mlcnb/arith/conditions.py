@@ -61,8 +61,10 @@ def _at_least_zero(margin: Poly, kind: type, dtype: DType) -> PrimExpr:
         return e.LE(e.IntImm(dtype, -const), emit(right, dtype))
     if not right.terms:
         return e.LT(emit(left, dtype), e.IntImm(dtype, const + 1))
-    if kind is e.LT or const == -1:
-        kind, const = e.LT, const + 1
+    if const in (0, -1):
+        kind = e.LE if const == 0 else e.LT
+    if kind is e.LT:
+        const += 1
     if const >= 0:
         return kind(emit(left, dtype), emit(right.shifted(const), dtype))
     return kind(emit(left.shifted(-const), dtype), emit(right, dtype))

@@ -55,8 +55,11 @@ def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = Non
     """
     analyzer = analyzer or Analyzer()
     x = p.as_expr(x)
-    low, high = ends_of(analyzer, analyzer._poly(x), domains)
-    return as_set(low, high, x.dtype)
+    with analyzer.scope():
+        for var, domain in domains.items():
+            analyzer.bind(var, domain)
+        low, high = ends_of(analyzer, analyzer._poly(x), domains)
+        return as_set(low, high, x.dtype)
 
 
 def as_set(low: Poly | None, high: Poly | None, dtype: DType) -> IntSet:

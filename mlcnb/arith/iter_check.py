@@ -33,6 +33,8 @@ class Check:
                     pending.extend(split.mark.source.splits)
         for mark, splits in parts.items():
             self.cover(mark, splits)
+        if any(mark not in seen for mark in self.rewriter.cut):
+            raise NoIterMap("the predicate bounds a fused loop that the indices take apart")
         if self.bijective:
             self.all_used(seen)
 

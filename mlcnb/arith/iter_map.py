@@ -49,15 +49,37 @@ def detect_iter_map(
     """
     if check_level.lower() not in CHECK_LEVELS:
         raise MLCError(f"no check level {check_level!r}", hint=", ".join(CHECK_LEVELS))
-    rewriter = _Rewriter(input_iters, analyzer or Analyzer())
-    try:
-        for condition in flattened(p.as_expr(predicate), e.And):
-            rewriter.learn(condition)
-        sums = tuple(rewriter.index(x) for x in indices)
-        if check_level.lower() != "nocheck":
-            Check(rewriter, check_level.lower() == "bijective").sums(sums)
-    except NoIterMap as error:
-        return IterMap((), (error.message,))
+    level = check_level.lower()
+    analyzer = analyzer or Analyzer()
+    found = _attempt(indices, input_iters, predicate, level, analyzer)
+    if not found:
+        with analyzer.scope():
+            for var, domain in input_iters.items():
+                analyzer.bind(var, domain)
+            simple = [analyzer.simplify(x) for x in indices]
+        again = _attempt(simple, input_iters, predicate, level, analyzer)
+        found = again or found
+    return found
+
+
+def _attempt(
+    indices: Sequence[PrimExpr],
+    input_iters: Mapping[Var, Range],
+    predicate: Any,
+    level: str,
+    analyzer: Analyzer,
+) -> IterMap:
+    """The map as the indices are written."""
+    with analyzer.scope():
+        rewriter = _Rewriter(input_iters, analyzer)
+        try:
+            for condition in flattened(p.as_expr(predicate), e.And):
+                rewriter.learn(condition)
+            sums = tuple(rewriter.index(x) for x in indices)
+            if level != "nocheck":
+                Check(rewriter, level == "bijective").sums(sums)
+        except NoIterMap as error:
+            return IterMap((), (error.message,))
     return IterMap(sums)
 
 
@@ -68,7 +90,7 @@ class _Rewriter:
         self.starts: dict[Var, PrimExpr] = {}
         self.fused: dict[Any, IterMark] = {}
         #: fused sums whose extent a predicate has cut
-        self.cut: dict[Any, PrimExpr] = {}
+        self.cut: list[IterMark] = []
         for var, domain in input_iters.items():
             analyzer.bind(var, domain)
             self.starts[var] = domain.min
@@ -87,7 +109,7 @@ class _Rewriter:
 
     def index(self, x: PrimExpr) -> IterSum:
         """One index, with its splits fused into one where they are a fused sum."""
-        made = self.rewrite(self.simple(x))
+        made = self.rewrite(x)
         if len(made.splits) > 1:
             made = IterSum((self.fuse(made),), made.base)
         return made
@@ -188,28 +210,34 @@ class _Rewriter:
         """The splits as one: each one's scale is the product of the extents below it."""
         if len(x.splits) == 1:
             return x.splits[0]
-        ordered = sorted(x.splits, key=self.order)
+        ordered = self.chain(list(x.splits))
         unit = ordered[0].scale
-        reach = unit
-        for split in ordered:
-            if not self.same(split.scale, reach):
-                raise NoIterMap(
-                    f"a term has the factor {split.scale!r}; {reach!r} would fuse it with the "
-                    "terms below"
-                )
-            reach = self.simple(reach * split.extent)
+        reach = self.simple(ordered[-1].scale * ordered[-1].extent)
         total = self.simple(p.floordiv(reach, unit))
         key = self.key(ordered, unit)
         mark = self.fused.get(key)
         if mark is None:
             inner = tuple(_scaled(s, self.simple(p.floordiv(s.scale, unit))) for s in ordered)
-            extent = self.cut.get(key, total)
-            mark = self.fused[key] = IterMark(IterSum(inner, p.const(0, unit.dtype)), extent)
+            mark = self.fused[key] = IterMark(IterSum(inner, p.const(0, unit.dtype)), total)
         return IterSplit(mark, p.const(1, unit.dtype), mark.extent, unit)
 
-    def order(self, split: IterSplit) -> tuple[float, float]:
-        low, high = self.analyzer.const_bounds(split.scale)
-        return (low, high)
+    def chain(self, waiting: list[IterSplit]) -> list[IterSplit]:
+        """The splits in order: each one's scale is what the one before it reaches."""
+        numbers = [split for split in waiting if isinstance(split.scale, e.IntImm)]
+        first = min(numbers or waiting[:1], key=lambda split: p.as_int(split.scale) or 0)
+        ordered = [first]
+        waiting.remove(first)
+        while waiting:
+            reach = self.simple(ordered[-1].scale * ordered[-1].extent)
+            found = next((split for split in waiting if self.same(split.scale, reach)), None)
+            if found is None:
+                scale = min(waiting, key=lambda split: p.as_int(split.scale) or 0).scale
+                raise NoIterMap(
+                    f"a term has the factor {scale!r}; {reach!r} would fuse it with the terms below"
+                )
+            waiting.remove(found)
+            ordered.append(found)
+        return ordered
 
     def key(self, ordered: Sequence[IterSplit], unit: PrimExpr) -> Any:
         numbers = self.analyzer.normalizer.key
@@ -246,6 +274,7 @@ class _Rewriter:
         if not p.is_const(split.lower, 1) or not self.same(split.extent, split.mark.extent):
             raise NoIterMap("the predicate bounds a part of a loop variable")
         cut = IterMark(split.mark.source, self.simple(p.minimum(extent, split.mark.extent)))
+        self.cut.append(cut)
         for table in (self.marks, self.fused):
             for key, mark in table.items():
                 if mark is split.mark:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlcnb.arith import division, extrema
 from mlcnb.arith.conditions import compare
-from mlcnb.arith.context import Context
+from mlcnb.arith.context import EVERYTHING, Context
 from mlcnb.arith.emission import emit, size_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner, is_index
@@ -52,7 +52,11 @@ class Normalizer(Learner):
 
     def _var(self, x: e.Var) -> Poly:
         given = self.ctx.values.get(x)
-        return Poly(0, {(self.ctx.var(x),): 1}) if given is None else given
+        if given is not None:
+            return given
+        atom = self.ctx.var(x)
+        low, high = self.ctx.bounds.get(atom, EVERYTHING)
+        return Poly(int(low)) if low == high else Poly(0, {(atom,): 1})
 
     def _add(self, x: e.Add) -> Poly:
         return division.recombine(self.ctx, self.poly(x.a).plus(self.poly(x.b)))
@@ -151,7 +155,7 @@ class Normalizer(Learner):
 
     def _opaque(self, x: Any, kind: str, args: tuple) -> Poly:
         """An atom for an expression whose children are simplified already."""
-        atom = self.ctx.atom(("opaque", self.key(x)), kind, args, x, _reads_data(x))
+        atom = self.ctx.atom(("opaque", self._built(x)), kind, args, x, _reads_data(x))
         return Poly(0, {(atom,): 1})
 
     def bounds(self, x: PrimExpr) -> tuple[float, float]:
@@ -298,21 +302,25 @@ class Normalizer(Learner):
     # keys
 
     def key(self, x: Any) -> Any:
-        """Hashable; equal for expressions that are built alike."""
+        """Hashable; equal for expressions that mean the same, as far as normal forms tell."""
         if isinstance(x, e.Var):
             return id(x)
         if isinstance(x, e.IntImm | e.FloatImm):
             return (x.dtype, x.value)
         if isinstance(x, PrimExpr):
-            self.ctx.alive.append(x)
-            fields = (getattr(x, name) for name in x.child_fields)
-            return (type(x).__name__, *map(self.key, fields))
+            return (x.dtype, self.poly(x).key) if is_index(x.dtype) else self._built(x)
         if isinstance(x, Node):
             self.ctx.alive.append(x)
             return id(x)
         if isinstance(x, tuple):
             return tuple(map(self.key, x))
         return x
+
+    def _built(self, x: PrimExpr) -> Any:
+        """The key of an expression by what it is built of."""
+        self.ctx.alive.append(x)
+        fields = (getattr(x, name) for name in x.child_fields)
+        return (type(x).__name__, *map(self.key, fields))
 
 
 def flattened(x: PrimExpr, kind: type) -> Iterable[PrimExpr]:
