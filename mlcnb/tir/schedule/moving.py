@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
@@ -36,21 +37,23 @@ Sides = dict[e.Var, Side]
 
 
 def solve(
-    block: s.Block, indices: Sequence[Affine], sides: Sequence[Side], known: Mapping[e.Var, Bounds]
+    block: s.Block, region: BufferRegion, sides: Sequence[Side], known: Mapping[e.Var, Bounds]
 ) -> Sides:
-    """For each axis that the indices speak of, the values that put the indices within `sides`.
+    """For each axis that a region speaks of, the values that make it meet the box `sides`.
 
     May take in too many values, never too few.
     """
     known = {**known, **axis_bounds(block)}
+    context = Context(known)
     found: Sides = {}
     rests: list[tuple[Remainder, Side]] = []
-    for index, side in zip(indices, sides, strict=True):
-        top = _top(index, known)
-        if top is None:
+    for index, side in zip(region.region, sides, strict=True):
+        top = _top(of(index.min, context), known)
+        width = of(index.extent, context).shifted(-1).value
+        if top is None or width is None:
             continue
         atom, step, low, high = top
-        part = _over(side, step, low, high, known)
+        part = _over(side, step, low, high + width, known)
         if isinstance(atom, e.Var):
             _narrow(found, atom, part)
         elif isinstance(atom, Remainder):
@@ -110,10 +113,13 @@ def full(axis: s.IterVar) -> Side:
 def limits(tree: Tree, block: s.Block) -> Sides | None:
     """What the predicate of a block says of its axes; None where it says more than ends of axes."""
     context = bindings(tree, block)
+    loops = {x.loop_var for x in tree.loops(block)}
     found: Sides = {}
     for condition in conjuncts(tree.realize(block).predicate):
         limit = limit_of(condition, context)
-        axis = None if limit is None else _bounded_axis(context, block, limit)
+        if limit is None or limit[1].uses(loops):
+            return None
+        axis = _bounded_axis(context, block, limit)
         if axis is None:
             return None
         _narrow(found, *axis)

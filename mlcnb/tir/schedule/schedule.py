@@ -368,6 +368,8 @@ class Schedule:
     set_scope = step(do.set_scope)
     storage_align = step(do.storage_align)
     decompose_reduction = step(do.decompose_reduction)
+    rfactor = step(do.rfactor)
+    blockize = step(do.blockize)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -87,14 +87,10 @@ def padded_pool(n: int = 6) -> PrimFunc:
 
 
 def padded_sum(n: int = 6) -> PrimFunc:
-    """Sums of three neighbours, with a zero at both ends."""
+    """Sums of each element and the one before, with a zero in front."""
     A = te.placeholder((n,), name="A")
-    P = te.compute(
-        (n + 2,),
-        lambda i: te.if_then_else(te.all(i >= 1, i < n + 1), A[i - 1], 0.0),
-        name="pad",
-    )
-    k = te.reduce_axis((0, 3), name="k")
+    P = te.compute((n + 1,), lambda i: te.if_then_else(i >= 1, A[i - 1], 0.0), name="pad")
+    k = te.reduce_axis((0, 2), name="k")
     C = te.compute((n,), lambda i: te.sum(P[i + k], axis=k), name="C")
     return te.create_prim_func([A, C])
 

@@ -176,13 +176,13 @@ def test_under_a_reduction_loop():
     becomes(
         sch,
         """
-        pad = T.alloc_buffer((8,))
-        for i, k in T.grid(6, 3):
+        pad = T.alloc_buffer((7,))
+        for i, k in T.grid(6, 2):
             with T.block("pad"):
-                v_i = T.axis.spatial(8, i + k)
+                v_i = T.axis.spatial(7, i + k)
                 T.reads(A[v_i - 1])
                 T.writes(pad[v_i])
-                pad[v_i] = T.if_then_else(1 <= v_i and v_i < 7, A[v_i - 1], T.float32(0.0))
+                pad[v_i] = T.if_then_else(1 <= v_i, A[v_i - 1], T.float32(0.0))
             with T.block("C"):
                 v_i, v_k = T.axis.remap("SR", [i, k])
                 T.reads(pad[v_i + v_k])

@@ -7,6 +7,7 @@ from __future__ import annotations
 from mlcnb.tir.schedule.primitives.add_unit_loop import add_unit_loop
 from mlcnb.tir.schedule.primitives.annotate import annotate, unannotate
 from mlcnb.tir.schedule.primitives.bind import bind
+from mlcnb.tir.schedule.primitives.blockize import blockize
 from mlcnb.tir.schedule.primitives.cache_read import cache_read
 from mlcnb.tir.schedule.primitives.cache_write import cache_write
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
@@ -25,6 +26,7 @@ from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reorder import reorder
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from mlcnb.tir.schedule.primitives.rfactor import rfactor
 from mlcnb.tir.schedule.primitives.sample import (
     sample_categorical,
     sample_compute_location,
@@ -41,6 +43,7 @@ __all__ = [
     "add_unit_loop",
     "annotate",
     "bind",
+    "blockize",
     "cache_read",
     "cache_write",
     "compute_at",
@@ -57,6 +60,7 @@ __all__ = [
     "reorder",
     "reverse_compute_at",
     "reverse_compute_inline",
+    "rfactor",
     "sample_categorical",
     "sample_compute_location",
     "sample_partitioned_tile",

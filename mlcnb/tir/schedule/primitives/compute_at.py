@@ -31,7 +31,6 @@ from mlcnb.tir.schedule.moving import (
     solve,
 )
 from mlcnb.tir.schedule.nests import joined
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.regions import box_of, known_bounds
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Tree
@@ -140,9 +139,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
         needed = [
             joined([box.sides[n] for box in boxes], known) for n in range(written.buffer.ndim)
         ]
-        context = Context(known_bounds(tree, block))
-        indices = [of(r.min, context) for r in written.region]
-        for axis, side in solve(block, indices, needed, known).items():
+        for axis, side in solve(block, written, needed, known).items():
             found[axis] = joined([found[axis], side], known) if axis in found else side
     return found
 

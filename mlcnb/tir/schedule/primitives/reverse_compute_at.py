@@ -39,7 +39,7 @@ from mlcnb.tir.schedule.moving import (
 )
 from mlcnb.tir.schedule.nests import Nest
 from mlcnb.tir.schedule.primitives.compute_at import refuse_place
-from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.regions import (
     Box,
     Side,
@@ -181,9 +181,7 @@ def _wanted(state: State, block: Block, loop: For, buffer: Buffer, box: Box) -> 
             f"{NAME}: {name_of(block)} may read elements of {buffer.name} that are not written",
             block,
         )
-    context = Context(known_bounds(tree, block))
-    indices = [of(r.min, context) for r in region.region]
-    found = solve(block, indices, box.sides, known)
+    found = solve(block, region, box.sides, known)
     return _within_old(state, block, loop, found)
 
 

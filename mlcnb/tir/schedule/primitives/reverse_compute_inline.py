@@ -16,7 +16,7 @@ from mlcnb.core.node import Node, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.affine import Affine, structure_key
 from mlcnb.tir.schedule.caching import refuse_views
 from mlcnb.tir.schedule.elementwise import (
     axis_bounds,
@@ -28,6 +28,7 @@ from mlcnb.tir.schedule.elementwise import (
 )
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block
+from mlcnb.tir.schedule.moving import full, limits
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
@@ -165,11 +166,25 @@ def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Affi
     too.
     """
     around = bindings(state.tree, producer)
-    conditions = []
+    said = limits(state.tree, block)
+    if said is None:
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(block)} has a predicate that is not about single "
+            "axes of it",
+            block,
+        )
+    conditions: list[e.PrimExpr] = []
     for axis in block.iter_vars:
         kind = axis.var.dtype
-        first = of(axis.dom.min)
         value = of(values[axis.var].expr(kind), around)
-        conditions.append(at_least(value, first, kind))
-        conditions.append(below(value, first.plus(of(axis.dom.extent)), kind))
-    return simplified(p.all_of(*conditions), Context(around.bounds))
+        for side in (full(axis), said.get(axis.var, full(axis))):
+            conditions.extend(at_least(value, low, kind) for low in side.lows)
+            conditions.extend(below(value, high.shifted(1), kind) for high in side.highs)
+    return simplified(p.all_of(*_distinct(conditions)), Context(around.bounds))
+
+
+def _distinct(conditions: list[e.PrimExpr]) -> list[e.PrimExpr]:
+    kept: dict[object, e.PrimExpr] = {}
+    for condition in conditions:
+        kept.setdefault(structure_key(condition), condition)
+    return list(kept.values())

@@ -1,0 +1,248 @@
+"""blockize: a tile becomes one block, with the old block inside.
+
+for i_0, j_0, i_1, j_1 in T.grid(...):        for i_0, j_0 in T.grid(...):
+    with T.block("B"):                            with T.block("B_o"):
+        v_i = i_0 * 4 + i_1           ->              v_i_o, v_j_o = T.axis.remap("SS", [i_0, j_0])
+        v_j = j_0 * 4 + j_1                           for i_1, j_1 in T.grid(...):
+        ...                                               with T.block("B"):
+                                                              v_i = v_i_o * 4 + i_1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.schedule.affine import ZERO, Affine
+from mlcnb.tir.schedule.digits import contiguous
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import why_not_reduction
+from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.regions import (
+    bindings,
+    box_of,
+    conjuncts,
+    extremes,
+    loops_below,
+    spans,
+)
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, IterVar, Stmt, seq
+
+
+@dataclass
+class _Axis:
+    """One axis cut in two: value = outer * size + inner, with the inner part in 0..size."""
+
+    axis: IterVar
+    outer: Affine
+    inner: Affine
+    size: int
+
+
+def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Block:
+    """Make everything under a loop, the loop included, one block.
+
+    Args:
+        state: the program.
+        target: a loop that holds a single block.
+        preserve_unit_iters: keep axes of extent 1 in the new block.
+
+    Returns:
+        The outer block; the handle of the old one stands for the inner block.
+
+    Raises:
+        ScheduleError: there are several blocks, or an axis is not a tile times a number plus a
+            place
+            in the tile.
+    """
+    if isinstance(target, list):
+        raise state.refusal("blockize: a list of blocks is not supported, give a loop")
+    tree = state.tree
+    blocks = tree.blocks_under(target)
+    if len(blocks) != 1:
+        raise state.refusal(f"blockize: {name_of(target)} holds {len(blocks)} blocks", target)
+    block = blocks[0]
+    if block.init is not None and state.checks and why_not_reduction(tree, block):
+        raise state.refusal(
+            f"blockize: {name_of(block)} is no reduction block: {why_not_reduction(tree, block)}",
+            block,
+        )
+    parent = tree.enclosing(target)
+    loops = loops_below(tree, block, parent)
+    cut = _cut(state, block, loops)
+    inner_predicate, outer_predicate = _predicates(state, block, loops)
+    edit = state.edit()
+    outer = _outer(state, block, cut, loops, parent, inner_predicate, preserve_unit_iters)
+    values = tuple(
+        c.outer.expr(c.axis.var.dtype) for c in cut if preserve_unit_iters or _count(c) != 1
+    )
+    realize = BlockRealize(values, outer_predicate, outer.block)
+    edit.put(target, realize)
+    for old, new in outer.forward.items():
+        edit.became(old, new)
+    return Change.of(edit, outer.block)  # type: ignore[return-value]
+
+
+@dataclass
+class _Made:
+    block: Block
+    forward: dict[Stmt, Stmt]
+
+
+def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
+    context = bindings(state.tree, block)
+    inside = {x.loop_var for x in loops}
+    values = [context.values[axis.var] for axis in block.iter_vars]
+    inner = spans(loops, context.bounds)
+    found, starts = [], []
+    for axis, value in zip(block.iter_vars, values, strict=True):
+        mine = {t: c for t, c in value.terms.items() if _uses(t, inside)}
+        rest = {t: c for t, c in value.terms.items() if t not in mine}
+        part = Affine(0, mine)
+        ends = extremes(part, inner, context.bounds)
+        size = None if ends is None else ends[1].shifted(1).value
+        low = None if ends is None else ends[0].value
+        if low != 0 or size is None or any(c % size for c in rest.values()) or value.const % size:
+            raise state.refusal(
+                f"blockize: axis {axis.var.name} of {name_of(block)} is no tile of fixed size "
+                "at a multiple of that size",
+                block,
+                hint="split its loop so that the inner part lies inside and the outer outside",
+            )
+        starts.append((part, 0))
+        quotient = Affine(value.const // size, {t: c // size for t, c in rest.items()})
+        found.append(_Axis(axis, quotient, part, size))
+    if not contiguous(starts, inside, context.bounds):
+        raise state.refusal(f"blockize: the loops of {name_of(block)} do not fill a tile", block)
+    return found
+
+
+def _uses(atom: object, variables: set[e.Var]) -> bool:
+    if isinstance(atom, e.Var):
+        return atom in variables
+    return any(v in variables for v in atom.variables())  # type: ignore[attr-defined]
+
+
+def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExpr, e.PrimExpr]:
+    """The conditions that speak of loops inside, and the others."""
+    inside = {x.loop_var for x in loops}
+    inner, outer = [], []
+    for condition in conjuncts(state.tree.realize(block).predicate):
+        used = of(condition.a).variables() | of(condition.b).variables()  # type: ignore[attr-defined]
+        if not used & inside:
+            outer.append(condition)
+        elif used <= inside:
+            inner.append(condition)
+        else:
+            raise state.refusal(
+                f"blockize: the predicate of {name_of(block)} cuts through a tile", block
+            )
+    return p.all_of(*inner), p.all_of(*outer)
+
+
+def _count(cut: _Axis) -> int | None:
+    extent = of(cut.axis.dom.extent).value
+    return None if extent is None else -(-extent // cut.size)
+
+
+def _outer(
+    state: State,
+    block: Block,
+    cut: list[_Axis],
+    loops: list[For],
+    parent: Stmt,
+    predicate: e.PrimExpr,
+    keep_units: bool,
+) -> _Made:
+    """The new block around the loops."""
+    axes: list[IterVar] = []
+    values, at_outer = [], {}
+    for c in cut:
+        kind = c.axis.var.dtype
+        var = e.Var(f"{c.axis.var.name}_o", kind)
+        extent = p.ceildiv(c.axis.dom.extent, c.size)
+        kept = keep_units or _count(c) != 1
+        if kept:
+            axes.append(IterVar(e.Range(p.const(0, kind), extent), var, c.axis.iter_type))
+        start = Affine(0, {var: c.size}) if kept else ZERO
+        at_outer[c.axis.var] = start
+        values.append(start.plus(c.inner).expr(kind))
+    forward: dict[Stmt, Stmt] = {}
+    inner = block if block.init is None else replace(block, init=None, reads=_with_old(block))
+    body: Stmt = BlockRealize(tuple(values), predicate, inner)
+    for x in reversed(loops):
+        body = replace(x, body=body)
+        forward[x] = body
+    reads, writes = _regions(state, block, at_outer, cut, parent)
+    init = None if block.init is None else _init(block, cut, loops, values, predicate)
+    if inner is not block:
+        forward[block] = inner
+    made = Block(tuple(axes), reads, writes, f"{block.name_hint}_o", body, init)
+    return _Made(made, forward)
+
+
+def _with_old(block: Block) -> tuple[BufferRegion, ...]:
+    read = {r.buffer for r in block.reads}
+    return (*(r for r in block.writes if r.buffer not in read), *block.reads)
+
+
+def _init(
+    block: Block,
+    cut: list[_Axis],
+    loops: list[For],
+    values: list[e.PrimExpr],
+    predicate: e.PrimExpr,
+) -> Stmt:
+    """The init over the spatial part of the tile."""
+    spatial = [c.axis.iter_type is not IterType.REDUCE for c in cut]
+    used = {v for c, keep in zip(cut, spatial, strict=True) if keep for v in c.inner.variables()}
+    inner = replace(
+        block,
+        iter_vars=tuple(c.axis for c, keep in zip(cut, spatial, strict=True) if keep),
+        reads=(),
+        name_hint=f"{block.name_hint}_init",
+        body=block.init,
+        init=None,
+        alloc_buffers=(),
+        match_buffers=(),
+    )
+    kept = tuple(v for v, keep in zip(values, spatial, strict=True) if keep)
+    conditions = [
+        c
+        for c in conjuncts(predicate)
+        if (of(c.a).variables() | of(c.b).variables()) <= used  # type: ignore[attr-defined]
+    ]
+    copied = [x for x in loops if x.loop_var in used]
+    fresh = FreshCopy({})
+    for x in copied:
+        fresh.renew(x.loop_var, f"{x.loop_var.name}_init")
+    body: Stmt = fresh.stmt(BlockRealize(kept, p.all_of(*conditions), inner))
+    for x in reversed(copied):
+        body = replace(x, loop_var=fresh.values[x.loop_var], body=body)
+    return seq(body)
+
+
+def _regions(
+    state: State, block: Block, at_outer: dict[e.Var, Affine], cut: list[_Axis], parent: Stmt
+) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """Reads and writes of the whole tile, in terms of the outer axes."""
+    tree = state.tree
+    known = bindings(tree, block).bounds
+    values = {c.axis.var: at_outer[c.axis.var].plus(c.inner) for c in cut}
+    context = Context(known, values)
+
+    def tile(r: BufferRegion) -> BufferRegion:
+        box = box_of(tree, block, r, parent, context)
+        kind = r.region[0].min.dtype if r.region else "int32"
+        sides = []
+        for side in box.sides:
+            extent = side.high.minus(side.low).shifted(1)
+            sides.append(e.Range(side.low.expr(kind), extent.expr(kind)))
+        return BufferRegion(r.buffer, tuple(sides))
+
+    return tuple(map(tile, block.reads)), tuple(map(tile, block.writes))

@@ -1,0 +1,300 @@
+"""rfactor: a reduction is done in parts, which one loop tells apart, and the parts are reduced
+then.
+
+for i, k_0, k_1 in T.grid(...):             for i, k_0, k_1 in T.grid(...):
+    with T.block("B"):                          with T.block("B_rf"):
+        B[v_i] += A[v_i, v_k]       ->              B_rf[v_k_1, v_i] += A[v_i, v_k_0 * 4 + v_k_1]
+                                            for i, k_1 in T.grid(...):
+                                                with T.block("B"):
+                                                    B[v_i] += B_rf[v_k_1, v_i]
+
+In the first block the loop (k_1) is spatial: it can be vectorized or run in parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.schedule.elementwise import refreshed
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import (
+    reduce_variables,
+    why_not_affine,
+    why_not_reduction,
+)
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.reducers import Reducer, matched_update
+from mlcnb.tir.schedule.regions import bindings, conjuncts, known_bounds
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IterType,
+    IterVar,
+    Stmt,
+)
+
+
+@dataclass
+class _Parts:
+    """What is known of the reduction to be factored."""
+
+    block: Block
+    realize: BlockRealize
+    loops: list[For]
+    loop: For
+    store: BufferStore
+    reducer: Reducer
+    value: e.PrimExpr
+    axis: int
+
+
+def rfactor(state: State, loop: For, factor_axis: int) -> Block:
+    """Factor an associative and commutative reduction by one of its loops.
+
+    Args:
+        state: the program.
+        loop: a serial loop of the reduction of one block.
+        factor_axis: where in the shape of the new buffer the loop's extent goes; negative counts
+            from the end.
+
+    Returns:
+        The block that makes the parts; the handle of the old block stands for the one that
+        combines them.
+
+    Raises:
+        ScheduleError: the loop is no reduction loop of a single reduction block, or the combiner is
+            none of + * min max, starting from its identity.
+    """
+    parts = _parts(state, loop, factor_axis)
+    old = parts.store.buffer
+    new = _buffer(old, loop.extent, parts.axis)
+    making = _making_block(state, parts, new)
+    top = _top(state, parts.loops)
+    combining, nest = _combining_nest(state, parts, new, parts.loops[parts.loops.index(top) :])
+    edit = state.edit()
+    edit.put(parts.realize, making)
+    edit.after(top, nest)
+    edit.allocate(state.tree.scope(parts.block), new)
+    edit.became(parts.block, combining)
+    return Change.of(edit, making.block)  # type: ignore[return-value]
+
+
+def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
+    tree = state.tree
+    blocks = tree.blocks_under(loop)
+    if len(blocks) != 1:
+        raise state.refusal(f"rfactor: {name_of(loop)} holds {len(blocks)} blocks, not one", loop)
+    block = blocks[0]
+    loops = tree.loops(block)
+    reason = why_not_reduction(tree, block) or why_not_affine(tree, block)
+    if reason:
+        raise state.refusal(f"rfactor: {name_of(block)} is no reduction block: {reason}", block)
+    _refuse_loops(state, block, loop, loops)
+    found = _reduction(state, block)
+    ndim = found[0].buffer.ndim
+    axis = factor_axis + ndim + 1 if factor_axis < 0 else factor_axis
+    if not 0 <= axis <= ndim:
+        raise state.refusal(
+            f"rfactor: factor_axis {factor_axis} is none of the {ndim + 1} axes of the new buffer",
+            loop,
+            hint=f"{-ndim - 1} to {ndim}",
+        )
+    return _Parts(block, tree.realize(block), loops, loop, *found, axis)
+
+
+def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> None:
+    tree = state.tree
+    context = bindings(tree, block)
+    spatial = {
+        v
+        for axis in block.iter_vars
+        if axis.iter_type is IterType.SPATIAL
+        for v in context.values[axis.var].variables()
+    }
+    reducing = reduce_variables(tree, block)
+    if loop.loop_var not in reducing or loop.loop_var in spatial:
+        raise state.refusal(
+            f"rfactor: {name_of(loop)} is no loop of the reduction of {name_of(block)}", loop
+        )
+    mixed = [x for x in loops if x.loop_var in reducing & spatial]
+    if mixed:
+        raise state.refusal(
+            f"rfactor: {name_of(mixed[0])} runs over spatial and reduce axes at once", mixed[0]
+        )
+    odd = [x for x in loops if x.kind is not ForKind.SERIAL and x.loop_var in reducing]
+    if odd:
+        raise state.refusal(
+            f"rfactor: {name_of(odd[0])} is {odd[0].kind.value}, not serial", odd[0]
+        )
+
+
+def _reduction(state: State, block: Block) -> tuple[BufferStore, Reducer, e.PrimExpr]:
+    """The update, its operator, and what is combined."""
+    store, init = block.body, block.init
+    found = matched_update(store) if isinstance(store, BufferStore) else None
+    if found is None or not isinstance(init, BufferStore) or not isinstance(store, BufferStore):
+        raise state.refusal(f"rfactor: {name_of(block)} combines by none of +, *, min, max", block)
+    reducer, value = found
+    start = reducer.identity(store.buffer.dtype)
+    if reducer.name in ("sum", "prod") and not structural_equal(init.value, start):
+        raise state.refusal(
+            f"rfactor: {name_of(block)} starts from something else than the identity of "
+            f"its {reducer.name}",
+            block,
+        )
+    return store, reducer, value
+
+
+def _buffer(old: Buffer, extent: e.PrimExpr, axis: int) -> Buffer:
+    shape = list(old.shape)
+    shape.insert(axis, p.cast(shape[0].dtype, extent) if shape else extent)
+    return decl_buffer(shape, old.dtype, f"{old.name}_rf", old.scope)
+
+
+def _making_block(state: State, parts: _Parts, new: Buffer) -> BlockRealize:
+    """The block over the old loops, in which the factored loop is spatial."""
+    tree, block = state.tree, parts.block
+    context = bindings(tree, block)
+    factor = _axis_of(parts.loop, IterType.SPATIAL)
+    axes, values = [factor], [parts.loop.loop_var]
+    over: dict[e.Var, e.PrimExpr] = {parts.loop.loop_var: factor.var}
+    replaced: dict[e.Var, e.PrimExpr] = {}
+    for axis, value in zip(block.iter_vars, parts.realize.iter_values, strict=True):
+        used = context.values[axis.var].variables()
+        if axis.iter_type is IterType.REDUCE and parts.loop.loop_var in used:
+            for x in parts.loops:
+                if x.loop_var in used and x.loop_var not in over:
+                    own = _axis_of(x, IterType.REDUCE)
+                    over[x.loop_var] = own.var
+                    axes.append(own)
+                    values.append(x.loop_var)
+            replaced[axis.var] = substituted_expr(value, over)
+        else:
+            axes.append(axis)
+            values.append(value)  # type: ignore[arg-type]
+    known = {**known_bounds(tree, block), **{v.var: _bounds(v) for v in axes}}
+    store, init = _stores(parts, new, factor.var)
+    sums = Context(known, {v: of(x, Context(known)) for v, x in replaced.items()})
+    made = replace(
+        block,
+        iter_vars=tuple(axes),
+        name_hint=f"{block.name_hint}_rf",
+        body=_simplified_store(store, sums),
+        init=_simplified_store(init, sums),
+    )
+    fresh = FreshCopy({})
+    realized = fresh.stmt(BlockRealize(tuple(values), parts.realize.predicate, refreshed(made)))
+    _refuse_unstarted(state, parts)
+    return realized
+
+
+def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
+    """An expression with variables replaced, simplified."""
+    return simplified(x, Context(values={v: of(y) for v, y in values.items()}))
+
+
+def _axis_of(loop: For, kind: IterType) -> IterVar:
+    var = e.Var(f"v_{loop.loop_var.name}", loop.loop_var.dtype)
+    return IterVar(e.Range(loop.min, loop.extent), var, kind)
+
+
+def _bounds(axis: IterVar) -> tuple[int | None, int | None]:
+    low, count = of(axis.dom.min).value, of(axis.dom.extent).value
+    return low, None if low is None or count is None else low + count - 1
+
+
+def _simplified_store(store: BufferStore, context: Context) -> BufferStore:
+    return replace(
+        store,
+        value=simplified(store.value, context),
+        indices=tuple(simplified(i, context) for i in store.indices),
+    )
+
+
+def _stores(parts: _Parts, new: Buffer, factor: e.Var) -> tuple[BufferStore, BufferStore]:
+    """The update and the init of the parts."""
+    indices = _inserted(parts.store.indices, factor, parts.axis)
+    value = parts.reducer.combine(BufferLoad(new, indices), parts.value)
+    start = parts.block.init.value  # type: ignore[union-attr]
+    return BufferStore(new, value, indices), BufferStore(new, start, indices)
+
+
+def _inserted(indices: Sequence[e.PrimExpr], factor: e.PrimExpr, axis: int) -> tuple:
+    return (*indices[:axis], factor, *indices[axis:])
+
+
+def _refuse_unstarted(state: State, parts: _Parts) -> None:
+    """Each part must have a first step: the predicate holds in it whatever the factored loop."""
+    tree = state.tree
+    reducing = reduce_variables(tree, parts.block) - {parts.loop.loop_var}
+    first = {x.loop_var: of(x.min) for x in parts.loops if x.loop_var in reducing}
+    context = Context(known_bounds(tree, parts.realize), first)
+    for condition in conjuncts(parts.realize.predicate):
+        at_first = simplified(condition, context)
+        used = of(condition.a).variables() | of(condition.b).variables()  # type: ignore[attr-defined]
+        if parts.loop.loop_var in used and not p.is_const(at_first, 1):
+            raise state.refusal(
+                f"rfactor: some iterations of {name_of(parts.loop)} have nothing to reduce",
+                parts.loop,
+            )
+
+
+def _top(state: State, loops: list[For]) -> For:
+    """The outermost loop that holds nothing but this nest."""
+    top = loops[-1]
+    for x in reversed(loops[:-1]):
+        if x.body is not top:
+            break
+        top = x
+    return top
+
+
+def _combining_nest(
+    state: State, parts: _Parts, new: Buffer, loops: list[For]
+) -> tuple[Block, Stmt]:
+    """Loops over the spatial axes and the factor, and the block that reduces the parts."""
+    block = parts.block
+    reducing = reduce_variables(state.tree, block) - {parts.loop.loop_var}
+    kept = [x for x in loops if x.loop_var not in reducing]
+    factor = _axis_of(parts.loop, IterType.REDUCE)
+    spatial = [
+        (axis, value)
+        for axis, value in zip(block.iter_vars, parts.realize.iter_values, strict=True)
+        if axis.iter_type is IterType.SPATIAL
+    ]
+    store = parts.store
+    load = BufferLoad(new, _inserted(store.indices, factor.var, parts.axis))
+    body = replace(
+        store, value=parts.reducer.combine(BufferLoad(store.buffer, store.indices), load)
+    )
+    made = replace(block, iter_vars=(factor, *(axis for axis, _ in spatial)), body=body)
+    values = (parts.loop.loop_var, *(value for _, value in spatial))
+    fresh = FreshCopy({})
+    for x in kept:
+        fresh.renew(x.loop_var)
+    predicate = _spatial_predicate(parts, {*reducing, parts.loop.loop_var})
+    realized = fresh.stmt(BlockRealize(values, predicate, refreshed(made)))
+    nest: Stmt = realized
+    for x in reversed(kept):
+        nest = replace(x, loop_var=fresh.values[x.loop_var], body=nest)
+    return realized.block, nest
+
+
+def _spatial_predicate(parts: _Parts, reducing: set[e.Var]) -> e.PrimExpr:
+    kept = [
+        c
+        for c in conjuncts(parts.realize.predicate)
+        if not (of(c.a).variables() | of(c.b).variables()) & reducing  # type: ignore[attr-defined]
+    ]
+    return p.all_of(*kept)
