@@ -62,7 +62,7 @@ class Resize2d(OpDecl):
             refuse(self, f"size must be (height, width), but has {size.ndim} dimensions")
         if data.dims is None or size.values is None:
             return tensor(None, kind, data.ndim)
-        if any((as_int(d) or 1) < 1 for d in size.values):
+        if any(d < 1 for d in map(as_int, size.values) if d is not None):
             refuse(self, "size must be positive")
         return tensor(_layout.shape_in(self.layout, self.sizes(data.dims, size.values)), kind)
 

@@ -99,9 +99,12 @@ class Pad(OpDecl):
             return cut + te.max(te.min(at, kept - 1), 0)
         if self.pad_mode == "wrap":
             return cut + te.floormod(at, kept)
+        if as_int(kept) == 1:
+            return cut
         period = te.max(kept - 1, 1) * 2
         around = te.floormod(at, period)
-        return cut + te.min(around, period - around)
+        mirrored = te.min(around, period - around)
+        return cut + (mirrored if as_int(kept) is not None else te.min(mirrored, kept - 1))
 
 
 def pad_constant(x: Any, widths: Sequence[tuple[Any, Any]], value: Any, name: str) -> Any:

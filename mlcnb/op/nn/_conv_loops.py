@@ -133,7 +133,7 @@ def _groups_fill_blocks(conv: Any, kernel: dict[str, Any], block: int) -> bool:
         return True
     if _layout.block_of(conv.out_layout, "C") != block:
         return False
-    return as_int(kernel["I"]) % block == 0 and _per_group(conv, kernel) % block == 0
+    return (as_int(kernel["I"]) or 0) % block == 0 and _per_group(conv, kernel) % block == 0
 
 
 def _per_group(conv: Any, kernel: dict[str, Any]) -> Any:

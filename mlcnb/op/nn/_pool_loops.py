@@ -120,4 +120,5 @@ def counted(w: Window, at: Any, size: Any, with_padding: bool, ceil: bool) -> An
         w.size if not (ceil or w.after) else minimum((high - 1 - start) // w.dilation + 1, w.size)
     )
     first = maximum((low - start + (w.dilation - 1)) // w.dilation, 0) if w.before else 0
-    return last - first
+    may_miss = w.dilation > 1 or max(w.before, w.after) >= w.reach
+    return maximum(last - first, 1) if may_miss else last - first

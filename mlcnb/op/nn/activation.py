@@ -86,7 +86,7 @@ class Relu6(Activation):
 
     def numpy(self, x: Any) -> Any:
         """numpy.clip to 0 … 6"""
-        return np.clip(x, x.dtype.type(0), x.dtype.type(6))
+        return np.clip(x, x.dtype.type(0), x.dtype.type(6)).astype(x.dtype, copy=False)
 
     def element(self, x: Any) -> Any:
         """min(max(x, 0), 6)"""

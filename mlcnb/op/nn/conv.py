@@ -70,7 +70,7 @@ class Conv(OpDecl):
         kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
         self.check_channels(sizes["C"], kernel["I"], kernel["O"], data, weight)
         places = self.places(sizes, kernel)
-        if any((as_int(p) or 1) < 1 for p in places.values()):
+        if any(p < 1 for p in map(as_int, places.values()) if p is not None):
             refuse(
                 self, f"the window of {tell(weight)} is larger than {tell(data)} with its padding"
             )

@@ -21,10 +21,10 @@ from mlcnb.ir.prim_ops import (
 )
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
-from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, want_rank
+from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, unravel, want_rank
 from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
-from mlcnb.op.nn._window import each, extent, settle
+from mlcnb.op.nn._window import each, extent, settle, sides
 from mlcnb.op.nn.pool import Pool
 from mlcnb.op.nn.pool_onnx import AVG, window_attrs
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -198,7 +198,7 @@ class MaxPoolIndices(Pool):
         settle(
             self,
             strides=each(self.strides, rank),
-            padding=each(self.padding, 2 * rank),
+            padding=sides(self.padding, rank),
             dilation=each(self.dilation, rank),
         )
 
@@ -213,12 +213,12 @@ class MaxPoolIndices(Pool):
         known = values.dims is not None
         return tidy(product([*values.dims, *self.pool_size])) if known else None
 
-    def position(self, index: Any, spatial: Any, dims: Any) -> Any:
-        """The number of an element of x, from its (n, c) and its spatial index."""
-        line, sizes = list(spatial), list(dims[2:])
-        if self.column_major:
-            line, sizes = line[::-1], sizes[::-1]
-        return ravel([index[0], index[1], *line], [dims[0], dims[1], *sizes])
+    def renumbered(self, position: Any, dims: Any) -> Any:
+        """A row-major position in x, in the numbering that `column_major` asks for."""
+        if not self.column_major:
+            return position
+        n, c, *spatial = unravel(position, dims)
+        return ravel([n, c, *spatial[::-1]], [*dims[:2], *dims[:1:-1]])
 
     def numpy(self, x: Any) -> Any:
         """numpy.argmax over the places of the kernel"""
@@ -232,11 +232,11 @@ class MaxPoolIndices(Pool):
         spatial = [
             places[2 + i] * w.stride + tap[i] * w.dilation - w.before for i, w in enumerate(windows)
         ]
-        where = self.position(places[:2], spatial, x.shape)
-        return seen.max(0).astype(x.dtype), where.astype(np.int64)
+        where = ravel([*places[:2], *spatial], x.shape)
+        return seen.max(0).astype(x.dtype), self.renumbered(where, x.shape).astype(np.int64)
 
     def compute(self, x: Any) -> Any:
-        """One reduction of pairs (value, position)."""
+        """One reduction of pairs (value, row-major position)."""
         kind, windows = x.dtype, loops.windows_of(self)
         low = const(float("-inf"), kind) if kind.is_float else min_value(kind)
         axes = {c: te.reduce_axis((0, w.size), name=f"r{c.lower()}") for c, w in windows.items()}
@@ -249,12 +249,19 @@ class MaxPoolIndices(Pool):
                 spatial.append(at)
                 real += [at >= 0, at < x.shape[2 + i]]
             value = te.if_then_else(all_of(*real), x(index[0], index[1], *spatial), low)
-            where = self.position(index, spatial, x.shape)
+            where = ravel([index[0], index[1], *spatial], x.shape)
             pair = (value, select(all_of(*real), cast("int64", where), const(-1, "int64")))
             return first_max(pair, axis=list(axes.values()))
 
         shape = loops.result_shape(self, x.shape)
-        return te.compute(shape, element, name="max_pool_indices")
+        values, places = te.compute(shape, element, name="max_pool_indices")
+        if not self.column_major:
+            return values, places
+
+        def renumbered(*index: Any) -> Any:
+            return cast("int64", self.renumbered(places(*index), x.shape))
+
+        return values, te.compute(shape, renumbered, name="column_major")
 
 
 def _first_max(a: Any, b: Any) -> Any:
