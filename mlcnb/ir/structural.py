@@ -96,9 +96,20 @@ class _Comparer:
     def fields(self, a: Node, b: Node, binding: bool) -> bool:
         for name in a.compared_fields:
             inside = binding or name in a.binder_fields
-            if not self.step(f".{name}", self.same(getattr(a, name), getattr(b, name), inside)):
+            x, y = getattr(a, name), getattr(b, name)
+            if name in a.binder_fields and isinstance(x, tuple(_NAMED)):
+                self.forget(x, y)
+            if not self.step(f".{name}", self.same(x, y, inside)):
                 return False
         return True
+
+    def forget(self, a: Node, b: Any) -> None:
+        """A loop variable or view is defined here anew: the same object may serve two loops."""
+        old, other = self.forward.pop(id(a), None), self.backward.pop(id(b), None)
+        if old is not None:
+            self.backward.pop(id(old), None)
+        if other is not None:
+            self.forward.pop(id(other), None)
 
     def variables(self, a: Node, b: Node, binding: bool) -> bool:
         known = self.forward.get(id(a))
@@ -171,6 +182,7 @@ class _Hasher:
         self.parts: list[str] = []
         self.map_free = map_free_vars
         self.numbers: dict[int, int] = {}
+        self.count = 0
 
     def feed(self, value: Any, binding: bool) -> None:
         if isinstance(value, Node):
@@ -206,7 +218,8 @@ class _Hasher:
                 self.parts.append(f"#{self.numbers[id(n)]}")
                 return
             if binding or self.map_free:
-                self.numbers[id(n)] = len(self.numbers)
+                self.numbers[id(n)] = self.count
+                self.count += 1
             else:
                 name = getattr(n, "name", getattr(n, "name_hint", ""))
                 self.parts.append(f"free {name}")

@@ -12,9 +12,9 @@ from typing import Any
 
 from mlcnb.core.node import Node, children, replace, rewrite
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
 from mlcnb.tir.stmt import Block, BufferStore, For
@@ -119,11 +119,24 @@ def _apply(block: Block, cut: dict[Buffer, list[Part | None]]) -> Block:
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore) and n.buffer in cut:
             return _moved(n, smaller[n.buffer], cut[n.buffer])
+        if isinstance(n, BufferRegion) and n.buffer in cut:
+            return _moved_region(n, smaller[n.buffer], cut[n.buffer])
         return None
 
     body = rewrite(block.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
     buffers = tuple(smaller.get(b, b) for b in block.alloc_buffers)
-    return replace(block, body=body, alloc_buffers=buffers, reads=(), writes=())
+    return replace(block, body=body, alloc_buffers=buffers)
+
+
+def _moved_region(n: BufferRegion, buffer: Buffer, box: list[Part | None]) -> BufferRegion:
+    region = []
+    for bounds, part in zip(n.region, box, strict=True):
+        if part is None:
+            region.append(bounds)
+            continue
+        start = linear_form(bounds.min).plus(part[0], -1)
+        region.append(Range(start.expr(bounds.min.dtype), bounds.extent))
+    return BufferRegion(buffer, tuple(region))
 
 
 def _smaller(buffer: Buffer, box: list[Part | None]) -> Buffer:

@@ -1,0 +1,272 @@
+"""The LLVM backend against the reference interpreter and NumPy: every dtype, operation, statement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.codegen.llvm.emit import emit_kernel
+from mlcnb.core.errors import CodegenError, ExecutionError, UnsupportedDtypeError
+from mlcnb.script import parse
+from mlcnb.tir.transform import lower
+
+INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64", "bfloat16"]
+
+
+def run_both(func: tir.PrimFunc, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Outputs of the compiled function, after checking them against the interpreter's."""
+    ours = [a.copy() for a in arrays]
+    reference = [a.copy() for a in arrays]
+    mlc.compile(func, target="llvm")(*ours)
+    run_prim_func(func, reference)
+    for a, b in zip(ours, reference, strict=True):
+        wide = np.float64 if a.dtype.kind not in "iub" else a.dtype
+        tolerance = {"float16": 2e-3, "bfloat16": 2e-2}.get(a.dtype.name, 1e-5)
+        np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol=tolerance, atol=1e-6)
+    return ours
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    return mlc.dtype(name).numpy
+
+
+def elementwise(dtype: str, fn, n: int = 37, out: str | None = None) -> tir.PrimFunc:
+    a, b = te.placeholder((n,), dtype, name="A"), te.placeholder((n,), dtype, name="B")
+    c = te.compute((n,), lambda i: fn(a[i], b[i]), name="C")
+    assert out is None or c.dtype == out
+    return te.create_prim_func([a, b, c])
+
+
+def samples(dtype: str, n: int = 37) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    kind = numpy_dtype(dtype)
+    if np.dtype(kind).kind in "iu":
+        info = np.iinfo(kind)
+        a = rng.integers(max(info.min, -1000), min(info.max, 1000), n).astype(kind)
+        b = rng.integers(1, 7, n).astype(kind)
+        a[:2] = [info.max, info.min]
+        return a, b
+    return rng.standard_normal(n).astype(kind), (rng.random(n) + 0.5).astype(kind)
+
+
+@pytest.mark.parametrize("dtype", INTS + FLOATS)
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "min", "max"])
+def test_arithmetic(dtype, name):
+    fn = {
+        "add": lambda x, y: x + y,
+        "subtract": lambda x, y: x - y,
+        "multiply": lambda x, y: x * y,
+        "min": tir.op.min,
+        "max": tir.op.max,
+    }[name]
+    a, b = samples(dtype)
+    run_both(elementwise(dtype, fn), a, b, np.zeros(37, a.dtype))
+
+
+@pytest.mark.parametrize("dtype", INTS)
+@pytest.mark.parametrize("fn", [tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod])
+def test_integer_division_rounds_as_it_says(dtype, fn):
+    a, b = samples(dtype)
+    run_both(elementwise(dtype, fn), a, b, np.zeros(37, a.dtype))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+def test_the_smallest_number_by_minus_one_wraps_and_does_not_trap(dtype):
+    kind = numpy_dtype(dtype)
+    a = np.full(37, np.iinfo(kind).min, kind)
+    (_, _, c) = run_both(elementwise(dtype, tir.truncdiv), a, np.full(37, -1, kind), a.copy())
+    assert (c == np.iinfo(kind).min).all()
+
+
+def test_division_by_zero_stops_with_an_error():
+    a = np.arange(37, dtype=np.int32)
+    with pytest.raises(ExecutionError, match="integer division by zero"):
+        mlc.compile(elementwise("int32", tir.floordiv))(a, np.zeros_like(a), a.copy())
+
+
+@pytest.mark.parametrize("source", [*INTS, *FLOATS, "bool"])
+@pytest.mark.parametrize("to", ["int8", "int64", "uint8", "float16", "float32", "float64", "bool"])
+def test_casts(source, to):
+    n = 21
+    a = te.placeholder((n,), source, name="A")
+    c = te.compute((n,), lambda i: a[i].astype(to), name="C")
+    x = np.random.default_rng(0).integers(0, 2 if source == "bool" else 100, n)
+    func = te.create_prim_func([a, c])
+    run_both(func, x.astype(numpy_dtype(source)), np.zeros(n, numpy_dtype(to)))
+
+
+@pytest.mark.parametrize("name", "exp log tanh erf sigmoid sqrt sin cos log2 exp2 atan".split())
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_math_functions(name, dtype):
+    n = 64
+    a = te.placeholder((n,), dtype, name="A")
+    c = te.compute((n,), lambda i: getattr(tir.op, name)(a[i]), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, c]))
+    outer, inner = sch.split(sch.get_loops("C")[0], [None, 16])
+    sch.vectorize(inner)
+    x = (np.random.default_rng(0).random(n) * 3 + 0.1).astype(numpy_dtype(dtype))
+    run_both(sch.mod["main"], x, np.zeros_like(x))
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, 0.0, -0.0])
+def test_max_and_min_propagate_nan(special):
+    n = 8
+    a, b = te.placeholder((n,), name="A"), te.placeholder((n,), name="B")
+    c = te.compute((n,), lambda i: tir.op.max(a[i], b[i]), name="C")
+    d = te.compute((n,), lambda i: tir.op.min(tir.op.max(a[i], 0.0), 6.0), name="D")
+    func = te.create_prim_func([a, b, c, d])
+    x = np.array([special, 1, 2, -3, special, 7, 0, -1], np.float32)
+    y = np.roll(x, 3)
+    _, _, big, relu6 = run_both(func, x, y, np.zeros_like(x), np.zeros_like(x))
+    np.testing.assert_array_equal(big, np.maximum(x, y))
+    np.testing.assert_array_equal(relu6, np.minimum(np.maximum(x, 0), 6))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_random_index_arithmetic_reads_the_right_elements(data):
+    """Gathers with random affine, quotient and remainder indices, vectorized or not."""
+    n = data.draw(st.integers(2, 40))
+    stride = data.draw(st.sampled_from([1, 2, 3, -1]))
+    offset = data.draw(st.integers(0, 5))
+    by = data.draw(st.integers(1, 7))
+    size = 200
+    a = te.placeholder((size,), "int32", name="A")
+    base = offset + (n * abs(stride) if stride < 0 else 0)
+
+    def read(i):
+        return a[i * stride + base] + a[i // by] + a[i % by]
+
+    func = te.create_prim_func([a, te.compute((n,), read, name="C")])
+    sch = tir.Schedule(func)
+    lanes = data.draw(st.sampled_from([1, 4, 16]))
+    if lanes > 1:
+        _, inner = sch.split(sch.get_loops("C")[0], [None, lanes])
+        sch.vectorize(inner)
+    run_both(sch.mod["main"], np.arange(size, dtype=np.int32), np.zeros(n, np.int32))
+
+
+def test_an_index_read_from_data_is_checked():
+    a, index = te.placeholder((10,), name="A"), te.placeholder((4,), "int64", name="I")
+    c = te.compute((4,), lambda i: a[index[i]], name="C")
+    ex = mlc.compile(te.create_prim_func([a, index, c]))
+    x, out = np.arange(10, dtype=np.float32), np.zeros(4, np.float32)
+    ex(x, np.array([3, 9, 0, 1]), out)
+    np.testing.assert_array_equal(out, [3, 9, 0, 1])
+    for wrong in (10, -1, 10**9):
+        with pytest.raises(ExecutionError, match="an index read from data is out of bounds"):
+            ex(x, np.array([3, wrong, 0, 1]), out)
+
+
+def test_symbolic_sizes_are_matched_from_the_arguments():
+    n = tir.Var("n", "int64")
+    a = te.placeholder((n, 4), name="A")
+    c = te.compute((n, 4), lambda i, j: a[i, j] * 2.0, name="C")
+    ex = mlc.compile(te.create_prim_func([a, c]))
+    for rows in (1, 7, 33):
+        x, out = np.random.rand(rows, 4).astype("f"), np.zeros((rows, 4), "f")
+        ex(x, out)
+        np.testing.assert_array_equal(out, x * 2)
+    message = r"main: argument 'C': dimension 0 is 3, expected 5"
+    with pytest.raises(mlc.core.errors.RuntimeInputError, match=message):
+        ex(np.zeros((5, 4), "f"), np.zeros((3, 4), "f"))
+
+
+LOOPS = """
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8,), "float32")):
+    T.func_attr({"tir.noalias": True})
+    for i in T.parallel(8):
+        acc = T.allocate([1], "float32", "local")
+        acc_1 = T.decl_buffer((1,), data=acc, scope="local")
+        acc_1[0] = T.float32(0)
+        for j in range(8):
+            if j <= i:
+                acc_1[0] = acc_1[0] + A[i, j]
+            else:
+                acc_1[0] = acc_1[0] - A[i, j]
+        B[i] = acc_1[0]
+"""
+
+
+def test_parallel_loops_branches_and_local_memory():
+    x = np.random.rand(8, 8).astype("f")
+    _, b = run_both(parse(LOOPS), x, np.zeros(8, "f"))
+    signs = np.where(np.tri(8, dtype=bool), 1, -1)
+    np.testing.assert_allclose(b, (x * signs).sum(1), rtol=1e-5)
+
+
+ASSERTS = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    for i in range(4):
+        assert A[i] < 10, "A must stay below ten"
+        A[i] = A[i] + 1
+"""
+
+
+def test_a_failed_assertion_is_an_error_with_its_text():
+    ex = mlc.compile(parse(ASSERTS))
+    ex(np.zeros(4, np.int32))
+    with pytest.raises(ExecutionError, match="main: A must stay below ten"):
+        ex(np.array([1, 2, 30, 4], np.int32))
+
+
+def test_local_tiles_live_in_registers():
+    """A tile of 14 x 2 vectors: one multiply-add for each, nothing spilled, nothing on the stack."""
+    from mlcnb.codegen.llvm.inspect import facts
+
+    a, b = te.placeholder((56, 64), name="A"), te.placeholder((64, 32), name="B")
+    k = te.reduce_axis((0, 64), "k")
+    c = te.compute((56, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, c]))
+    target = mlc.target.Target("llvm -mcpu=x86-64-v4")
+    copy = sch.cache_write("C", 0, "local")
+    i, j, k = sch.get_loops("C")
+    i_0, i_1 = sch.split(i, [None, 14])
+    j_0, j_1, lane = sch.split(j, [None, 2, 16])
+    sch.reorder(i_0, j_0, k, i_1, j_1, lane)
+    sch.reverse_compute_at(copy, j_0)
+    start = sch.decompose_reduction("C", k)
+    for loop in (i_1, j_1, *sch.get_loops(start)[2:-1], *sch.get_loops(copy)[2:-1]):
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    sch.vectorize(sch.get_loops(start)[-1])
+    sch.vectorize(sch.get_loops(copy)[-1])
+    kernel = mlc.compile(sch.mod, target=target).kernels["main"]
+    found = facts(kernel.compiled)
+    (hot,) = (f.hot for f in found.values() if f.hot is not None and f.hot.fma)
+    assert hot.fma % 28 == 0
+    assert hot.spills == 0
+    assert "vfmadd" in kernel.asm and "zmm" in kernel.asm
+
+
+@pytest.mark.parametrize("cpu, register", [("x86-64-v3", "ymm"), ("cortex-a72", "v0.4s")])
+def test_vectors_fit_the_target(cpu, register):
+    n = 64
+    a = te.placeholder((n,), name="A")
+    c = te.compute((n,), lambda i: a[i] * 2.0 + 1.0, name="C")
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    ex = mlc.compile(te.create_prim_func([a, c]), target=target, schedule="default")
+    assert register in ex.kernels["main"].asm
+
+
+def test_what_the_backend_cannot_do_is_refused_with_what_to_try():
+    a = te.placeholder((4,), name="A")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="C")])
+    with pytest.raises(CodegenError, match="BlockRealize"):
+        emit_kernel(func, "main")
+    sch = tir.Schedule(func)
+    sch.bind(sch.get_loops("C")[0], "threadIdx.x")
+    with pytest.raises(CodegenError, match="bound to threadIdx.x, which a CPU does not have"):
+        emit_kernel(lower(sch.mod["main"]), "main")
+    b = te.placeholder((4,), "float8_e4m3fn", name="B")
+    eight = te.create_prim_func([b, te.compute((4,), lambda i: b[i], name="D")])
+    with pytest.raises(UnsupportedDtypeError, match="float8_e4m3fn"):
+        emit_kernel(lower(eight), "main")
