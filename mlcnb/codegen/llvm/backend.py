@@ -28,6 +28,8 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
+#: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
+PREFIX = "kernel."
 
 
 class CompiledKernel:
@@ -210,7 +212,7 @@ def _compile(
     irs: list[str] = []
     facts: list[tuple[int, tuple[str, ...]]] = []
     for name, func in entries:
-        key = f"kernel\n{target}\n{cpu}\n{schedule_name(schedule)}\n{name}\n{_text(func)}"
+        key = f"{PREFIX}\n{target}\n{cpu}\n{schedule_name(schedule)}\n{name}\n{_text(func)}"
         found = _lookup(store, key) or _emit(name, func, target, schedule)
         if store is not None and not found[3]:
             store.put(key, json.dumps(found[:3]).encode())
@@ -247,5 +249,5 @@ def _emit(
     name: str, func: PrimFunc, target: Target, schedule: Schedule | None
 ) -> tuple[str, int, list[str], bool]:
     lowered = lower(_scheduled(schedule(func, target) if schedule else None, func))
-    kernel: Kernel = emit_kernel(lowered, name, target.vector_bits)
+    kernel: Kernel = emit_kernel(lowered, PREFIX + name, target.vector_bits)
     return kernel.ir, kernel.signature.workspace, list(kernel.messages), False
