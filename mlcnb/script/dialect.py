@@ -67,3 +67,10 @@ def dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         raise MLCError(f"no TVMScript dialect {name!r}", hint=f"there are {', '.join(DIALECTS)}")
     return DIALECTS[name]
+
+
+def known_key(key: str) -> str:
+    """`tirx.noalias` is `tir.noalias`: the name of an attribute or intrinsic, as nodes hold it."""
+    if key.startswith(NEW.attr_prefix):
+        return OLD.attr_prefix + key.removeprefix(NEW.attr_prefix)
+    return key

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.node import FrozenDict
-from mlcnb.script.dialect import NEW, OLD
 
 
 def frozen(value: Any) -> Any:
@@ -16,10 +15,3 @@ def frozen(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(frozen(v) for v in value)
     return value
-
-
-def known_key(key: str) -> str:
-    """`tirx.noalias` is `tir.noalias`."""
-    if key.startswith(NEW.attr_prefix):
-        return OLD.attr_prefix + key.removeprefix(NEW.attr_prefix)
-    return key

@@ -106,7 +106,7 @@ class BodyParser:
             raise self.ev.error(target, "a name is expected here")
         name = target.id
         if isinstance(value, frames.NewVar):
-            known = self.function.symbols.get(name)
+            known = self.function.symbols.pop(name, None)
             self.ev.scope.define(name, known if known is not None else value.make(name))
         elif isinstance(value, ModuleRef | frames.Meta):
             self.ev.scope.define(name, getattr(value, "value", value))

@@ -11,10 +11,11 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
-from mlcnb.script.parser.attrs import frozen, known_key
+from mlcnb.script.dialect import known_key
+from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_body import BodyParser
-from mlcnb.script.parser.symbols import declared_sizes, resolve_dims
+from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
 from mlcnb.script.relax.struct_infos import info
 
 
@@ -43,17 +44,16 @@ class FunctionParser:
         self.private = private
         self.pure = pure
         self.attrs: dict[str, Any] = {}
-        self.sizes = declared_sizes(node.body)
-        #: symbolic variables that the signature brought in, by name
+        #: variables that the body declares, until it does
         self.symbols: dict[str, PrimVar] = {}
 
     def parse(self) -> Function:
         """The function."""
         before, self.ev.int_dtype = self.ev.int_dtype, "int64"
-        with self.ev.scope.inner() as names:
+        with self.ev.scope.inner():
+            self._declare()
             params = [self._param(arg) for arg in self._args()]
             ret = self._ret()
-            self.symbols = {n: v for n, v in names.items() if isinstance(v, PrimVar)}
             body = BodyParser(self.ev, self).function_body(self.node.body, self.node)
         self.ev.int_dtype = before
         attrs = {} if self.private else {"global_symbol": self.node.name}
@@ -64,8 +64,13 @@ class FunctionParser:
     def signature(self) -> Function:
         """The function without its body: what callers need to know."""
         with self.ev.scope.inner():
+            self._declare()
             params = tuple(self._param(arg) for arg in self._args())
             return Function(params, SeqExpr((), Tuple(())), self._ret(), self.pure)
+
+    def _declare(self) -> None:
+        self.symbols = declared_symbols(self.ev, self.node.body)
+        self.ev.scope.frames[-1].update(self.symbols)
 
     def _args(self) -> list[ast.arg]:
         args = self.node.args
@@ -89,7 +94,7 @@ class FunctionParser:
         value = self.ev.value(node)
         with self.ev.blame(node):
             found = info(value)
-        return resolve_dims(self.ev, found, node, self.sizes)
+        return resolve_dims(self.ev, found, node)
 
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """`R.func_attr({…})`"""

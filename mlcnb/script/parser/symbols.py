@@ -1,4 +1,7 @@
-"""Symbolic dimensions in text: `("n * 2", 4)` in a signature, `n = T.int64()` in a body."""
+"""Symbolic dimensions in text: `("n * 2", 4)` in a signature, `n = T.int64()` in a body.
+
+A signature speaks of variables that its body declares; they are looked up before it is read.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,31 @@ from typing import Any
 
 from mlcnb.core.node import Node, rewrite
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import SizeVar, Var
-from mlcnb.script.frames import DimString
+from mlcnb.ir.expr import Var
+from mlcnb.script.frames import DimString, NewVar
 from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.tir.dtypes import DTypeWord
 
 DIM = dtype("int64")
 
 
-def resolve_dims(ev: Evaluator, value: Any, place: ast.expr, sizes: set[str] = frozenset()) -> Any:  # type: ignore[assignment]
-    """`value` with every string dimension read; unknown names become new int64 variables.
-
-    Args:
-        sizes: names that the body declares with `is_size_var=True`.
-    """
+def resolve_dims(ev: Evaluator, value: Any, place: ast.expr) -> Any:
+    """`value` with every string dimension read; unknown names become new int64 variables."""
 
     def rule(n: Node) -> Node | None:
-        return _read(ev, n.text, place, sizes) if isinstance(n, DimString) else None
+        return _read(ev, n.text, place) if isinstance(n, DimString) else None
 
     return rewrite(value, rule) if isinstance(value, Node) else value
 
 
-def _read(ev: Evaluator, text: str, place: ast.expr, sizes: set[str]) -> Any:
+def _read(ev: Evaluator, text: str, place: ast.expr) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         raise ev.error(place, f"dimension {text!r} is no expression") from None
     for part in ast.walk(tree):
-        if isinstance(part, ast.Name) and not _is_symbol(ev, part.id):
-            made = SizeVar if part.id in sizes else Var
-            ev.scope.define(part.id, made(part.id, DIM))
+        if isinstance(part, ast.Name) and not _is_known(ev, part.id):
+            ev.scope.define(part.id, Var(part.id, DIM))
         if hasattr(part, "lineno"):
             ast.copy_location(part, place)
     before, ev.int_dtype = ev.int_dtype, "int64"
@@ -45,17 +44,38 @@ def _read(ev: Evaluator, text: str, place: ast.expr, sizes: set[str]) -> Any:
         ev.int_dtype = before
 
 
-def _is_symbol(ev: Evaluator, name: str) -> bool:
-    """True for a variable of the program; names of the Python around it do not count."""
+def _is_known(ev: Evaluator, name: str) -> bool:
+    """True for a variable or namespace of the program; Python names around it do not count."""
     inside = [frame[name] for frame in ev.scope.frames if name in frame]
-    return bool(inside) and isinstance(inside[-1], Var)
+    return (bool(inside) and isinstance(inside[-1], Var)) or name == "T"
 
 
-def declared_sizes(body: list[ast.stmt]) -> set[str]:
-    """Names that lines of a body declare as `n = T.int64(is_size_var=True)`."""
-    found = set()
+def declared_symbols(ev: Evaluator, body: list[ast.stmt]) -> dict[str, Var]:
+    """The variables that lines of a body declare: `n = T.int64()`, the first line for each name."""
+    found: dict[str, Var] = {}
     for line in body:
-        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Call):
-            if any(k.arg == "is_size_var" for k in line.value.keywords):
-                found |= {t.id for t in line.targets if isinstance(t, ast.Name)}
+        for target, value in _pairs(line):
+            if target.id not in found and _is_declaration(ev, value):
+                made = ev.value(value)
+                if isinstance(made, NewVar):
+                    found[target.id] = made.make(target.id)
     return found
+
+
+def _pairs(line: ast.stmt) -> list[tuple[ast.Name, ast.expr]]:
+    """Names and what they are assigned, one by one."""
+    if not isinstance(line, ast.Assign):
+        return []
+    target, value = line.targets[0], line.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=False))
+    else:
+        pairs = [(target, value)]
+    return [(t, v) for t, v in pairs if isinstance(t, ast.Name)]
+
+
+def _is_declaration(ev: Evaluator, value: ast.expr) -> bool:
+    """True for a call of a dtype word without arguments."""
+    if not isinstance(value, ast.Call) or value.args or not isinstance(value.func, ast.Attribute):
+        return False
+    return isinstance(ev.value(value.func), DTypeWord)

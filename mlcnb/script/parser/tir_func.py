@@ -10,10 +10,11 @@ from mlcnb.core.node import FrozenDict, Node, replace, visit
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
+from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar
-from mlcnb.script.parser.attrs import frozen, known_key
+from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
-from mlcnb.script.parser.symbols import resolve_dims
+from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
 from mlcnb.script.parser.tir_stmt import StmtParser
 from mlcnb.script.tir.dtypes import dtype_of
 from mlcnb.tir.buffer import Buffer
@@ -37,6 +38,8 @@ class PrimFuncParser:
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}
+        #: variables that the body declares, until it does
+        self.symbols: dict[str, Var] = {}
         #: buffers allocated outside of any block: they belong to the root block
         self.root_buffers: list[Buffer] = []
 
@@ -44,6 +47,8 @@ class PrimFuncParser:
         """The function."""
         before, self.ev.int_dtype = self.ev.int_dtype, "int32"
         with self.ev.scope.inner():
+            self.symbols = declared_symbols(self.ev, self.node.body)
+            self.ev.scope.frames[-1].update(self.symbols)
             self._signature()
             stmts = StmtParser(self.ev, self)
             body = stmts.body(self.node.body)

@@ -249,7 +249,8 @@ class StmtParser:
         self._block_of_axis(place).remap([name], value, self.loops, place)
 
     def _bind_new(self, name: str, value: frames.NewVar, place: ast.expr, out: Body) -> None:
-        self.ev.scope.define(name, value.make(name))
+        known = self.function.symbols.pop(name, None)
+        self.ev.scope.define(name, value.make(name) if known is None else known)
 
     def _named(self, name: str, buffer: Buffer, place: ast.expr) -> Buffer:
         from mlcnb.script.parser.tir_func import renamed

@@ -89,9 +89,15 @@ def declare_vars(p: Printer, variables: list[e.Var]) -> list[Doc]:
 
 def _declaration(p: Printer, v: e.Var) -> Doc:
     name = Text(p.names.define(v, v.name), "name")
-    size = [keyword("is_size_var", Text("True", "keyword"))] if isinstance(v, e.SizeVar) else []
+    return [Mark(v, name), " = ", new_var(p, v)]
+
+
+def new_var(p: Printer, v: e.Var) -> Doc:
+    """`T.int64()`, what makes a variable; 0.27 does not tell sizes apart."""
     p.prefixes.add("T")
-    return [Mark(v, name), " = ", call(Text(f"T.{v.dtype}", "type"), *size)]
+    is_size = isinstance(v, e.SizeVar) and not p.words.is_new
+    size = [keyword("is_size_var", Text("True", "keyword"))] if is_size else []
+    return call(Text(f"T.{v.dtype}", "type"), *size)
 
 
 def pointer_type(p: Printer, v: e.Var) -> Doc:
@@ -134,6 +140,8 @@ def _slice(p: Printer, lo: e.PrimExpr, extent: e.PrimExpr) -> Doc:
 @prints(BufferLoad)
 def _load(p: Printer, n: BufferLoad) -> Doc:
     if n.predicate is None:
+        if p.words.is_new and n.indices and n.indices[-1].dtype.lanes > 1:
+            return [p.doc(n.buffer), "[", *join(p.doc(x) for x in n.indices), "]"]
         return [p.doc(n.buffer), indices(p, n.indices)]
     head = [p.doc(n.buffer), ".", Text("vload", "function")]
     at = ["[", *join(p.doc(x) for x in n.indices), "]"]

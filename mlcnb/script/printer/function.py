@@ -20,7 +20,7 @@ from mlcnb.ir import expr as e
 from mlcnb.relax import expr as rx
 from mlcnb.script.names import identifier
 from mlcnb.script.printer import values
-from mlcnb.script.printer.buffer import declare_vars, undefined_vars
+from mlcnb.script.printer.buffer import declare_vars, new_var, undefined_vars
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword
 
@@ -67,10 +67,8 @@ def _result(p: Printer, n: rx.Function) -> list[Doc]:
 
 def _declare(p: Printer, v: e.Var) -> Doc:
     """`n = T.int64()` for a variable that the signature named in a string."""
-    size = [keyword("is_size_var", Text("True", "keyword"))] if isinstance(v, e.SizeVar) else []
-    p.prefixes.add("T")
     name = Mark(v, Text(p.name_of(v, v.name), "name"))
-    return [name, " = ", call(Text(f"T.{v.dtype}", "type"), *size)]
+    return [name, " = ", new_var(p, v)]
 
 
 def _decorator(p: Printer, n: rx.Function, nested: bool) -> Doc:

@@ -248,7 +248,7 @@ def _call(p: Printer, n: e.Call) -> Doc:
         if intrinsics.result_dtype(name, n.args) == n.dtype:
             word = intrinsics.WRITTEN.get(name, name)
             return call(p.word("T", word), *map(p.doc, n.args))
-    head = (text_string(n.dtype), text_string(n.op))
+    head = (text_string(n.dtype), text_string(p.attr_key(n.op)))
     return call(p.word("T", "call_intrin"), *head, *map(p.doc, n.args))
 
 

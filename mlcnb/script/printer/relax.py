@@ -88,11 +88,14 @@ def _scalar(data: np.ndarray) -> tuple[Doc, Doc]:
     """The value and the dtype of a scalar constant."""
     kind = dtype(data.dtype.name)
     value = data.item()
+    shown: Doc
     if kind.is_bool:
         shown = Text(str(bool(value)), "keyword")
     elif kind.is_float:
         text = literals.number(float(value), kind)
-        shown = Text(text, "number" if math.isfinite(float(value)) else "string")
+        shown = Text(text, "number")
+        if not math.isfinite(float(value)):
+            shown = call(Text("float", "builtin"), Text(text, "string"))
     else:
         shown = Text(str(int(value)), "number")
     return shown, text_string(kind)

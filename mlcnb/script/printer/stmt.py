@@ -56,9 +56,17 @@ def statements(p: Printer, stmt: s.Stmt) -> list[Doc]:
 
 
 def _holder(p: Printer, n: Any, out: list[Doc], rest: list[s.Stmt]) -> None:
-    """A statement that holds what follows it: flat at the end of a body, else `with`."""
+    """A statement that holds what follows it: flat at the end of a body, else `with`.
+
+    0.27 has no `with` for lets, assertions and memory: they are flat everywhere, so what they name
+    is known until the end of the lines around them.
+    """
     flat, scoped = _HOLDERS[type(n)]
-    if not rest:
+    if p.words.is_new and _is_allocation(n):
+        out.append(Mark(n, Mark(n.body, _alloc_buffer(p, n.body))))
+        rest.append(n.body.body)
+        return
+    if not rest or (p.words.is_new and not isinstance(n, s.AttrStmt)):
         out.append(Mark(n, flat(p, n)))
         rest.append(n.body)
         return
@@ -264,6 +272,25 @@ def _allocate_flat(p: Printer, n: s.Allocate) -> Doc:
 def _allocate_scoped(p: Printer, n: s.Allocate) -> Doc:
     header = _allocate(p, n)
     return [header, Text(" as ", "keyword"), _new_name(p, n.buffer_var)]
+
+
+def _is_allocation(n: Any) -> bool:
+    """True for memory with one plain buffer over it: `T.alloc_buffer` of 0.27."""
+    inner = n.body
+    return (
+        isinstance(n, s.Allocate)
+        and isinstance(inner, s.DeclBuffer)
+        and inner.buffer.data is n.buffer_var
+        and inner.buffer.dtype == n.dtype
+        and values.same(inner.buffer.shape, n.extents)
+        and prim_ops.is_const(n.condition, 1)
+        and not n.annotations
+    )
+
+
+def _alloc_buffer(p: Printer, n: s.DeclBuffer) -> Doc:
+    head = call(p.word("T", "alloc_buffer"), *declared(p, n.buffer))
+    return [define(p, n.buffer), " = ", head]
 
 
 def _decl_buffer(p: Printer, n: s.DeclBuffer) -> list[Doc]:

@@ -15,6 +15,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
+from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import Meta
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -108,7 +109,7 @@ def _typed(name: str) -> Callable[..., PrimExpr]:
 
 def call_intrin(dtype: Any, op: str, *args: Any) -> PrimExpr:
     """Any intrinsic by its full name: `T.call_intrin("float32", "tir.exp", x)`."""
-    return e.Call(_kind(dtype), op, tuple(map(build.as_expr, args)))
+    return e.Call(_kind(dtype), known_key(op), tuple(map(build.as_expr, args)))
 
 
 def call(dtype: Any, op: Any, args: Sequence[Any]) -> PrimExpr:
