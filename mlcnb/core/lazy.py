@@ -1,6 +1,6 @@
 """Packages whose names are loaded when first used: `import mlcnb` stays light.
 
-    __getattr__, __dir__, __all__ = attach(__name__, {"mlcnb.tir.stmt": "For Block"}, ("transform",))
+__getattr__, __dir__, __all__ = attach(__name__, {"mlcnb.tir.stmt": "For Block"}, ("transform",))
 """
 
 from __future__ import annotations
@@ -8,7 +8,20 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
+
+
+class _Package(ModuleType):
+    """A package whose names are not hidden by the submodule of the same name that brings them.
+
+    Importing `tir.transform.lower` would else put that module in the place of the function `lower`.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
+        if not (is_submodule and name in self.__dict__["_lazy_names"]):
+            super().__setattr__(name, value)
 
 
 def attach(
@@ -27,6 +40,9 @@ def attach(
             public, _, real = entry.partition("=")
             table[public] = (module, real or public)
     modules = {name: f"{package}.{name}" for name in submodules}
+    here = sys.modules[package]
+    here.__class__ = _Package
+    here.__dict__["_lazy_names"] = frozenset(table)
 
     def load(name: str) -> Any:
         if name in table:
@@ -39,5 +55,5 @@ def attach(
         setattr(sys.modules[package], name, value)
         return value
 
-    public = sorted({*table, *modules})
-    return load, lambda: public, public
+    everything = sorted({*table, *modules})
+    return load, lambda: everything, everything

@@ -1,0 +1,29 @@
+"""Lazy packages: names, and submodules that are called like what they bring."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import mlcnb
+
+PROGRAM = """
+import sys
+import mlcnb.relax.analysis.well_formed
+from mlcnb.relax import analysis
+assert callable(analysis.well_formed), analysis.well_formed
+import mlcnb
+assert "llvmlite" not in sys.modules and "onnx" not in sys.modules
+"""
+
+
+def test_a_function_is_not_hidden_by_its_module() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+
+
+def test_unknown_names_are_refused_and_known_ones_listed() -> None:
+    assert "IRModule" in dir(mlcnb) and "relax" in mlcnb.__all__
+    with pytest.raises(AttributeError, match="module 'mlcnb' has no attribute 'nope'"):
+        mlcnb.nope  # noqa: B018
