@@ -204,6 +204,36 @@ def test_threads_meet_at_barriers():
     np.testing.assert_array_equal(b, a.reshape(4, 8)[:, ::-1].reshape(-1))
 
 
+def test_every_step_of_lowering_gives_the_same_numbers():
+    """A scheduled matmul with a fringe: split, reordered, decomposed, vectorized, parallel."""
+    A, B = te.placeholder((6, 12), name="A"), te.placeholder((12, 20), name="B")
+    k = te.reduce_axis((0, 12), name="k")
+    C = te.compute((6, 20), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((6, 20), lambda i, j: te.max(te.tanh(C[i, j]), 0.0), name="D")
+    func = te.create_prim_func([A, B, D])
+    schedule = tir.Schedule(func)
+    block = schedule.get_block("C")
+    i, j, k = schedule.get_loops(block)
+    i0, i1 = schedule.split(i, [None, 4])
+    j0, j1 = schedule.split(j, [None, 8])
+    schedule.reorder(i0, j0, k, i1, j1)
+    schedule.decompose_reduction(block, k)
+    schedule.vectorize(j1)
+    schedule.parallel(i0)
+    a, b = RNG.standard_normal((6, 12), "float32"), RNG.standard_normal((12, 20), "float32")
+
+    def numbers(version):
+        out = np.zeros((6, 20), "float32")
+        run_prim_func(version, [a, b, out])
+        return out
+
+    expected = numbers(func)
+    np.testing.assert_allclose(expected, np.maximum(np.tanh(a @ b), 0), rtol=1e-5, atol=1e-6)
+    for version in (func, schedule.mod["main"]):
+        for _, lowered, _ in tir.transform.lower(version, steps=True):
+            np.testing.assert_array_equal(numbers(lowered), expected)
+
+
 def test_barrier_under_a_condition_is_an_error():
     tx = tir.Var("tx")
     wait = tir.Evaluate(tir.tvm_storage_sync("shared"))

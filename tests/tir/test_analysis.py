@@ -242,6 +242,17 @@ def test_costs_over_symbolic_dimensions_are_expressions():
     assert analysis.arithmetic_intensity(func, {n: 10}) == 0.25
 
 
+def test_costs_do_not_change_when_a_split_does_not_divide_or_buffers_are_flattened():
+    A, k = te.placeholder((20, 8), name="A"), te.reduce_axis((0, 8), "k")
+    func = te.create_prim_func([A, te.compute((20,), lambda i: te.sum(A[i, k], axis=k), "C")])
+    schedule = tir.Schedule(func)
+    schedule.split(schedule.get_loops("C")[0], [None, 8])
+    split = schedule.mod["main"]
+    for version in (func, split, tir.transform.lower(func)):
+        assert analysis.flops(version) == 160
+        assert list(analysis.bytes_touched(version).values()) == [640, 80]
+
+
 # structure
 
 NESTED = """

@@ -30,9 +30,10 @@ def flops(func: PrimFunc) -> Any:
     """Arithmetic operations on values in one call; index arithmetic is not counted.
 
     Each + - * / % min max and each intrinsic counts one for each lane; casts and comparisons count
-    nothing; of two branches the dearer one counts; `init` and block predicates are not looked at.
+    nothing; of two branches the dearer one counts; `init` is not looked at. A block that has a
+    predicate runs at most once for each value of its axes.
     """
-    return _plain(_Flops().stmt(func.body))
+    return _plain(_Flops().stmt(func.body, _number(1)))
 
 
 def _plain(x: PrimExpr) -> Any:
@@ -42,45 +43,60 @@ def _plain(x: PrimExpr) -> Any:
 
 
 class _Flops:
-    """Counts statement by statement; loops multiply."""
+    """Counts statement by statement, each as often as it runs."""
 
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.loops: set[Var] = set()
+        #: how often the block around runs
+        self.outer = _number(1)
 
-    def stmt(self, n: Any) -> PrimExpr:
-        """Operations of a statement."""
+    def stmt(self, n: Any, runs: PrimExpr) -> PrimExpr:
+        """Operations of a statement that runs that often."""
         match n:
             case s.For():
-                return self.loop(n)
+                return self.loop(n, runs)
             case s.SeqStmt(parts):
-                return self.total(self.stmt(part) for part in parts)
+                return self.total(self.stmt(part, runs) for part in parts)
             case s.BlockRealize():
-                return self.stmt(n.block.body)
+                return self.block(n, runs)
             case s.IfThenElse(_, then_case, else_case):
-                other = _number(0) if else_case is None else self.stmt(else_case)
-                return self.analyzer.simplify(p.maximum(self.stmt(then_case), other))
+                other = _number(0) if else_case is None else self.stmt(else_case, runs)
+                return self.analyzer.simplify(p.maximum(self.stmt(then_case, runs), other))
             case s.BufferStore():
-                return _number(value_flops(n.value))
+                return self.times(_number(value_flops(n.value)), runs)
             case s.LetStmt(_, value, body):
-                return self.total([_number(value_flops(value)), self.stmt(body)])
+                own = self.times(_number(value_flops(value)), runs)
+                return self.total([own, self.stmt(body, runs)])
             case s.Evaluate(value):
-                return _number(0) if isinstance(value, e.Call) else _number(value_flops(value))
+                own = _number(0 if isinstance(value, e.Call) else value_flops(value))
+                return self.times(own, runs)
             case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
-                return self.times(value, self.stmt(body))
+                return self.stmt(body, self.times(value, runs))
         inner = getattr(n, "body", None)
-        return _number(0) if inner is None else self.stmt(inner)
+        return _number(0) if inner is None else self.stmt(inner, runs)
 
-    def loop(self, n: s.For) -> PrimExpr:
+    def loop(self, n: s.For, runs: PrimExpr) -> PrimExpr:
         """A loop; an extent that depends on outer loops counts as large as it gets."""
         extent = n.extent
-        outer = [v for v in walk(extent) if isinstance(v, Var) and v in self.loops]
-        if outer:
+        if any(isinstance(v, Var) and v in self.loops for v in walk(extent)):
             _, high = self.analyzer.const_bounds(extent)
             extent = _number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.loops.add(n.loop_var)
-        return self.times(extent, self.stmt(n.body))
+        return self.stmt(n.body, self.times(extent, runs))
+
+    def block(self, n: s.BlockRealize, runs: PrimExpr) -> PrimExpr:
+        """A block; where it has a predicate, its axes say how often it runs."""
+        if not p.is_const(n.predicate, 1):
+            once_each = self.outer
+            for axis in n.block.iter_vars:
+                once_each = self.times(axis.dom.extent, once_each)
+            runs = self.analyzer.simplify(p.minimum(runs, once_each))
+        before, self.outer = self.outer, runs
+        found = self.stmt(n.block.body, runs)
+        self.outer = before
+        return found
 
     def times(self, extent: PrimExpr, count: PrimExpr) -> PrimExpr:
         """extent * count"""
@@ -138,10 +154,23 @@ def bytes_touched(func: PrimFunc) -> dict[Buffer, Any]:
     detector.visit(block.body)
     found: dict[Buffer, Any] = {}
     for buffer in func.buffers:
-        boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
-        if boxes:
-            found[buffer] = _plain(_bytes_of(detector, buffer, boxes))
+        sizes = [_bytes_of(detector, b) for b in detector.accessed() if b.data is buffer.data]
+        if sizes:
+            found[buffer] = _plain(_total_within(buffer, sizes))
     return found
+
+
+def _total_within(buffer: Buffer, sizes: list[PrimExpr]) -> PrimExpr:
+    """The sum, but no more than the buffer has; several sizes are those of several views of it."""
+    if len(sizes) == 1:
+        return sizes[0]
+    whole = _number(buffer.dtype.nbytes)
+    for extent in buffer.shape:
+        whole = p.multiply(whole, p.cast("int64", extent))
+    total = sizes[0]
+    for size in sizes[1:]:
+        total = p.add(total, size)
+    return Analyzer().simplify(p.minimum(total, whole))
 
 
 class _Whole(_Detector):
@@ -151,6 +180,10 @@ class _Whole(_Detector):
         super().__init__(block)
         #: buffer -> most elements that its accesses can come to; None where unknown
         self.visited: dict[Buffer, int | None] = {}
+
+    def accessed(self) -> list[Buffer]:
+        """The buffers that are read or written."""
+        return list(dict.fromkeys([*self.reads, *self.writes]))
 
     def access(self, found: Any, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
         """Note an access, and to how many elements it can come."""
@@ -188,7 +221,8 @@ class _Whole(_Detector):
                     self.visit(part)
 
 
-def _bytes_of(detector: _Whole, buffer: Buffer, boxes: list) -> PrimExpr:
+def _bytes_of(detector: _Whole, buffer: Buffer) -> PrimExpr:
+    boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
     region = detector.regions({buffer: boxes})[0]
     analyzer = detector.analyzer
     count: PrimExpr = _number(1)

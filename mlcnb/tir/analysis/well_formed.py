@@ -1,8 +1,9 @@
 """verify_well_formed: the rules that every loop program keeps.
 
-A variable is defined once and before it is used; a buffer is declared and indexed with as many
-integers as it has dimensions; operands have one dtype, conditions are bool; a block has a value for
-each axis and uses outer loops only through its axes.
+A variable is defined where it is used, and not a second time there (loops side by side may share
+one); a buffer is declared and indexed with as many integers as it has dimensions; operands have one
+dtype, conditions are bool; a block has a value for each axis and uses outer loops only through its
+axes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class _Checker:
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
         self.defined: set[Var] = set()
-        self.ever: set[Var] = set()
         self.buffers: set[Buffer] = set()
         #: loop variables that a block around here hides
         self.hidden: set[Var] = set()
@@ -70,9 +70,8 @@ class _Checker:
     # what is defined
 
     def define(self, var: Var, where: Any) -> None:
-        if var in self.ever:
+        if var in self.defined or var in self.hidden:
             self.fail(f"variable {var.name} is defined twice", where)
-        self.ever.add(var)
         self.defined.add(var)
 
     def match(self, buffer: Buffer) -> None:
@@ -113,7 +112,7 @@ class _Checker:
         if n in self.hidden and n not in self.defined:
             assert self.block is not None
             self.fail(
-                f"block {self.block.name_hint} uses the loop variable {n.name}, which is not its axis",
+                f"block {self.block.name_hint} uses loop variable {n.name}, which is not its axis",
                 n,
                 "give the block an axis that is bound to the loop",
             )
@@ -153,7 +152,6 @@ class _Checker:
                 self.visit(n.body)
             else:
                 self.scoped([n.node.var], [n.body], n)
-                self.ever.discard(n.node.var)
             return
         self.visit(n.body)
 
