@@ -31,11 +31,12 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.threads": "set_num_threads get_num_threads",
         "mlcnb.runtime.artifact": "load_module",
         "mlcnb.view.diff": "diff",
+        "mlcnb.peers": "compare",
         "mlcnb.diagnosis": "doctor",
     },
     submodules=(
         "ir core arith target script tir te relax op codegen runtime dlight driver view testing "
-        "transform nd onnx_backend"
+        "transform nd onnx_backend image peers"
     ).split(),
 )
 

@@ -5,7 +5,4 @@ from __future__ import annotations
 import os
 import tempfile
 
-os.environ.setdefault(
-    "MLCNB_CACHE_DIR", os.path.join(tempfile.gettempdir(), "mlcnb-tests")
-)
-
+os.environ.setdefault("MLCNB_CACHE_DIR", os.path.join(tempfile.gettempdir(), "mlcnb-tests"))

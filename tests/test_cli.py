@@ -280,7 +280,7 @@ def test_a_picture_is_resized_cut_and_normalised(tmp_path):
     assert (array.shape, array.dtype) == ((1, 3, 24, 24), np.float32)
     np.testing.assert_allclose(array[0, :, 0, 0], [1.0, -1.0, 127 / 255 * 2 - 1], rtol=1e-6)
     (tmp_path / "x.png").write_text("no picture")
-    with pytest.raises(MLCError, match="x.png is neither a picture nor a .npy file"):
+    with pytest.raises(MLCError, match="x.png cannot be read as a picture"):
         run_command.read_picture(tmp_path / "x.png", wanted, 0.5, 0.5)
 
 

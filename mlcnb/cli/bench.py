@@ -23,8 +23,8 @@ import numpy as np
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.cli.lab import find_notebooks
-from mlcnb.cli.run import as_list
 from mlcnb.core.errors import MLCError
+from mlcnb.peers import as_list, difference, interleaved, onnxruntime_session
 
 Runner = Callable[[], Sequence[np.ndarray]]
 
@@ -93,12 +93,14 @@ def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) 
     inputs = _model.inputs_of(mod)
     compile_ms, ex = timed(lambda: mlcnb.compile(mod, target="llvm"))
     arrays = {each.name: random_array(each, batch) for each in inputs}
-    runners: list[Runner] = [lambda: as_list(ex(*arrays.values()))]
+    runners: dict[str, Runner] = {"ours": lambda: as_list(ex(*arrays.values()))}
     peer_load_ms = None
     if importlib.util.find_spec("onnxruntime"):
-        peer_load_ms, session = timed(lambda: open_session(model, threads))
-        runners.append(lambda: session.run(None, arrays))
-    medians, results, runs = in_turns(runners, seconds)
+        peer_load_ms, session = timed(lambda: onnxruntime_session(model, threads))
+        runners["peer"] = lambda: session.run(None, arrays)
+    times = interleaved(runners, seconds)
+    medians = [statistics.median(found) * 1e3 for found in times.values()]
+    results, runs = [runner() for runner in runners.values()], len(times["ours"])
     ours = (model.stem, threads, import_ms, compile_ms, medians[0], runs)
     if peer_load_ms is None:
         return Timing(*ours)
@@ -114,30 +116,6 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return (time.perf_counter() - start) * 1e3, result
 
 
-def in_turns(
-    runners: list[Runner], seconds: float
-) -> tuple[list[float], list[Sequence[np.ndarray]], int]:
-    """Medians in milliseconds of functions called in turns, their results, and how often."""
-    results = [runner() for runner in runners]
-    samples: list[list[float]] = [[] for _ in runners]
-    end = time.perf_counter() + seconds
-    while len(samples[0]) < 5 or time.perf_counter() < end:
-        for runner, times in zip(runners, samples, strict=True):
-            times.append(timed(runner)[0])
-    return [statistics.median(times) for times in samples], results, len(samples[0])
-
-
-def open_session(model: Path, threads: int) -> Any:
-    """An ONNX Runtime session on the CPU, with all its graph optimisations."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-
-
 def random_array(wanted: _model.Input, batch: int) -> np.ndarray:
     """Normal values for floats, zeros for the rest; the same at every call."""
     dims = tuple(batch if dim is None else dim for dim in wanted.dims)
@@ -145,11 +123,6 @@ def random_array(wanted: _model.Input, batch: int) -> np.ndarray:
     if dtype.kind != "f":
         return np.zeros(dims, dtype)
     return np.random.default_rng(0).standard_normal(dims).astype(dtype)
-
-
-def difference(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest absolute difference of two arrays."""
-    return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))
 
 
 def heading(threads: int) -> str:

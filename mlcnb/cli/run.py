@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 import mlcnb
+from mlcnb import image
 from mlcnb.cli import _model
-from mlcnb.core.errors import MissingDependencyError, MLCError, RuntimeInputError
-from mlcnb.diagnosis import install_command
+from mlcnb.core.errors import RuntimeInputError
+from mlcnb.peers import as_list
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +53,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(show(report) for report in reports))
     return 0
-
-
-def as_list(results: Any) -> list[np.ndarray]:
-    """The results as arrays: a model has one or a tuple of them."""
-    parts = results if isinstance(results, list | tuple) else [results]
-    return [np.asarray(part) for part in parts]
 
 
 def read_inputs(args: argparse.Namespace, wanted: list[_model.Input]) -> list[np.ndarray]:
@@ -99,23 +94,9 @@ def read_array(file: Path) -> np.ndarray:
 
 
 def read_picture(file: Path, wanted: _model.Input, mean: float, std: float) -> np.ndarray:
-    """A picture as [1, 3, height, width]: short side resized to 8/7 of it, centre cut out."""
-    try:
-        from PIL import Image
-    except ImportError:
-        hint = install_command("lab")
-        raise MissingDependencyError("pictures are read by pillow", hint=hint) from None
+    """A picture as the input wants it: 224 where a dimension is open."""
     height, width = (dim or 224 for dim in wanted.dims[2:])
-    try:
-        picture = Image.open(file).convert("RGB")
-    except Image.UnidentifiedImageError:
-        raise MLCError(f"{file} is neither a picture nor a .npy file") from None
-    scale = max(height / picture.height, width / picture.width) * 8 / 7
-    size = round(picture.width * scale), round(picture.height * scale)
-    picture = picture.resize(size, Image.Resampling.BICUBIC)
-    left, top = (size[0] - width) // 2, (size[1] - height) // 2
-    pixels = np.asarray(picture.crop((left, top, left + width, top + height)), np.float32)
-    return ((pixels / 255 - mean) / std).transpose(2, 0, 1)[None].astype(wanted.dtype)
+    return image.load(file, height, width, mean, std, wanted.dtype)
 
 
 def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, Any]:
@@ -130,16 +111,9 @@ def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, 
 
 
 def classes(scores: np.ndarray, names: list[str] | None, top: int) -> list[dict[str, Any]]:
-    """The highest scores with their softmax, unless they already are probabilities."""
-    if scores.min() < 0 or not np.isclose(scores.sum(), 1, atol=1e-3):
-        scores = np.exp(scores - scores.max())
-        scores /= scores.sum()
-    best = np.argsort(-scores, kind="stable")[:top]
-    known = names or []
-    return [
-        {"class": int(i), "name": known[i] if i < len(known) else None, "p": float(scores[i])}
-        for i in best
-    ]
+    """The likeliest classes as plain data."""
+    best = image.top(scores, names, top)
+    return [{"class": c.number, "name": c.name, "p": c.probability} for c in best]
 
 
 def show(report: dict[str, Any]) -> str:

@@ -1,12 +1,10 @@
 """The ten models: right at one and two threads, and printable and readable at every stage.
 
-The nine `light_*` models of the onnx package come with stored outputs; EfficientNet-Lite0 is compared
-with ONNX Runtime and with what its own PyTorch says of the photos.
+The nine `light_*` models of the onnx package come with stored outputs; EfficientNet-Lite0 is
+compared with ONNX Runtime, and with what its own PyTorch says of the photos.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -17,15 +15,16 @@ import mlcnb as mlc
 from mlcnb.core.node import walk
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.ir.transform import PassContext
+from mlcnb.peers import onnxruntime_session
 from mlcnb.relax.expr import Constant
 from mlcnb.script import parse, script_with_constants
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform import lower
-from tests.benchmarks.models import input_of, model_files, session_of
+from tests.benchmarks.models import input_of, model_files
 
 MODELS = model_files()
 LIGHT = [name for name in MODELS if name != "efficientnet_lite0"]
-#: models whose every stage is read back here; the others only at the last stage (see `--all-stages`)
+#: models whose every stage is read back; the others when imported and when fused
 EVERY_STAGE = ["squeezenet", "shufflenet", "resnet50", "efficientnet_lite0"]
 
 
@@ -51,7 +50,7 @@ def compiled():
 @pytest.mark.parametrize("name", MODELS)
 def test_output_equals_onnxruntime_on_one_and_two_threads(name, compiled):
     ex = compiled(name)
-    session = session_of(MODELS[name], 2)
+    session = onnxruntime_session(MODELS[name], 2)
     input_name, x = input_of(session)
     (expected,) = session.run(None, {input_name: x})
     for threads in (1, 2):
@@ -67,7 +66,7 @@ def test_random_weights_and_inputs_equal_onnxruntime(name, tmp_path):
     model = with_random_weights(onnx.load(MODELS[name]))
     path = tmp_path / "random.onnx"
     onnx.save(model, path)
-    session = session_of(path, 2)
+    session = onnxruntime_session(path, 2)
     first = session.get_inputs()[0]
     shape = [d if isinstance(d, int) else 2 for d in first.shape]
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -150,3 +149,20 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "VectorizeLoop",
         "UnrollLoop",
     ]
+
+
+PHOTOS = {
+    "chelsea.png": [("tiger cat", 0.386), ("Egyptian cat", 0.356), ("tabby", 0.169)],
+    "coffee.png": [("espresso", 0.951)],
+    "rocket.jpg": [("missile", 0.296)],
+}
+
+
+@pytest.mark.parametrize("photo", PHOTOS)
+def test_photos_are_what_pytorch_says_they_are(photo, compiled):
+    ex = compiled("efficientnet_lite0")
+    assets = MODELS["efficientnet_lite0"].parent
+    found = mlc.image.top(ex(mlc.image.load(assets / photo)), assets / "imagenet_classes.txt")
+    for score, (name, probability) in zip(found, PHOTOS[photo], strict=False):
+        assert score.name == name
+        assert score.probability == pytest.approx(probability, abs=0.002)

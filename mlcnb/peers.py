@@ -1,0 +1,129 @@
+"""Side by side with other libraries: in one process, in turns, on the same inputs and threads.
+
+mlc.compare(ex, "model.onnx", x)      ratio to ONNX Runtime: 0.95 (9.1 ms against 9.6 ms, …)
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import MissingDependencyError
+from mlcnb.runtime.executable import Executable
+from mlcnb.runtime.threads import get_num_threads
+
+
+def interleaved(
+    contestants: Mapping[str, Callable[[], Any]], seconds: float = 2.0, least: int = 5
+) -> dict[str, list[float]]:
+    """Seconds of each call of each contestant, who take turns for about `seconds` in all.
+
+    Taking turns makes a slow moment of the machine meet them all; two calls of each come before
+    anything counts.
+    """
+    for run in contestants.values():
+        run()
+        run()
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    end = time.perf_counter() + seconds
+    while min(map(len, times.values())) < least or time.perf_counter() < end:
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def onnxruntime_session(model: str | Path | bytes, threads: int) -> Any:
+    """ONNX Runtime's session on the CPU with so many threads and all its optimisations.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        hint = "pip install 'mlcnb[bench]'"
+        raise MissingDependencyError("onnxruntime is not installed", hint=hint) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    given = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Medians in milliseconds of an executable and of ONNX Runtime; how far the results differ.
+
+    ratio is ours by theirs: below 1, mlcnb is the faster one.
+    """
+
+    ours_ms: float
+    peer_ms: float
+    peer: str
+    threads: int
+    runs: int
+    max_difference: float
+
+    @property
+    def ratio(self) -> float:
+        """Our time by the peer's."""
+        return self.ours_ms / self.peer_ms
+
+    def __repr__(self) -> str:
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return (
+            f"ratio to {self.peer}: {self.ratio:.2f} "
+            f"({self.ours_ms:.2f} ms against {self.peer_ms:.2f} ms, medians of {self.runs} runs "
+            f"in turns on {threads}, largest difference {self.max_difference:.1e})"
+        )
+
+
+def compare(
+    ex: Executable, model: str | Path | bytes, *inputs: np.ndarray, seconds: float = 2.0
+) -> Comparison:
+    """Time `ex` beside ONNX Runtime on the model it came from.
+
+    Args:
+        ex: what `compile` made of the model.
+        model: the ONNX file, or its bytes.
+        inputs: the inputs, in order.
+        seconds: how long to measure.
+    """
+    threads = get_num_threads()
+    session = onnxruntime_session(model, threads)
+    names = [i.name for i in session.get_inputs()]
+    feed = dict(zip(names, inputs, strict=True))
+    contestants = {"ours": lambda: ex(*inputs), "peer": lambda: session.run(None, feed)}
+    times = interleaved(contestants, seconds)
+    apart = max(
+        difference(a, b) for a, b in zip(as_list(ex(*inputs)), session.run(None, feed), strict=True)
+    )
+    return Comparison(
+        statistics.median(times["ours"]) * 1e3,
+        statistics.median(times["peer"]) * 1e3,
+        f"ONNX Runtime {metadata.version('onnxruntime')}",
+        threads,
+        len(times["ours"]),
+        apart,
+    )
+
+
+def as_list(results: Any) -> list[np.ndarray]:
+    """The results of a program as arrays: it has one, or a tuple of them."""
+    parts = results if isinstance(results, list | tuple) else [results]
+    return [np.asarray(part) for part in parts]
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest absolute difference of two arrays."""
+    return float(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)), initial=0.0))
