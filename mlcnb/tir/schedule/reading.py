@@ -270,6 +270,24 @@ def _decide(kind: type, lo: int | None, hi: int | None) -> bool | None:
     return True if yes else (False if no else None)
 
 
+_NEGATED: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
+    e.LT: lambda a, b: p.less_equal(b, a),
+    e.LE: lambda a, b: p.less(b, a),
+    e.GT: lambda a, b: p.less_equal(a, b),
+    e.GE: lambda a, b: p.less(a, b),
+    e.EQ: p.not_equal,
+    e.NE: p.equal,
+    e.And: lambda a, b: p.logical_or(negated(a), negated(b)),
+    e.Or: lambda a, b: p.logical_and(negated(a), negated(b)),
+}
+
+
+def negated(x: e.PrimExpr) -> e.PrimExpr:
+    """The opposite of a condition, as comparisons again where it is made of them."""
+    build = _NEGATED.get(type(x))
+    return p.logical_not(x) if build is None else build(x.a, x.b)  # type: ignore[attr-defined]
+
+
 def _mapped(x: Any, context: Context) -> Any:
     changes = {}
     for name in x.child_fields:

@@ -252,6 +252,7 @@ class Schedule:
         result = made.outputs if isinstance(made, Change) else made
         if isinstance(made, Change):
             self._keep(primitive, name, made)
+            arguments.update(made.notes)
         outputs = self._handed_out(result, name)
         self._snapshot.seed = dice.state
         self._record(primitive, arguments, outputs, state.decided)
@@ -365,6 +366,9 @@ class Schedule:
     reverse_compute_inline = step(do.reverse_compute_inline)
     cache_read = step(do.cache_read)
     cache_write = step(do.cache_write)
+    reindex = step(do.reindex)
+    transform_layout = step(do.transform_layout)
+    transform_block_layout = step(do.transform_block_layout)
     set_scope = step(do.set_scope)
     storage_align = step(do.storage_align)
     decompose_reduction = step(do.decompose_reduction)

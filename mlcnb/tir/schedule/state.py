@@ -89,6 +89,11 @@ class Change:
     func: PrimFunc
     forward: dict[s.Stmt, s.Stmt]
     outputs: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def noting(self, **arguments: Any) -> Change:
+        """The trace shall keep these arguments in place of those that were given."""
+        return replace(self, notes=arguments)
 
     @staticmethod
     def of(edit: Edit, outputs: Any = None, func: PrimFunc | None = None) -> Change:

@@ -10,12 +10,14 @@ def apply_trace(sch: tir.Schedule) -> None:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcnb.core import display
 from mlcnb.ir import expr as e
+from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
 
 #: arguments that TVM's JSON keeps among the inputs, all others are attributes
@@ -216,6 +218,19 @@ def _variables(value: Any) -> Iterator[Any]:
             yield from _variables(item)
 
 
+def _lambda(layout: IndexMap) -> str:
+    names = ", ".join(v.name for v in layout.initial_indices)
+    results = "".join(f"{_plain(x)}, " for x in layout.final_indices)
+    return (
+        f"lambda {names}: ({results.strip() if len(layout.final_indices) == 1 else results[:-2]})"
+    )
+
+
+def _plain(x: e.PrimExpr) -> str:
+    """An index expression as Python, numbers without their dtype."""
+    return re.sub(r"T\.int(?:8|16|32|64)\((-?\d+)\)", r"\1", display.text(x))
+
+
 class _Names:
     """b0, l1, v2, …: a name for each result, in order."""
 
@@ -242,7 +257,7 @@ class _Names:
             return repr(arg.value)
         if isinstance(arg, bool | int | float) or arg is None:
             return repr(arg)
-        return display.text(arg)
+        return _lambda(arg) if isinstance(arg, IndexMap) else display.text(arg)
 
     def json(self, arg: Any) -> Any:
         """An argument as JSON."""

@@ -23,6 +23,7 @@ from mlcnb.tir.schedule.primitives.inspect import (
     get_producers,
 )
 from mlcnb.tir.schedule.primitives.parallel import parallel
+from mlcnb.tir.schedule.primitives.reindex import reindex
 from mlcnb.tir.schedule.primitives.reorder import reorder
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
@@ -36,6 +37,8 @@ from mlcnb.tir.schedule.primitives.sample import (
 from mlcnb.tir.schedule.primitives.set_scope import set_scope
 from mlcnb.tir.schedule.primitives.split import split
 from mlcnb.tir.schedule.primitives.storage_align import storage_align
+from mlcnb.tir.schedule.primitives.transform_block_layout import transform_block_layout
+from mlcnb.tir.schedule.primitives.transform_layout import transform_layout
 from mlcnb.tir.schedule.primitives.unroll import unroll
 from mlcnb.tir.schedule.primitives.vectorize import vectorize
 
@@ -57,6 +60,7 @@ __all__ = [
     "get_output_blocks",
     "get_producers",
     "parallel",
+    "reindex",
     "reorder",
     "reverse_compute_at",
     "reverse_compute_inline",
@@ -68,6 +72,8 @@ __all__ = [
     "set_scope",
     "split",
     "storage_align",
+    "transform_block_layout",
+    "transform_layout",
     "unannotate",
     "unroll",
     "vectorize",
