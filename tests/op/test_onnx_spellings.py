@@ -19,15 +19,16 @@ from tests.op.eager import run_node
 
 #: operators whose spellings stand in manipulate, indexing, linear_algebra, nn, image and shape
 OPERATORS = """
-    AffineGrid Attention AveragePool BatchNormalization Celu CenterCropPad Concat Conv ConvTranspose
-    DepthToSpace Dropout Einsum Elu Expand Flatten Gather GatherElements GatherND Gelu Gemm
-    GlobalAveragePool GlobalMaxPool GridSample GroupNormalization HardSigmoid HardSwish Hardmax
-    Identity InstanceNormalization LRN LayerNormalization LeakyRelu LogSoftmax LpNormalization
-    LpPool MatMul MatMulInteger MaxPool MaxUnpool MeanVarianceNormalization Mish
-    NegativeLogLikelihoodLoss OneHot PRelu Pad RMSNormalization Relu Reshape Resize
-    ReverseSequence RotaryEmbedding Scatter ScatterElements ScatterND Selu Shape Shrink Size Slice
-    Softmax SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split Squeeze Swish
-    ThresholdedRelu Tile Transpose Unsqueeze Upsample
+    AffineGrid Attention AveragePool BatchNormalization CausalConvWithState Celu CenterCropPad
+    Col2Im Compress Concat Conv ConvInteger ConvTranspose DepthToSpace Dropout Einsum Elu Expand
+    Flatten Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalMaxPool GridSample
+    GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization LRN
+    LayerNormalization LeakyRelu LogSoftmax LpNormalization LpPool MatMul MatMulInteger MaxPool
+    MaxUnpool MeanVarianceNormalization Mish NegativeLogLikelihoodLoss OneHot PRelu Pad
+    QLinearConv QLinearMatMul RMSNormalization Relu Reshape Resize ReverseSequence
+    RotaryEmbedding Scatter ScatterElements ScatterND Selu Shape Shrink Size Slice Softmax
+    SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split Squeeze SwiGLU Swish
+    TensorScatter ThresholdedRelu Tile Transpose Unsqueeze Upsample
 """.split()
 
 #: what is refused, and what the refusal says

@@ -7,10 +7,8 @@ import numpy as np
 from mlcnb import relax
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
-from mlcnb.op.nn.batch_norm import BatchNorm, simplified
 from mlcnb.op.shape import ShapeOf, ShapeToTensor, Size, TensorToShape
 from mlcnb.relax.expr import const, shape_expr, tensor_info
-from mlcnb.relax.operator import attrs_of, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo
 from tests.op.eager import evaluate
 from tests.op.harness import Case, numbers
@@ -49,13 +47,3 @@ def test_linear_is_permute_matmul_add():
     call = relax.op.linear(const(x), const(w), const(b))
     assert call.op.name == "relax.add"
     np.testing.assert_allclose(evaluate(call), x @ w.T + b, rtol=1e-6)
-
-
-def test_batch_norm_is_elementwise_in_inference():
-    x, *stats = (numbers(s, seed=i) for i, s in enumerate([(2, 3, 2, 2), (3,), (3,), (3,)]))
-    stats.append(numbers((3,), seed=9, low=0.5, high=2))
-    args = [const(a) for a in (x, *stats)]
-    call = make_call(BatchNorm, *args, training=False)
-    wanted = attrs_of(call).numpy(x, *stats)[0]
-    np.testing.assert_allclose(evaluate(simplified(call)), wanted, rtol=1e-5, atol=1e-6)
-    assert simplified(make_call(BatchNorm, *args, training=True)) is None

@@ -9,6 +9,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast, const, if_then_else, logical_and, maximum, minimum
 from mlcnb.op._dims import axis_at, refuse, tell, tell_dims, tensor
+from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
@@ -110,6 +111,19 @@ def onnx_gather(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
         n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
     found, mode = settled_indices(n, indices, dims[axis])
     return make_call(Take, data, found, axis=axis % len(dims), mode=mode)
+
+
+@onnx("Compress", since=9)
+def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
+    """The slices along `axis` (default: elements) where `condition`, which must be known, holds."""
+    axis, places = n.attr("axis"), np.flatnonzero(n.constant(condition, "condition"))
+    if axis is None:
+        x, axis = n.emit(call("relax.flatten", x)), 0
+    dims = n.dims(x)
+    extent = as_int(dims[axis])
+    if extent is not None and places.size and places[-1] >= extent:
+        n.refuse(f"the condition holds at {places[-1]}, beyond axis {axis} of {tell_dims(dims)}")
+    return make_call(Take, x, constant(places.astype(np.int64)), axis=axis % len(dims))
 
 
 def settled_indices(n: OnnxNode, indices: Expr, extent: Any) -> tuple[Expr, str]:

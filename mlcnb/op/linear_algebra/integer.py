@@ -1,31 +1,83 @@
-"""ONNX products of integers, summed in int32: MatMulInteger, ConvInteger."""
+"""ONNX products of quantized tensors: MatMulInteger, QLinearMatMul.
+
+integer    (A - a_zero) . (B - b_zero), summed in int32
+QLinear    the same, times a_scale * b_scale / y_scale, rounded to even, plus y_zero, clamped
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mlcnb.ir.dtype import dtype
 from mlcnb.op._spell import call
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
 
 
+def along(n: OnnxNode, x: Expr, axis: int | None, ndim: int) -> Expr:
+    """A scale or zero point for each place along `axis`, shaped to broadcast in `ndim`."""
+    dims = n.dims(x)
+    if len(dims) != 1 or axis is None:
+        return x
+    line = [dims[0] if i == axis % ndim else 1 for i in range(ndim)]
+    return n.emit(make_call(Reshape, x, line))
+
+
 def shifted(n: OnnxNode, x: Expr, zero: Expr | None, axis: int | None = None) -> Expr:
-    """x - zero as int32; a zero point for each place along `axis` is shaped to broadcast."""
+    """x - zero, in int32."""
     wide = n.emit(call("relax.astype", x, dtype="int32"))
     if zero is None:
         return wide
     point = n.emit(call("relax.astype", zero, dtype="int32"))
-    dims, ndim = n.dims(zero), len(n.dims(x))
-    if len(dims) == 1 and axis is not None:
-        line = [dims[0] if i == axis % ndim else 1 for i in range(ndim)]
-        point = n.emit(make_call(Reshape, point, line))
-    return n.emit(call("relax.subtract", wide, point))
+    return n.emit(call("relax.subtract", wide, along(n, point, axis, len(n.dims(x)))))
+
+
+def requantized(n: OnnxNode, x: Expr, scales: Sequence[Expr], y_scale: Expr, y_zero: Expr) -> Expr:
+    """x times the scales over y_scale, rounded to even, shifted, clamped to y_zero's dtype."""
+    kind = dtype(n.dtype(y_zero))
+    if not kind.is_integer:
+        n.refuse(f"an output of {kind}", hint="int8 and uint8 are there")
+    factor = scales[0]
+    for scale in scales[1:]:
+        factor = n.emit(call("relax.multiply", factor, scale))
+    factor = n.emit(call("relax.astype", factor, dtype="float32"))
+    divisor = n.emit(call("relax.astype", y_scale, dtype="float32"))
+    wide = n.emit(call("relax.astype", x, dtype="float32"))
+    scaled = n.emit(call("relax.multiply", wide, n.emit(call("relax.divide", factor, divisor))))
+    rounded = n.emit(call("relax.round", scaled))
+    moved = n.emit(
+        call("relax.add", rounded, n.emit(call("relax.astype", y_zero, dtype="float32")))
+    )
+    high = n.emit(call("relax.minimum", moved, const(float(kind.max_value), "float32")))
+    low = n.emit(call("relax.maximum", high, const(float(kind.min_value), "float32")))
+    return call("relax.astype", low, dtype=str(kind))
 
 
 @onnx("MatMulInteger", since=10)
 def onnx_matmul_integer(
     n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None = None, b_zero: Expr | None = None
 ) -> Expr:
-    """(A - a_zero) . (B - b_zero); a_zero may be one a row, b_zero one a column."""
+    """a_zero may be one a row, b_zero one a column."""
     return make_call(Matmul, shifted(n, a, a_zero, -2), shifted(n, b, b_zero, -1))
+
+
+@onnx("QLinearMatMul", since=10)
+def onnx_qlinear_matmul(
+    n: OnnxNode,
+    a: Expr,
+    a_scale: Expr,
+    a_zero: Expr,
+    b: Expr,
+    b_scale: Expr,
+    b_zero: Expr,
+    y_scale: Expr,
+    y_zero: Expr,
+) -> Expr:
+    """Scales and zero points may be one a row of A, one a column of B."""
+    product = n.emit(make_call(Matmul, shifted(n, a, a_zero, -2), shifted(n, b, b_zero, -1)))
+    ndim = len(n.dims(product))
+    scales = [along(n, a_scale, -2, ndim), along(n, b_scale, -1, ndim)]
+    return requantized(n, product, scales, y_scale, y_zero)

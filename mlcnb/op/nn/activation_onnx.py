@@ -153,6 +153,12 @@ def onnx_swish(n: OnnxNode, x: Expr) -> Expr:
     return _mul(x, call("relax.sigmoid", _mul(x, _number(n, x)(alpha))))
 
 
+@onnx("SwiGLU", since=28)
+def onnx_swiglu(n: OnnxNode, a: Expr, b: Expr) -> Expr:
+    """swish(a) * b"""
+    return _mul(n.emit(onnx_swish(n, a)), b)
+
+
 @onnx("Mish")
 @in_float32
 def onnx_mish(n: OnnxNode, x: Expr) -> Expr:

@@ -2,13 +2,11 @@
 
     out = (x - mean) / sqrt(variance + epsilon) * gamma + beta
 
-mean and variance are the moving ones, or with `training` those of the batch. `simplified` gives the
-inference form as elementwise operators, which fuse with what stands around.
+mean and variance are the moving ones, or with `training` those of the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +15,10 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import axis_at, differ, product, refuse, size, tell, want_rank
-from mlcnb.op._spell import call
-from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Call, Expr, TupleGetItem
-from mlcnb.relax.expr import const as constant
-from mlcnb.relax.operator import OpDecl, Tensor, attrs_of, make_call, operator
+from mlcnb.relax.expr import Expr, TupleGetItem
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
 
 
@@ -145,33 +140,6 @@ def _batch_moments(x: Any, axis: int, kind: Any) -> tuple[Any, Any]:
     mean = te.compute(sums.shape, lambda c: sums(c) / count, name="batch_mean")
     squares = total(lambda c, v: (v - mean(c)) * (v - mean(c)), "batch_squares")
     return mean, te.compute(sums.shape, lambda c: squares(c) / count, name="batch_var")
-
-
-def simplified(bn: Call) -> Expr | None:
-    """The first result of an inference batch_norm as elementwise operators; None in training.
-
-    Pure Relax, so that constant statistics fold and the rest fuses with its neighbours.
-    """
-    attrs: Any = attrs_of(bn)
-    if attrs.training:
-        return None
-    data, gamma, beta, mean, var = bn.args
-    ndim, kind = data.struct_info.ndim, data.struct_info.dtype
-    line = [-1 if i == attrs.axis % ndim else 1 for i in range(ndim)]
-
-    def shaped(x: Expr) -> Expr:
-        return make_call(Reshape, x, _line(x, line))
-
-    deviation = call("relax.sqrt", call("relax.add", var, constant(attrs.epsilon, kind)))
-    result = call("relax.divide", call("relax.subtract", data, shaped(mean)), shaped(deviation))
-    result = call("relax.multiply", result, shaped(gamma)) if attrs.scale else result
-    return call("relax.add", result, shaped(beta)) if attrs.center else result
-
-
-def _line(x: Expr, line: Sequence[int]) -> list[Any]:
-    """`line` with its -1 filled in, where x's size is known."""
-    dims = getattr(x.struct_info, "dims", None)
-    return [d if d == 1 or dims is None else dims[0] for d in line]
 
 
 @onnx("BatchNormalization", since=7)

@@ -310,6 +310,17 @@ def _reaching(n: OnnxNode, spatial: Any, attrs: dict[str, Any]) -> tuple[int, ..
     return tuple(padding)
 
 
+@onnx("GlobalLpPool", since=2)
+@in_float32
+def onnx_global_lp_pool(n: OnnxNode, x: Expr) -> Expr:
+    """(sum of |x| ** p over all spatial dimensions) ** (1 / p)"""
+    p, kind = n.attr("p", 2), n.dtype(x)
+    magnitude = n.emit(call("relax.abs", x))
+    power = magnitude if p == 1 else n.emit(_power(magnitude, p, kind))
+    total = call("relax.sum", power, axis=tuple(range(2, len(n.dims(x)))), keepdims=True)
+    return total if p == 1 else _power(n.emit(total), 1 / p, kind)
+
+
 @onnx("MaxUnpool", since=9)
 def onnx_max_unpool(n: OnnxNode, x: Expr, indices: Expr, shape: Expr | None = None) -> Expr:
     """Zeros, with each element put where its index in the flat, unpooled tensor says."""

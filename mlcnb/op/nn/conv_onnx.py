@@ -1,0 +1,108 @@
+"""ONNX operators that are convolutions in disguise.
+
+ConvInteger, QLinearConv     of quantized tensors, summed in int32
+CausalConvWithState          depthwise, over the past and the present
+Col2Im                       transposed, with a kernel of ones and zeros
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op._spell import call, ints_of
+from mlcnb.op.linear_algebra.integer import along, requantized, shifted
+from mlcnb.op.nn import conv_transpose
+from mlcnb.op.nn.conv import Conv1d, onnx_conv
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import make_call
+
+
+@onnx("ConvInteger", since=10)
+def onnx_conv_integer(
+    n: OnnxNode, x: Expr, w: Expr, x_zero: Expr | None = None, w_zero: Expr | None = None
+) -> Expr:
+    """w_zero may be one an output channel."""
+    return onnx_conv(n, shifted(n, x, x_zero), shifted(n, w, w_zero, 0))
+
+
+@onnx("QLinearConv", since=10)
+def onnx_qlinear_conv(
+    n: OnnxNode,
+    x: Expr,
+    x_scale: Expr,
+    x_zero: Expr,
+    w: Expr,
+    w_scale: Expr,
+    w_zero: Expr,
+    y_scale: Expr,
+    y_zero: Expr,
+    bias: Expr | None = None,
+) -> Expr:
+    """w_scale and w_zero may be one an output channel; the bias is int32."""
+    total = n.emit(onnx_conv(n, shifted(n, x, x_zero), shifted(n, w, w_zero, 0), bias))
+    scales = [x_scale, along(n, w_scale, 1, len(n.dims(x)))]
+    return requantized(n, total, scales, y_scale, y_zero)
+
+
+@onnx("CausalConvWithState", since=27)
+def onnx_causal_conv(
+    n: OnnxNode, x: Expr, w: Expr, bias: Expr | None = None, past: Expr | None = None
+) -> Any:
+    """Depthwise over the past (zeros where not given) and x; the last k - 1 places go out too."""
+    dims, size = n.dims(x), as_int(n.dims(w)[-1])
+    channels = as_int(dims[1])
+    if len(dims) != 3 or size is None or channels is None:
+        n.refuse(f"a causal convolution of {tell_dims(dims)} with {tell_dims(n.dims(w))}")
+    if past is None:
+        whole = n.emit(call("relax.nn.pad", x, pad_width=(0, 0, 0, 0, size - 1, 0)))
+    else:
+        whole = n.emit(call("relax.concat", [past, x], axis=2))
+    result = n.emit(make_call(Conv1d, whole, w, groups=channels))
+    if bias is not None:
+        shaped = n.emit(call("relax.reshape", bias, [1, channels, 1]))
+        result = n.emit(call("relax.add", result, shaped))
+    mode = n.attr("activation", "none")
+    if mode in ("silu", "swish"):
+        result = n.emit(call("relax.nn.silu", result))
+    elif mode != "none":
+        n.refuse(f"activation {mode!r} is none of none, silu, swish")
+    length = n.dims(whole)[2]
+    begin = tidy(length - (size - 1))
+    state = call("relax.strided_slice", whole, [2], [begin], [length], assume_inbound=True)
+    return (result, n.emit(state)) if n.num_outputs > 1 else result
+
+
+@onnx("Col2Im", since=18)
+def onnx_col2im(n: OnnxNode, x: Expr, image_shape: Expr, block_shape: Expr) -> Expr:
+    """Each column put back where its block lay in the image, summed where blocks overlap."""
+    image, block = ints_of(n, image_shape, "image_shape"), ints_of(n, block_shape, "block_shape")
+    rank = len(block or ())
+    dims, many = n.dims(x), as_int(n.dims(x)[1])
+    if not image or not block or rank not in (1, 2, 3) or many is None:
+        n.refuse(f"columns of {tell_dims(dims)} over {rank} dimensions", hint="1 to 3 are there")
+    strides, dilation = (n.attr(a) or (1,) * rank for a in ("strides", "dilations"))
+    pads = n.attr("pads") or (0,) * (2 * rank)
+    size = int(np.prod(block))
+    places, spare = [], []
+    for i in range(rank):
+        reach = (block[i] - 1) * dilation[i] + 1
+        room = image[i] + pads[i] + pads[rank + i] - reach
+        places.append(room // strides[i] + 1)
+        spare.append(room % strides[i])
+    kernel = np.tile(np.eye(size).reshape(size, 1, *block), (many // size, *[1] * (rank + 1)))
+    return make_call(
+        conv_transpose.BY_RANK[rank + 2],
+        n.emit(call("relax.reshape", x, [dims[0], many, *places])),
+        constant(kernel, n.dtype(x)),
+        strides=strides,
+        padding=pads,
+        output_padding=tuple(spare),
+        dilation=dilation,
+        groups=many // size,
+    )
