@@ -18,7 +18,9 @@ from mlcnb.testing import assert_same_results, evaluate
 
 def as_module(program: Any) -> IRModule:
     """A module, or the module of one function named main."""
-    return program if isinstance(program, IRModule) else IRModule.make({"main": program})
+    if isinstance(program, IRModule):
+        return program
+    return IRModule.make({"main": program.with_attr("global_symbol", "main")})
 
 
 def inputs_of(func: Any, seed: int = 0, size: int = 3) -> list[Any]:

@@ -90,7 +90,9 @@ def _reshape(s: _Simplifier, call: Call) -> Any:
         return unchanged
     for name in _RESHAPES:
         before = s.inner(call.args[0], name)
-        if before is not None and call.struct_info is not None:
+        if before is not None and same_info(before.args[0].struct_info, call.struct_info):
+            return before.args[0]
+        if before is not None:
             span = merge(before.span, call.span)
             args = (before.args[0], *call.args[1:])
             return Call(call.op, args, call.attrs, (), call.struct_info, span)
