@@ -8,10 +8,12 @@ parse_definition(…)        the same for a decorated class or function
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.recursion import deep
 from mlcnb.script import words
 from mlcnb.script.dialect import dialect as dialect_of
 from mlcnb.script.frames import DimString
@@ -19,7 +21,6 @@ from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source
-from mlcnb.script.printer import deep
 
 
 def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
@@ -39,8 +40,8 @@ def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
     """
     if not isinstance(text, str):
         raise MLCError(f"parse takes a text, not a {type(text).__name__}")
-    with deep():
-        source = Source(text)
+    source = Source(text)
+    with deep(), _bounded(source):
         environment = {**words.namespaces(), **around}
         if _is_new(text, dialect):
             environment["T"] = words.find_module("mlcnb.script.tirx")
@@ -49,9 +50,18 @@ def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
 
 def parse_definition(source: Source, node: Any, around: Mapping[str, Any]) -> Any:
     """The object of a decorated definition; `around` holds the names that its Python sees."""
-    with deep():
+    with deep(), _bounded(source):
         ev = Evaluator(source, Scope(around), trusted=True)
         return _definition(ev, node)
+
+
+@contextmanager
+def _bounded(source: Source) -> Iterator[None]:
+    """Nesting beyond all measure is an error of the text."""
+    try:
+        yield
+    except RecursionError:
+        raise source.error(source.tree.body[-1], "the program nests too deeply") from None
 
 
 def _is_new(text: str, dialect: str | None) -> bool:

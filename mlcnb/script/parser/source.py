@@ -18,7 +18,11 @@ from typing import Any
 
 from mlcnb.core.doc import Where
 from mlcnb.core.errors import ParseError
+from mlcnb.core.recursion import deep
 from mlcnb.script.excerpt import around
+
+#: how deep Python's parser may nest
+PARSE_DEPTH = 3000
 
 
 class SourceError(ParseError):
@@ -50,8 +54,10 @@ class Source:
         self.tree = self._parse(text)
 
     def _parse(self, text: str) -> ast.Module:
+        """The tree; Python's own parser recurses in C, so its depth is kept in bounds."""
         try:
-            return ast.parse(text)
+            with deep(PARSE_DEPTH):
+                return ast.parse(text)
         except SyntaxError as error:
             line, column = error.lineno or 1, error.offset or 1
             last = error.end_offset or column + 1
@@ -61,6 +67,8 @@ class Source:
             raise self._error(f"no Python syntax: {error.msg}", where, None) from None
         except ValueError as error:  # a null byte
             raise self._error(f"no source text: {error}", Where(1, 1, 1, 2), None) from None
+        except (RecursionError, MemoryError):
+            raise self._error("the text nests too deeply", Where(1, 1, 1, 2), None) from None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> SourceError:
         """An error that points at a node of the tree."""

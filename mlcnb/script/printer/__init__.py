@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.core.doc import NEWLINE, Doc, Page, Text, lines
 from mlcnb.core.errors import MLCError
+from mlcnb.core.recursion import deep
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept by `prints`
@@ -35,10 +33,17 @@ def document(obj: Any, **options: Any) -> Page:
     opts = _options(options)
     p = Printer(opts)
     with deep():
-        doc = declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
+        doc = _doc(p, obj)
     if isinstance(obj, IRModule | BaseFunc):
         doc = _program(p, doc)
     return Page(doc, " " * opts.indent_spaces)
+
+
+def _doc(p: Printer, obj: Any) -> Doc:
+    try:
+        return declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
+    except RecursionError:
+        raise MLCError(f"{type(obj).__name__} nests too deeply to be printed") from None
 
 
 def script(obj: Any, **options: Any) -> str:
@@ -85,14 +90,3 @@ def _program(p: Printer, doc: Doc) -> Doc:
     if p.constants and not p.options.show_meta:
         parts += [NEWLINE, NEWLINE, Text(META_NOTE, "comment")]
     return parts
-
-
-@contextmanager
-def deep(limit: int = 20_000) -> Iterator[None]:
-    """Room for deeply nested expressions: the printer's frames are Python's, not C's."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, limit))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)

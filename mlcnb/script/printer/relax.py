@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.doc import Doc, Text, join
+from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype
+from mlcnb.op import _sugar
 from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import declaration
 from mlcnb.relax.struct_info import StructInfo, TupleStructInfo
 from mlcnb.script import literals
+from mlcnb.script.plain_calls import PLAIN_CALLS
 from mlcnb.script.printer import values
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
@@ -105,7 +108,8 @@ def _scalar(data: np.ndarray) -> tuple[Doc, Doc]:
 def _call(p: Printer, n: rx.Call) -> Doc:
     if isinstance(n.op, rx.Op):
         special = _SPECIAL.get(n.op.name)
-        return (special and special(p, n)) or _operator(p, n) or _generic(p, n)
+        written = (special and special(p, n)) or _operator(p, n) or _plain(p, n)
+        return written or _generic(p, n)
     if isinstance(n.op, rx.ExternFunc):
         return _packed(p, n, "call_packed", n.op, n.args) or _generic(p, n)
     if n.attrs or n.sinfo_args:
@@ -128,8 +132,11 @@ def _operator(p: Printer, n: rx.Call) -> Doc | None:
 
 
 def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
-    """The attributes of a call that differ from their defaults, in order of declaration."""
-    defaults = _defaults(decl)
+    """The attributes of a call that differ from their defaults, in order of declaration.
+
+    An operator whose function under R has defaults of its own (R.arange) shows them all.
+    """
+    defaults = {} if _has_function_of_its_own(decl.sugar) else _defaults(decl)
     shown = []
     for name in decl.node_fields:
         value = getattr(attrs, name)
@@ -137,6 +144,24 @@ def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
             continue
         shown.append((name, value))
     return shown
+
+
+def _plain(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.memory.alloc_tensor(…)`: a call that no declaration stands behind, attributes by name."""
+    name = n.op.name.removeprefix("relax.")
+    if name not in PLAIN_CALLS or declaration(n.op, missing_ok=True) is not None:
+        return None
+    if not isinstance(n.attrs, FrozenDict | None) or n.attrs == {}:
+        return None
+    args: list[Doc] = [p.doc(a) for a in n.args]
+    if n.sinfo_args:
+        args.append(keyword(p.words.sinfo_args, sequence([p.doc(i) for i in n.sinfo_args])))
+    args += [keyword(k, values.value(p, v)) for k, v in (n.attrs or {}).items()]
+    return call(p.word("R", name), *args)
+
+
+def _has_function_of_its_own(sugar: str) -> bool:
+    return sugar in _sugar.functions()
 
 
 @cache

@@ -15,15 +15,6 @@ from mlcnb.script.frames import Matched, Output
 from mlcnb.script.relax.convert import as_relax
 from mlcnb.script.relax.struct_infos import dim, info
 
-#: calls that are written like operators and say their result themselves: R.name(args, sinfo_args=…)
-PLAIN_CALLS = frozenset(
-    "invoke_closure invoke_pure_closure make_closure call_inplace_packed call_builtin_with_ctx "
-    "call_py_func call_tir_with_grad builtin.alloc_tensor builtin.stop_lift_params "
-    "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor memory.view "
-    "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object vm.call_tir_dyn "
-    "print assert_op to_vdevice hint_on_device".split()
-)
-
 
 def _out(given: Any, new: Any, word: str) -> StructInfo:
     found = given if given is not None else new

@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any
 
 from mlcnb.op import namespace
-from mlcnb.script.relax.calls import PLAIN_CALLS, plain_call
+from mlcnb.script.plain_calls import PLAIN_CALLS
+from mlcnb.script.relax.calls import plain_call
 from mlcnb.script.words import Namespace
 
 
@@ -23,11 +24,3 @@ def operators() -> dict[str, Any]:
             table = inside.table
         table[last] = found
     return tree
-
-
-@cache
-def has_function_of_its_own(sugar: str) -> bool:
-    """True for operators whose function under R asks for less than the declaration does."""
-    from mlcnb.op import _sugar
-
-    return sugar in _sugar.functions()
