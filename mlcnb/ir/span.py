@@ -10,8 +10,8 @@ class Span(Node):
     """A place of origin.
 
     source: what kind of thing ("onnx", "torch", a file name); name: the thing there (an ONNX node's
-    name or op type, a function); line and column count from 1, 0 where there are none; parts: the
-    origins that were merged into this one by fusion.
+    name, a function); line and column count from 1, 0 where there are none; parts: the origins that
+    were merged into this one by fusion; kind: what the thing is (an ONNX node's op type).
     """
 
     source: str
@@ -19,6 +19,7 @@ class Span(Node):
     line: int = 0
     column: int = 0
     parts: tuple[Span, ...] = ()
+    kind: str = ""
 
 
 def merge(*spans: Span | None) -> Span | None:

@@ -45,8 +45,8 @@ class Full(OpDecl):
         return tensor(shape.values, self.dtype or fill_value.dtype, shape.ndim)
 
     def numpy(self, shape: Any, fill_value: Any) -> Any:
-        """numpy.full"""
-        return np.full(shape, convert(fill_value, self.dtype or fill_value.dtype.name))
+        """numpy.full, as a view of one number"""
+        return np.broadcast_to(convert(fill_value, self.dtype or fill_value.dtype.name), shape)
 
     def compute(self, shape: Any, fill_value: Any) -> Any:
         """One loop nest."""
@@ -68,8 +68,8 @@ class FullLike(OpDecl):
         return replace(x, dtype=dtype(str(self.dtype)) if self.dtype else x.dtype)
 
     def numpy(self, x: Any, fill_value: Any) -> Any:
-        """numpy.full"""
-        return np.full(x.shape, convert(fill_value, self.dtype or x.dtype.name))
+        """numpy.full, as a view of one number"""
+        return np.broadcast_to(convert(fill_value, self.dtype or x.dtype.name), x.shape)
 
     def compute(self, x: Any, fill_value: Any) -> Any:
         """One loop nest, which reads nothing of x."""
@@ -90,7 +90,7 @@ class _Filled(OpDecl):
 
     def numpy(self, shape: Any) -> Any:
         """numpy.full"""
-        return np.full(shape, self.value, dtype(self.dtype).numpy)
+        return np.broadcast_to(np.asarray(self.value, dtype(self.dtype).numpy), shape)
 
     def compute(self, shape: Any) -> Any:
         """One loop nest."""
@@ -129,7 +129,8 @@ class _FilledLike(OpDecl):
 
     def numpy(self, x: Any) -> Any:
         """numpy.full"""
-        return np.full(x.shape, self.value, dtype(self.dtype or x.dtype.name).numpy)
+        kind = dtype(self.dtype or x.dtype.name).numpy
+        return np.broadcast_to(np.asarray(self.value, kind), x.shape)
 
     def compute(self, x: Any) -> Any:
         """One loop nest, which reads nothing of x."""

@@ -1,196 +1,270 @@
-"""from_onnx: an ONNX graph, node by node, becomes a graph function.
+"""The walk over an ONNX graph: node by node it becomes the bindings of main.
 
-The importer knows no operator by name: the spellings stand with the operators (`mlcnb.op`). Every
-call remembers its ONNX node in its span.
+    Conv(x, w) -> c    spelling("", "Conv", 17)(node, x, w)    lv = R.nn.conv2d(x, w, …)
+    my.f(c) -> y       the model's function f, written out     lv1 = …
+    Foo(y) -> z        ONNX's own definition of Foo            lv2 = …
+    If, Loop, Scan     `control`
+
+No operator is known by name here: the spellings stand with the operators (`mlcnb.op`). Every call
+remembers its ONNX node in its span.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
-import numpy as np
-
-from mlcnb.core import display
-from mlcnb.core.errors import ModelError, UnsupportedDtypeError, UnsupportedOpError
-from mlcnb.ir.expr import SizeVar
-from mlcnb.ir.dtype import dtype as make_dtype
+from mlcnb.core.errors import ModelError, UnsupportedOpError
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
-from mlcnb.relax.block_builder import BlockBuilder
-from mlcnb.relax.expr import Constant, Expr, Tuple, Var, const, tensor_info
+from mlcnb.relax.analysis.variables import use_counts
+from mlcnb.relax.emitter import Emitter, Names
+from mlcnb.relax.expr import BindingBlock, Function, SeqExpr, Tuple, Var, tensor_info
+from mlcnb.relax.frontend.onnx import control, functions
+from mlcnb.relax.frontend.onnx.fold import constant
+from mlcnb.relax.frontend.onnx.inputs import Inputs
+from mlcnb.relax.frontend.onnx.limits import MAX_FUNCTION_DEPTH, MAX_NODES
+from mlcnb.relax.frontend.onnx.load import Source
+from mlcnb.relax.frontend.onnx.names import Scope, plain
 from mlcnb.relax.frontend.onnx.node import Node
+from mlcnb.relax.frontend.onnx.protos import call_key, opsets_of, plain_domain
+from mlcnb.relax.frontend.onnx.spell import apply
+from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.mutator import return_info
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 
-def from_onnx(
-    model: Any,
-    shape: Mapping[str, Any] | None = None,
-    dtype: Any = None,
-    keep_params_in_input: bool = False,
-) -> IRModule:
-    """Import an ONNX model.
+@dataclass(frozen=True)
+class Missing:
+    """Stands for an output that the import of its node did not make."""
+
+    node: Node
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the walk is: in the model's graph, a branch, or a function that is written out.
+
+    scope: what names stand for; opsets: version by domain; attributes: those given to the function;
+    path: names of the nodes that called it; depth: how many calls.
+    """
+
+    scope: Scope
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
+    depth: int = 0
+
+    def inside(self) -> Frame:
+        """The same place, for a graph whose names are its own."""
+        return Frame(Scope(self.scope), self.opsets, self.attributes, self.path, self.depth)
+
+
+class Importer:
+    """One import.
 
     Args:
-        model: a path, the bytes of a file, or a ModelProto.
-        shape: shapes by input name; dimensions that are not fixed stay symbolic.
-        dtype: dtypes by input name, or one for all float inputs.
-        keep_params_in_input: initializers become parameters of main instead of constants.
-
-    Raises:
-        ModelError: a file that is damaged or contradicts itself.
-        UnsupportedOpError: operators that are not imported, all of them named.
+        model: a ModelProto that was checked.
+        source: where it came from.
+        opsets: version by domain.
+        inputs: makes the parameters.
+        keep_params: initializers become parameters of main in place of constants.
     """
-    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
-    proto, where = _load(model)
-    return _Importer(proto, where, dict(shape or {}), keep_params_in_input).module()
 
-
-def _load(model: Any) -> tuple[Any, str]:
-    import onnx
-
-    if isinstance(model, onnx.ModelProto):
-        return model, "the model"
-    if isinstance(model, bytes):
-        return onnx.load_model_from_string(model), "the model"
-    path = Path(model)
-    return onnx.load(path), path.name
-
-
-class _Importer:
-    def __init__(self, proto: Any, where: str, shapes: dict[str, Any], keep_params: bool) -> None:
-        self.proto = proto
-        self.where = where
-        self.shapes = shapes
+    def __init__(
+        self, model: Any, source: Source, opsets: dict[str, int], inputs: Inputs, keep_params: bool
+    ) -> None:
+        self.model = model
+        self.source = source
+        self.inputs = inputs
         self.keep_params = keep_params
-        self.builder = BlockBuilder()
-        self.values = Values(self.builder)
-        self.tensors: dict[str, Any] = {}
-        self.dims: dict[str, SizeVar] = {}
-        self.opsets = {_domain(o.domain): o.version for o in proto.opset_import}
+        self.emitter = Emitter({}, Names())
+        self.values = Values(self.emitter)
+        self.functions = functions.function_table(model)
+        self.frame = Frame(Scope(), opsets)
+        self.nodes_left = MAX_NODES
+
+    # main ----------------------------------------------------------------------------------------
 
     def module(self) -> IRModule:
-        graph = self.proto.graph
-        self.check_operators(graph)
-        initializers = {t.name: t for t in graph.initializer}
-        params = [self.parameter(i) for i in graph.input if i.name not in initializers]
-        params += self.initializers(initializers)
-        with self.builder.function("main", params):
-            with self.builder.dataflow():
-                for proto in graph.node:
-                    self.node(proto)
-                outputs = [self.tensor(o.name, "the graph's outputs") for o in graph.output]
-                result = outputs[0] if len(outputs) == 1 else Tuple(tuple(outputs))
-                out = self.builder.emit_output(result)
-            self.builder.emit_func_output(out)
-        return self.builder.get()
+        """The model as a module with the function main."""
+        params = [self.parameter(name) for name in self.inputs.values]
+        self.initializers(self.model.graph, self.frame.scope)
+        self.walk(self.model.graph.node, self.frame)
+        outputs = [self.output(o) for o in self.model.graph.output]
+        result = outputs[0] if len(outputs) == 1 else Tuple(tuple(outputs))
+        self.emitter.origin = None
+        body = self.emitter.emit(result, "gv")
+        return IRModule.make({"main": self.main(params, body)})
 
-    def check_operators(self, graph: Any) -> None:
-        """Name all operators that are not imported at once."""
-        missing = []
-        for node in graph.node:
-            opset = self.opsets.get(_domain(node.domain))
-            if opset is None:
-                raise ModelError(f"{self.where}: no opset is given for domain {node.domain!r}")
-            if (
-                spelling(_domain(node.domain), node.op_type, opset) is None
-                and node.op_type != "Constant"
-            ):
-                missing.append(f"{node.op_type} (node {node.name!r}, opset {opset})")
-        if missing:
-            raise UnsupportedOpError(
-                f"{self.where}: not imported: {', '.join(dict.fromkeys(missing))}",
-                hint="see mlcnb.op.onnx.spellings() for what is",
-            )
+    def main(self, params: list[Var], body: Var) -> Function:
+        """The function, with its stored parameters last, and its bindings in dataflow blocks."""
+        seq = SeqExpr((BindingBlock(tuple(self.emitter.bindings)),), body)
+        attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(params)}
+        if self.values.stored:
+            used = use_counts(seq)
+            stored = {v: data for v, data in self.values.stored.items() if v in used}
+            params = [*params, *stored]
+            attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
+        info = return_info(tuple(params), body.struct_info)
+        main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
+        return convert_to_dataflow(main, min_size=1)
 
-    def parameter(self, value: Any) -> Var:
-        import onnx
-
-        kind = value.type.tensor_type
-        try:
-            name = make_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name)
-        except (KeyError, UnsupportedDtypeError) as error:
-            raise UnsupportedDtypeError(
-                f"{self.where}: input {value.name!r} has an unsupported element type"
-            ) from error
-        given = self.shapes.get(value.name)
-        dims = (
-            list(given)
-            if given is not None
-            else [self.dim(d, value.name, i) for i, d in enumerate(kind.shape.dim)]
-        )
-        var = Var(_identifier(value.name), tensor_info(dims, name))
-        self.tensors[value.name] = var
+    def parameter(self, name: str) -> Var:
+        """The parameter of an input; where the caller wants another dtype, it is cast."""
+        var, wanted = self.inputs.parameter(name)
+        self.emitter.names.reserve(var.name_hint)
+        given = var.struct_info.dtype  # type: ignore[union-attr]
+        value: Any = var
+        if given != wanted:
+            call = make_call(declaration("relax.astype"), var, dtype=wanted)
+            self.emitter.origin = var.span
+            value = self.values.emit(call)
+        self.frame.scope[name] = value
         return var
 
-    def dim(self, dim: Any, name: str, axis: int) -> Any:
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
-            return dim.dim_value
-        label = _identifier(dim.dim_param or f"{name}_dim{axis}")
-        return self.dims.setdefault(label, SizeVar(label, make_dtype("int64")))
+    def output(self, proto: Any) -> Any:
+        """The value of an output, which is of the dtype that the model says."""
+        value = self.find(proto.name, self.frame.scope, f"output {proto.name!r}")
+        found = getattr(value.struct_info, "dtype", None)
+        kind = proto.type.tensor_type.elem_type
+        place = f"{self.source.name}: output {proto.name!r}"
+        if kind and found and dtype_of(kind, place) != found:
+            raise ModelError(
+                f"{place} is declared as {dtype_of(kind, place)}, but its nodes make {found}",
+                hint="export the model again",
+            )
+        return value
 
-    def initializers(self, tensors: Mapping[str, Any]) -> list[Var]:
-        from onnx import numpy_helper
+    # graphs --------------------------------------------------------------------------------------
 
-        params = []
-        for name, proto in tensors.items():
-            array = numpy_helper.to_array(proto)
-            if self.keep_params:
-                var = Var(_identifier(name), tensor_info(array.shape, array.dtype.name))
-                params.append(var)
-                self.tensors[name] = var
-            else:
-                self.tensors[name] = const(array)
-        return params
+    def initializers(self, graph: Any, scope: Scope) -> None:
+        """Constants of a graph; parameters of main, where they are to be kept."""
+        keep = self.keep_params and scope is self.frame.scope
+        for tensor in graph.initializer:
+            place = f"{self.source.name}: initializer {tensor.name!r}"
+            data = to_array(tensor, self.source, place)
+            scope[tensor.name] = self.stored(tensor.name, data, keep)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            place = f"{self.source.name}: sparse initializer {name!r}"
+            scope[name] = self.stored(name, to_dense(sparse, self.source, place), keep)
 
-    def tensor(self, name: str, user: str) -> Any:
-        if name not in self.tensors:
-            raise ModelError(f"{self.where}: {user} reads {name!r}, which nothing makes")
-        return self.tensors[name]
+    def stored(self, name: str, data: Any, keep: bool) -> Any:
+        """What an initializer stands for."""
+        span = Span("onnx", name, kind="initializer")
+        if not keep:
+            return constant(data, span)
+        info = tensor_info(data.shape, data.dtype.name)
+        var = Var(self.emitter.names.fresh(plain(name)), info, span)
+        self.values.stored[var] = data
+        return var
 
-    def node(self, proto: Any) -> None:
-        opset = self.opsets[_domain(proto.domain)]
-        node = Node(proto, opset, self.values, self.where)
-        if node.op_type == "Constant" and not node.domain:
-            self.bind(node, [_constant(node)])
-            return
-        inputs = [self.tensor(i, repr(node)) if i else None for i in proto.input]
+    def graph(self, graph: Any, frame: Frame) -> list[Any]:
+        """The outputs of a graph inside of a node; its inputs are in the frame's scope."""
+        self.initializers(graph, frame.scope)
+        self.walk(graph.node, frame)
+        return [self.find(o.name, frame.scope, f"output {o.name!r}") for o in graph.output]
+
+    def walk(self, nodes: Sequence[Any], frame: Frame) -> None:
+        """All nodes in order."""
+        before = self.emitter.origin
+        for proto in nodes:
+            self.nodes_left -= 1
+            if self.nodes_left < 0:
+                raise ModelError(
+                    f"{self.source.name}: more than {MAX_NODES} nodes with loops written out",
+                    hint="export the model in parts",
+                )
+            self.node(proto, frame)
+        self.emitter.origin = before
+
+    def find(self, name: str, scope: Scope, user: str) -> Any:
+        """What a name stands for; None for an input of a function that was left out."""
+        try:
+            value = scope.find(name)
+        except KeyError:
+            raise ModelError(
+                f"{self.source.name}: {user} reads {name!r}, which nothing makes",
+                hint="the model is damaged: export it again",
+            ) from None
+        if isinstance(value, Missing):
+            value.node.refuse(f"its output {name!r} is not supported")
+        return value
+
+    # nodes ---------------------------------------------------------------------------------------
+
+    def node(self, proto: Any, frame: Frame) -> None:
+        """One node: its outputs get their names."""
+        opset = frame.opsets.get(plain_domain(proto.domain))
+        if opset is None:
+            raise ModelError(
+                f"{self.source.name}: no opset is given for domain {proto.domain!r}",
+                hint="the model is damaged: export it again",
+            )
+        node = Node(proto, opset, self.values, self.source, frame.attributes, frame.path)
+        inputs = [self.find(i, frame.scope, repr(node)) if i else None for i in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        spell = spelling(node.domain, node.op_type, opset)
-        assert spell is not None
-        with self.builder.origin(Span("onnx", node.name)):
-            try:
-                result = spell(node, *inputs)
-            except TypeError as error:
-                raise ModelError(
-                    f"{self.where}: {node!r} has {len(inputs)} inputs: {error}"
-                ) from error
-            results = list(result) if isinstance(result, tuple | list) else [result]
-            self.bind(node, [r if r is None else self.values.emit(r) for r in results])
-
-    def bind(self, node: Node, results: list[Any]) -> None:
-        for name, value in zip(node.outputs, results, strict=False):
+        self.emitter.origin = node.span
+        results = self.results(node, inputs, frame)
+        for name, value in zip_longest(node.outputs, results[: len(node.outputs)]):
             if name:
-                self.tensors[name] = value
+                frame.scope[name] = Missing(node) if value is None else value
+
+    def results(self, node: Node, inputs: list[Any], frame: Frame) -> list[Any]:
+        """What a node makes: a value for each output, None for one that is not made."""
+        function = self.functions.get(call_key(node.proto))
+        if function is not None:
+            return self.function(function, node, inputs, frame)
+        structure = control.STRUCTURE.get((node.domain, node.op_type))
+        if structure is not None:
+            return structure(self, node, inputs, frame)
+        spell = spelling(node.domain, node.op_type, node.opset)
+        if spell is not None:
+            return apply(spell, node, inputs)
+        body = functions.body(node.proto, node.opset, [type_of(x) for x in inputs])
+        if body is None:
+            raise UnsupportedOpError(
+                f"{node.where} is not imported",
+                hint="mlcnb.relax.frontend.onnx.coverage() lists what is",
+            )
+        return self.function(body, node, inputs, frame)
+
+    def function(self, function: Any, node: Node, inputs: list[Any], frame: Frame) -> list[Any]:
+        """A function written out: names inside are its own."""
+        if frame.depth >= MAX_FUNCTION_DEPTH:
+            node.refuse(f"functions call each other more than {MAX_FUNCTION_DEPTH} deep")
+        if len(inputs) > len(function.input):
+            raise ModelError(
+                f"{node.where} has {len(inputs)} inputs, its function takes {len(function.input)}",
+                hint="the model is damaged: export it again",
+            )
+        scope = Scope()
+        for name, value in zip_longest(function.input, inputs):
+            scope[name] = value
+        defaults = {a.name: a for a in function.attribute_proto}
+        opsets = {**frame.opsets, **opsets_of(function.opset_import)}
+        inner = Frame(scope, opsets, {**defaults, **node.protos}, f"{node.name}/", frame.depth + 1)
+        self.walk(function.node, inner)
+        return [self.find(o, scope, repr(node)) for o in function.output]
 
 
-def _constant(node: Node) -> Expr:
-    for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
-        value = node.attr(name)
-        if value is not None:
-            kind = {"value_float": "float32", "value_floats": "float32"}.get(name, "int64")
-            return Constant(np.asarray(value) if name == "value" else np.asarray(value, kind))
-    return node.refuse("no value, or one that is no tensor of numbers")
+def type_of(x: Any) -> Any:
+    """The TypeProto of a value; empty where it was left out."""
+    import onnx
 
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
-
-
-def _identifier(name: str) -> str:
-    clean = re.sub(r"\W", "_", name, flags=re.ASCII) or "x"
-    return f"_{clean}" if clean[0].isdigit() else clean
+    info = getattr(x, "struct_info", None)
+    if not isinstance(info, TensorStructInfo) or info.dtype is None:
+        return onnx.TypeProto()
+    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype(info.dtype).numpy)
+    dims = None if info.dims is None else [getattr(d, "value", None) for d in info.dims]
+    return onnx.helper.make_tensor_type_proto(kind, dims)

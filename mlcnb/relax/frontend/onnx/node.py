@@ -2,41 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.relax.expr import Expr
+from mlcnb.ir.span import Span
+from mlcnb.relax.expr import Expr, Var
+from mlcnb.relax.frontend.onnx.errors import UnknownValueError
+from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS
+from mlcnb.relax.frontend.onnx.load import Source
+from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
+from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
+from mlcnb.relax.frontend.onnx.values import Values
 
 
 class Node:
     """A NodeProto with its attributes read, and the importer's means to build.
 
-    values: the importer's record of what is known of tensors; see `Values`.
+    Args:
+        proto: the NodeProto.
+        opset: version of its domain.
+        values: what is known of tensors.
+        source: where the model came from.
+        attributes: those of the function that the node stands in, which its own may refer to.
+        path: names of the nodes whose functions are being written out, ending in "/".
     """
 
-    def __init__(self, proto: Any, opset: int, values: Any, where: str) -> None:
+    def __init__(
+        self,
+        proto: Any,
+        opset: int,
+        values: Values,
+        source: Source,
+        attributes: Mapping[str, Any],
+        path: str = "",
+    ) -> None:
         self.proto = proto
-        self.op_type = proto.op_type
-        self.domain = "" if proto.domain == "ai.onnx" else proto.domain
-        self.name = proto.name or (proto.output[0] if proto.output else "")
+        self.op_type: str = proto.op_type
+        self.domain = plain_domain(proto.domain)
+        self.name = path + node_name(proto)
         self.opset = opset
-        self.outputs = tuple(proto.output)
-        self.num_outputs = len(proto.output)
-        self.where = where
+        self.outputs = _without_empty_end(proto.output)
+        self.num_outputs = len(self.outputs)
+        self.source = source
         self.values = values
-        self._attributes: dict[str, Any] = {}
-        for attribute in proto.attribute:
-            self._attributes[attribute.name] = values.attribute(attribute, self)
+        self.protos = bound_attributes(proto, attributes)
+        self._read: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        return f"node {self.name!r} ({self.op_type}, opset {self.opset})"
+        return f"node {self.name!r} ({operator_text(self.proto)}, opset {self.opset})"
+
+    @property
+    def where(self) -> str:
+        """`model.onnx: node 'conv1' (Conv, opset 17)`: how messages begin."""
+        return f"{self.source.name}: {self!r}"
+
+    @property
+    def span(self) -> Span:
+        """Where calls that are made for this node come from."""
+        return Span("onnx", self.name, kind=self.op_type)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute, or `default` where it is not given."""
-        return self._attributes.get(name, default)
+        if name not in self.protos:
+            return default
+        if name not in self._read:
+            self._read[name] = self._attribute(self.protos[name])
+        return self._read[name]
 
     def require(self, name: str) -> Any:
         """An attribute that must be there.
@@ -44,9 +79,40 @@ class Node:
         Raises:
             ModelError: it is not.
         """
-        if name not in self._attributes:
-            raise ModelError(f"{self.where}: {self!r} has no attribute {name!r}")
-        return self._attributes[name]
+        if name not in self.protos:
+            raise ModelError(
+                f"{self.where} has no attribute {name!r}",
+                hint="the model is damaged: export it again",
+            )
+        return self.attr(name)
+
+    def _attribute(self, proto: Any) -> Any:
+        """The Python value of an AttributeProto."""
+        kinds = type(proto)
+        place = f"{self.where}: attribute {proto.name!r}"
+        match proto.type:
+            case kinds.FLOAT:
+                return proto.f
+            case kinds.INT:
+                return proto.i
+            case kinds.STRING:
+                return proto.s.decode("utf-8", "replace")
+            case kinds.TENSOR:
+                return to_array(proto.t, self.source, place)
+            case kinds.SPARSE_TENSOR:
+                return to_dense(proto.sparse_tensor, self.source, place)
+            case kinds.GRAPH:
+                return proto.g
+            case kinds.FLOATS:
+                return tuple(proto.floats)
+            case kinds.INTS:
+                return tuple(proto.ints)
+            case kinds.STRINGS:
+                return tuple(s.decode("utf-8", "replace") for s in proto.strings)
+            case _:
+                raise UnsupportedOpError(
+                    f"{place} is of a kind that mlcnb does not read", hint="see the ONNX operator"
+                )
 
     def emit(self, value: Any) -> Expr:
         """Bind an expression; a call on constants becomes a constant."""
@@ -56,14 +122,13 @@ class Node:
         """The value of an input that must be known.
 
         Raises:
-            UnsupportedOpError: it is computed as the model runs.
+            UnknownValueError: it is computed as the model runs.
         """
         found = self.known(x)
         if found is None or found.dtype == object:
-            self.refuse(
-                f"{what} is not known before the model runs",
-                hint="make it an initializer, or fix the model's input shapes with shape=",
-            )
+            self.unknown(x, f"{what} is not known before the model runs")
+        if found.size > MAX_KNOWN_ELEMENTS:
+            self.refuse(f"{what} has {found.size} elements, more than {MAX_KNOWN_ELEMENTS}")
         return found
 
     def known(self, x: Expr | None) -> np.ndarray | None:
@@ -74,17 +139,51 @@ class Node:
         """The dimensions of a tensor: ints, or PrimExprs.
 
         Raises:
-            UnsupportedOpError: they are not known.
+            UnknownValueError: they are not known.
         """
         dims = getattr(x.struct_info, "dims", None)
         if dims is None:
-            self.refuse("the shape of an operand is not known before the model runs")
+            self.unknown(x, "the shape of an operand is not known before the model runs")
         return tuple(d if as_int(d) is None else as_int(d) for d in dims)
 
     def dtype(self, x: Expr) -> str:
         """The dtype of a tensor."""
-        return str(x.struct_info.dtype)
+        kind = getattr(x.struct_info, "dtype", None)
+        return str(kind) if kind else self.refuse("the dtype of an operand is not known")
 
     def refuse(self, why: str, hint: str | None = None) -> NoReturn:
         """Raise an UnsupportedOpError that names operator, node and opset."""
-        raise UnsupportedOpError(f"{self.where}: {self!r}: {why}", hint=hint)
+        raise UnsupportedOpError(f"{self.where}: {why}", hint=hint)
+
+    def unknown(self, x: Any, why: str) -> NoReturn:
+        """Raise an UnknownValueError that names the inputs that `x` is computed from."""
+        inputs = tuple(_model_name(v) for v in self.values.needs(x))
+        named = ", ".join(map(repr, inputs))
+        raise UnknownValueError(
+            f"{self.where}: {why}",
+            inputs,
+            hint=f"make {named or 'it'} an initializer, or fix the shapes of inputs with shape=",
+        )
+
+
+def bound_attributes(proto: Any, outer: Mapping[str, Any]) -> dict[str, Any]:
+    """A node's AttributeProtos by name; references are looked up among those of its function."""
+    found: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            found[attribute.name] = attribute
+        elif attribute.ref_attr_name in outer:
+            found[attribute.name] = outer[attribute.ref_attr_name]
+    return found
+
+
+def _without_empty_end(names: Any) -> tuple[str, ...]:
+    found = list(names)
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)
+
+
+def _model_name(var: Var) -> str:
+    """The name of a parameter in the model."""
+    return var.span.name if var.span is not None else var.name_hint

@@ -1,4 +1,9 @@
-"""What the importer knows of tensors: constants, symbolic small integers, and how calls fold."""
+"""What an import knows of its tensors: how calls are bound, folded, measured and followed.
+
+emit(call)      constants in, constant out; else a binding, within the limits of size
+known(x)        the elements of a constant or of a small tensor made from shapes
+needs(x)        which inputs of the model a value comes from
+"""
 
 from __future__ import annotations
 
@@ -6,164 +11,124 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import options
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
-from mlcnb.ir.prim_ops import as_int
-from mlcnb.relax.block_builder import BlockBuilder
-from mlcnb.relax.expr import Call, Constant, Expr, Op, ShapeExpr, Tuple, const
-from mlcnb.relax.infer import infer_call
-from mlcnb.relax.numpy_call import call_numpy
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration
-from mlcnb.relax.struct_info import TensorStructInfo
-
-#: tensors of at most this many elements are followed symbolically
-SMALL = 64
+from mlcnb.relax.emitter import Emitter
+from mlcnb.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
+from mlcnb.relax.frontend.onnx.fold import Folder, is_operator
+from mlcnb.relax.frontend.onnx.limits import least_bytes, max_tensor_bytes, size_text
+from mlcnb.relax.frontend.onnx.symbols import Symbols
+from mlcnb.relax.infer import describe, infer_call
+from mlcnb.relax.operator import NULL, is_null
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 
 class Values:
-    """The builder, and the values of tensors that are known at import."""
+    """The bindings that are being written, and what is known of them.
 
-    def __init__(self, builder: BlockBuilder) -> None:
-        self.builder = builder
-        #: variable -> object array of ints and PrimExprs
-        self.symbolic: dict[Any, np.ndarray] = {}
-        self.folded_bytes = 0
+    Args:
+        emitter: collects the bindings.
+    """
 
-    def emit(self, value: Any) -> Expr:
-        """Bind an expression to a variable, unless its value is known: then it is a constant."""
-        if not isinstance(value, Call):
-            return value if isinstance(value, Expr) else self.builder.emit(value)
-        value = self.flat(value)
-        folded = self.fold(value)
-        if folded is not None:
-            return folded
-        var = self.builder.emit(value)
-        self.follow(var, value)
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.folder = Folder()
+        self.symbols = Symbols()
+        #: parameters whose values the model brings
+        self.stored: dict[Var, np.ndarray] = {}
+        #: variable -> what it is bound to
+        self.bound: dict[Var, Any] = {}
+
+    def emit(self, value: Any) -> Any:
+        """A leaf that has the value: bound to a variable, or a constant where that is known.
+
+        Raises:
+            TypeInferError: arguments of an operator do not fit.
+            ModelError: a result is larger than may be.
+        """
+        if isinstance(value, Call):
+            return NULL if is_null(value) else self.call(value)
+        if isinstance(value, TupleGetItem):
+            return self.item(value)
+        if isinstance(value, Tuple):
+            return replace(value, fields=tuple(map(self.emit, value.fields)))
+        return value
+
+    def call(self, call: Call) -> Any:
+        """A call, folded or bound; nested calls come first."""
+        args = tuple(map(self.emit, call.args))
+        span = call.span or self.emitter.origin
+        flat = Call(call.op, args, call.attrs, call.sinfo_args, None, span)
+        made = replace(flat, struct_info=infer_call(flat, {}))
+        check_size(made.struct_info)
+        if is_operator(made):
+            folded = self.folder.fold(made)
+            if folded is not None:
+                return folded
+        var = self.bind(made)
+        self.symbols.follow(var, made)
         return var
 
-    def flat(self, call: Call) -> Call:
-        """The call with nested calls emitted first."""
-        args = tuple(self.emit(a) if isinstance(a, Call) and _is_op(a) else a for a in call.args)
-        return call if args == call.args else replace(call, args=args)
+    def item(self, item: TupleGetItem) -> Any:
+        """A field of a tuple: itself where the tuple is written out."""
+        whole = self.emit(item.tuple_value)
+        if isinstance(whole, Tuple):
+            return whole.fields[item.index]
+        var = self.bind(TupleGetItem(whole, item.index))
+        fields = self.symbols.values.get(whole)
+        if isinstance(fields, tuple):
+            self.symbols.values[var] = fields[item.index]
+        return var
 
-    def fold(self, call: Call) -> Any:
-        """The constant that a call of an operator on constants is; None if it is not one."""
-        if not _is_op(call) or not _all_constant(call.args):
-            return None
-        info = infer_call(call, {})
-        if not isinstance(info, TensorStructInfo) or info.dims is None:
-            return None
-        size = _bytes(info)
-        if size is None or size > options.get("max_tensor_bytes"):
-            return None
-        result = call_numpy(replace(call, struct_info=info), _no_variable)
-        return const(np.asarray(result)) if isinstance(result, np.ndarray | np.generic) else None
-
-    def follow(self, var: Any, call: Call) -> None:
-        """Keep the symbolic value of a small integer tensor, where it can be computed."""
-        info = var.struct_info
-        if not _is_op(call) or not isinstance(info, TensorStructInfo) or not _is_small(info):
-            return
-        if call.op.name == "relax.shape_to_tensor":
-            self.keep(var, np.array([_dim(d) for d in call.args[0].values], object))  # type: ignore[attr-defined]
-            return
-        values = [None if a is None else self.value(a) for a in call_arguments(call)]
-        given = [a for a in call_arguments(call) if a is not None]
-        if not given or any(
-            v is None for v, a in zip(values, call_arguments(call), strict=True) if a is not None
-        ):
-            return
-        try:
-            result = attrs_of(call).numpy(*values)
-        except (MLCError, TypeError, ValueError, AttributeError, IndexError):
-            return  # this operator has no meaning for symbolic elements
-        if isinstance(result, np.ndarray) and result.dtype == object:
-            self.keep(var, result)
-
-    def keep(self, var: Any, value: np.ndarray) -> None:
-        """Record a symbolic value."""
-        self.symbolic[var] = value
-
-    def value(self, x: Any) -> Any:
-        """The value of an argument: an array, dimensions, a tuple of arrays; None if not known."""
-        if isinstance(x, ShapeExpr):
-            return tuple(_dim(d) for d in x.values)
-        if isinstance(x, Tuple):
-            parts = tuple(self.value(f) for f in x.fields)
-            return None if any(p is None for p in parts) else parts
-        return self.known(x)
+    def bind(self, value: Any) -> Var:
+        """A new variable for a value as it is."""
+        var = self.emitter.emit(value, "lv")
+        self.bound[var] = value
+        return var
 
     def known(self, x: Any) -> np.ndarray | None:
-        """The value of a tensor where it is known."""
+        """The elements of a tensor where they are known; objects where one is symbolic."""
         if isinstance(x, Constant):
             return x.data
-        return self.symbolic.get(x)
+        found = self.stored.get(x)
+        return self.symbols.values.get(x) if found is None else found
 
-    def attribute(self, attribute: Any, node: Any) -> Any:
-        """The Python value of an AttributeProto."""
-        import onnx
-
-        value = onnx.helper.get_attribute_value(attribute)
-        return _python(value, attribute, onnx)
-
-
-def _python(value: Any, attribute: Any, onnx: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(value)
-    if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
-        return tuple(value)
-    if attribute.type == onnx.AttributeProto.STRINGS:
-        return tuple(v.decode("utf-8", "replace") for v in value)
-    return value
-
-
-def _is_op(call: Call) -> bool:
-    return isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None
-
-
-def _all_constant(args: Any) -> bool:
-    for arg in args:
-        if isinstance(arg, Tuple):
-            if not _all_constant(arg.fields):
-                return False
-        elif isinstance(arg, ShapeExpr):
-            if any(as_int(d) is None for d in arg.values):
-                return False
-        elif (
-            isinstance(arg, Expr)
-            and not isinstance(arg, Constant | Op)
-            and not hasattr(arg, "value")
-        ):
-            return False
-    return bool(args)
+    def needs(self, x: Any) -> tuple[Var, ...]:
+        """The parameters that a value is computed from."""
+        found: dict[Var, None] = {}
+        seen: set[Any] = set()
+        stack = [x]
+        while stack:
+            n = stack.pop()
+            if isinstance(n, Var) and n not in seen:
+                seen.add(n)
+                if n in self.bound:
+                    stack.append(self.bound[n])
+                else:
+                    found[n] = None
+            elif isinstance(n, Call):
+                stack.extend(n.args)
+            elif isinstance(n, Tuple):
+                stack.extend(n.fields)
+            elif isinstance(n, TupleGetItem):
+                stack.append(n.tuple_value)
+        return tuple(found)
 
 
-def _bytes(info: TensorStructInfo) -> int | None:
-    dims = [as_int(d) for d in info.dims or ()]
-    if None in dims or info.dtype is None:
-        return None
-    total = info.dtype.nbytes
-    for d in dims:
-        total *= d  # type: ignore[operator]
-    return total
+def check_size(info: Any) -> None:
+    """Refuse results that are larger than the option max_tensor_bytes.
 
-
-def _is_small(info: TensorStructInfo) -> bool:
-    if info.dims is None or info.dtype is None or not (info.dtype.is_integer or info.dtype.is_bool):
-        return False
-    total = 1
-    for d in info.dims:
-        total *= as_int(d) if as_int(d) is not None else SMALL + 1  # type: ignore[operator]
-    return total <= SMALL
-
-
-def _dim(d: Any) -> Any:
-    value = as_int(d)
-    return d if value is None else value
-
-
-def _no_variable(arg: Any) -> Any:
-    raise MLCError(f"{arg!r} is not constant")
+    Raises:
+        ModelError: saying how large.
+    """
+    if isinstance(info, TupleStructInfo):
+        for field in info.fields:
+            check_size(field)
+    elif isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None:
+        size = least_bytes(info.dims, info.dtype)
+        if size is None or size > max_tensor_bytes():
+            many = "overflows" if size is None else f"takes {size_text(size)}"
+            raise ModelError(
+                f"a result of {describe(info)} {many}",
+                hint=f"the option max_tensor_bytes allows {size_text(max_tensor_bytes())}",
+            )

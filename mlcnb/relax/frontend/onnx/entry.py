@@ -1,0 +1,79 @@
+"""from_onnx: load, check, import.
+
+load        bytes to a ModelProto                     `load`
+check       hostile and damaged models are refused    `check`, `operators`
+import      node by node                              `importer`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.frontend.onnx.check import check_model
+from mlcnb.relax.frontend.onnx.importer import Importer
+from mlcnb.relax.frontend.onnx.inputs import Inputs
+from mlcnb.relax.frontend.onnx.load import load
+from mlcnb.relax.frontend.onnx.operators import check_operators
+from mlcnb.relax.frontend.onnx.protos import opsets_of
+
+
+def from_onnx(
+    model: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    keep_params_in_input: bool = False,
+    *,
+    opset: int | None = None,
+    shape_dict: Mapping[str, Any] | None = None,
+    dtype_dict: Any = None,
+    sanitize_input_names: bool = True,
+) -> IRModule:
+    """Import an ONNX model.
+
+    Args:
+        model: a path, the bytes of a file, or a ModelProto. External data are read from the folder
+            of the path, and from nowhere else.
+        shape: shapes by input name (or one shape for one input): numbers fix a dimension, None and
+            -1 leave it as the model has it, a string names it. What stays open is symbolic.
+        dtype: dtypes by input name, or one for all inputs of floats; inputs of another dtype than
+            the model's are cast to it.
+        keep_params_in_input: initializers become parameters of main, after the inputs, in place of
+            constants; `relax.frontend.detach_params` gives their values.
+        opset: read the model as one of this opset.
+        shape_dict: TVM's name for `shape`.
+        dtype_dict: TVM's name for `dtype`.
+        sanitize_input_names: as in TVM; parameters always have names that are identifiers.
+
+    Returns:
+        A module whose function main takes the model's inputs, in one dataflow block where there is
+        no branch that is chosen as it runs, and returns its output (a tuple of several).
+
+    Raises:
+        ModelError: a file that is damaged, hostile, or contradicts itself.
+        UnsupportedOpError: operators that are not imported, all of them named.
+        UnsupportedDtypeError: tensors of strings, complex numbers …
+    """
+    if (shape is not None and shape_dict is not None) or (
+        dtype is not None and dtype_dict is not None
+    ):
+        raise MLCError("from_onnx: shape or dtype is given twice", hint="shape_dict is TVM's name")
+    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
+    proto, source = load(model)
+    opsets = opsets_of(proto.opset_import) or {"": 1}
+    opsets |= {} if opset is None else {"": opset}
+    check_operators(proto, source.name, opsets)
+    check_model(proto, source, opsets)
+    stored = {t.name for t in proto.graph.initializer}
+    stored |= {s.values.name for s in proto.graph.sparse_initializer}
+    values = [i for i in proto.graph.input if i.name not in stored]
+    inputs = Inputs(
+        values,
+        source,
+        shape if shape_dict is None else shape_dict,
+        dtype if dtype_dict is None else dtype_dict,
+    )
+    return Importer(proto, source, opsets, inputs, keep_params_in_input).module()

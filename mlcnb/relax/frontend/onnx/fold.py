@@ -1,0 +1,137 @@
+"""Folding at import: calls on constants become constants, as far as that is cheap.
+
+    Full((4096, 9216), 0.5)      one number, seen 4096 * 9216 times: a view, no copy
+    permute_dims(weight)         a view
+    multiply(a, b)               computed, while the budget lasts
+
+What is too dear stays a call; the pass FoldConstant looks at it again when it is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.span import Span
+from mlcnb.relax.expr import Call, Constant, DataTypeImm, Op, PrimValue, ShapeExpr, StringImm, Tuple
+from mlcnb.relax.frontend.onnx.limits import least_bytes
+from mlcnb.relax.infer import operand_infos
+from mlcnb.relax.numpy_call import call_numpy
+from mlcnb.relax.operator import attrs_of, declaration
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+
+#: operators whose meaning in NumPy copies nothing
+VIEWS = frozenset(
+    f"relax.{name}"
+    for name in "full zeros ones broadcast_to permute_dims reshape expand_dims squeeze".split()
+)
+#: bytes read and written, and floating-point operations, that one import spends
+BUDGET_BYTES = 128 << 20
+BUDGET_FLOPS = 500_000_000
+#: results up to this many bytes are laid out in order, larger ones may stay views
+PLAIN_BYTES = 1 << 16
+
+
+class Folder:
+    """Folds calls while its budget lasts."""
+
+    def __init__(self) -> None:
+        self.bytes = BUDGET_BYTES
+        self.flops = BUDGET_FLOPS
+
+    def fold(self, call: Call) -> Constant | Tuple | None:
+        """The value of a normalized call, or None where it is no constant, or a dear one."""
+        if not call.args or not all(map(is_constant, call.args)) or not attrs_of(call).pure:
+            return None
+        infos = _results(call.struct_info)
+        if infos is None or not self.affords(call, infos):
+            return None
+        try:
+            return _constants(call_numpy(call, _no_variable), call.span)
+        except (ExecutionError, UnsupportedOpError):
+            return None  # it fails, if it does, when the model runs
+
+    def affords(self, call: Call, infos: list[TensorStructInfo]) -> bool:
+        """Whether the budget allows to compute a call; it is charged if so."""
+        if call.op.name in VIEWS:
+            return True
+        sizes = [_bytes(i) for i in infos]
+        read = sum(c.data.nbytes for c in constants_in(call.args))
+        flops = as_int(attrs_of(call).flops(*operand_infos(call)) or 0)
+        if None in sizes or flops is None:
+            return False
+        cost = read + sum(sizes)  # type: ignore[arg-type]
+        if cost > self.bytes or flops > self.flops:
+            return False
+        self.bytes -= cost
+        self.flops -= flops
+        return True
+
+
+def is_constant(arg: Any) -> bool:
+    """True for an argument that is known: a constant, a static shape, a literal."""
+    if isinstance(arg, Tuple):
+        return all(map(is_constant, arg.fields))
+    if isinstance(arg, ShapeExpr):
+        return all(as_int(d) is not None for d in arg.values)
+    if isinstance(arg, PrimValue):
+        return hasattr(arg.value, "value") and not hasattr(arg.value, "name")
+    return isinstance(arg, Constant | Op | StringImm | DataTypeImm)
+
+
+def constants_in(args: Any) -> list[Constant]:
+    """The constants among arguments, those in tuples too."""
+    found: list[Constant] = []
+    for arg in args:
+        if isinstance(arg, Constant):
+            found.append(arg)
+        elif isinstance(arg, Tuple):
+            found.extend(constants_in(arg.fields))
+    return found
+
+
+def is_operator(call: Call) -> bool:
+    """True for a call of a declared operator."""
+    return isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None
+
+
+def _results(info: Any) -> list[TensorStructInfo] | None:
+    """The tensors of a result, if it is nothing else and their shapes are static."""
+    fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    fits = all(
+        isinstance(f, TensorStructInfo)
+        and f.dims is not None
+        and f.dtype is not None
+        and all(as_int(d) is not None for d in f.dims)
+        for f in fields
+    )
+    return [f for f in fields if isinstance(f, TensorStructInfo)] if fits else None
+
+
+def _bytes(info: TensorStructInfo) -> int | None:
+    return least_bytes(info.dims or (), info.dtype) if info.dtype else None
+
+
+def _constants(value: Any, span: Span | None) -> Constant | Tuple | None:
+    if isinstance(value, tuple):
+        fields = tuple(_constants(v, span) for v in value)
+        return None if None in fields else Tuple(fields)  # type: ignore[arg-type]
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    return constant(np.asarray(value), span)
+
+
+def constant(array: np.ndarray, span: Span | None = None) -> Constant:
+    """A constant that shares the array's memory, laid out in order where that is cheap."""
+    if array.nbytes <= PLAIN_BYTES and not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array).reshape(array.shape)
+    kept = array.view()
+    kept.flags.writeable = False
+    return Constant(kept, span)
+
+
+def _no_variable(arg: Any) -> Any:
+    raise TypeError(f"{arg!r} is no constant")

@@ -1,0 +1,136 @@
+"""The parameters of main: the model's inputs, with the shapes and dtypes that the caller wants.
+
+    x: float32["batch", 3, 224, 224]        x: R.Tensor(("batch", 3, 224, 224), "float32")
+      shape={"x": (1, 3, 224, 224)}    ->   x: R.Tensor((1, 3, 224, 224), "float32")
+
+Dimensions of one name are one variable; those without a name get one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mlcnb.core.errors import ModelError, UnsupportedError
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import PrimExpr, SizeVar
+from mlcnb.ir.span import Span
+from mlcnb.relax.emitter import Names
+from mlcnb.relax.expr import Var, tensor_info
+from mlcnb.relax.frontend.onnx.limits import MAX_PRODUCT
+from mlcnb.relax.frontend.onnx.load import Source
+from mlcnb.relax.frontend.onnx.names import parameter_names, plain
+from mlcnb.relax.frontend.onnx.tensors import dtype_of
+from mlcnb.relax.struct_info import TensorStructInfo
+
+_KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional value",
+          "sparse_tensor_type": "a sparse tensor", "opaque_type": "an opaque value"}  # fmt: skip
+
+
+class Inputs:
+    """Makes parameters.
+
+    Args:
+        values: the ValueInfoProtos of the inputs that are no initializers.
+        source: where the model came from.
+        shape: shapes by input name; one shape where there is one input.
+        kind: dtypes by input name, or one for all inputs of floats.
+
+    Raises:
+        ModelError: shape or dtype name an input that the model does not have.
+    """
+
+    def __init__(self, values: Sequence[Any], source: Source, shape: Any, kind: Any) -> None:
+        self.values = {v.name: v for v in values}
+        self.source = source
+        self.names = parameter_names(self.values)
+        self.dims: dict[str, SizeVar] = {}
+        self.dim_names = Names()
+        self.shapes = self._by_name("shape", self._as_mapping(shape))
+        self.kinds = self._by_name("dtype", kind if isinstance(kind, Mapping) else {})
+        self.float_kind = None if kind is None or isinstance(kind, Mapping) else dtype(kind)
+
+    def _as_mapping(self, shape: Any) -> Mapping[str, Any]:
+        if shape is None or isinstance(shape, Mapping):
+            return shape or {}
+        if len(self.values) != 1:
+            self.refuse(f"shape= is one shape, but there are {len(self.values)} inputs")
+        return {next(iter(self.values)): shape}
+
+    def _by_name(self, what: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """`given` by the model's own names; the names of the parameters do as well."""
+        back = {p: n for n, p in self.names.items()}
+        unknown = [n for n in given if n not in self.values and n not in back]
+        if unknown:
+            known = ", ".join(map(repr, self.values)) or "none"
+            self.refuse(f"{what}= names {unknown[0]!r}, which is no input", f"inputs: {known}")
+        return {n if n in self.values else back[n]: v for n, v in given.items()}
+
+    def refuse(self, what: str, hint: str | None = None) -> NoReturn:
+        """Raise a ModelError that names the file."""
+        raise ModelError(
+            f"{self.source.name}: {what}", hint=hint or 'e.g. shape={"x": (1, 3, 224, 224)}'
+        )
+
+    def parameter(self, name: str) -> tuple[Var, DType]:
+        """The parameter of an input, and the dtype that the model wants there."""
+        value = self.values[name]
+        place = f"{self.source.name}: input {name!r}"
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            raise UnsupportedError(
+                f"{place} is {_KINDS.get(kind, 'of no type')}, not a tensor",
+                hint="mlcnb runs graphs of tensors",
+            )
+        wanted = dtype_of(value.type.tensor_type.elem_type, place)
+        dims = self.shape(name, value.type.tensor_type)
+        info = TensorStructInfo(None, wanted) if dims is None else tensor_info(dims, wanted)
+        given = self.kinds.get(name, self.float_kind if wanted.is_float else None)
+        if given is not None:
+            info = TensorStructInfo(info.shape, dtype(given), info.ndim)
+        return Var(self.names[name], info, Span("onnx", name, kind="input")), wanted
+
+    def shape(self, name: str, tensor: Any) -> list[Any] | None:
+        """The dimensions of an input; None where not even their number is known."""
+        declared = list(tensor.shape.dim) if tensor.HasField("shape") else None
+        if name not in self.shapes:
+            if declared is None:
+                return None
+            return [self.declared(d, name, i) for i, d in enumerate(declared)]
+        given = self.shapes[name]
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes):
+            self.refuse(f"shape= gives {given!r} for input {name!r}, which is no shape")
+        if declared is not None and len(given) != len(declared):
+            self.refuse(
+                f"shape= gives {len(given)} dimensions for input {name!r}, which has "
+                f"{len(declared)}"
+            )
+        return [self.given(d, name, i, declared and declared[i]) for i, d in enumerate(given)]
+
+    def declared(self, dim: Any, name: str, axis: int) -> Any:
+        """A dimension as the model has it: a number, or a variable."""
+        if dim is not None and dim.HasField("dim_value") and dim.dim_value >= 0:
+            return dim.dim_value
+        return self.variable(getattr(dim, "dim_param", "") or f"{name}_dim{axis}")
+
+    def given(self, dim: Any, name: str, axis: int, declared: Any) -> Any:
+        """A dimension as the caller wants it: a number, a name, None or -1 for the model's own."""
+        if dim is None or (isinstance(dim, int | np.integer) and dim == -1):
+            return self.declared(declared, name, axis)
+        if isinstance(dim, str):
+            return self.variable(dim)
+        if isinstance(dim, PrimExpr):
+            return dim
+        if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
+            self.refuse(f"shape= gives {dim!r} for dimension {axis} of input {name!r}")
+        if not 0 <= dim <= MAX_PRODUCT:
+            self.refuse(f"shape= gives {dim} for dimension {axis} of input {name!r}")
+        return int(dim)
+
+    def variable(self, label: str) -> SizeVar:
+        """The variable of a named dimension, one for each name."""
+        if label not in self.dims:
+            self.dims[label] = SizeVar(self.dim_names.fresh(plain(label)), dtype("int64"))
+        return self.dims[label]
