@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlcnb.op import reduction, scan, search, sorting
+from mlcnb.op import median, reduction, scan, search, sorting
 from tests.op.harness import Case, numbers, special
 
-MODULES = tuple(f"mlcnb.op.{name}" for name in "reduction scan search sorting".split())
+MODULES = tuple(f"mlcnb.op.{name}" for name in "reduction scan search sorting median".split())
 SUMS = (reduction.Sum, reduction.Prod, reduction.Mean)
 EXTREMES = (reduction.Max, reduction.Min)
 SPREADS = (reduction.Variance, reduction.Std)
@@ -101,4 +101,12 @@ def _sorts():
     yield Case(sorting.Topk(0), [x], note="all")
 
 
-CASES = [*_reductions(), *_scans(), *_searches(), *_sorts()]
+def _medians():
+    for axis, keepdims in ((None, False), (None, True), (1, False), (-1, True), ((0,), False)):
+        yield Case(median.Median(axis, keepdims), [numbers((4, 3, 5))])
+    yield Case(median.Median(), [numbers(())])
+    yield Case(median.Median(0), [np.array([3, 1, 2, 2], "int32")])
+    yield Case(median.Median(0), [special()])
+
+
+CASES = [*_reductions(), *_scans(), *_searches(), *_sorts(), *_medians()]

@@ -1,4 +1,4 @@
-"""Random choices: multinomial_from_uniform."""
+"""Draws of classes: multinomial_from_uniform, and ONNX's Multinomial made of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.op._dims import refuse, tell, tensor, want_rank, want_same_dtype
+from mlcnb.op._dims import as_int, refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, INTEGERS, want_kinds
+from mlcnb.op._onnx_dtype import dtype_of
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.op.random.generators import Uniform, seed_of
 from mlcnb.op.scan import Cumsum
-from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 
 _cumsum: Any = Cumsum
 along_classes = _cumsum(axis=1)
@@ -65,3 +70,18 @@ class MultinomialFromUniform(OpDecl):
         last = p.cast(self.dtype, classes - 1)
         name = "multinomial_from_uniform"
         return te.compute(counts.shape, lambda i, j: p.minimum(counts(i, j), last), name=name)
+
+
+@onnx("Multinomial")
+def onnx_multinomial(n: OnnxNode, x: Expr) -> Expr:
+    """`sample_size` classes for each row of x, which holds logarithms of weights."""
+    rows, each = as_int(n.dims(x)[0]), n.attr("sample_size", 1)
+    if rows is None:
+        n.refuse("the number of rows is not known")
+    count = rows * each
+    prob = n.emit(call("relax.nn.softmax", x, axis=-1))
+    drawn = n.emit(make_call(Uniform, (count, 1), seed=seed_of(n), dtype=n.dtype(x)))
+    row = const(np.repeat(np.arange(rows), each).reshape(count, 1))
+    kind = dtype_of(n, "dtype", "int32")
+    found = n.emit(make_call(MultinomialFromUniform, prob, drawn, row, kind))
+    return call("relax.reshape", found, (rows, each))

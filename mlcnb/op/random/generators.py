@@ -1,0 +1,177 @@
+"""Random tensors that are a function of their seed: random.uniform, random.normal.
+
+Element i is a hash of i and the seed, so that loops may run in any order, on any machine, and give
+the same numbers:
+    bits = mix(i + mix(seed))         uniform = (bits >> 8) / 2 ** 24
+    normal = sqrt(-2 log(1 - u)) cos(2 pi v),  of two uniform numbers u and v (Box and Muller)
+The mixer is "lowbias32" of https://nullprogram.com/blog/2018/07/31/.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Let, PrimExpr, Var
+from mlcnb.op._dims import ravel, refuse, tensor
+from mlcnb.op._onnx_dtype import dtype_of
+from mlcnb.op._spell import call
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import OpDecl, Shape, make_call, operator
+
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B
+
+
+def _mix(x: Any) -> Any:
+    """The bits of uint32 arrays, mixed."""
+    x = (x ^ (x >> 16)) * np.uint32(_FIRST)
+    x = (x ^ (x >> 15)) * np.uint32(_SECOND)
+    return x ^ (x >> 16)
+
+
+def _mixed(x: PrimExpr) -> PrimExpr:
+    """The bits of a uint32 expression, mixed."""
+    a, b, c = (Var(name, dtype("uint32")) for name in ("a", "b", "c"))
+    one = (a ^ (a >> 16)) * p.const(_FIRST, "uint32")
+    two = (b ^ (b >> 15)) * p.const(_SECOND, "uint32")
+    return Let(a, x, Let(b, one, Let(c, two, c ^ (c >> 16))))
+
+
+def _key(seed: int) -> int:
+    return int(_mix(np.array([seed & 0xFFFFFFFF], np.uint32))[0])
+
+
+class _Generator(OpDecl):
+    """Base of the generators."""
+
+    __slots__ = ()
+    seed: int
+    dtype: str
+    #: uniform numbers that an element takes
+    takes = 1
+
+    def infer(self, shape: Any) -> Any:
+        """Tensor of that shape."""
+        if not dtype(self.dtype).is_float:
+            refuse(self, f"dtype must be a float, but is {self.dtype}")
+        return tensor(shape.values, self.dtype, shape.ndim)
+
+    def numpy(self, shape: Any) -> Any:
+        """As the definition says, in float32"""
+        index = np.arange(math.prod(shape), dtype=np.uint32) * np.uint32(self.takes)
+        drawn = []
+        for k in range(self.takes):
+            bits = _mix(index + np.uint32(k) + np.uint32(_key(self.seed)))
+            drawn.append((bits >> 8).astype(np.float32) * np.float32(2**-24))
+        return self.shaped(np, *drawn).astype(dtype(self.dtype).numpy).reshape(shape)
+
+    def compute(self, shape: Any) -> Any:
+        """One loop nest."""
+
+        def element(*index: Any) -> Any:
+            place = p.cast("uint32", ravel(index, shape)) * self.takes
+            drawn = []
+            for k in range(self.takes):
+                bits = _mixed(place + p.const((_key(self.seed) + k) & 0xFFFFFFFF, "uint32"))
+                drawn.append(p.cast("float32", bits >> 8) * p.const(2**-24, "float32"))
+            return p.cast(self.dtype, self.shaped(te, *drawn))
+
+        return te.compute(tuple(shape), element, name=self.sugar.replace(".", "_"))
+
+    def shaped(self, functions: Any, *uniform: Any) -> Any:
+        """The distribution, from uniform numbers in [0, 1), with `functions` of NumPy or te."""
+        raise NotImplementedError
+
+
+@operator("relax.random.uniform")
+class Uniform(_Generator):
+    """Numbers from `low` to `high`, all alike; the same for the same seed."""
+
+    shape: Shape
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+    dtype: str = "float32"
+
+    def shaped(self, functions: Any, *uniform: Any) -> Any:
+        """low + (high - low) * u"""
+        return uniform[0] * float(np.float32(self.high - self.low)) + float(np.float32(self.low))
+
+
+@operator("relax.random.normal")
+class Normal(_Generator):
+    """Numbers around `mean` with standard deviation `scale`; the same for the same seed."""
+
+    shape: Shape
+    mean: float = 0.0
+    scale: float = 1.0
+    seed: int = 0
+    dtype: str = "float32"
+    takes = 2
+
+    def shaped(self, functions: Any, *uniform: Any) -> Any:
+        """Box and Muller's."""
+        u, v = uniform
+        radius = functions.sqrt(functions.log(1.0 - u) * -2.0)
+        return radius * functions.cos(v * (2 * math.pi)) * self.scale + self.mean
+
+
+# ONNX: without a seed, one is made of the node's name, so that a model gives the same in every run
+
+
+def seed_of(n: OnnxNode) -> int:
+    """The seed of a node: what is given, or a number made of its name."""
+    given = n.attr("seed")
+    if given is None:
+        return zlib.crc32(n.name.encode())
+    return int(np.array([given], np.float32).view(np.uint32)[0])
+
+
+def _uniform(n: OnnxNode, shape: Any, default: str) -> Expr:
+    ends = {"low": n.attr("low", 0.0), "high": n.attr("high", 1.0)}
+    return make_call(Uniform, shape, **ends, seed=seed_of(n), dtype=dtype_of(n, "dtype", default))
+
+
+def _normal(n: OnnxNode, shape: Any, default: str) -> Expr:
+    about = {"mean": n.attr("mean", 0.0), "scale": n.attr("scale", 1.0)}
+    return make_call(Normal, shape, **about, seed=seed_of(n), dtype=dtype_of(n, "dtype", default))
+
+
+@onnx("RandomUniform")
+def onnx_random_uniform(n: OnnxNode) -> Expr:
+    """`shape` is an attribute."""
+    return _uniform(n, n.require("shape"), "float32")
+
+
+@onnx("RandomUniformLike")
+def onnx_random_uniform_like(n: OnnxNode, like: Expr) -> Expr:
+    """Shape, and dtype unless it is given, are those of the input."""
+    return _uniform(n, n.dims(like), n.dtype(like))
+
+
+@onnx("RandomNormal")
+def onnx_random_normal(n: OnnxNode) -> Expr:
+    """`shape` is an attribute."""
+    return _normal(n, n.require("shape"), "float32")
+
+
+@onnx("RandomNormalLike")
+def onnx_random_normal_like(n: OnnxNode, like: Expr) -> Expr:
+    """Shape, and dtype unless it is given, are those of the input."""
+    return _normal(n, n.dims(like), n.dtype(like))
+
+
+@onnx("Bernoulli")
+def onnx_bernoulli(n: OnnxNode, probability: Expr) -> Expr:
+    """1 with the probability that the input gives, else 0."""
+    kind = n.dtype(probability)
+    drawn = n.emit(make_call(Uniform, n.dims(probability), seed=seed_of(n), dtype=kind))
+    found = n.emit(call("relax.less", drawn, probability))
+    return call("relax.astype", found, dtype=dtype_of(n, "dtype", kind))
