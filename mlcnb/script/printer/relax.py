@@ -140,10 +140,15 @@ def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
     shown = []
     for name in decl.node_fields:
         value = getattr(attrs, name)
-        if name in defaults and values.same(defaults[name], value):
+        if name in defaults and values.same(_settled(attrs, name, defaults[name]), value):
             continue
         shown.append((name, value))
     return shown
+
+
+def _settled(attrs: Any, name: str, default: Any) -> Any:
+    """What a default becomes here: `out_layout=None` of a convolution is its data's layout."""
+    return getattr(dataclasses.replace(attrs, **{name: default}), name)
 
 
 def _plain(p: Printer, n: rx.Call) -> Doc | None:
