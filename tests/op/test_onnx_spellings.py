@@ -31,8 +31,25 @@ OPERATORS = """
     TensorScatter ThresholdedRelu Tile Transpose Unsqueeze Upsample
 """.split()
 
+#: those of arithmetic, comparisons, reductions, scans, sorting, creation, casts, quantisation
+OPERATORS += """
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd
+    BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CastLike Ceil Clip ConstantOfShape Cos Cosh
+    CumProd CumSum DequantizeLinear Div DynamicQuantizeLinear Equal Erf Exp EyeLike Floor Greater
+    GreaterOrEqual HammingWindow HannWindow IsInf IsNaN Less LessOrEqual Log Max Mean
+    MelWeightMatrix Min Mod Mul Neg NonZero Not Or Pow QuantizeLinear Range Reciprocal ReduceL1
+    ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare Round Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh TopK Trilu Unique Where Xor
+""".split()
+
+#: cases of strings, which no tensor of ours holds
+STRINGS = ("test_equal_string", "test_equal_string_broadcast")
+
 #: what is refused, and what the refusal says
-REFUSED = {r"test_training_dropout(_default)?(_mask)?$": "Dropout: training_mode is random"}
+REFUSED = {
+    r"test_training_dropout(_default)?(_mask)?$": "Dropout: training_mode is random",
+    r"test_cast_e8m0_.*_to_FLOAT8E8M0$": "Cast: conversion to float8_e8m0fnu is not supported",
+}
 
 #: half precision is rounded in other places than ONNX's reference rounds it
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2}
@@ -52,7 +69,9 @@ def cases() -> dict[str, Any]:
     found = {}
     for case in collected:
         nodes = case.model.graph.node
-        if len(nodes) == 1 and nodes[0].op_type in OPERATORS and not nodes[0].domain:
+        if len(nodes) != 1 or case.name in STRINGS:
+            continue
+        if nodes[0].op_type in OPERATORS and not nodes[0].domain:
             found[case.name] = case
     return found
 
