@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from mlcnb.core import options
+from mlcnb.core.errors import ParseError
+
 
 def prim_func(
     func: Callable | None = None, *, private: bool = False, check_well_formed: bool = True,
@@ -63,7 +66,7 @@ def _function(func: Any, frame: FrameType) -> Any:
     source, node = source_of_definition(
         ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
     )
-    return parse_definition(source, node, _around([func], frame))
+    return _short(lambda: parse_definition(source, node, _around([func], frame)))
 
 
 def _module(cls: type, frame: FrameType) -> Any:
@@ -73,7 +76,17 @@ def _module(cls: type, frame: FrameType) -> Any:
     functions = [f for f in vars(cls).values() if hasattr(f, "__code__")]
     file, line = frame.f_code.co_filename, frame.f_lineno
     source, node = source_of_definition(ast.ClassDef, cls.__name__, file, line)
-    return parse_definition(source, node, _around(functions, frame))
+    return _short(lambda: parse_definition(source, node, _around(functions, frame)))
+
+
+def _short(read: Callable[[], Any]) -> Any:
+    """An error shows the program, not the parser: its traceback starts here."""
+    try:
+        return read()
+    except ParseError as error:
+        if options.get("debug"):
+            raise
+        raise error.with_traceback(None) from None
 
 
 def _in_module_class(frame: FrameType) -> bool:

@@ -24,6 +24,8 @@ from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.relax.expr import Expr
 from mlcnb.script import build, words
 from mlcnb.script.frames import Frame, LetType, Sliced
+from mlcnb.script.parser import operate
+from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope, suggestion
 from mlcnb.script.parser.source import Source
 from mlcnb.script.relax.convert import is_stored, stored_constant
@@ -37,7 +39,6 @@ _BUILTINS = {
 }
 #: what calling a word of a namespace may raise when the program uses it wrongly
 _MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
-_MAX_BITS = 4096
 
 
 class ModuleRef:
@@ -204,51 +205,20 @@ class Evaluator:
     def binary(self, node: ast.BinOp) -> Any:
         """`a + b`"""
         left, right = self.value(node.left), self.value(node.right)
-        return self.operate(type(node.op).__name__, left, right, node)
-
-    def operate(self, name: str, left: Any, right: Any, node: ast.expr) -> Any:
-        """An operator of two values."""
         with self.blame(node):
-            if isinstance(left, Expr) or isinstance(right, Expr):
-                return _relax_operator(name, left, right)
-            if _is_prim(left) or _is_prim(right):
-                made = build.OPERATORS.get(name)
-                if made is None:
-                    raise MLCError(f"no operator {name} of scalars", hint=_OPERATOR_HINTS.get(name))
-                return made(left, right)
-            return self.python_operator(name, left, right)
-
-    def python_operator(self, name: str, left: Any, right: Any) -> Any:
-        """An operator of two Python values: numbers, strings, tuples."""
-        made = build.PYTHON.get(name)
-        if made is None:
-            raise MLCError(f"no operator {name} here")
-        sizes = [x.bit_length() for x in (left, right) if isinstance(x, int)]
-        if name in ("Pow", "LShift") and sizes and right > _MAX_BITS:
-            raise MLCError("this number is too big")
-        if name == "Mult" and any(isinstance(x, str | tuple | list) for x in (left, right)):
-            if not self.trusted:
-                raise MLCError("only numbers can be multiplied")
-        return made(left, right)
+            return operate.binary(type(node.op).__name__, left, right, self.trusted)
 
     def unary(self, node: ast.UnaryOp) -> Any:
         """`-x`, `not x`, `~x`"""
         value = self.value(node.operand)
-        kind = type(node.op)
         with self.blame(node):
-            if isinstance(value, Expr):
-                return _relax_unary(kind, value)
-            if not _is_prim(value):
-                return _PYTHON_UNARY[kind](value)
-            if isinstance(value, Sliced):
-                value = value.as_prim_expr()
-            return _PRIM_UNARY[kind](value)
+            return operate.unary(type(node.op), value)
 
     def boolean(self, node: ast.BoolOp) -> Any:
         """`a and b and c`: of Python values, what Python says."""
         kind = e.And if isinstance(node.op, ast.And) else e.Or
         vals = [self.value(v) for v in node.values]
-        if not any(_is_prim(v) for v in vals):
+        if not any(is_prim(v) for v in vals):
             return all(vals) if kind is e.And else any(vals)
         result = self.as_expr(vals[0], node.values[0])
         for value, place in zip(vals[1:], node.values[1:], strict=True):
@@ -271,19 +241,20 @@ class Evaluator:
         if isinstance(op, ast.Is | ast.IsNot):
             return (left is right) == isinstance(op, ast.Is)
         if isinstance(op, ast.In | ast.NotIn):
-            if _is_prim(left) or isinstance(left, Expr):
+            if is_prim(left) or isinstance(left, Expr):
                 raise self.error(node, "`in` works on Python values only")
             return (left in right) == isinstance(op, ast.In)
-        return self.operate(type(op).__name__, left, right, node)
+        with self.blame(node):
+            return operate.binary(type(op).__name__, left, right, self.trusted)
 
     def both(self, a: Any, b: Any) -> Any:
         """Both hold."""
-        return e.And(build.as_expr(a), build.as_expr(b)) if _is_prim(a) or _is_prim(b) else a and b
+        return e.And(build.as_expr(a), build.as_expr(b)) if is_prim(a) or is_prim(b) else a and b
 
     def choice(self, node: ast.IfExp) -> Any:
         """`a if c else b` of scalars is `T.if_then_else(c, a, b)`."""
         test = self.value(node.test)
-        if not _is_prim(test):
+        if not is_prim(test):
             return self.value(node.body if test else node.orelse)
         with self.blame(node):
             a, b = build.matched(self.value(node.body), self.value(node.orelse))
@@ -366,10 +337,6 @@ def _plain_message(error: Exception) -> str:
     return text.replace("_word_", "")
 
 
-def _is_prim(value: Any) -> bool:
-    return isinstance(value, PrimExpr | Sliced)
-
-
 def _title(value: Any) -> str:
     """A thing of the program in words."""
     if words.is_namespace(value):
@@ -380,45 +347,6 @@ def _title(value: Any) -> str:
         return "the module"
     return f"a {type(value).__name__}"
 
-
-def _relax_operator(name: str, left: Any, right: Any) -> Expr:
-    method = _RELAX_METHODS.get(name)
-    if method is None:
-        raise MLCError(f"no operator {name} of graph expressions", hint="call it by name: R.…")
-    if isinstance(left, Expr):
-        found = getattr(left, f"__{method}__")(right)
-    else:
-        found = getattr(right, f"__r{method}__", lambda _: NotImplemented)(left)
-    if found is NotImplemented:
-        raise MLCError(f"no operator {name} of {type(left).__name__} and {type(right).__name__}")
-    return found
-
-
-_RELAX_METHODS = {
-    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
-    "Mod": "mod", "Pow": "pow", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge",
-}  # fmt: skip
-_OPERATOR_HINTS = {"Pow": "T.pow(a, b)", "MatMult": "write the loops"}
-
-
-def _relax_unary(kind: type, value: Expr) -> Expr:
-    if kind is ast.USub:
-        return -value
-    raise MLCError(f"no operator {kind.__name__} of graph expressions", hint="R.logical_not(x)")
-
-
-_PYTHON_UNARY: dict[type, Callable[[Any], Any]] = {
-    ast.USub: lambda x: -x,
-    ast.UAdd: lambda x: +x,
-    ast.Not: lambda x: not x,
-    ast.Invert: lambda x: ~x,
-}
-_PRIM_UNARY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
-    ast.USub: build.negative,
-    ast.UAdd: lambda x: x,
-    ast.Not: e.Not,
-    ast.Invert: build.invert,
-}
 
 #: attributes that a text may ask for
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {

@@ -69,7 +69,7 @@ class FunctionParser:
             return Function(params, SeqExpr((), Tuple(())), self._ret(), self.pure)
 
     def _declare(self) -> None:
-        self.symbols = declared_symbols(self.ev, self.node.body)
+        self.symbols = declared_symbols(self.ev, self.node)
         self.ev.scope.frames[-1].update(self.symbols)
 
     def _args(self) -> list[ast.arg]:

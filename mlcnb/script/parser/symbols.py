@@ -50,10 +50,11 @@ def _is_known(ev: Evaluator, name: str) -> bool:
     return (bool(inside) and isinstance(inside[-1], Var)) or name == "T"
 
 
-def declared_symbols(ev: Evaluator, body: list[ast.stmt]) -> dict[str, Var]:
-    """The variables that lines of a body declare: `n = T.int64()`, the first line for each name."""
-    found: dict[str, Var] = {}
-    for line in body:
+def declared_symbols(ev: Evaluator, function: ast.FunctionDef) -> dict[str, Var]:
+    """The variables that a function declares: `n = T.int64()`, or `def main[n](…)` (Python 3.12)."""
+    generic = [p.name for p in getattr(function, "type_params", ())]
+    found = {name: Var(name, DIM) for name in generic}
+    for line in function.body:
         for target, value in _pairs(line):
             if target.id not in found and _is_declaration(ev, value):
                 made = ev.value(value)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, replace, visit
+from mlcnb.core.node import FrozenDict, Node, visit
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
@@ -15,6 +15,7 @@ from mlcnb.script.frames import NewVar
 from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
+from mlcnb.script.parser.tir_bind import renamed
 from mlcnb.script.parser.tir_stmt import StmtParser
 from mlcnb.script.tir.dtypes import dtype_of
 from mlcnb.tir.buffer import Buffer
@@ -47,7 +48,7 @@ class PrimFuncParser:
         """The function."""
         before, self.ev.int_dtype = self.ev.int_dtype, "int32"
         with self.ev.scope.inner():
-            self.symbols = declared_symbols(self.ev, self.node.body)
+            self.symbols = declared_symbols(self.ev, self.node)
             self.ev.scope.frames[-1].update(self.symbols)
             self._signature()
             stmts = StmtParser(self.ev, self)
@@ -105,10 +106,6 @@ class PrimFuncParser:
         """`T.func_attr({…})`"""
         self.attrs.update({known_key(k): v for k, v in attrs.items()})
 
-    def match(self, handle: Var, buffer: Buffer) -> None:
-        """`A = T.match_buffer(handle, …)`"""
-        self.buffer_map[handle] = buffer
-
     def _rooted(self, body: Stmt) -> Stmt:
         """TVM's rule: blocks stand in a root block, unless the body is a block without axes."""
         is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
@@ -118,14 +115,6 @@ class PrimFuncParser:
             return body
         root = Block((), (), (), "root", body, alloc_buffers=tuple(self.root_buffers))
         return BlockRealize((), p.const(True), root)
-
-
-def renamed(buffer: Buffer, name: str) -> Buffer:
-    """The buffer under another name; its own pointer follows."""
-    data = buffer.data
-    if data.name == buffer.name:
-        data = Var(name, data.dtype, data.pointee)
-    return replace(buffer, name=name, data=data)
 
 
 def _has_block(body: Stmt) -> bool:

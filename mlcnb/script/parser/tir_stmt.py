@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.script import build, frames
+from mlcnb.script.parser import operate
 from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.body import Body
-from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
-from mlcnb.script.parser.symbols import resolve_dims
+from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.tir_bind import HOLDING, Bindings, message_of
 from mlcnb.script.parser.tir_block import BlockParser
 from mlcnb.script.ranges import make_range
 from mlcnb.script.tir.dtypes import dtype_of
@@ -22,22 +22,9 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import Stmt
 
-if TYPE_CHECKING:
-    from mlcnb.script.parser.tir_func import PrimFuncParser
 
-
-class StmtParser:
+class StmtParser(Bindings):
     """Reads blocks of lines into statements."""
-
-    def __init__(self, ev: Evaluator, function: PrimFuncParser) -> None:
-        self.ev = ev
-        self.function = function
-        #: the blocks that the current line stands in, innermost last
-        self.blocks: list[BlockParser] = []
-        #: loop variable -> its range
-        self.loops: dict[Var, Range] = {}
-        #: GPU axes named by T.env_thread: variable -> tag
-        self.threads: dict[Var, str] = {}
 
     def body(self, lines: list[ast.stmt]) -> Stmt:
         """Lines in a scope of their own, as one statement."""
@@ -82,12 +69,7 @@ class StmtParser:
         targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
         if len(targets) != count:
             raise self.ev.error(target, f"{count} loops need {count} names, not {len(targets)}")
-        return [self._plain_name(t) for t in targets]
-
-    def _plain_name(self, target: ast.expr) -> str:
-        if not isinstance(target, ast.Name):
-            raise self.ev.error(target, "a name is expected here")
-        return target.id
+        return [self.plain_name(t) for t in targets]
 
     def _loop(self, loop: frames.Loop, name: str, node: ast.For) -> tuple[Var, Range, frames.Loop]:
         if loop.kind is s.ForKind.THREAD_BINDING and not loop.thread:
@@ -123,7 +105,7 @@ class StmtParser:
     def assert_(self, node: ast.Assert, out: Body) -> None:
         """`assert condition, "message"`; 0.27 writes a kind and a list of parts."""
         condition = self.ev.expr(node.test)
-        message = "" if node.msg is None else _message(self.ev.value(node.msg))
+        message = "" if node.msg is None else message_of(self.ev.value(node.msg))
         out.hold(lambda body: s.AssertStmt(condition, message, body))
 
     def pass_(self, node: ast.Pass, out: Body) -> None:
@@ -146,7 +128,7 @@ class StmtParser:
         elif isinstance(value, frames.FuncAttr):
             self.function.set_attrs(value.attrs)
         elif isinstance(value, frames.Attr | frames.Asserted | frames.LaunchThread):
-            out.hold(self._holder(value, None, node))
+            out.hold(self.holder(value, None, node))
         elif isinstance(value, frames.VectorStore):
             out.add(self._vector_store(value, node))
         elif isinstance(value, frames.Effect):
@@ -183,14 +165,14 @@ class StmtParser:
         load = ast.copy_location(
             ast.Subscript(node.target.value, node.target.slice, ast.Load()), node.target
         )
-        value = self.ev.operate(
-            type(node.op).__name__, self.ev.value(load), self.ev.value(node.value), node.value
-        )
+        name, old, change = type(node.op).__name__, self.ev.value(load), self.ev.value(node.value)
+        with self.ev.blame(node):
+            value = operate.binary(name, old, change, self.ev.trusted)
         self._subscript_store(node.target, value, node, out)
 
     def ann_assign_(self, node: ast.AnnAssign, out: Body) -> None:
         """`x: T.int32 = value`: a let."""
-        name = self._plain_name(node.target)
+        name = self.plain_name(node.target)
         kind = self.ev.value(node.annotation)
         if isinstance(kind, frames.LetType):
             kind = kind.kind
@@ -201,107 +183,13 @@ class StmtParser:
         if made is None or isinstance(value, frames.Frame):
             self.bind(node.target, value, node.value, out)
             return
-        number = value if isinstance(value, PrimExpr) else build.cast(made.dtype, value)
-        self._let(made.make(name), number, out)
-
-    def _let(self, var: Var, value: PrimExpr, out: Body) -> None:
-        self.ev.scope.define(var.name, var)
-        out.hold(lambda body: s.LetStmt(var, value, body))
-
-    def bind(self, target: ast.expr, value: Any, place: ast.expr, out: Body) -> None:
-        """Give a value its name; what that means depends on the value."""
-        if isinstance(target, ast.Tuple | ast.List):
-            self._bind_many(target, value, place, out)
-            return
-        name = self._plain_name(target)
-        rule = _BINDINGS.get(type(value))
-        if rule is not None:
-            rule(self, name, value, place, out)
-        elif isinstance(value, frames.Frame):
-            raise self.ev.error(place, f"{type(value).__name__} gives nothing that has a name")
-        elif isinstance(value, PrimExpr | frames.Sliced) and not isinstance(value, e.Var):
-            expr = self.ev.as_expr(value, place)
-            self._let(Var(name, expr.dtype), expr, out)
-        else:
-            self.ev.scope.define(name, value)
-
-    def _bind_many(
-        self, target: ast.Tuple | ast.List, value: Any, place: ast.expr, out: Body
-    ) -> None:
-        if isinstance(value, frames.Remap):
-            names = [self._plain_name(t) for t in target.elts]
-            self._block_of_axis(place).remap(names, value, self.loops, place)
-            return
-        if not isinstance(value, tuple | list) or len(value) != len(target.elts):
-            raise self.ev.error(place, f"{len(target.elts)} values are expected")
-        for one, item in zip(target.elts, value, strict=True):
-            self.bind(one, item, place, out)
-
-    def _block_of_axis(self, place: ast.expr) -> BlockParser:
-        if not self.blocks:
-            raise self.ev.error(place, "an axis belongs in a block", 'with T.block("name"):')
-        return self.blocks[-1]
-
-    def _bind_axis(self, name: str, value: frames.Axis, place: ast.expr, out: Body) -> None:
-        self._block_of_axis(place).axis(name, value, place)
-
-    def _bind_remap(self, name: str, value: frames.Remap, place: ast.expr, out: Body) -> None:
-        self._block_of_axis(place).remap([name], value, self.loops, place)
-
-    def _bind_new(self, name: str, value: frames.NewVar, place: ast.expr, out: Body) -> None:
-        known = self.function.symbols.pop(name, None)
-        self.ev.scope.define(name, value.make(name) if known is None else known)
-
-    def _named(self, name: str, buffer: Buffer, place: ast.expr) -> Buffer:
-        from mlcnb.script.parser.tir_func import renamed
-
-        made = renamed(resolve_dims(self.ev, buffer, place), name)
-        self.ev.scope.define(name, made)
-        return made
-
-    def _bind_alloc(self, name: str, value: frames.AllocBuffer, place: ast.expr, out: Body) -> None:
-        buffer = self._named(name, value.buffer, place)
-        owner = self.blocks[-1].alloc_buffers if self.blocks else self.function.root_buffers
-        owner.append(buffer)
-
-    def _bind_match(self, name: str, value: frames.MatchBuffer, place: ast.expr, out: Body) -> None:
-        buffer = self._named(name, value.buffer, place)
-        if isinstance(value.source, Var):
-            self.function.match(value.source, buffer)
-        else:
-            self._block_of_axis(place).match(buffer, value.source, place)
-
-    def _bind_decl(
-        self, name: str, value: frames.DeclareBuffer, place: ast.expr, out: Body
-    ) -> None:
-        out.hold(self._declare(name, value, place))
-
-    def _declare(self, name: str, value: frames.DeclareBuffer, place: ast.expr) -> Any:
-        buffer = self._named(name, value.buffer, place)
-        if not value.allocates:
-            return lambda body: s.DeclBuffer(buffer, body)
-        return lambda body: s.Allocate(
-            buffer.data, buffer.dtype, buffer.shape, p.const(True), s.DeclBuffer(buffer, body)
-        )
-
-    def _bind_allocate(
-        self, name: str, value: frames.AllocateMemory, place: ast.expr, out: Body
-    ) -> None:
-        out.hold(self._holder(value, name, place))
-
-    def _bind_thread(self, name: str, value: frames.EnvThread, place: ast.expr, out: Body) -> None:
-        value.var = Var(name, dtype(value.dtype))
-        self.ev.scope.define(name, value.var)
-        self.threads[value.var] = value.tag
-
-    def _bind_holder(self, name: str, value: Any, place: ast.expr, out: Body) -> None:
-        out.hold(self._holder(value, name, place))
-
-    def _bind_meta(self, name: str, value: frames.Meta, place: ast.expr, out: Body) -> None:
-        self.ev.scope.define(name, value.value)
-
-    def _bind_buffer(self, name: str, value: Buffer, place: ast.expr, out: Body) -> None:
-        self.ev.scope.define(name, value)
+        number = build.cast(made.dtype, value) if isinstance(value, int | float) else value
+        found = self.ev.as_expr(number, node.value)
+        if found.dtype != made.dtype:
+            raise self.ev.error(
+                node.value, f"{name} is {made.dtype}, its value is {found.dtype}", "T.Cast"
+            )
+        self.let(made.make(name), found, out)
 
     # stores --------------------------------------------------------------------------------------
 
@@ -341,17 +229,17 @@ class StmtParser:
             inner = ast.copy_location(ast.With(node.items[1:], node.body), node)
             node = ast.copy_location(ast.With([item], [inner]), node)
         value = self.ev.value(item.context_expr)
-        name = None if item.optional_vars is None else self._plain_name(item.optional_vars)
+        name = None if item.optional_vars is None else self.plain_name(item.optional_vars)
         if isinstance(value, frames.BlockHead):
             out.add(self._block(value, node))
         elif isinstance(value, frames.Init):
             self._block_of(node).set_init(self._init_body(node), node)
         elif isinstance(value, frames.DeclareBuffer):
             self._with_scope(
-                node, out, lambda: self._declare(name or "buffer", value, item.context_expr)
+                node, out, lambda: self.declare(name or "buffer", value, item.context_expr)
             )
-        elif type(value) in _HOLDING:
-            self._with_scope(node, out, lambda: self._holder(value, name, item.context_expr))
+        elif type(value) in HOLDING:
+            self._with_scope(node, out, lambda: self.holder(value, name, item.context_expr))
         else:
             raise self.ev.error(item.context_expr, "`with` opens a block, an init, an allocation …")
 
@@ -376,47 +264,6 @@ class StmtParser:
         with self.ev.blame(node):
             return block.finish(body)
 
-    def _holder(self, value: Any, name: str | None, place: Any) -> Callable[[Stmt], Stmt]:
-        """The statement that holds the lines that follow."""
-        return _HOLDING[type(value)](self, value, name, place)
-
-    def _hold_attr(self, value: frames.Attr, name: str | None, place: Any) -> Any:
-        subject = p.const(0) if isinstance(value.node, int) else value.node
-        held = value.value if not isinstance(value.value, list) else tuple(value.value)
-        return lambda body: s.AttrStmt(subject, value.key, held, body)
-
-    def _hold_assert(self, value: frames.Asserted, name: str | None, place: Any) -> Any:
-        condition = self.ev.as_expr(value.condition, place)
-        return lambda body: s.AssertStmt(condition, _message(value.message), body)
-
-    def _hold_launch(self, value: frames.LaunchThread, name: str | None, place: Any) -> Any:
-        extent = self.ev.as_expr(value.extent, place)
-        if isinstance(value.thread, Var):
-            var, tag = value.thread, self.threads.get(value.thread, "")
-        else:
-            tag = str(value.thread)
-            var = Var(name or tag.replace(".", "_"), extent.dtype)
-        if name is not None:
-            self.ev.scope.define(name, var)
-        dom = Range(p.const(0, extent.dtype), extent)
-        axis = s.IterVar(dom, var, s.IterType.THREAD, tag)
-        return lambda body: s.AttrStmt(axis, "thread_extent", extent, body)
-
-    def _hold_let(self, value: frames.LetValue, name: str | None, place: Any) -> Any:
-        found = self.ev.as_expr(value.value, place)
-        made = dtype_of(value.kind) if value.kind is not None else None
-        var = made.make(name or "v") if made else Var(name or "v", found.dtype)
-        self.ev.scope.define(var.name, var)
-        return lambda body: s.LetStmt(var, found, body)
-
-    def _hold_allocate(self, value: frames.AllocateMemory, name: str | None, place: Any) -> Any:
-        var = Var(name or "memory", dtype("handle"), (value.dtype, value.scope))
-        self.ev.scope.define(var.name, var)
-        extents = tuple(self.ev.as_expr(x, place) for x in value.extents)
-        condition = self.ev.as_expr(value.condition, place)
-        kind, marks = dtype(value.dtype), frozen(value.annotations)
-        return lambda body: s.Allocate(var, kind, extents, condition, body, marks)
-
 
 def _stored(value: Any, kind: Any, ev: Evaluator, node: ast.stmt) -> PrimExpr:
     """A value in the dtype of the buffer: numbers and narrower scalars are converted."""
@@ -428,12 +275,6 @@ def _stored(value: Any, kind: Any, ev: Evaluator, node: ast.stmt) -> PrimExpr:
     if found.dtype.lanes == 1 and kind.lanes != 1:
         found = e.Broadcast(found, kind.lanes)
     return found if found.dtype == kind else e.Cast(kind, found)
-
-
-def _message(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 2:
-        return "".join(str(part) for part in value[1])
-    return str(value)
 
 
 def _is_docstring(line: ast.stmt) -> bool:
@@ -461,26 +302,4 @@ _LINES: dict[type, Line] = {
     ast.Assign: StmtParser.assign_,
     ast.AnnAssign: StmtParser.ann_assign_,
     ast.AugAssign: StmtParser.aug_assign_,
-}
-_BINDINGS: dict[type, Callable[..., None]] = {
-    frames.Axis: StmtParser._bind_axis,
-    frames.Remap: StmtParser._bind_remap,
-    frames.NewVar: StmtParser._bind_new,
-    frames.AllocBuffer: StmtParser._bind_alloc,
-    frames.MatchBuffer: StmtParser._bind_match,
-    frames.DeclareBuffer: StmtParser._bind_decl,
-    frames.AllocateMemory: StmtParser._bind_allocate,
-    frames.EnvThread: StmtParser._bind_thread,
-    frames.LaunchThread: StmtParser._bind_holder,
-    frames.LetValue: StmtParser._bind_holder,
-    frames.Meta: StmtParser._bind_meta,
-    Buffer: StmtParser._bind_buffer,
-    ModuleRef: StmtParser._bind_meta,
-}
-_HOLDING: dict[type, Callable[..., Any]] = {
-    frames.Attr: StmtParser._hold_attr,
-    frames.Asserted: StmtParser._hold_assert,
-    frames.LaunchThread: StmtParser._hold_launch,
-    frames.LetValue: StmtParser._hold_let,
-    frames.AllocateMemory: StmtParser._hold_allocate,
 }

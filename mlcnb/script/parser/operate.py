@@ -1,0 +1,104 @@
+"""Python's operators between the values of a program: scalars, graph expressions, Python values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.relax.expr import Expr
+from mlcnb.script import build
+from mlcnb.script.frames import Sliced
+
+#: no number of a text has more bits than this
+_MAX_BITS = 4096
+
+
+def is_prim(value: Any) -> bool:
+    """True for a scalar expression of the program, vectors `A[0:4]` included."""
+    return isinstance(value, PrimExpr | Sliced)
+
+
+def binary(name: str, left: Any, right: Any, trusted: bool) -> Any:
+    """An operator by its name in `ast` ("Add", "LtE") between two values.
+
+    Raises:
+        MLCError: there is none between these.
+    """
+    if isinstance(left, Expr) or isinstance(right, Expr):
+        return _of_graph(name, left, right)
+    if is_prim(left) or is_prim(right):
+        made = build.OPERATORS.get(name)
+        if made is None:
+            raise MLCError(f"no operator {name} of scalars", hint=_HINTS.get(name))
+        return made(left, right)
+    return _of_python(name, left, right, trusted)
+
+
+def _of_python(name: str, left: Any, right: Any, trusted: bool) -> Any:
+    """An operator of two Python values; a text may not make monsters of them."""
+    made = build.PYTHON.get(name)
+    if made is None:
+        raise MLCError(f"no operator {name} here")
+    if name in ("Pow", "LShift") and isinstance(right, int) and right > _MAX_BITS:
+        raise MLCError("this number is too big")
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    if name == "Mult" and not (trusted or numbers):
+        raise MLCError("only numbers can be multiplied")
+    return made(left, right)
+
+
+def _of_graph(name: str, left: Any, right: Any) -> Expr:
+    method = _RELAX_METHODS.get(name)
+    if method is None:
+        raise MLCError(f"no operator {name} of graph expressions", hint="call it by name: R.…")
+    if isinstance(left, Expr):
+        found = getattr(left, f"__{method}__")(right)
+    else:
+        found = getattr(right, f"__r{method}__", lambda _: NotImplemented)(left)
+    if found is NotImplemented:
+        raise MLCError(f"no operator {name} of {type(left).__name__} and {type(right).__name__}")
+    return found
+
+
+_RELAX_METHODS = {
+    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
+    "Mod": "mod", "Pow": "pow", "Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge",
+}  # fmt: skip
+_HINTS = {"Pow": "T.pow(a, b)", "MatMult": "write the loops"}
+
+
+def unary(kind: type, value: Any) -> Any:
+    """`-x`, `not x`, `~x`, by the class in `ast`.
+
+    Raises:
+        MLCError: there is no such operator of this value.
+    """
+    if isinstance(value, Expr):
+        return _unary_of_graph(kind, value)
+    if not is_prim(value):
+        return _PYTHON_UNARY[kind](value)
+    return _PRIM_UNARY[kind](build.as_expr(value))
+
+
+def _unary_of_graph(kind: type, value: Expr) -> Expr:
+    if kind is ast.USub:
+        return -value
+    raise MLCError(f"no operator {kind.__name__} of graph expressions", hint="R.logical_not(x)")
+
+
+_PYTHON_UNARY: dict[type, Callable[[Any], Any]] = {
+    ast.USub: lambda x: -x,
+    ast.UAdd: lambda x: +x,
+    ast.Not: lambda x: not x,
+    ast.Invert: lambda x: ~x,
+}
+_PRIM_UNARY: dict[type, Callable[[PrimExpr], PrimExpr]] = {
+    ast.USub: build.negative,
+    ast.UAdd: lambda x: x,
+    ast.Not: e.Not,
+    ast.Invert: build.invert,
+}

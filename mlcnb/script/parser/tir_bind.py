@@ -1,0 +1,223 @@
+"""What a name stands for in a loop program: variables, axes, buffers, memory, lets.
+
+n = T.int64()                     a variable            C = T.alloc_buffer((4,))     a buffer
+vi = T.axis.spatial(16, i)        an axis               v = T.allocate([16], …)      memory
+x = n + 1                         a let, which holds all lines that follow
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.script import frames
+from mlcnb.script.parser.attrs import frozen
+from mlcnb.script.parser.body import Body
+from mlcnb.script.parser.evaluate import Evaluator
+from mlcnb.script.parser.symbols import resolve_dims
+from mlcnb.script.parser.tir_block import BlockParser
+from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.stmt import Stmt
+
+if TYPE_CHECKING:
+    from mlcnb.script.parser.tir_func import PrimFuncParser
+
+
+class Bindings:
+    """Gives names; knows the loops and blocks that the current line stands in."""
+
+    def __init__(self, ev: Evaluator, function: PrimFuncParser) -> None:
+        self.ev = ev
+        self.function = function
+        #: the blocks that the current line stands in, innermost last
+        self.blocks: list[BlockParser] = []
+        #: loop variable -> its range
+        self.loops: dict[Var, Range] = {}
+        #: GPU axes named by T.env_thread: variable -> tag
+        self.threads: dict[Var, str] = {}
+
+    def plain_name(self, target: ast.expr) -> str:
+        """The name that a target is."""
+        if not isinstance(target, ast.Name):
+            raise self.ev.error(target, "a name is expected here")
+        return target.id
+
+    def let(self, var: Var, value: PrimExpr, out: Body) -> None:
+        """`var = value`, seen by the lines that follow."""
+        self.ev.scope.define(var.name, var)
+        out.hold(lambda body: s.LetStmt(var, value, body))
+
+    def bind(self, target: ast.expr, value: Any, place: ast.expr, out: Body) -> None:
+        """Give a value its name; what that means depends on the value."""
+        if isinstance(target, ast.Tuple | ast.List):
+            self._bind_many(target, value, place, out)
+            return
+        name = self.plain_name(target)
+        rule = BINDINGS.get(type(value))
+        if rule is not None:
+            rule(self, name, value, place, out)
+        elif isinstance(value, frames.Frame):
+            raise self.ev.error(place, f"{type(value).__name__} gives nothing that has a name")
+        elif isinstance(value, PrimExpr | frames.Sliced) and not isinstance(value, e.Var):
+            expr = self.ev.as_expr(value, place)
+            self.let(Var(name, expr.dtype), expr, out)
+        else:
+            self.ev.scope.define(name, value)
+
+    def _bind_many(
+        self, target: ast.Tuple | ast.List, value: Any, place: ast.expr, out: Body
+    ) -> None:
+        if isinstance(value, frames.Remap):
+            names = [self.plain_name(t) for t in target.elts]
+            self.block_of_axis(place).remap(names, value, self.loops, place)
+            return
+        if not isinstance(value, tuple | list) or len(value) != len(target.elts):
+            raise self.ev.error(place, f"{len(target.elts)} values are expected")
+        for one, item in zip(target.elts, value, strict=True):
+            self.bind(one, item, place, out)
+
+    def block_of_axis(self, place: ast.expr) -> BlockParser:
+        """The block that an axis or a view of a region belongs to."""
+        if not self.blocks:
+            raise self.ev.error(place, "an axis belongs in a block", 'with T.block("name"):')
+        return self.blocks[-1]
+
+    def _bind_axis(self, name: str, value: frames.Axis, place: ast.expr, out: Body) -> None:
+        self.block_of_axis(place).axis(name, value, place)
+
+    def _bind_remap(self, name: str, value: frames.Remap, place: ast.expr, out: Body) -> None:
+        self.block_of_axis(place).remap([name], value, self.loops, place)
+
+    def _bind_new(self, name: str, value: frames.NewVar, place: ast.expr, out: Body) -> None:
+        known = self.function.symbols.pop(name, None)
+        self.ev.scope.define(name, value.make(name) if known is None else known)
+
+    def _named(self, name: str, buffer: Buffer, place: ast.expr) -> Buffer:
+        made = renamed(resolve_dims(self.ev, buffer, place), name)
+        self.ev.scope.define(name, made)
+        return made
+
+    def _bind_alloc(self, name: str, value: frames.AllocBuffer, place: ast.expr, out: Body) -> None:
+        buffer = self._named(name, value.buffer, place)
+        owner = self.blocks[-1].alloc_buffers if self.blocks else self.function.root_buffers
+        owner.append(buffer)
+
+    def _bind_match(self, name: str, value: frames.MatchBuffer, place: ast.expr, out: Body) -> None:
+        buffer = self._named(name, value.buffer, place)
+        if isinstance(value.source, Var):
+            if value.source not in self.function.params:
+                raise self.ev.error(place, f"{value.source.name} is no parameter of the function")
+            self.function.buffer_map[value.source] = buffer
+        else:
+            self.block_of_axis(place).match(buffer, value.source, place)
+
+    def _bind_decl(
+        self, name: str, value: frames.DeclareBuffer, place: ast.expr, out: Body
+    ) -> None:
+        out.hold(self.declare(name, value, place))
+
+    def declare(self, name: str, value: frames.DeclareBuffer, place: ast.expr) -> Any:
+        """The statement that declares a buffer, and memory for it where it has none."""
+        buffer = self._named(name, value.buffer, place)
+        if not value.allocates:
+            return lambda body: s.DeclBuffer(buffer, body)
+        return lambda body: s.Allocate(
+            buffer.data, buffer.dtype, buffer.shape, p.const(True), s.DeclBuffer(buffer, body)
+        )
+
+    def _bind_thread(self, name: str, value: frames.EnvThread, place: ast.expr, out: Body) -> None:
+        value.var = Var(name, dtype(value.dtype))
+        self.ev.scope.define(name, value.var)
+        self.threads[value.var] = value.tag
+
+    def _bind_holder(self, name: str, value: Any, place: ast.expr, out: Body) -> None:
+        out.hold(self.holder(value, name, place))
+
+    def _bind_meta(self, name: str, value: frames.Meta, place: ast.expr, out: Body) -> None:
+        self.ev.scope.define(name, value.value)
+
+    def holder(self, value: Any, name: str | None, place: Any) -> Callable[[Stmt], Stmt]:
+        """The statement that holds the lines that follow."""
+        return HOLDING[type(value)](self, value, name, place)
+
+    def _hold_attr(self, value: frames.Attr, name: str | None, place: Any) -> Any:
+        subject = p.const(0) if isinstance(value.node, int) else value.node
+        held = value.value if not isinstance(value.value, list) else tuple(value.value)
+        return lambda body: s.AttrStmt(subject, value.key, held, body)
+
+    def _hold_assert(self, value: frames.Asserted, name: str | None, place: Any) -> Any:
+        condition = self.ev.as_expr(value.condition, place)
+        return lambda body: s.AssertStmt(condition, message_of(value.message), body)
+
+    def _hold_launch(self, value: frames.LaunchThread, name: str | None, place: Any) -> Any:
+        extent = self.ev.as_expr(value.extent, place)
+        if isinstance(value.thread, Var):
+            var, tag = value.thread, self.threads.get(value.thread, "")
+        else:
+            tag = str(value.thread)
+            var = Var(name or tag.replace(".", "_"), extent.dtype)
+        if name is not None:
+            self.ev.scope.define(name, var)
+        dom = Range(p.const(0, extent.dtype), extent)
+        axis = s.IterVar(dom, var, s.IterType.THREAD, tag)
+        return lambda body: s.AttrStmt(axis, "thread_extent", extent, body)
+
+    def _hold_let(self, value: frames.LetValue, name: str | None, place: Any) -> Any:
+        found = self.ev.as_expr(value.value, place)
+        made = dtype_of(value.kind) if value.kind is not None else None
+        var = made.make(name or "v") if made else Var(name or "v", found.dtype)
+        self.ev.scope.define(var.name, var)
+        return lambda body: s.LetStmt(var, found, body)
+
+    def _hold_allocate(self, value: frames.AllocateMemory, name: str | None, place: Any) -> Any:
+        var = Var(name or "memory", dtype("handle"), (value.dtype, value.scope))
+        self.ev.scope.define(var.name, var)
+        extents = tuple(self.ev.as_expr(x, place) for x in value.extents)
+        condition = self.ev.as_expr(value.condition, place)
+        kind, marks = dtype(value.dtype), frozen(value.annotations)
+        return lambda body: s.Allocate(var, kind, extents, condition, body, marks)
+
+
+def renamed(buffer: Buffer, name: str) -> Buffer:
+    """The buffer under another name; its own pointer follows."""
+    data = buffer.data
+    if data.name == buffer.name:
+        data = Var(name, data.dtype, data.pointee)
+    return replace(buffer, name=name, data=data)
+
+
+def message_of(value: Any) -> str:
+    """The text of an assertion's message; 0.27 writes a kind and a list of parts."""
+    if isinstance(value, tuple) and len(value) == 2:
+        return "".join(str(part) for part in value[1])
+    return str(value)
+
+
+BINDINGS: dict[type, Callable[..., None]] = {
+    frames.Axis: Bindings._bind_axis,
+    frames.Remap: Bindings._bind_remap,
+    frames.NewVar: Bindings._bind_new,
+    frames.AllocBuffer: Bindings._bind_alloc,
+    frames.MatchBuffer: Bindings._bind_match,
+    frames.DeclareBuffer: Bindings._bind_decl,
+    frames.AllocateMemory: Bindings._bind_holder,
+    frames.EnvThread: Bindings._bind_thread,
+    frames.LaunchThread: Bindings._bind_holder,
+    frames.LetValue: Bindings._bind_holder,
+    frames.Meta: Bindings._bind_meta,
+}
+HOLDING: dict[type, Callable[..., Any]] = {
+    frames.Attr: Bindings._hold_attr,
+    frames.Asserted: Bindings._hold_assert,
+    frames.LaunchThread: Bindings._hold_launch,
+    frames.LetValue: Bindings._hold_let,
+    frames.AllocateMemory: Bindings._hold_allocate,
+}
