@@ -188,27 +188,40 @@ def softmax():
 
 
 def pattern_cases():
+    """Functions and the kinds that TVM's AnnotateTIROpPattern gives them."""
     A, b, k = placeholders()
     r = te.reduce_axis((0, 3), "r")
-    B = te.placeholder((8, 8), name="B")
-    gather = te.placeholder((4,), "int32", "idx")
+    B, idx = te.placeholder((8, 8), name="B"), te.placeholder((4,), "int32", "idx")
+    rows = te.compute((8,), lambda i: te.sum(A[i, k], axis=k))
+    square = te.compute((8, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k))
+    pair = te.comm_reducer(argmax, lambda i, v: (tir.const(-1, i), te.min_value(v)))
     yield "elementwise", (A, te.compute((8, 8), lambda i, j: te.exp(A[i, j]))), 0
     yield "constant", (te.compute((8,), lambda i: tir.const(1.0)),), 0
     yield "bias", (A, b, te.compute((8, 8), lambda i, j: A[i, j] + b[j])), 0
+    yield "head", (b, te.compute((4,), lambda i: b[i])), 0
     yield "broadcast", (b, te.compute((8, 8), lambda i, j: b[j])), 1
     yield "transpose", (A, te.compute((8, 8), lambda i, j: A[j, i])), 2
     yield "stride", (b, te.compute((4,), lambda i: b[i * 2])), 2
-    yield "gather", (b, gather, te.compute((4,), lambda i: b[gather[i]])), 2
-    yield "sum", (A, te.compute((8,), lambda i: te.sum(A[i, k], axis=k))), 3
-    yield "softmax", softmax(), 3
-    yield "matmul", (A, B, te.compute((8, 8), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k))), 4
+    yield "gather", (b, idx, te.compute((4,), lambda i: b[idx[i]])), 8
+    yield "sum", (A, rows), 3
+    yield "argmax", (A, *te.compute((8,), lambda i: pair((k.var, A[i, k]), axis=k))), 3
+    yield "gemv", (A, b, te.compute((8,), lambda i: te.sum(A[i, k] * b[k], axis=k))), 3
+    yield "mean", (A, te.compute((8,), lambda i: rows[i] * 0.125)), 4
+    yield "softmax", softmax(), 4
+    yield "matmul", (A, B, square), 4
+    yield "relu", (A, B, te.compute((8, 8), lambda i, j: te.max(square[i, j], 0.0))), 4
     yield "pooling", (b, te.compute((6,), lambda i: te.max(b[i + r], axis=r))), 4
     yield "conv", conv(), 4
-    yield (
-        "extern",
-        (b, te.extern((8,), [b], lambda i, o: tir.BufferStore(o[0], i[0][0], (p.const(0),)))),
-        8,
-    )
+    yield "extern", (b, te.extern((8,), [b], first_element)), 8
+
+
+def argmax(lhs, rhs):
+    is_left = lhs[1] >= rhs[1]
+    return te.Select(is_left, lhs[0], rhs[0]), te.Select(is_left, lhs[1], rhs[1])
+
+
+def first_element(ins, outs):
+    return tir.BufferStore(outs[0], ins[0][0], (p.const(0),))
 
 
 @pytest.mark.parametrize(("name", "args", "kind"), list(pattern_cases()), ids=lambda x: str(x)[:12])

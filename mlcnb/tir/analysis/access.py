@@ -103,7 +103,8 @@ class _Detector:
         self.matched: dict[Buffer, BufferRegion] = {}
         self.known: dict[Var, Buffer] = {}
         for axis in block.iter_vars:
-            self.analyzer.bind(axis.var, axis.dom)
+            if not p.is_const(axis.dom.extent, 1):  # such an axis keeps its name in the regions
+                self.analyzer.bind(axis.var, axis.dom)
         for match in block.match_buffers:
             self.matched[match.buffer] = match.source
         self.note_buffers(block)

@@ -4,15 +4,14 @@
 1 broadcast    B[i, j] = f(A[j])                  4 out-elementwise-fusable  matmul, conv, pooling
 2 injective    B[i, j] = f(A[g(i, j)])            8 opaque              anything else
 
-The rules are those of TVM's `AnalyzeOpPatternKind`. The kind of a function is the largest of its
-blocks' kinds.
+The rules are those of TVM's `AnnotateTIROpPattern`. The kind of a function is the largest of its
+blocks' kinds; a reduction whose result other blocks go on with (softmax, mean) is of kind 4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any
 
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
@@ -38,8 +37,13 @@ class OpPatternKind(IntEnum):
 
 def op_pattern(func: PrimFunc) -> OpPatternKind:
     """The fusion kind of a function in block form."""
-    kinds = [_kind_of(block) for block in _leaf_blocks(func.body)]
-    return max(kinds, default=OpPatternKind.OPAQUE)
+    found: OpPatternKind | None = None
+    for block in _leaf_blocks(func.body):
+        kind = _kind_of(block)
+        if found is OpPatternKind.COMM_REDUCE and kind <= OpPatternKind.INJECTIVE:
+            kind = OpPatternKind.OUT_ELEM_WISE_FUSABLE
+        found = kind if found is None else max(found, kind)
+    return OpPatternKind.OPAQUE if found is None else found
 
 
 def _leaf_blocks(body: Stmt) -> Iterator[Block]:
@@ -60,20 +64,26 @@ def _blocks_in(n: Node) -> Iterator[Block]:
 
 
 def _kind_of(block: Block) -> OpPatternKind:
-    body = block.body
-    if not isinstance(body, BufferStore) or not block.iter_vars:
+    stores = [n for n in walk(block.body) if isinstance(n, BufferStore)]
+    if not block.iter_vars or not stores or not _all_at_one_place(stores):
         return OpPatternKind.OPAQUE
-    loads = [n for part in (body.value, *body.indices) for n in _loads_in(part)]
+    loads = [n for n in walk(block.body) if isinstance(n, BufferLoad)]
     reduced = [v.var for v in block.iter_vars if v.iter_type is IterType.REDUCE]
     if reduced:
         pure = all(_is_pure_reduction(load, reduced) for load in loads)
-        is_plain = pure and not _is_multiply_add(body)
+        is_plain = pure and not _is_multiply_add(block.body)
         return OpPatternKind.COMM_REDUCE if is_plain else OpPatternKind.OUT_ELEM_WISE_FUSABLE
-    return _index_pattern(body, loads)
+    return _index_pattern(stores[0], loads)
 
 
-def _loads_in(x: Any) -> Iterator[BufferLoad]:
-    return (n for n in walk(x) if isinstance(n, BufferLoad))
+def _all_at_one_place(stores: list[BufferStore]) -> bool:
+    """True if all stores have the same indices."""
+    first = stores[0].indices
+    return all(
+        len(store.indices) == len(first)
+        and all(structural_equal(a, b) for a, b in zip(store.indices, first, strict=True))
+        for store in stores
+    )
 
 
 def _index_pattern(store: BufferStore, loads: list[BufferLoad]) -> OpPatternKind:
@@ -100,11 +110,8 @@ def _relation(store: BufferStore, load: BufferLoad) -> OpPatternKind:
 
 
 def _is_elementwise(store: BufferStore, load: BufferLoad) -> bool:
-    same = len(load.indices) == len(store.indices) and all(
+    return len(load.indices) == len(store.indices) and all(
         structural_equal(a, b) for a, b in zip(load.indices, store.indices, strict=True)
-    )
-    return same and all(
-        structural_equal(a, b) for a, b in zip(load.buffer.shape, store.buffer.shape, strict=True)
     )
 
 
@@ -122,11 +129,14 @@ def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:
 
 
 def _is_injective(store: BufferStore, load: BufferLoad) -> bool:
-    """The load uses no variable that is not an index of the store."""
+    """The load uses indices of the store only: no other variable, and no value in memory."""
     known = {i for i in store.indices if isinstance(i, Var)}
     if len(known) != len(store.indices):
         return False
-    return all(v in known for index in load.indices for v in _index_vars(index))
+    used = [n for index in load.indices for n in walk(index)]
+    return not any(
+        isinstance(n, BufferLoad) or (isinstance(n, Var) and n not in known) for n in used
+    )
 
 
 def _index_vars(x: Node) -> Iterator[Var]:
@@ -147,15 +157,28 @@ def _is_pure_reduction(load: BufferLoad, reduced: list[Var]) -> bool:
     return True
 
 
-def _is_multiply_add(store: BufferStore) -> bool:
-    """C[…] = C[…] + A[…] * B[…], with casts anywhere in the product."""
+def _is_multiply_add(store: Stmt) -> bool:
+    """C[…] = C[…] + A[…] * B[…] where both factors are used again: a matmul, a convolution.
+
+    Casts may stand anywhere in the product. A factor is used again where it does not depend on
+    every index of C.
+    """
+    if not isinstance(store, BufferStore):
+        return False
     value = store.value
     if not (isinstance(value, e.Add) and _is_same_element(store, value.a)):
         return False
     product = _uncast(value.b)
     if not isinstance(product, e.Mul):
         return False
-    return all(isinstance(_uncast(side), BufferLoad) for side in (product.a, product.b))
+    return all(_is_used_again(store, _uncast(side)) for side in (product.a, product.b))
+
+
+def _is_used_again(store: BufferStore, x: PrimExpr) -> bool:
+    if not isinstance(x, BufferLoad):
+        return False
+    used = {v for index in x.indices for v in _index_vars(index)}
+    return any(v not in used for v in store.indices)
 
 
 def _is_same_element(store: BufferStore, x: PrimExpr) -> bool:
