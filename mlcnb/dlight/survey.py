@@ -1,4 +1,4 @@
-"""What a rule wants to know of a function before it schedules it: its blocks, and which one is the work.
+"""What a rule wants to know of a function: its blocks, and which one is the work.
 
 survey = Survey.of(sch)
 survey.blocks       in program order      survey.anchor      the reduction with the most to do

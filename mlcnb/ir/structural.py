@@ -135,8 +135,20 @@ class _Comparer:
             return self.differ(a, b)
         if all(isinstance(k, str) for k in a):
             return self.by_name(a, b, binding)
+        if all(id(k) in self.forward for k in a):
+            return self.by_key(a, b, binding)
         pairs = zip(a.items(), b.items(), strict=True)
         return all(self.same(x, y, binding) for x, y in pairs)
+
+    def by_key(self, a: Mapping, b: Mapping, binding: bool) -> bool:
+        """Keys are variables that are matched already, such as parameters: their order is free."""
+        for key, value in a.items():
+            other = self.forward[id(key)]
+            if other not in b:
+                return self.differ(a, b)
+            if not self.step(f"[{key!r}]", self.same(value, b[other], binding)):
+                return False
+        return True
 
     def by_name(self, a: Mapping, b: Mapping, binding: bool) -> bool:
         if set(a) != set(b):
@@ -208,6 +220,8 @@ class _Hasher:
             items.sort()
         elif all(isinstance(k, GlobalVar) for k in value):
             items.sort(key=lambda item: item[0].name_hint)
+        elif all(id(k) in self.numbers for k in value):
+            items.sort(key=lambda item: self.numbers[id(item[0])])
         for key, item in items:
             self.feed(key, binding)
             self.feed(item, binding)

@@ -47,7 +47,7 @@ class IterType(Enum):
 
 @node
 class IterVar(Node):
-    """A variable with its domain: a block's axis, a tensor expression's axis, a GPU thread index."""
+    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index."""
 
     dom: Range
     var: Var = binder()
@@ -229,3 +229,10 @@ def seq(*stmts: Stmt | None) -> Stmt:
     if len(flat) == 1:
         return flat[0]
     return SeqStmt(tuple(flat))
+
+
+def flattened(n: Node) -> Stmt | None:
+    """A SeqStmt that holds SeqStmts as one flat SeqStmt; None for anything else: a rewrite rule."""
+    if isinstance(n, SeqStmt) and any(isinstance(s, SeqStmt) for s in n.seq):
+        return seq(*n.seq)
+    return None

@@ -86,6 +86,10 @@ def with_random_weights(model: onnx.ModelProto) -> onnx.ModelProto:
             scale = 1.0 / max(1.0, np.sqrt(np.prod(dims[1:])))
             value = np.abs(rng.standard_normal(dims) * scale).astype(np.float32)
             model.graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            kind = onnx.TensorProto.FLOAT
+            model.graph.input.append(
+                onnx.helper.make_tensor_value_info(node.output[0], kind, dims)
+            )  # before IR version 4 an initializer is an input as well
         else:
             kept.append(node)
     del model.graph.node[:]

@@ -8,6 +8,7 @@ RULES, first that fits:    blocked_window   convolutions and pooling on blocked 
 
 from __future__ import annotations
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.general import general
@@ -29,12 +30,14 @@ def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
     """
     if is_scheduled(func):
         return None
-    sch = Schedule(func)
-    survey = Survey.of(sch)
     for rule in RULES:
-        if rule(sch, survey, target):
-            break
-    return sch
+        sch = Schedule(func)
+        try:
+            if rule(sch, Survey.of(sch), target):
+                return sch
+        except ScheduleError:
+            continue  # a step that cannot be proved legal here: the next rule is more general
+    return Schedule(func)
 
 
 def is_scheduled(func: PrimFunc) -> bool:

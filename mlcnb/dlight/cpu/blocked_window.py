@@ -4,9 +4,7 @@ for n, oc, oh, ow, c, ic, kh, kw, i in …:       for n_oc_oh in T.parallel(…)
     conv[n, oc, oh, ow, c] += …          ->         for ow_0 in range(4):
                                                         acc = 14 x 2 vectors, in registers
                                                         for ic, kh, kw, i in …:
-                                                            for ow_1 in T.unroll(14):
-                                                                for oc_1 in T.unroll(2):
-                                                                    for c in T.vectorized(16): acc += …
+                                                            for ow_1, oc_1, c: acc += …
                                                         y[…] = max(acc + bias, 0)
 
 The accumulators live in registers for the whole reduction; what follows the convolution (bias,
@@ -44,7 +42,7 @@ def blocked_window(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def is_blocked_window(block: BlockInfo, lanes: int) -> bool:
-    """Five spatial axes first, the last as wide as a vector, then the reduction; float32 results."""
+    """Five spatial axes, the last as wide as a vector, then the reduction; float32 results."""
     writes = block.node.writes
     return (
         block.kinds.startswith("SSSSS")

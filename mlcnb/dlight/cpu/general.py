@@ -74,7 +74,7 @@ def _vector_loop(sch: Schedule, loop: Any, extent: int, lanes: int) -> tuple[lis
 
 
 def is_contiguous(block: BlockInfo) -> bool:
-    """True if the last axis is the last index of what is written, and of nothing that is read else."""
+    """True if the last axis is the last index of what is written."""
     if not block.node.writes or not block.node.writes[0].region:
         return False
     last = block.node.iter_vars[-1].var
@@ -126,7 +126,7 @@ def _goes_inside(sch: Schedule, block: BlockInfo, spatial: list[Any]) -> bool:
 
 
 def is_contiguous_spatial(block: BlockInfo) -> bool:
-    """True if the last spatial axis is the last index of the result, and some operand runs along it."""
+    """True if the last spatial axis runs along the result's last index, and along an operand's."""
     axes = [v for v in block.node.iter_vars if v.iter_type.value == "S"]
     writes = block.node.writes
     if not axes or not writes or not writes[0].region:

@@ -3,11 +3,11 @@
 for b, i, j, k in …:                            for b, i_0, j_0 in T.parallel(…):
     C[b, i, j] += A[b, i, k] * B[b, k, j]           acc = 6 x 4 vectors, in registers
                                          ->         for k in range(K):
-                                                        for i_1, j_1 unrolled, lanes vectorized: acc += …
+                                                        for i_1, j_1, lanes: acc += …
                                                     C[…] = acc
 
-Rows of B are read as vectors, elements of A are broadcast. (Constant matrices are packed beforehand and
-go to `packed_matmul`, which reads them from front to back.)
+Rows of B are read as vectors, elements of A are broadcast. (Constant matrices are packed beforehand
+and go to `packed_matmul`, which reads them from front to back.)
 """
 
 from __future__ import annotations

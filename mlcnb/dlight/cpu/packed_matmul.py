@@ -3,7 +3,7 @@
 for i, j, k in …:                               for i_0, j_0 in T.parallel(…):
     C[i, j] += A[i, k] * W[j // 32, k, j % 32]      acc = 14 x 2 vectors, in registers
                                          ->         for k in range(K):
-                                                        for i_1, j_1 unrolled, lanes vectorized: acc += …
+                                                        for i_1, j_1, lanes: acc += …
                                                     C[…] = acc + bias
 """
 

@@ -1,8 +1,8 @@
 """Register tiles: how many results are kept in vector registers at once.
 
 A tile of `rows` x `vectors` accumulators costs, at each step of the reduction, `vectors` loads of
-weights, `rows` broadcasts and rows * vectors multiply-adds. Large tiles amortise the loads; what does
-not fit in the registers is spilled, which costs far more.
+weights, `rows` broadcasts and rows * vectors multiply-adds. Large tiles amortise the loads; what
+does not fit in the registers is spilled, which costs far more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """rows: results along the row; vectors: vectors of channels; even: rows divide the row's length."""
+    """rows: results along the row; vectors: of channels; even: rows divide the row's length."""
 
     rows: int
     vectors: int
@@ -24,7 +24,7 @@ def choose_tile(
     """The best tile for rows of `length` results and `chunks` vectors of channels.
 
     Args:
-        length: results in a row; None if not known.
+        length: results in a row; None if not known, which makes tiles of one row.
         chunks: vectors of channels there are; None if not known.
         registers: vector registers of the target.
         vectors: if given, the tile has just so many.
@@ -33,7 +33,7 @@ def choose_tile(
     candidates = [
         Tile(rows, width, length is not None and length % rows == 0)
         for width in ([vectors] if vectors else _vectors(chunks))
-        for rows in range(1, min(length or most, most) + 1)
+        for rows in range(1, min(length or 1, most) + 1)
         if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
     return max(candidates, key=lambda tile: _score(tile, length))
@@ -55,7 +55,7 @@ def _score(tile: Tile, length: int | None) -> float:
     density = work / (work + 0.25 * loads)
     latency = min(1.0, work / 10)
     if length is None:
-        return density * latency
+        return work
     passes = -(-length // tile.rows)
     use = length / (passes * tile.rows)
     return density * latency * (1.0 if tile.even else 0.93 * use)

@@ -4,7 +4,7 @@ A: T.Buffer((16, 8), "float32")                 A_1 = T.decl_buffer((128,), data
 A[i, j]                                  ->     A_1[i * 8 + j]
 
 An index that is read from data is checked here, where the dimensions are still known:
-`A[I[i], j]` becomes `A_1[T.check_index(I[i], 16) * 8 + j]`, which stops the kernel if it is outside.
+`A[I[i], j]` becomes `A_1[T.check_index(I[i], 16) * 8 + j]`, which stops the kernel if outside.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ for i in range(8):                              for i in range(7):
                                                     if 28 + j < 30:
                                                         A[28 + j] = 0
 
-Only serial and parallel loops of constant extent are cut, into at most two parts, and only where the
-first part is free of the test; `Simplify` then removes what is decided.
+Only serial and parallel loops of constant extent are cut, into at most two parts, and only where
+the first part is free of the test; `Simplify` then removes what is decided.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.linear import interval
-from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, seq
+from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, flattened, seq
 
 Bounds = dict[e.Var, "tuple[int, int] | None"]
 
@@ -35,7 +35,7 @@ def partition_loops(func: PrimFunc) -> PrimFunc:
 
 def _partition(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind not in (ForKind.SERIAL, ForKind.PARALLEL):
-        return None
+        return flattened(n)
     start, extent = p.as_int(n.min), p.as_int(n.extent)
     if start is None or extent is None or extent < 2:
         return None

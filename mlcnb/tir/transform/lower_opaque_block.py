@@ -16,7 +16,16 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import Allocate, BlockRealize, DeclBuffer, For, ForKind, IfThenElse, Stmt
+from mlcnb.tir.stmt import (
+    Allocate,
+    BlockRealize,
+    DeclBuffer,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    flattened,
+)
 
 
 def lower_opaque_block(func: PrimFunc) -> PrimFunc:
@@ -33,7 +42,7 @@ def _lower(n: Node) -> Node | None:
     if isinstance(n, For) and p.as_int(n.extent) == 1 and not n.annotations:
         if n.kind is not ForKind.THREAD_BINDING:
             return substitute(n.body, {n.loop_var: n.min})
-    return None
+    return flattened(n)
 
 
 def _lower_block(n: BlockRealize) -> Stmt:

@@ -21,7 +21,7 @@ from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
 
 
 def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
-    """`func` with each `alloc_buffers` entry moved to the innermost loop that holds all its uses."""
+    """`func` with each local buffer moved to the innermost loop that holds all its uses."""
     allocated = _allocated(func.body)
     if not allocated:
         return func

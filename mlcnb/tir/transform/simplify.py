@@ -21,7 +21,7 @@ from mlcnb.tir.stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt,
 
 
 def simplify_stmt(func: PrimFunc) -> PrimFunc:
-    """`func` with integer expressions simplified, decided branches taken and empty loops removed."""
+    """`func` with integer expressions simplified, decided branches taken, empty loops removed."""
     body = _Simplifier().stmt(func.body)
     return func.with_body(body if body is not None else Evaluate(p.const(0)))
 

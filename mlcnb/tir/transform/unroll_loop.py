@@ -23,6 +23,7 @@ from mlcnb.tir.stmt import (
     IfThenElse,
     LetStmt,
     SeqStmt,
+    flattened,
     seq,
 )
 
@@ -37,7 +38,7 @@ def unroll_loops(func: PrimFunc) -> PrimFunc:
 
 def _unroll(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind is not ForKind.UNROLLED:
-        return None
+        return flattened(n)
     start, extent = p.as_int(n.min), p.as_int(n.extent)
     if start is None or extent is None or not 0 < extent <= MAX_EXTENT:
         return replace(n, kind=ForKind.SERIAL)

@@ -3,7 +3,7 @@
 for j in T.vectorized(16):               ->     C[k:k + 16] = A[k:k + 16] * T.Broadcast(b, 16)
     C[k + j] = A[k + j] * b
 
-Where a vector form does not exist (a branch on the lane, a call with effects) the loop stays, serial.
+Where there is no vector form (a branch on the lane, a call with effects) the loop stays, serial.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
 LANEWISE = frozenset(
     "tir." + name
     for name in (
-        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin acos "
-        "atan atan2 sinh cosh asinh acosh atanh floor ceil round nearbyint trunc fabs abs pow power "
-        "fmod copysign isnan isinf isfinite bitwise_and bitwise_or bitwise_xor bitwise_not "
+        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin "
+        "acos atan atan2 sinh cosh asinh acosh atanh floor ceil round nearbyint trunc fabs abs pow "
+        "power fmod copysign isnan isinf isfinite bitwise_and bitwise_or bitwise_xor bitwise_not "
         "shift_left shift_right popcount clz fma likely"
     ).split()
 )

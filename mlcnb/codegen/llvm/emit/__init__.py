@@ -2,7 +2,7 @@
 
     module text with   define i32 @NAME(ptr %argv)
 
-`argv` is an array of 8-byte slots: a pointer for each buffer, the value of each scalar, the value of
+`argv` is an array of 8-byte slots: a pointer for each buffer, the value of each scalar, that of
 each symbolic dimension, then a workspace where one is needed (see `Signature`). The status returned
 is 0, or a code of `STATUS`.
 """

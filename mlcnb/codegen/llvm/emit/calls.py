@@ -1,4 +1,4 @@
-"""Calls of intrinsics: LLVM's own, our vector math, libm, and the few with a meaning of their own."""
+"""Calls of intrinsics: LLVM's own, our vector math, libm, and some with a meaning of their own."""
 
 from __future__ import annotations
 
