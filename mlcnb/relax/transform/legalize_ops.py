@@ -7,7 +7,8 @@ lv = R.add(x, y)     ->     lv = R.call_tir(cls.add, (x, y), out_sinfo=R.Tensor(
                                 for i0, i1 in T.grid(2, 3): …
 
 The loops are the declaration's `compute`. Calls that mean the same loops share one PrimFunc. An
-operator without loops, or on a tensor of unknown shape, stays: the runtime runs it as it is.
+operator without loops, on a tensor of unknown shape or of a dtype that no CPU has, stays: the
+runtime runs it as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.core.node import replace
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_digest
@@ -91,6 +93,10 @@ class _Legalizer(Mutator):
         decl = declaration(call.op, missing_ok=True)
         if decl is None or decl.compute is OpDecl.compute:
             return None
+        narrow = _narrow_dtype((*(a.struct_info for a in call.args), call.struct_info))
+        if narrow is not None:
+            self.kept.setdefault(decl.sugar, f"no kernel computes with {narrow}")
+            return None
         try:
             made = self.legalize(call, decl)
         except (CodegenError, UnsupportedOpError) as error:
@@ -149,6 +155,16 @@ class _Legalizer(Mutator):
     def normalize(self, expr: Any) -> Any:
         """As BlockBuilder.normalize."""
         return self.emitter.value(expr)
+
+
+def _narrow_dtype(infos: tuple[Any, ...]) -> DType | None:
+    """A dtype among those of tensors that no CPU computes with: 8-bit floats, 4-bit integers."""
+    for info in infos:
+        inside = info.fields if isinstance(info, TupleStructInfo) else ()
+        kind = info.dtype if isinstance(info, TensorStructInfo) else _narrow_dtype(inside)
+        if kind and (kind.is_float and kind.bits < 16 or kind.is_integer and kind.bits < 8):
+            return kind
+    return None
 
 
 def _arguments(call: Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
