@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir import assert_structural_equal
+from mlcnb.ir.expr import IntImm
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis import assert_well_formed
-from mlcnb.relax.analysis.struct_info import substitute
+from mlcnb.relax.analysis.struct_info import substitute, symbolic_vars
 from mlcnb.relax.expr import const
 from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo, TupleStructInfo
 from mlcnb.testing import assert_same_results, evaluate
@@ -46,10 +47,8 @@ def value_of(info: Any, rng: Any, dims: dict[Any, int], size: int) -> Any:
 
 
 def number_of(dim: Any, dims: dict[Any, int], size: int) -> int:
-    from mlcnb.ir.expr import IntImm, Var
-
-    if isinstance(dim, Var) and dim not in dims:
-        dims[dim] = size + len(dims)
+    for var in symbolic_vars(dim):
+        dims.setdefault(var, size + len(dims))
     found = as_int(substitute(dim, {v: IntImm(v.dtype, n) for v, n in dims.items()}))
     assert found is not None
     return found
