@@ -26,7 +26,7 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
@@ -130,10 +130,19 @@ class Schedule:
 
     def describe(self, handle: Handle) -> str:
         """What a handle stands for now, in words."""
-        name, n = self._snapshot.handles.get(handle, ("", Gone("handle", "another schedule")))
+        if handle not in self._snapshot.handles:
+            return self._describe_missing(handle)
+        name, n = self._snapshot.handles[handle]
         if isinstance(n, Gone):
             return f"{n.what}, taken by {n.by}"
         return describe(n, self._snapshot.tree(name))
+
+    def _describe_missing(self, handle: Handle) -> str:
+        """A handle of a step that was undone, or of one that other steps have replaced."""
+        for later in self._snapshots[self._now + 1 :]:
+            if handle in later.handles:
+                return f"{name_of(later.handles[handle][1])}, not made yet"
+        return f"{type(handle).__name__} of a step that is not part of the schedule"
 
     def show(self, **options: Any) -> None:
         """Print the program as it is now."""

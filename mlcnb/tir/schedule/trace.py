@@ -25,6 +25,8 @@ _INPUTS = frozenset(
     "block loop block_or_loop factors ann_val target loops ordered_loops scope_block "
     "consumer_blocks blocks".split()
 )
+#: arguments that are left out of the text where they are None
+_OPTIONAL = frozenset(["decision", "consumer_blocks"])
 _SPREAD = frozenset(["factors", "loops", "ordered_loops"])
 
 
@@ -53,7 +55,7 @@ class Instruction:
         for key, arg in self.arguments.items():
             if key == self.varargs:
                 given.extend(value(a) for a in arg)
-            elif not (key == "decision" and arg is None):
+            elif not (key in _OPTIONAL and arg is None):
                 given.append(f"{key}={value(arg)}")
         if self.decision is not None:
             given.append(f"decision={value(self.decision)}")

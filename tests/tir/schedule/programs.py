@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from textwrap import dedent
 
 import numpy as np
@@ -144,7 +145,8 @@ def text(sch: Schedule) -> str:
     return dedent("\n".join(lines[start + 1 :]))
 
 
-def numbers(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+@lru_cache(maxsize=64)
+def numbers(func: PrimFunc, seed: int = 0) -> tuple[np.ndarray, ...]:
     """What a function makes of random inputs (its outputs start as NaN)."""
     random = np.random.default_rng(seed)
     args = [
@@ -153,7 +155,7 @@ def numbers(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
     ]
     args[-1][...] = np.nan
     run_prim_func(func, args)
-    return args
+    return tuple(args)
 
 
 def same_numbers(before: PrimFunc, after: PrimFunc, rtol: float = 1e-5) -> None:

@@ -1,0 +1,211 @@
+"""Random steps on random programs: accepted, they compute the same; refused, nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlcnb import te
+from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import For, ForKind, PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import (
+    conv2d,
+    elementwise,
+    matmul_relu,
+    padded_pool,
+    row_sum,
+    same_numbers,
+    softmax,
+    stencil,
+)
+
+#: gives one of several things: what makes a step random
+Choose = Callable[[Sequence[Any]], Any]
+
+
+def relayouts(n: int = 4, m: int = 6) -> PrimFunc:
+    """A transposition, a flattening, and both put together again."""
+    A = te.placeholder((n, m), name="A")
+    B = te.compute((m, n), lambda i, j: A[j, i] + 1.0, name="B")
+    C = te.compute((n * m,), lambda i: B[i // n, i % n] * 2.0, name="C")
+    D = te.compute((n, m), lambda i, j: C[j * n + i] - 3.0, name="D")
+    E = te.compute((n, m), lambda i, j: D[i, j] + B[j, i], name="E")
+    return te.create_prim_func([A, E])
+
+
+def two_products(n: int = 4) -> PrimFunc:
+    """A @ B @ B"""
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k, r = te.reduce_axis((0, n), name="k"), te.reduce_axis((0, n), name="r")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    D = te.compute((n, n), lambda i, j: te.sum(C[i, r] * B[r, j], axis=r), name="D")
+    return te.create_prim_func([A, B, D])
+
+
+PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
+    "elementwise": lambda: elementwise(12),
+    "matmul": lambda: matmul_relu(5, 6, 7),
+    "conv2d": lambda: conv2d(height=4, channels=(2, 1), lanes=2),
+    "strided": lambda: conv2d(height=5, channels=(1, 2), lanes=2, stride=2),
+    "softmax": softmax,
+    "stencil": stencil,
+    "pool": lambda: padded_pool(5),
+    "row_sum": lambda: row_sum(3, 8),
+    "relayouts": relayouts,
+    "two_products": two_products,
+}
+
+
+def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
+    """A block, its loops, and the loops of any block."""
+    root = sch.get_block("root")
+    blocks = sch.get_child_blocks(root)
+    block = choose(blocks)
+    return block, sch.get_loops(block), sch.get_loops(choose(blocks))
+
+
+def _split(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    factors = choose([[None, 2], [2, None], [None, 3], [2, 2, None], [None, 1], [5, 4]])
+    sch.split(choose(loops), factors, preserve_unit_iters=choose([True, False]))
+
+
+def _fuse(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    start = choose(range(len(loops)))
+    sch.fuse(*loops[start : start + choose([2, 3])])
+
+
+def _reorder(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    order = []
+    for _ in range(choose([2, 3])):
+        rest = [x for x in loops if x not in order]
+        order += [choose(rest)] if rest else []
+    sch.reorder(*order)
+
+
+def _mark(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        _block, loops, _others = _handles(sch, choose)
+        getattr(sch, name)(choose(loops))
+
+    return step
+
+
+def _bind(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    sch.bind(choose(loops), choose(["threadIdx.x", "blockIdx.x", "vthread"]))
+
+
+def _move(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        block, _loops, others = _handles(sch, choose)
+        units, index = choose([True, False]), choose([-1, -2])
+        getattr(sch, name)(block, choose(others), preserve_unit_loops=units, index=index)
+
+    return step
+
+
+def _inline(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        getattr(sch, name)(_handles(sch, choose)[0])
+
+    return step
+
+
+def _cache(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        getattr(sch, name)(_handles(sch, choose)[0], choose([0, 1]), "local")
+
+    return step
+
+
+def _decompose(sch: Schedule, choose: Choose) -> None:
+    block, loops, _others = _handles(sch, choose)
+    sch.decompose_reduction(block, choose(loops))
+
+
+def _rfactor(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    sch.rfactor(choose(loops), choose([0, -1]))
+
+
+def _reindex(sch: Schedule, choose: Choose) -> None:
+    where = choose([("read", 0), ("read", 1), ("write", 0)])
+    sch.reindex(_handles(sch, choose)[0], where)
+
+
+def _layout(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    buffer = sch.get(block).writes[0].buffer
+    if buffer in sch.mod["main"].buffers:
+        raise ScheduleError("the signature stays as it is")
+    first = choose([2, 3])
+    maps = [
+        lambda *i: (i[0] // first, *i[1:], i[0] % first),
+        lambda *i: tuple(reversed(i)),
+        lambda *i: (i[-1] % first, *i[:-1], i[-1] // first),
+    ]
+    sch.transform_layout(block, ("write", 0), choose(maps), pad_value=choose([None, 0.0]))
+
+
+def _block_layout(sch: Schedule, choose: Choose) -> None:
+    maps = [lambda *i: tuple(reversed(i)), lambda *i: (i[0] // 2, *i[1:], i[0] % 2)]
+    sch.transform_block_layout(_handles(sch, choose)[0], choose(maps))
+
+
+STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
+    "split": _split,
+    "fuse": _fuse,
+    "reorder": _reorder,
+    "parallel": _mark("parallel"),
+    "vectorize": _mark("vectorize"),
+    "unroll": _mark("unroll"),
+    "add_unit_loop": _mark("add_unit_loop"),
+    "bind": _bind,
+    "compute_at": _move("compute_at"),
+    "reverse_compute_at": _move("reverse_compute_at"),
+    "compute_inline": _inline("compute_inline"),
+    "reverse_compute_inline": _inline("reverse_compute_inline"),
+    "cache_read": _cache("cache_read"),
+    "cache_write": _cache("cache_write"),
+    "decompose_reduction": _decompose,
+    "rfactor": _rfactor,
+    "blockize": _mark("blockize"),
+    "reindex": _reindex,
+    "transform_layout": _layout,
+    "transform_block_layout": _block_layout,
+}
+
+
+def backwards(func: PrimFunc) -> PrimFunc:
+    """The function with parallel, vectorized and thread-bound loops run from the end."""
+    concurrent = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
+
+    def rule(n: Node) -> Node | None:
+        if not isinstance(n, For) or n.kind not in concurrent:
+            return None
+        last = p.subtract(p.add(n.min, n.extent), 1)
+        mirrored = p.subtract(p.add(last, n.min), n.loop_var)
+        body = substitute(n.body, {n.loop_var: mirrored})
+        return replace(n, kind=ForKind.SERIAL, thread_binding=None, body=body)
+
+    return func.with_body(rewrite(func.body, rule))
+
+
+def attempt(sch: Schedule, name: str, choose: Choose) -> bool:
+    """Do a random step; check what it did, or that it did nothing. True if it was accepted."""
+    before = sch.mod
+    try:
+        STEPS[name](sch, choose)
+    except ScheduleError as error:
+        assert sch.mod is before
+        assert error.message
+        return False
+    same_numbers(sch.steps[0].mod["main"], backwards(sch.mod["main"]))
+    return True

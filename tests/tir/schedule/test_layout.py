@@ -1,0 +1,252 @@
+"""transform_layout, transform_block_layout, reindex: whole programs and refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.tir.index_map import IndexMap
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import (
+    becomes,
+    copy_2d,
+    elementwise,
+    matmul,
+    padded_sum,
+    refuses,
+    row_sum,
+    softmax,
+    text,
+)
+
+
+def test_buffer_in_the_middle():
+    sch = Schedule(elementwise())
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4))
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((4, 4))
+        for i in range(16):
+            with T.block("B"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i // 4, v_i % 4])
+                B[v_i // 4, v_i % 4] = A[v_i] * T.float32(2.0)
+        for i in range(16):
+            with T.block("C"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(B[v_i // 4, v_i % 4])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,
+    )
+
+
+def test_from_the_reader_by_name_with_an_index_map():
+    sch = Schedule(softmax(2, 4))
+    sch.transform_layout("D", "E", IndexMap.from_func(lambda i, j: (j, i), index_dtype="int32"))
+    assert "E = T.alloc_buffer((4, 2))" in text(sch)
+    assert "S[v_i] = S[v_i] + E[v_r, v_i]" in text(sch)
+
+
+def test_padding_is_filled():
+    sch = Schedule(elementwise(10))
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((3, 4))
+        for i in range(10):
+            with T.block("B"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i // 4, v_i % 4])
+                B[v_i // 4, v_i % 4] = A[v_i] * T.float32(2.0)
+        for ax0, ax1 in T.grid(3, 4):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.where(10 <= ax0 * 4 + ax1)
+                T.reads()
+                T.writes(B[v0, v1])
+                B[v0, v1] = T.float32(0.0)
+        for i in range(10):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(B[v_i // 4, v_i % 4])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,
+    )
+
+
+def test_parameter_changes_the_signature():
+    sch = Schedule(copy_2d(4, 6))
+    sch.transform_layout("B", ("read", 0), lambda i, j: (j, i))
+    func = sch.mod["main"]
+    assert [int(x) for x in func.buffers[0].shape] == [6, 4]
+    a = np.arange(24, dtype="float32").reshape(6, 4)
+    b = np.empty((4, 6), "float32")
+    run_prim_func(func, [a, b])
+    np.testing.assert_array_equal(b, a.T * 2)
+
+
+def test_regions_follow():
+    sch = Schedule(row_sum(2, 8))
+    _i, k = sch.get_loops("B")
+    sch.cache_read("B", 0, "local")
+    sch.blockize(k)
+    sch.transform_layout("B_o", ("read", 0), lambda i, j: (j, i))
+    assert "T.reads(A_local[v_k_o * 8:v_k_o * 8 + 8, v_i_o])" in text(sch)
+
+
+def test_block_of_a_reduction():
+    sch = Schedule(matmul())
+    sch.transform_block_layout("C", lambda i, j, k: (k, i // 2, j, i % 2))
+    becomes(
+        sch,
+        """
+        for ax0, ax1, ax2, ax3 in T.grid(4, 2, 4, 2):
+            with T.block("C"):
+                v0, v1, v2, v3 = T.axis.remap("RSSS", [ax0, ax1, ax2, ax3])
+                T.reads(A[v1 * 2 + v3, v0], B[v0, v2])
+                T.writes(C[v1 * 2 + v3, v2])
+                with T.init():
+                    C[v1 * 2 + v3, v2] = T.float32(0.0)
+                C[v1 * 2 + v3, v2] = C[v1 * 2 + v3, v2] + A[v1 * 2 + v3, v0] * B[v0, v2]
+        """,
+    )
+
+
+def test_block_with_padding():
+    sch = Schedule(copy_2d(6, 4))
+    sch.transform_block_layout("B", lambda i, j: (i // 4, j, i % 4))
+    becomes(
+        sch,
+        """
+        for ax0, ax1, ax2 in T.grid(2, 4, 4):
+            with T.block("B"):
+                v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
+                T.where(ax0 * 4 + ax2 < 6)
+                T.reads(A[v0 * 4 + v2, v1])
+                T.writes(B[v0 * 4 + v2, v1])
+                B[v0 * 4 + v2, v1] = A[v0 * 4 + v2, v1] * T.float32(2.0)
+        """,
+    )
+
+
+def test_block_axes_fused():
+    sch = Schedule(copy_2d(6, 4))
+    sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))
+    becomes(
+        sch,
+        """
+        for ax0 in range(24):
+            with T.block("B"):
+                v0 = T.axis.spatial(24, ax0)
+                T.reads(A[v0 // 4, v0 % 4])
+                T.writes(B[v0 // 4, v0 % 4])
+                B[v0 // 4, v0 % 4] = A[v0 // 4, v0 % 4] * T.float32(2.0)
+        """,
+    )
+
+
+def test_reindex_of_an_input():
+    sch = Schedule(padded_sum(4))
+    made = sch.reindex("C", ("read", 0))
+    assert repr(made) == "block pad_reindex"
+    becomes(
+        sch,
+        """
+        pad = T.alloc_buffer((5,))
+        pad_reindex = T.alloc_buffer((4, 2))
+        for i in range(5):
+            with T.block("pad"):
+                v_i = T.axis.spatial(5, i)
+                T.reads(A[v_i - 1])
+                T.writes(pad[v_i])
+                pad[v_i] = T.if_then_else(1 <= v_i, A[v_i - 1], T.float32(0.0))
+        for ax0, ax1 in T.grid(4, 2):
+            with T.block("pad_reindex"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(pad[v0 + v1])
+                T.writes(pad_reindex[v0, v1])
+                pad_reindex[v0, v1] = pad[v0 + v1]
+        for i, k in T.grid(4, 2):
+            with T.block("C"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                T.reads(pad_reindex[v_i, v_k])
+                T.writes(C[v_i])
+                with T.init():
+                    C[v_i] = T.float32(0.0)
+                C[v_i] = C[v_i] + pad_reindex[v_i, v_k]
+        """,
+    )
+
+
+def test_reindex_of_an_output():
+    sch = Schedule(matmul())
+    made = sch.reindex("C", ("write", 0))
+    assert repr(made) == "block C_reindex"
+    becomes(
+        sch,
+        """
+        C_reindex = T.alloc_buffer((4, 4))
+        for i, j, k in T.grid(4, 4, 4):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C_reindex[v_i, v_j])
+                with T.init():
+                    C_reindex[v_i, v_j] = T.float32(0.0)
+                C_reindex[v_i, v_j] = C_reindex[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for ax0, ax1 in T.grid(4, 4):
+            with T.block("C_reindex"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(C_reindex[v0, v1])
+                T.writes(C[v0, v1])
+                C[v0, v1] = C_reindex[v0, v1]
+        """,
+    )
+
+
+def test_refusals():
+    sch = Schedule(padded_sum(4))
+    C, pad = sch.get_block("C"), sch.get_block("pad")
+    with refuses(
+        sch,
+        "reindex: ('read', 1) is no buffer of block C",
+        hint='("read", n) of pad, or ("write", n) of C',
+    ):
+        sch.reindex(C, ("read", 1))
+    with refuses(
+        sch,
+        "reindex: block pad may look outside of A, where a copy may not",
+        hint="keep the padding in a block of its own",
+    ):
+        sch.reindex(pad, ("read", 0))
+    with refuses(
+        sch,
+        "transform_block_layout: axis 0 would be spatial and reduce at once",
+    ):
+        sch.transform_block_layout(C, lambda i, k: (i * 2 + k,))
+    with refuses(
+        sch,
+        "transform_layout: the index map is no layout of ['5']: the index map has no "
+        "inverse: a part of i is used twice, or not at all",
+        hint="use non_surjective_inverse where it pads, or give inverse_index_map",
+    ):
+        sch.transform_layout(C, ("read", 0), lambda i: (i // 2,))
+    with refuses(
+        sch,
+        "transform_layout: nothing here writes A, so its padding cannot be filled",
+        hint="cache_read it, and lay out the copy",
+    ):
+        sch.transform_layout(pad, ("read", 0), lambda i: (i // 3, i % 3), pad_value=0.0)
+    sch.split(sch.get_loops(C)[0], [2, 2])
+    with refuses(
+        sch,
+        "transform_block_layout: the axes of block C are not its loops, one for one",
+        hint="transform it before its loops are split and fused",
+    ):
+        sch.transform_block_layout(C, lambda i, k: (k, i))

@@ -1,0 +1,143 @@
+"""undo, redo, goto, copy, diff, and what handles stand for on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import copy_2d, elementwise, matmul, refuses, text
+
+
+def test_undo_and_redo():
+    sch = Schedule(matmul())
+    i, j, _k = sch.get_loops("C")
+    programs = [text(sch)]
+    sch.split(i, [2, 2])
+    programs.append(text(sch))
+    sch.vectorize(j)
+    programs.append(text(sch))
+    assert sch.position == 2
+    for n in (1, 0):
+        assert text(sch.undo()) == programs[n]
+    assert text(sch.redo(2)) == programs[2]
+    assert text(sch.goto(1)) == programs[1]
+    assert [s.name for s in sch.steps] == ["start", "split", "vectorize"]
+
+
+def test_a_new_step_forgets_what_was_undone():
+    sch = Schedule(matmul())
+    i, j, _k = sch.get_loops("C")
+    sch.split(i, [2, 2])
+    sch.undo()
+    sch.parallel(j)
+    assert [s.name for s in sch.steps] == ["start", "parallel"]
+    assert "split" not in str(sch.trace)
+    with refuses(sch, "goto: there is no step 2", hint="there are 0 to 1"):
+        sch.redo()
+
+
+def test_handles_follow():
+    sch = Schedule(matmul())
+    C = sch.get_block("C")
+    i, j, k = sch.get_loops(C)
+    i0, i1 = sch.split(i, [2, 2])
+    sch.reorder(k, i1)
+    assert repr(j) == "loop j in 0..4 of block C"
+    assert repr(i) == "loop i, taken by step 1 (split)"
+    with refuses(
+        sch,
+        "loop i is no more: step 1 (split) took it",
+        hint="use the handles that this step returned, or get_loops again",
+    ):
+        sch.parallel(i)
+    sch.goto(0)
+    assert repr(i) == "loop i in 0..4 of block C"
+    assert repr(i0) == "loop i_0, not made yet"
+    sch.parallel(i)
+
+
+def test_handles_found_later_are_good_earlier():
+    sch = Schedule(matmul())
+    sch.unroll(sch.get_loops("C")[2])
+    i, _j, k = sch.get_loops("C")
+    sch.undo()
+    assert repr(k) == "loop k in 0..4 of block C"
+    sch.parallel(i)
+    assert sch.position == 1
+
+
+def test_copies_go_their_own_ways():
+    sch = Schedule(matmul())
+    i, j, _k = sch.get_loops("C")
+    other = sch.copy()
+    sch.parallel(i)
+    other.vectorize(j)
+    assert "T.parallel" in text(sch) and "T.vectorized" not in text(sch)
+    assert "T.vectorized" in text(other) and "T.parallel" not in text(other)
+    assert structural_equal(sch.steps[0].mod, other.steps[0].mod)
+    assert "T.vectorized" not in text(other.undo())
+
+
+def test_snapshots_share_what_did_not_change():
+    sch = Schedule(elementwise())
+    sch.parallel(sch.get_loops("B")[0])
+    before, after = (s.mod["main"].body.block.body.seq for s in sch.steps)
+    assert before[0] is not after[0]
+    assert before[1] is after[1]
+
+
+def test_diff():
+    sch = Schedule(copy_2d())
+    i, _j = sch.get_loops("B")
+    sch.parallel(i)
+    sch.unroll(sch.get_loops("B")[1])
+    lines = sch.diff().splitlines()
+    assert lines[:2] == ["--- step 1: parallel", "+++ step 2: unroll"]
+    assert [x for x in lines if x.startswith("-        ")] == ["-            for j in range(8):"]
+    assert [x for x in lines if x.startswith("+        ")] == ["+            for j in T.unroll(8):"]
+    assert sch.diff(0, 2).splitlines()[0] == "--- step 0: start"
+
+
+def test_several_functions():
+    mod = IRModule.make({"f": elementwise(), "g": matmul()})
+    sch = Schedule(mod)
+    with pytest.raises(ScheduleError) as caught:
+        sch.get_block("B")
+    assert caught.value.message == "no function to work on"
+    assert caught.value.hint == "work_on one of f, g, or pass func_name"
+    B = sch.get_block("B", func_name="f")
+    sch.work_on("g")
+    C = sch.get_block("C")
+    sch.parallel(sch.get_loops(B)[0])
+    sch.parallel(sch.get_loops(C)[0])
+    assert sch.func_working_on.name_hint == "g"
+    assert sch.steps[1].mod["g"] is mod["g"]
+    assert repr(B) == "block B"
+    (i, *_rest) = sch.get_loops(C)
+    with refuses(sch, "the handles belong to different functions: f, g"):
+        sch.compute_at(B, i)
+
+
+def test_blocks_by_name():
+    sch = Schedule(elementwise())
+    with refuses(sch, "get_block: there is no block 'X'", hint="there are: root, B, C"):
+        sch.get_block("X")
+    assert [repr(b) for b in sch.get_child_blocks(sch.get_block("root"))] == ["block B", "block C"]
+    assert [repr(b) for b in sch.get_consumers("B")] == ["block C"]
+    assert [repr(b) for b in sch.get_producers("C")] == ["block B"]
+    assert [repr(b) for b in sch.get_output_blocks("root")] == ["block C"]
+    assert sch.get(sch.get_block("B")).name_hint == "B"
+
+
+def test_unknown_checks():
+    with pytest.raises(MLCError, match="no check 'maybe'"):
+        Schedule(elementwise(), check="maybe")
+
+
+def test_nothing_is_checked_on_request():
+    sch = Schedule(matmul(), check="none")
+    sch.parallel(sch.get_loops("C")[2])
+    assert "for k in T.parallel(4):" in text(sch)

@@ -1,0 +1,135 @@
+"""Trace: as Python that runs, as JSON, replayed, edited."""
+
+from __future__ import annotations
+
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, row_sum
+
+
+def tiled(sch: Schedule) -> None:
+    """A schedule with a bit of everything."""
+    C = sch.get_block("C")
+    copy = sch.cache_write(C, 0, "local")
+    i, j, k = sch.get_loops(C)
+    a, b = sch.sample_perfect_tile(i, n=2, max_innermost_factor=4)
+    i0, i1 = sch.split(i, [a, b])
+    j0, j1 = sch.split(j, [None, 4])
+    sch.reorder(i0, j0, k, i1, j1)
+    sch.reverse_compute_at(copy, j0)
+    sch.decompose_reduction(C, k)
+    sch.vectorize(j1)
+    u = sch.sample_categorical([16, 64], [0.5, 0.5])
+    sch.annotate(sch.fuse(i0, j0), "pragma_auto_unroll_max_step", u)
+
+
+def test_as_python():
+    sch = Schedule(elementwise(), seed=1)
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.unroll(i0)
+    u = sch.sample_categorical([16, 64], [0.0, 1.0])
+    sch.annotate(i0, "steps", u)
+    lines = sch.trace.as_python().splitlines()
+    assert lines == [
+        "# from tvm import tir",
+        "def apply_trace(sch: 'tir.Schedule') -> None:",
+        '  b0 = sch.get_block(name="B", func_name="main")',
+        "  l1, = sch.get_loops(block=b0)",
+        "  l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, "
+        "disable_predication=False)",
+        "  sch.unroll(loop=l2)",
+        "  v4 = sch.sample_categorical(candidates=[16, 64], probs=[0.0, 1.0], decision=1)",
+        '  sch.annotate(block_or_loop=l2, ann_key="steps", ann_val=v4)',
+    ]
+
+
+def test_the_python_runs():
+    sch = Schedule(matmul(8, 8, 8), seed=7)
+    tiled(sch)
+    again = Schedule(matmul(8, 8, 8))
+    space: dict = {}
+    exec(sch.trace.as_python(), space)  # noqa: S102
+    space["apply_trace"](again)
+    assert_structural_equal(again.mod, sch.mod)
+    assert again.trace.as_python() == sch.trace.as_python()
+
+
+def test_replay_on_another_module():
+    sch = Schedule(matmul(8, 8, 8), seed=7)
+    tiled(sch)
+    again = Schedule(matmul(8, 8, 8))
+    sch.trace.apply_to_schedule(again)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_layouts_are_written_as_functions():
+    sch = Schedule(elementwise())
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
+    again = Schedule(elementwise())
+    space: dict = {}
+    exec(sch.trace.as_python(), space)  # noqa: S102
+    space["apply_trace"](again)
+    assert_structural_equal(again.mod, sch.mod)
+    assert "index_map=lambda i: (i // 4, i % 4)" in sch.trace.as_python()
+
+
+def test_as_json():
+    sch = Schedule(elementwise(), seed=1)
+    i0, _i1 = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.parallel(i0)
+    sch.sample_categorical([1, 2], [1.0, 0.0])
+    assert sch.trace.as_json() == [
+        [
+            ["GetBlock", [], ["B", "main"], ["b0"]],
+            ["GetLoops", ["b0"], [], ["l1"]],
+            ["Split", ["l1", None, 4], [True, False], ["l2", "l3"]],
+            ["Parallel", ["l2"], [], []],
+            ["SampleCategorical", [], [[1, 2], [1.0, 0.0]], ["v4"]],
+        ],
+        [[4, 0]],
+    ]
+
+
+def test_other_decisions():
+    sch = Schedule(matmul(8, 8, 8), seed=7)
+    tiled(sch)
+    tile = next(x for x in sch.trace if x.name == "sample_perfect_tile")
+    again = Schedule(matmul(8, 8, 8))
+    sch.trace.with_decision(tile, [4, 2]).apply_to_schedule(again)
+    assert "range(2)" in str(again) or "(2" in str(again)
+    third = Schedule(matmul(8, 8, 8))
+    chosen = lambda inst, _inputs, _attrs, old: [2, 4] if inst is tile else old
+    sch.trace.apply_to_schedule(third, decision_provider=chosen)
+    assert third.trace.decisions[3] == [2, 4]
+
+
+def test_simplified_leaves_out_what_nothing_uses():
+    sch = Schedule(matmul_relu())
+    sch.get_block("D")
+    i, _j, _k = sch.get_loops("C")
+    sch.parallel(i)
+    sch.get_loops("D")
+    names = [x.name for x in sch.trace.simplified()]
+    assert names == ["get_block", "get_loops", "parallel"]
+
+
+def test_postprocessing_can_be_left_out():
+    sch = Schedule(row_sum())
+    i, k = sch.get_loops("B")
+    sch.split(k, [2, 4])
+    sch.enter_postproc()
+    sch.parallel(i)
+    again = Schedule(row_sum())
+    sch.trace.apply_to_schedule(again, remove_postproc=True)
+    assert again.position == 1
+
+
+def test_same_seed_same_draws():
+    draws = []
+    for _ in range(2):
+        sch = Schedule(matmul(8, 8, 8), seed=11)
+        i, _j, _k = sch.get_loops("C")
+        draws.append([int(sch.get(x)) for x in sch.sample_perfect_tile(i, n=3)])
+    assert draws[0] == draws[1]
+    sch = Schedule(matmul(), seed=5)
+    assert sch.fork_seed() != sch.fork_seed()
