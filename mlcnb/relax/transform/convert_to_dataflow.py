@@ -28,6 +28,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Renamer
+from mlcnb.relax.transform.normalize import merged
 
 Run = list[Binding]
 
@@ -114,7 +115,8 @@ class _Converter(Renamer):
         if not any(map(self.cutter.is_dataflow, runs)):
             return [block]
         kinds = [DataflowBlock if self.cutter.is_dataflow(r) else BindingBlock for r in runs]
-        return [kind(tuple(run)) for kind, run in zip(kinds, runs, strict=True)]
+        made = (kind(tuple(run)) for kind, run in zip(kinds, runs, strict=True))
+        return list(merged(tuple(made)))
 
 
 def _uses_in(run: Run) -> dict[Any, int]:

@@ -212,7 +212,7 @@ def lifetimes(func: Function, dims: Mapping[PrimVar, int]) -> Lifetimes:
     for leaf in leaves(func.body.body):
         for tensor in flat(lives.of(leaf)):
             tensor.last = len(bindings)
-            tensor.kind = OUTPUT if tensor.kind == ARENA else tensor.kind
+            tensor.kind = OUTPUT if tensor.kind in (ARENA, DYNAMIC) else tensor.kind
     lives.steps = len(bindings)
     return lives
 

@@ -1,0 +1,402 @@
+"""The memory plan, and the passes that make memory explicit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlcnb.core.errors import PassError
+from mlcnb.ir import assert_structural_equal
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import Sequential
+from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.expr import Var, tensor_info
+from mlcnb.relax.transform import (
+    AttachGlobalSymbol,
+    CallTIRRewrite,
+    ConvertToDataflow,
+    KillAfterLastUse,
+    LegalizeOps,
+    RemovePurityChecking,
+    StaticPlanBlockMemory,
+    ToNonDataflow,
+    plan_memory,
+)
+from mlcnb.relax.transform.memory_plan import (
+    ALIGNMENT,
+    ARENA,
+    PlannedTensor,
+    assign_offsets,
+    reads_where_it_writes,
+)
+from mlcnb.script import ir as I
+from mlcnb.script import relax as R
+from mlcnb.script import tir as T
+from mlcnb.testing import evaluate
+from tests.relax.harness import as_module, check_pass, same_numbers
+
+LOWER = Sequential([LegalizeOps(), ToNonDataflow(), RemovePurityChecking(), CallTIRRewrite()])
+
+
+def chain(length: int, *shape: int, kind=op.exp) -> IRModule:
+    bb = BlockBuilder()
+    x = Var("x", tensor_info(shape, "float32"))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            y = x
+            for _ in range(length - 1):
+                y = bb.emit(kind(y))
+            gv = bb.emit_output(kind(y))
+        bb.emit_func_output(gv)
+    return bb.get()
+
+
+# the plan ----------------------------------------------------------------------------------------
+
+
+def test_lives_and_places_of_a_chain() -> None:
+    mod = chain(4, 16, kind=lambda x: op.permute_dims(op.reshape(x, (4, 4)), axes=[1, 0]))
+    plan = plan_memory(mod["main"], in_place=False)
+    found = {t.name: (t.kind, t.first, t.last, t.offset) for t in plan.tensors}
+    assert found["x"][0] == "param" and found["gv"][0] == "output"
+    names = [t.name for t in plan.tensors if t.kind == ARENA]
+    assert names == ["lv1", "lv3", "lv5"]  # lv, lv2, lv4 are views
+    assert [found[n][3] for n in names] == [0, 64, 0]
+    assert (plan.arena_bytes, plan.total_bytes, plan.steps) == (128, 192, 8)
+    assert [t.name for t in plan.alive(3)] == ["lv1", "lv3"]
+
+
+def test_elementwise_results_take_over_places() -> None:
+    mod = LegalizeOps()(chain(5, 100))
+    plan = plan_memory(mod["main"], mod.functions)
+    assert plan.arena_bytes == 448 and plan.total_bytes == 4 * 448
+    lv1 = plan.place(mod["main"].body.bindings[1].var)
+    assert lv1.shares.name == "lv" and lv1.root.name == "lv" and lv1.offset == 0
+    apart = plan_memory(mod["main"], mod.functions, in_place=False)
+    assert apart.arena_bytes == 2 * 448
+    assert "lv1" in repr(plan) and "in place of lv" in repr(plan)
+    with pytest.raises(PassError, match="the memory plan has no tensor 'other'"):
+        plan.place(Var("other"))
+
+
+def test_an_operand_that_is_read_again_keeps_its_place() -> None:
+    @R.function
+    def before(x: R.Tensor((64,), "float32")):
+        a = R.exp(x)
+        b = R.exp(a)
+        c = R.add(b, b)
+        d = R.add(a, c)
+        e = R.exp(d)
+        return e
+
+    mod = LegalizeOps()(as_module(before))
+    plan = plan_memory(mod["main"], mod.functions)
+    places = {t.name: t for t in plan.tensors}
+    assert places["b"].shares is None
+    assert places["c"].shares is None  # both operands are b
+    assert places["d"].shares.name in ("a", "c")
+
+
+def test_tuples_views_and_outputs() -> None:
+    @R.function
+    def before(x: R.Tensor((4, 8), "float32")):
+        parts = R.split(x, 2, axis=0)
+        a = parts[0]
+        b = R.reshape(a, R.shape([16]))
+        c = R.exp(b)
+        t = (c, a)
+        d = t[0]
+        e = R.reshape(d, R.shape([4, 4]))
+        return (e, x)
+
+    func = as_module(before)["main"]
+    plan = plan_memory(func)
+    bindings = {b.var.name_hint: b.var for b in func.body.bindings}
+    assert plan.place(bindings["b"]) is plan.place(bindings["parts"], 0)
+    assert plan.place(bindings["e"]) is plan.place(bindings["c"])
+    assert plan.place(bindings["c"]).kind == "output"
+    assert plan.place(func.params[0]).kind == "param"
+    assert [t.name for t in plan.tensors if t.kind == ARENA] == ["parts.0", "parts.1"]
+
+
+def test_symbolic_sizes_are_planned_for_given_numbers() -> None:
+    @R.function
+    def before(x: R.Tensor(("n", 4), "float32")):
+        n = T.int64()
+        a = R.exp(x)
+        b = R.exp(a)
+        c = R.exp(b)
+        return c
+
+    func = as_module(before)["main"]
+    n = func.params[0].struct_info.dims[0]
+    unknown = plan_memory(func)
+    assert unknown.arena_bytes == 0 and {t.kind for t in unknown.tensors} == {
+        "param",
+        "dynamic",
+        "output",
+    }
+    assert plan_memory(func, dims={n: 8}).arena_bytes == 2 * 128
+    assert plan_memory(func, dims={n: 100}).arena_bytes == 2 * 1600
+
+
+def test_what_happens_in_branches_is_left_to_run_time() -> None:
+    @R.function
+    def before(x: R.Tensor((16,), "float32"), c: R.Tensor((), "bool")):
+        a = R.exp(x)
+        if c:
+            b = R.exp(a)
+            z = R.exp(b)
+        else:
+            z = a
+        w = R.exp(z)
+        return w
+
+    plan = plan_memory(as_module(before)["main"])
+    places = {t.name: t for t in plan.tensors}
+    assert places["a"].last == 1 and "b" not in places
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 500), st.integers(0, 20), st.integers(0, 8)),
+        min_size=1,
+        max_size=25,
+    )
+)
+@settings(max_examples=150, deadline=None)
+def test_no_two_living_tensors_overlap(spec: list[tuple[int, int, int]]) -> None:
+    tensors = [
+        PlannedTensor(f"t{i}", None, ARENA, size * ALIGNMENT, first, first + life)
+        for i, (size, first, life) in enumerate(spec)
+    ]
+    end = assign_offsets(tensors)
+    for i, a in enumerate(tensors):
+        assert a.offset >= 0 and a.offset % ALIGNMENT == 0 and a.offset + a.nbytes <= end
+        for b in tensors[:i]:
+            if a.lives_with(b):
+                assert a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+    steps = range(max(t.last for t in tensors) + 1)
+    peak = max(sum(t.nbytes for t in tensors if t.first <= s <= t.last) for s in steps)
+    assert peak <= end <= sum(t.nbytes for t in tensors)
+
+
+@T.prim_func(private=True)
+def reverse(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[7 - vi]
+
+
+@T.prim_func(private=True)
+def two_steps(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[vi]
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = C[7 - vi]
+
+
+def test_only_elementwise_functions_work_in_place() -> None:
+    add = LegalizeOps()(chain(1, 8, kind=lambda x: op.add(x, x)))["add"]
+    assert reads_where_it_writes(add, 0) and reads_where_it_writes(add, 1)
+    assert not reads_where_it_writes(reverse, 0)
+    assert not reads_where_it_writes(two_steps, 0)
+
+
+# the passes --------------------------------------------------------------------------------------
+
+
+@I.ir_module
+class Chain:
+    @T.prim_func(private=True)
+    def relu(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("y"):
+                vi = T.axis.spatial(4, i)
+                y[vi] = T.max(x[vi], T.float32(0))
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        R.func_attr({"global_symbol": "main"})
+        cls = Chain
+        with R.dataflow():
+            lv = R.call_tir(cls.relu, (x,), out_sinfo=R.Tensor((4,), "float32"))
+            lv1 = R.call_tir(cls.relu, (lv,), out_sinfo=R.Tensor((4,), "float32"))
+            gv = R.call_tir(cls.relu, (lv1,), out_sinfo=R.Tensor((4,), "float32"))
+            R.output(gv)
+        return gv
+
+
+def test_dataflow_blocks_come_and_go() -> None:
+    plain = check_pass(ToNonDataflow(), Chain)
+    assert [type(b).__name__ for b in plain["main"].body.blocks] == ["BindingBlock"]
+    names = [b.var.name_hint for b in plain["main"].body.bindings]
+    assert names == ["lv", "lv1", "gv"]
+    assert_structural_equal(check_pass(ConvertToDataflow(), plain), Chain)
+    assert ConvertToDataflow(min_size=4)(plain) is plain
+
+
+def test_runs_are_cut_by_effects_and_branches() -> None:
+    @R.function(pure=False)
+    def before(x: R.Tensor((4,), "float32"), c: R.Tensor((), "bool")) -> R.Tensor((4,), "float32"):
+        a = R.exp(x)
+        b = R.exp(a)
+        p = R.call_packed("test.memory", b, sinfo_args=(R.Tuple,))
+        d = R.exp(b)
+        if c:
+            e = R.exp(d)
+            f = R.exp(e)
+            z = R.exp(f)
+        else:
+            z = d
+        g = R.exp(z)
+        h = R.exp(g)
+        return h
+
+    got = check_pass(ConvertToDataflow(), before, args=False)
+    kinds = [type(b).__name__ for b in got["main"].body.blocks]
+    assert kinds == ["DataflowBlock", "BindingBlock", "DataflowBlock"]
+    branch = got["main"].body.blocks[1].bindings[-1].value.true_branch
+    assert type(branch.blocks[0]).__name__ == "DataflowBlock"
+    back = check_pass(ToNonDataflow(), got, args=False)
+    assert_structural_equal(back, as_module(before))
+
+
+def test_results_are_allocated() -> None:
+    @I.ir_module
+    class After:
+        @T.prim_func(private=True)
+        def relu(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("y"):
+                    vi = T.axis.spatial(4, i)
+                    y[vi] = T.max(x[vi], T.float32(0))
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+            R.func_attr({"global_symbol": "main", "relax.force_pure": True})
+            cls = After
+            alloc: R.Tensor((4,), "float32") = R.builtin.alloc_tensor(
+                R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global")
+            )
+            _: R.Tuple = cls.relu(x, alloc)
+            alloc1: R.Tensor((4,), "float32") = R.builtin.alloc_tensor(
+                R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global")
+            )
+            _1: R.Tuple = cls.relu(alloc, alloc1)
+            alloc2: R.Tensor((4,), "float32") = R.builtin.alloc_tensor(
+                R.shape([4]), R.dtype("float32"), R.prim_value(0), R.str("global")
+            )
+            _2: R.Tuple = cls.relu(alloc1, alloc2)
+            return alloc2
+
+    plain = Sequential([ToNonDataflow(), RemovePurityChecking()])(Chain)
+    check_pass(CallTIRRewrite(), plain, After)
+    with pytest.raises(PassError) as caught:
+        CallTIRRewrite()(Chain)
+    assert caught.value.message == (
+        "CallTIRRewrite: a call_tir stands in a dataflow block, where nothing may be written to"
+    )
+    assert caught.value.hint == "run ToNonDataflow before"
+
+
+def test_tensors_share_one_storage_and_are_killed() -> None:
+    lowered = LOWER(Chain)
+    planned = check_pass(StaticPlanBlockMemory(), lowered)
+    bindings = planned["main"].body.bindings
+    calls = [b.value.op.name for b in bindings if hasattr(b.value.op, "name")]
+    assert calls == [
+        "relax.memory.alloc_storage",
+        "relax.memory.alloc_tensor",
+        "relax.memory.alloc_tensor",
+        "relax.builtin.alloc_tensor",
+    ]
+    assert int(bindings[0].value.args[0].values[0]) == 128
+    killed = check_pass(KillAfterLastUse(), planned, again=False)
+    texts = [line.strip().split(" = ")[-1] for line in killed["main"].script().splitlines()]
+    kills = [t for t in texts if "kill" in t]
+    assert kills == [
+        "R.memory.kill_tensor(alloc)",
+        "R.memory.kill_tensor(alloc1)",
+        "R.memory.kill_storage(storage)",
+    ]
+    order = [i for i, t in enumerate(texts) if "kill" in t or "cls.relu" in t]
+    assert order == list(range(order[0], order[0] + 1)) + order[1:]
+    same_numbers(Chain, killed)
+
+
+def test_without_a_plan_tensors_are_killed_one_by_one() -> None:
+    killed = KillAfterLastUse()(LOWER(Chain))
+    names = [getattr(b.value.op, "name", b.value.op) for b in killed["main"].body.bindings]
+    assert names.count("relax.memory.kill_tensor") == 2
+    same_numbers(Chain, killed)
+
+
+def test_in_place_calls_and_several_results() -> None:
+    @I.ir_module
+    class Mod:
+        @T.prim_func(private=True)
+        def both(
+            x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32"), z: T.Buffer((4,), "float32")
+        ):
+            for i in range(4):
+                with T.block("y"):
+                    vi = T.axis.spatial(4, i)
+                    y[vi] = x[vi] + T.float32(1)
+                with T.block("z"):
+                    vi = T.axis.spatial(4, i)
+                    z[vi] = x[vi] * T.float32(2)
+
+        @T.prim_func(private=True)
+        def increase(x: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.block("x"):
+                    vi = T.axis.spatial(4, i)
+                    x[vi] = x[vi] + T.float32(1)
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            R.func_attr({"global_symbol": "main"})
+            cls = Mod
+            t = R.call_tir(
+                cls.both, (x,), out_sinfo=[R.Tensor((4,), "float32"), R.Tensor((4,), "float32")]
+            )
+            a = t[0]
+            b = t[1]
+            c = R.call_tir_inplace(
+                cls.increase, (b,), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0]
+            )
+            return (a, c)
+
+    got = check_pass(CallTIRRewrite(), RemovePurityChecking()(Mod))
+    x = np.arange(4, dtype=np.float32)
+    a, c = evaluate(got, x)
+    np.testing.assert_array_equal(a, x + 1)
+    np.testing.assert_array_equal(c, 2 * x + 1)
+
+
+def test_linkage_names() -> None:
+    got = check_pass(AttachGlobalSymbol(), Chain)
+    assert got["relu"].attrs["global_symbol"] == "relu"
+    assert got["main"] is Chain["main"]
+
+
+def test_unknown_sizes_cannot_be_allocated() -> None:
+    @R.function
+    def before(x: R.Tensor((4,), "float32")):
+        y = R.call_dps_packed("test.any", (x,), out_sinfo=R.Tensor(dtype="float32", ndim=1))
+        return y
+
+    with pytest.raises(PassError) as caught:
+        CallTIRRewrite()(as_module(before))
+    assert caught.value.message == (
+        "CallTIRRewrite: a result of unknown shape or dtype cannot be allocated"
+    )
