@@ -5,7 +5,8 @@
     ex = mlc.compile(mod, target="llvm")  # an executable: shows its kernels, their IR and assembly
     ex(x)                                 # runs
 
-Public names follow Apache TVM's where the concept is the same. Everything is loaded when first used.
+Public names follow Apache TVM's where the concept is the same. Everything is loaded when first
+used.
 """
 
 from __future__ import annotations

@@ -41,8 +41,9 @@ def compile(
         target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference); default: the current
             Target, else "llvm".
         params: values of parameters by name, which become constants.
-        relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered already.
-        schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a function
+        relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered
+        already. schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a
+        function
             (PrimFunc, Target) -> Schedule, or "auto": "default" where there is a graph, else None,
             so that a loop function runs as somebody wrote or scheduled it.
 

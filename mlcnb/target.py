@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mlcnb.core.errors import TargetError
@@ -62,6 +62,7 @@ class Target(TargetNode):
     """
 
     __slots__ = ("_tokens",)
+    _tokens: list[Any]
 
     def __init__(self, spec: Any = "llvm", host: Any = None) -> None:
         kind, attrs = _parse(spec)
@@ -213,7 +214,7 @@ _LEVELS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _features(mcpu: str, mattr: str) -> frozenset[str]:
     if mcpu == "host":
         import llvmlite.binding as llvm

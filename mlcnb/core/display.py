@@ -1,31 +1,43 @@
 """How an object comes to be shown: a table of views, filled from outside the IR.
 
-    register_text(kind, "mlcnb.script.printer:text_of")     object -> str
-    register_html(kind, "mlcnb.view.module:to_html")        object -> str
+    register_text(kind, "mlcnb.script.printer:text_of")     object -> str    its repr
+    register_cell(kind, "mlcnb.view:text_of")               object -> str    its text in a cell
+    register_html(kind, "mlcnb.view:html_of")               object -> str or None
 
 A view may be named by the string "module:function" and is then loaded when first used, which keeps
-imports light and lets the IR know nothing of printing. A view that fails never hides the object.
+imports light and lets the IR know nothing of printing; its class may be named "module:Class" for
+the same reason. A view that fails never hides the object.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.core import options
 
-View = Callable[[Any], str]
-_text: dict[type, View | str] = {}
-_html: dict[type, View | str] = {}
+View = Callable[[Any], Any]
+#: a class, or "module:Class" for one that need not be imported
+Kind = type | str
+Table = dict[Kind, View | str]
+_text: Table = {}
+_cell: Table = {}
+_html: Table = {}
 
 
-def register_text(kind: type, view: View | str) -> None:
+def register_text(kind: Kind, view: View | str) -> None:
     """Use `view` (or "module:function") for the text of objects of class `kind` and below."""
     _text[kind] = view
 
 
-def register_html(kind: type, view: View | str) -> None:
+def register_cell(kind: Kind, view: View | str) -> None:
+    """Use `view` for the text in a notebook cell, where that is not the whole text of the object."""
+    _cell[kind] = view
+
+
+def register_html(kind: Kind, view: View | str) -> None:
     """Use `view` (or "module:function") for the static HTML of objects of class `kind` and below."""
     _html[kind] = view
 
@@ -38,10 +50,17 @@ def load(view: View | str) -> View:
     return getattr(importlib.import_module(module), name)
 
 
-def _find(table: dict[type, View | str], obj: Any) -> View | None:
+def kinds_of(obj: Any) -> Iterator[tuple[type, str]]:
+    """The classes of an object, nearest first, each with its name "module:Class"."""
     for kind in type(obj).__mro__:
-        if kind in table:
-            return load(table[kind])
+        yield kind, f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _find(table: Table, obj: Any) -> View | None:
+    for kind, name in kinds_of(obj):
+        view = table.get(kind) or table.get(name)
+        if view is not None:
+            return load(view)
     return None
 
 
@@ -69,17 +88,49 @@ def html(obj: Any) -> str | None:
     try:
         view = _find(_html, obj)
         return None if view is None else view(obj)
-    except Exception:  # a failing view never hides the object: the text remains
+    except Exception:  # noqa: BLE001: a failing view never hides the object: the text remains
         if options.get("debug"):
             raise
         return None
 
 
+def cell(obj: Any) -> str:
+    """The text of `obj` in a notebook cell: the short form of what is long, else its text."""
+    try:
+        view = _find(_cell, obj)
+        return text(obj) if view is None else view(obj)
+    except Exception:  # noqa: BLE001: a failing view never hides the object: its text remains
+        if options.get("debug"):
+            raise
+        return text(obj)
+
+
 def mimebundle(obj: Any) -> dict[str, str]:
-    """What a notebook cell shows: text, and HTML beside it where there is one."""
-    bundle = {"text/plain": text(obj)}
-    if options.get("display") != "text":
+    """What a notebook cell shows: text, and HTML beside it where there is one and it is wanted.
+
+    The option "display" decides: "text" for text alone; "auto" leaves HTML out in a terminal.
+    """
+    bundle = {"text/plain": cell(obj)}
+    mode = options.get("display")
+    if mode != "text" and not (mode == "auto" and in_terminal()):
         rich = html(obj)
         if rich is not None:
             bundle["text/html"] = rich
     return bundle
+
+
+def in_notebook() -> bool:
+    """True where an IPython kernel runs this code (a terminal IPython is none)."""
+    shell = _shell()
+    return shell is not None and shell.has_trait("kernel")
+
+
+def in_terminal() -> bool:
+    """True in IPython's terminal shell."""
+    shell = _shell()
+    return shell is not None and not shell.has_trait("kernel")
+
+
+def _shell() -> Any:
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None

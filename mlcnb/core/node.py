@@ -40,7 +40,9 @@ EMPTY: FrozenDict = FrozenDict()
 
 
 def hidden(default: Any = None) -> Any:
-    """A field that is no part of the meaning: not compared, not hashed, not walked (a span, a cache)."""
+    """A field that is no part of the meaning: not compared, not hashed, not walked (a span, a
+    cache).
+    """
     return dataclasses.field(default=default, metadata={"hidden": True})
 
 

@@ -1,4 +1,5 @@
-"""Settings that a person changes: `mlcnb.options.set("display", "text")`, or an environment variable.
+"""Settings that a person changes: `mlcnb.options.set("display", "text")`, or an environment
+variable.
 
 Each option has a default, a sentence, and an environment variable `MLCNB_<NAME>`.
 """

@@ -35,9 +35,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable | None:
         MLCError: there is none and `allow_missing` is False.
     """
     if name not in _functions and not allow_missing:
-        raise MLCError(
-            f"no global function {name!r}", hint="register it with mlcnb.register_func"
-        )
+        raise MLCError(f"no global function {name!r}", hint="register it with mlcnb.register_func")
     return _functions.get(name)
 
 

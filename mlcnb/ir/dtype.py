@@ -1,4 +1,5 @@
-"""Data types as TVM spells them: `float32`, `int64x4`, `bool`, `bfloat16`, `float8_e4m3fn`, `handle`.
+"""Data types as TVM spells them: `float32`, `int64x4`, `bool`, `bfloat16`, `float8_e4m3fn`,
+`handle`.
 
 A `DType` is a string, so `x.dtype == "float32"` works, with its parts as properties.
 """
@@ -6,7 +7,7 @@ A `DType` is a string, so `x.dtype == "float32"` works, with its parts as proper
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mlcnb.core.errors import UnsupportedDtypeError
@@ -89,7 +90,7 @@ class DType(str):
         return _numpy(str(self.element))
 
 
-@lru_cache(maxsize=None)
+@cache
 def dtype(spelling: str) -> DType:
     """The `DType` of a spelling, a NumPy dtype or a scalar type.
 
@@ -127,7 +128,7 @@ def _spelling_of(given: object) -> str:
     return np.dtype(given).name  # type: ignore[call-overload]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _numpy(name: str) -> np.dtype:
     import numpy as np
 

@@ -5,7 +5,8 @@
              | EQ NE LT LE GT GE | And Or Not | Ramp | Broadcast | Shuffle | BufferLoad (tir)
 
 Python operators build them (`i * 4 + 1`), folding constants and the neutral elements.
-Semantics follow TVM's TensorIR: `//` and `%` round towards minus infinity, Div and Mod towards zero.
+Semantics follow TVM's TensorIR: `//` and `%` round towards minus infinity, Div and Mod towards
+zero.
 """
 
 from __future__ import annotations

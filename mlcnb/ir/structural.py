@@ -1,8 +1,8 @@
 """Equality and hash of meaning: two programs that differ only in variable names are the same.
 
-`structural_equal(a, b)`, `structural_hash(a)`, `assert_structural_equal(a, b)` (says where they part).
-Variables in binder fields (parameters, loop variables, bindings) are matched up in order; free
-variables must be the same object, or are matched up too with `map_free_vars=True`.
+`structural_equal(a, b)`, `structural_hash(a)`, `assert_structural_equal(a, b)` (says where they
+part). Variables in binder fields (parameters, loop variables, bindings) are matched up in order;
+free variables must be the same object, or are matched up too with `map_free_vars=True`.
 Names (`name_hint`) and spans do not count.
 """
 
@@ -26,7 +26,9 @@ _named: tuple[type, ...] = (Var,)
 
 
 def named(cls: type) -> type:
-    """Class decorator: objects of `cls` are variables to equality (relax.Var, Buffer, IterVar's var)."""
+    """Class decorator: objects of `cls` are variables to equality (relax.Var, Buffer, IterVar's
+    var).
+    """
     global _named
     _NAMED.append(cls)
     _named = tuple(_NAMED)
@@ -103,7 +105,7 @@ class _Comparer:
                 return False
         return True
 
-    def forget(self, a: Node, b: Any) -> None:
+    def forget(self, a: Any, b: Any) -> None:
         """A loop variable or view is defined here anew: the same object may serve two loops."""
         old, other = self.forward.pop(id(a), None), self.backward.pop(id(b), None)
         if old is not None:

@@ -1,7 +1,7 @@
 """The operators: one file for each family, one declaration for each operator.
 
-`names()` lists them; `load_all()` imports every file of this folder, so a new file is found by lying
-here.
+`names()` lists them; `load_all()` imports every file of this folder, so a new file is found by
+lying here.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
                Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2")
 
 Shapes broadcast as in NumPy. Where two symbolic dimensions cannot be proved equal, one of them may
-be 1 at run time: the result then has the larger, and the loops ask.
+be 1 at run time: the result then has the larger, and the loops ask, and stop if neither is 1.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.expr import Call
 from mlcnb.op._accumulate import wide
 from mlcnb.op._dims import (
     broadcast,
@@ -107,7 +108,10 @@ def place(index: Sequence[Any], shape: Sequence[Any], out: Sequence[Any]) -> tup
 def _step(i: Any, dim: Any, out: Any) -> Any:
     if p.as_int(dim) is not None:
         return 0 if p.as_int(dim) == 1 and p.as_int(out) != 1 else i
-    return i if same(dim, out) else p.if_then_else(p.equal(dim, 1), 0, i)
+    if same(dim, out):
+        return i
+    at = p.if_then_else(p.equal(dim, 1), 0, i)  # else it has to be as large as the result
+    return Call(at.dtype, "tir.check_index", (at, p.cast(at.dtype, dim)))
 
 
 def quiet(fn: Callable[..., Any], *arrays: Any) -> Any:

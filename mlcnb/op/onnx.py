@@ -42,7 +42,9 @@ class OnnxNode(Protocol):
         """Bind an expression to a new variable (constants in, constant out: it is folded)."""
 
     def constant(self, x: Expr | None, what: str) -> np.ndarray:
-        """The value of an input that must be known at import; else an UnsupportedOpError says which."""
+        """The value of an input that must be known at import; else an UnsupportedOpError says
+        which.
+        """
 
     def known(self, x: Expr | None) -> np.ndarray | None:
         """The value of an input where it is known (an object array of PrimExprs where symbolic)."""

@@ -246,7 +246,8 @@ class BlockBuilder:
         return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
 
     def normalize(self, expr: Any) -> Any:
-        """`expr` with its parts made leaves (bound where an emitting scope is open) and struct info.
+        """`expr` with its parts made leaves (bound where an emitting scope is open) and struct
+        info.
 
         Raises:
             TypeInferError: the arguments of an operator do not fit.

@@ -1,7 +1,8 @@
 """Relax expressions: a graph program in A-normal form.
 
     Expr     = Var | DataflowVar | Constant | Tuple | TupleGetItem | Call | If | SeqExpr
-             | ShapeExpr | PrimValue | StringImm | DataTypeImm | ExternFunc | Function | GlobalVar | Op
+             | ShapeExpr | PrimValue | StringImm | DataTypeImm | ExternFunc | Function
+             | GlobalVar | Op
     Binding  = VarBinding(var, value) | MatchCast(var, value, struct_info)
     SeqExpr  = BindingBlock* , body        DataflowBlock: pure, its DataflowVars do not escape
 
@@ -225,7 +226,8 @@ class ExternFunc(BaseFunc):
 
 @node
 class Call(Expr):
-    """An application: of an Op (with `attrs`, an object of its declaration), a function, a GlobalVar.
+    """An application: of an Op (with `attrs`, an object of its declaration), a function, a
+    GlobalVar.
 
     sinfo_args: struct infos given as arguments (the result of call_tir and of packed calls).
     """
@@ -282,7 +284,9 @@ class BindingBlock(Node):
 
 @node
 class DataflowBlock(BindingBlock):
-    """Bindings that are pure and have no control flow. Vars that are no DataflowVar are its outputs."""
+    """Bindings that are pure and have no control flow. Vars that are no DataflowVar are its
+    outputs.
+    """
 
 
 @node

@@ -12,8 +12,8 @@
         def compute(self, x): return te.compute(...)         # te tensors -> te tensor(s)
         def flops(self, x): return 2 * size(x)
 
-An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields of
-the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
+An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields
+of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ ARGUMENTS = (
 
 
 class Tensor:
-    """Marks a tensor argument. infer gets its TensorStructInfo, numpy an array, compute a te.Tensor."""
+    """Marks a tensor argument. infer gets its TensorStructInfo, numpy an array, compute a
+    te.Tensor.
+    """
 
 
 class Tensors:
@@ -64,7 +66,9 @@ class Tensors:
 
 
 class Shape:
-    """Marks a shape argument: infer gets a ShapeStructInfo, numpy and compute a tuple of dimensions."""
+    """Marks a shape argument: infer gets a ShapeStructInfo, numpy and compute a tuple of
+    dimensions.
+    """
 
 
 class Scalar:

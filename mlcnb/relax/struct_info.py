@@ -42,7 +42,8 @@ class ShapeStructInfo(StructInfo):
 
 @node
 class TensorStructInfo(StructInfo):
-    """A tensor: shape (a ShapeExpr, a Var that holds a shape, or None), dtype (None: unknown), ndim.
+    """A tensor: shape (a ShapeExpr, a Var that holds a shape, or None), dtype (None: unknown),
+    ndim.
 
     `ndim` is -1 when the rank is unknown; where the shape is a ShapeExpr, it is its length.
     """

@@ -71,7 +71,9 @@ def save(ex: Executable, path: str | Path) -> Path:
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
-    """A member without time, owner or mode of its own, so that the same program gives the same bytes."""
+    """A member without time, owner or mode of its own, so that the same program gives the same
+    bytes.
+    """
     info = tarfile.TarInfo(name)
     info.size = len(data)
     tar.addfile(info, io.BytesIO(data))

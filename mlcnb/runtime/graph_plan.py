@@ -187,7 +187,8 @@ class BoundPlan:
 
     def _resolve_patches(self) -> None:
         """(slot in the program's arena, which input or output) for what changes with each call."""
-        self.input_slots, self.output_slots = [], []
+        self.input_slots: list[tuple[int, int]] = []
+        self.output_slots: list[tuple[int, int]] = []
         for number, position, kind, which in self.patches:
             table = self.input_slots if kind == "input" else self.output_slots
             table.append((self.program.slot(number, position), which))
@@ -343,7 +344,9 @@ class _Planner:
         return tuple(results) if isinstance(info, TupleStructInfo) else results[0]
 
     def kernel_dims(self, kernel: str, call: KernelCall) -> Dims:
-        """The sizes of the kernel's own symbolic variables, matched from the shapes of its arguments."""
+        """The sizes of the kernel's own symbolic variables, matched from the shapes of its
+        arguments.
+        """
         dims: Dims = {}
         signature = self.kernels[kernel].signature
         for param, arg in zip(signature.params, call.args, strict=True):

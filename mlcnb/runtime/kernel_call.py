@@ -17,7 +17,8 @@ from mlcnb.tir.buffer import Buffer
 
 
 def run(kernel: Any, args: Sequence[Any]) -> None:
-    """Run a kernel on arrays (read and written in place) and scalars, in the order of its parameters.
+    """Run a kernel on arrays (read and written in place) and scalars, in the order of its
+    parameters.
 
     Raises:
         RuntimeInputError: wrong number, dtype or shape.
@@ -41,7 +42,8 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     if len(args) != len(params):
         names = ", ".join(p.name for p in params)
         raise RuntimeInputError(
-            f"{kernel.name} takes {len(params)} arguments ({names}), outputs included; got {len(args)}"
+            f"{kernel.name} takes {len(params)} arguments ({names}), outputs included, "
+            f"but got {len(args)}"
         )
     dims: Dims = {}
     for param, arg in zip(params, args, strict=True):

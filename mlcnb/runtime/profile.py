@@ -2,9 +2,9 @@
 
     mlcnb.profile(ex, x)      a table: time, share, GFLOP/s and GB/s of each call
 
-Every call is timed inside the native run, `repeat` times, and the median is shown. FLOPs are counted
-from the loops of the kernel as it was before scheduling; bytes are those of its arguments, each
-counted once.
+Every call is timed inside the native run, `repeat` times, and the median is shown. FLOPs are
+counted from the loops of the kernel as it was before scheduling; bytes are those of its arguments,
+each counted once.
 """
 
 from __future__ import annotations

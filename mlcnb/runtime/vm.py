@@ -134,6 +134,7 @@ class Frame:
         self.result = self.value(self.function.body.body)
 
     def sequence(self, body: rx.SeqExpr) -> Iterator[Step]:
+        """Run the bindings of a SeqExpr: a Step after each."""
         for binding in body.bindings:
             start = time.perf_counter()
             self.kernel = None
@@ -233,7 +234,7 @@ def _contiguous(result: Any) -> Any:
 
 
 def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
-    infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    infos: tuple[Any, ...] = info.fields if isinstance(info, TupleStructInfo) else (info,)
     return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
 
 

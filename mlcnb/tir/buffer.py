@@ -20,7 +20,8 @@ class Buffer(Node):
 
     data: the pointer (its `pointee` holds element dtype and scope); shape in elements, one PrimExpr
     for each dimension; strides in elements, empty when compact row-major; elem_offset in elements
-    from `data`; data_alignment in bytes; offset_factor: elem_offset is a multiple of it (0: unknown).
+    from `data`; data_alignment in bytes; offset_factor: elem_offset is a multiple of it (0:
+    unknown).
     """
 
     name: str = label()

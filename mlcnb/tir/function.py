@@ -17,8 +17,8 @@ from mlcnb.tir.stmt import Stmt
 class PrimFunc(BaseFunc):
     """A function over buffers and scalars.
 
-    params: handles (one for each buffer, mapped by `buffer_map`) and scalars; ret_type: dtype of the
-    returned scalar or None. Outputs are parameters: the call is in destination-passing style.
+    params: handles (one for each buffer, mapped by `buffer_map`) and scalars; ret_type: dtype of
+    the returned scalar or None. Outputs are parameters: the call is in destination-passing style.
     """
 
     params: tuple[Var, ...] = binder()

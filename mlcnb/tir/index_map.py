@@ -155,18 +155,24 @@ class IndexMap(Node):
             var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
             for var, extent in zip(self.initial_indices, shape, strict=True)
         }
-        found = detect_iter_map(self.final_indices, domains, check_level="bijective")
+        found = detect_iter_map(
+            self.final_indices, domains, check_level="bijective", simplify_trivial_iterators=False
+        )
         if not found:
             raise MLCError(
                 f"the index map has no inverse: {found.errors[0]}",
                 hint="use non_surjective_inverse where it pads, or give inverse_index_map",
             )
-        variables = tuple(Var(f"axis{i}", x.dtype) for i, x in enumerate(self.final_indices))
+        variables = tuple(
+            Var(x.name if isinstance(x, Var) else f"axis{i}", x.dtype)
+            for i, x in enumerate(self.final_indices)
+        )
         values = inverse_affine_iter_map(found, variables)
         extents = self.map_shape(shape)
         bounds = {
             var: Range(p.const(0, var.dtype), p.cast(var.dtype, n))
             for var, n in zip(variables, extents, strict=True)
+            if not p.is_const(n, 1)
         }
         analyzer = Analyzer(bounds)
         back = tuple(
@@ -207,7 +213,7 @@ def _steps(x: PrimExpr, var: Var) -> list[int]:
         by = p.as_int(n.b) if isinstance(n, e.FloorDiv | e.FloorMod) else None
         if by is None or by <= 1 or not isinstance(n, e.BinaryOp):
             continue
-        poly = analyzer._poly(n.a)
+        poly = analyzer.normal_form(n.a)
         if poly.coefficient_of(analyzer.context.var(var)) is None or not depends_on(poly, {var}):
             continue
         factors = [abs(c) for m, c in poly.terms.items() if m[0].expr is var]

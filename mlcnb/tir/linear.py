@@ -68,7 +68,9 @@ def linear_form(x: e.PrimExpr) -> Linear:
             return Linear(0, {x: 1})
 
 
-def interval(x: e.PrimExpr, inner: Mapping[e.Var, tuple[int, int] | None]) -> tuple[Linear, Linear] | None:
+def interval(
+    x: e.PrimExpr, inner: Mapping[e.Var, tuple[int, int] | None]
+) -> tuple[Linear, Linear] | None:
     """Smallest and largest value of `x` over inner variables in lo..hi (inclusive), as Linears.
 
     None where an inner variable stands inside something that cannot be bounded.

@@ -184,6 +184,15 @@ def _same(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda x: x
 
 
+def _check_index(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    def checked(index: int, extent: int) -> int:
+        if not 0 <= index < extent:
+            raise ExecutionError(f"index {index} is outside of 0 to {extent - 1}")
+        return index
+
+    return checked
+
+
 def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     if kind not in ("float32", "float64", "float16"):
         raise UnsupportedOpError(f"tir.nextafter of {kind}")
@@ -226,6 +235,7 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "isinf": _isinf,
     "isfinite": _isfinite,
     "likely": _same,
+    "check_index": _check_index,
     "nextafter": _nextafter,
     "reinterpret": _reinterpret,
     "minnum": _minnum,

@@ -163,7 +163,7 @@ def _solver(dim: PrimExpr) -> tuple[Var, Callable[[int], int]] | None:
         return dim, int
     if dim.dtype not in ("int32", "int64"):
         return None
-    poly = Analyzer()._poly(dim)
+    poly = Analyzer().normal_form(dim)
     if len(poly.terms) != 1:
         return None
     ((monomial, factor),) = poly.terms.items()

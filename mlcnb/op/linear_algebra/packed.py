@@ -2,8 +2,8 @@
 
 for i, j, k:    C[i, j] += A[i, k] * W[j // 32, k, j % 32]
 
-What a matmul with a constant matrix becomes when it is compiled for a CPU: a block of columns is one
-piece of memory, read from front to back.
+What a matmul with a constant matrix becomes when it is compiled for a CPU: a block of columns is
+one piece of memory, read from front to back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank, want_same_dtype
-from mlcnb.relax.operator import OpDecl, operator
+from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 
 @operator("relax.nn.matmul_packed")

@@ -8,6 +8,7 @@ from mlcnb import te
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import as_int, cast, const
 from mlcnb.op import _layout
+from mlcnb.op._dims import same
 from mlcnb.op._layout import Place
 from mlcnb.op.manipulate.pad import pad_constant
 
@@ -32,7 +33,7 @@ def conv_loops(conv: Any, data: Any, weight: Any, kind: DType) -> Any:
     kernel = _layout.sizes_of(conv.kernel_layout, weight.shape)
     padded = pad_spatial(data, conv.data_layout, conv.spatial, conv.padding, const(0, data.dtype))
     windows = _window_axes(conv, kernel)
-    channels = _channel_axes(conv, kernel)
+    channels = _channel_axes(conv, kernel, sizes["C"])
     shape = _layout.shape_in(
         conv.out_layout, {"N": sizes["N"], "C": kernel["O"], **conv.places(sizes, kernel)}
     )
@@ -92,12 +93,13 @@ def _window_axes(conv: Any, kernel: dict[str, Any]) -> dict[str, Any]:
     return {c: te.reduce_axis((0, kernel[c]), name=names[c]) for c in conv.spatial}
 
 
-def _channel_axes(conv: Any, kernel: dict[str, Any]) -> Channels:
+def _channel_axes(conv: Any, kernel: dict[str, Any], channels: Any) -> Channels:
     """Axes over the input channels of one group, cut in two where data and weight are cut alike."""
     ours = _layout.block_of(conv.data_layout, "C")
     theirs = _layout.block_of(conv.kernel_layout, "I")
     if is_depthwise(conv, kernel):
-        each = _per_group(conv, kernel)
+        # blocks that are filled up hold more channels than there are groups
+        each = 1 if same(kernel["O"], channels) else _per_group(conv, kernel)
 
         def own(out: Place) -> Place:
             if each == 1:

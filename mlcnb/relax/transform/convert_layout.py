@@ -7,9 +7,9 @@ s = R.nn.softmax(z)                               z1 = R.layout_transform(z, "NC
                                                   s = R.nn.softmax(z1)
 
 A vector of 16 channels lies together, so the innermost loop of a convolution is one multiply-add of
-whole vectors. Elementwise operators, pooling and concatenation take blocks as they come; an operator
-that does not is given the plain layout. Conversions of constants are folded later. After NeoCPU
-(Liu et al., USENIX ATC 2019).
+whole vectors. Elementwise operators, pooling and concatenation take blocks as they come; an
+operator that does not is given the plain layout. Conversions of constants are folded later. After
+NeoCPU (Liu et al., USENIX ATC 2019).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.core.node import map_children, replace, rewrite
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.analysis.struct_info import same_dim
@@ -36,15 +37,14 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
-from mlcnb.core.node import map_children, replace, rewrite
 from mlcnb.target import Target
 
 #: what is done to each element alone, and keeps the zeros that fill up a block finite
 FINITE = frozenset(
     "relax." + name
     for name in (
-        "nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.silu nn.selu clip sigmoid tanh erf abs "
-        "negative floor ceil round sign square nn.dropout"
+        "nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.silu nn.selu clip sigmoid tanh erf "
+        "abs negative floor ceil round sign square nn.dropout"
     ).split()
 )
 #: two operands, each element alone
@@ -135,7 +135,9 @@ class _Converter:
             self.emitter.bindings.append(replace(binding, value=new))
 
     def bind(self, var: Var, value: Any, table: dict[Var, Any]) -> None:
-        """Bind a value to the variable itself, so that plain parts of the function stay as they are."""
+        """Bind a value to the variable itself, so that plain parts of the function stay as they
+        are.
+        """
         normal = self.emitter.value(value)
         self.emitter.bindings.append(VarBinding(var, normal))
         table[var] = var
@@ -186,7 +188,9 @@ class _Converter:
 
 
 def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
-    """Dense, or groups that fill their blocks: both channels in blocks; depthwise: one; few inputs: none."""
+    """Dense, or groups that fill their blocks: both channels in blocks; depthwise: one; few inputs:
+    none.
+    """
     conv: Any = attrs_of(call)
     data, weight = call_arguments(call)
     layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)

@@ -3,9 +3,9 @@
     i64  flush_denormals()          sets the thread's mode, gives the one before
     void restore_mode(i64 mode)
 
-A float32 below 1.2e-38 costs a hundred cycles to compute with; the far tails of activations are full
-of them. Both what is read and what is written counts as zero, as in most inference engines; the mode
-of the calling thread is put back when the run ends.
+A float32 below 1.2e-38 costs a hundred cycles to compute with; the far tails of activations are
+full of them. Both what is read and what is written counts as zero, as in most inference engines;
+the mode of the calling thread is put back when the run ends.
 """
 
 from __future__ import annotations

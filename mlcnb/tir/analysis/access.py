@@ -41,7 +41,7 @@ def detect_buffer_access(block: s.Block) -> tuple[Regions, Regions]:
     buffers that live inside do not appear. A pointer handed to a call may be read and written
     everywhere.
     """
-    detector = _Detector(block)
+    detector = AccessDetector(block)
     if block.init is not None:
         detector.visit(block.init)
     detector.visit(block.body)
@@ -62,8 +62,8 @@ def union_regions(regions: Any, analyzer: Analyzer | None = None) -> Regions:
 
 
 def _range_ends(analyzer: Analyzer, bounds: Range) -> Side:
-    first = analyzer._poly(bounds.min)
-    return (first, first.plus(analyzer._poly(bounds.extent)).shifted(-1)), bounds.min.dtype
+    first = analyzer.normal_form(bounds.min)
+    return (first, first.plus(analyzer.normal_form(bounds.extent)).shifted(-1)), bounds.min.dtype
 
 
 def _as_regions(analyzer: Analyzer, found: Found) -> Regions:
@@ -89,7 +89,7 @@ def _range(low: Any, high: Any, kind: DType) -> Range:
     return Range(emit(low, kind), emit_shorter(high.shifted(1), low, kind))
 
 
-class _Detector:
+class AccessDetector:
     """Walks a block's body; collects the box of each access with inner loops run out."""
 
     def __init__(self, block: s.Block) -> None:
@@ -110,6 +110,7 @@ class _Detector:
         self.note_buffers(block)
 
     def note_buffers(self, block: s.Block) -> None:
+        """Know the buffers behind the pointers that calls may get."""
         for n in walk(block.body):
             if isinstance(n, BufferLoad | s.BufferStore):
                 self.known.setdefault(n.buffer.data, n.buffer)
@@ -117,9 +118,11 @@ class _Detector:
             self.known.setdefault(region.buffer.data, region.buffer)
 
     def regions(self, found: Found) -> Regions:
+        """The boxes united: one region for each buffer."""
         return _as_regions(self.analyzer, found)
 
     def visit(self, n: Any) -> None:
+        """Look at a statement or an expression."""
         handler = _HANDLERS.get(type(n))
         if handler is not None:
             getattr(self, handler)(n)
@@ -128,6 +131,7 @@ class _Detector:
                 self.visit(child)
 
     def load(self, n: BufferLoad) -> None:
+        """A read, and the reads in its indices."""
         self.access(self.reads, n.buffer, n.indices)
         for index in n.indices:
             self.visit(index)
@@ -135,12 +139,14 @@ class _Detector:
             self.visit(n.predicate)
 
     def store(self, n: s.BufferStore) -> None:
+        """A write, and the reads in its indices and its value."""
         self.access(self.writes, n.buffer, n.indices)
         for part in (*n.indices, n.value, n.predicate):
             if part is not None:
                 self.visit(part)
 
     def access(self, found: Found, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
+        """Note one access of a buffer."""
         self.add(found, buffer, [(self.ends(i), i.dtype.element) for i in indices])
 
     def add(self, found: Found, buffer: Buffer, box: list[Side]) -> None:
@@ -152,6 +158,7 @@ class _Detector:
             found.setdefault(buffer, []).append(box)
 
     def ends(self, index: PrimExpr) -> Ends:
+        """The ends of an index while the inner loops run."""
         if isinstance(index, e.Ramp):
             low, _ = self.ends(index.base)
             _, high = self.ends(index.base + index.stride * (index.lanes - 1))
@@ -160,7 +167,7 @@ class _Detector:
             return self.ends(index.value)
         if index.dtype not in ("int32", "int64") or self.reads_local(index):
             return None, None
-        return ends_of(self.analyzer, self.analyzer._poly(index), self.domains)
+        return ends_of(self.analyzer, self.analyzer.normal_form(index), self.domains)
 
     def reads_local(self, index: PrimExpr) -> bool:
         """True for an index that depends on a buffer which lives inside the block."""
@@ -176,6 +183,7 @@ class _Detector:
         return (low, high), bounds.min.dtype
 
     def loop(self, n: s.For) -> None:
+        """A loop: its variable runs."""
         self.visit(n.min)
         self.visit(n.extent)
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
@@ -184,6 +192,7 @@ class _Detector:
         del self.domains[n.loop_var]
 
     def let(self, n: Any) -> None:
+        """A variable that stands for a value."""
         self.visit(n.value)
         if self.reads_local(n.value):
             self.hidden.add(n.var)
@@ -207,16 +216,19 @@ class _Detector:
                     self.add(found, region.buffer, [self.relaxed(r) for r in region.region])
 
     def declared(self, n: s.DeclBuffer) -> None:
+        """A view of memory."""
         self.known[n.buffer.data] = self.known.get(n.buffer.data, n.buffer)
         self.visit(n.body)
 
     def allocated(self, n: s.Allocate) -> None:
+        """Memory that lives inside."""
         for buffer in {x.buffer for x in walk(n.body) if isinstance(x, BufferLoad | s.BufferStore)}:
             if buffer.data is n.buffer_var:
                 self.local.add(buffer)
         self.visit(n.body)
 
     def call(self, n: e.Call) -> None:
+        """A call: pointers in it reach a whole buffer."""
         if n.op == "tir.tvm_access_ptr":
             self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
             for arg in n.args[2:4]:
@@ -232,6 +244,7 @@ class _Detector:
                 self.visit(arg)
 
     def pointer(self, data: PrimExpr, mask: int) -> None:
+        """A pointer that is read (mask 1) or written (mask 2)."""
         buffer = self.known.get(data)  # type: ignore[call-overload]
         if buffer is not None:
             if mask & 1:
@@ -240,10 +253,12 @@ class _Detector:
                 self.whole(self.writes, buffer)
 
     def variable(self, n: Var) -> None:
+        """A bare pointer: whoever gets it may read and write."""
         if n.dtype.is_handle:
             self.pointer(n, 3)
 
     def whole(self, found: Found, buffer: Buffer) -> None:
+        """An access of a whole buffer."""
         self.add(found, buffer, [((None, None), extent.dtype) for extent in buffer.shape])
 
 

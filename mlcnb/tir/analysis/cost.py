@@ -17,7 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.access import _Detector
+from mlcnb.tir.analysis.access import AccessDetector
 from mlcnb.tir.analysis.structure import allocated_buffers
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -148,7 +148,7 @@ def bytes_touched(func: PrimFunc) -> dict[Buffer, Any]:
     """
     body = func.body
     block = body.block if isinstance(body, s.BlockRealize) else s.Block((), (), (), "", body)
-    detector = _Whole(block)
+    detector = _WholeFunction(block)
     if block.init is not None:
         detector.visit(block.init)
     detector.visit(block.body)
@@ -173,7 +173,7 @@ def _total_within(buffer: Buffer, sizes: list[PrimExpr]) -> PrimExpr:
     return Analyzer().simplify(p.minimum(total, whole))
 
 
-class _Whole(_Detector):
+class _WholeFunction(AccessDetector):
     """The accesses of a whole function: inner blocks are looked into, their axes run."""
 
     def __init__(self, block: s.Block) -> None:
@@ -200,7 +200,7 @@ class _Whole(_Detector):
         if index.dtype not in ("int32", "int64"):
             return None
         count = 1
-        for atom in self.analyzer._poly(index).atoms():
+        for atom in self.analyzer.normal_form(index).atoms():
             for var in {n for n in walk(atom_expr(atom, index.dtype)) if isinstance(n, Var)}:
                 extent = p.as_int(self.domains[var].extent) if var in self.domains else None
                 if extent is None:
@@ -221,7 +221,7 @@ class _Whole(_Detector):
                     self.visit(part)
 
 
-def _bytes_of(detector: _Whole, buffer: Buffer) -> PrimExpr:
+def _bytes_of(detector: _WholeFunction, buffer: Buffer) -> PrimExpr:
     boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
     region = detector.regions({buffer: boxes})[0]
     analyzer = detector.analyzer

@@ -80,14 +80,14 @@ class _Finder:
             self.visit(axis.dom)
         local = [b.data for b in n.alloc_buffers]
         for matched in n.match_buffers:
-            local += _match_defines(matched.buffer)
+            local += match_defines(matched.buffer)
         inside = [*n.reads, *n.writes, *(m.source for m in n.match_buffers), n.init, n.body]
         self.scoped([*(axis.var for axis in n.iter_vars), *local], inside)
 
     def function(self, n: PrimFunc) -> None:
         bound = [*n.params]
         for buffer in n.buffers:
-            bound += _match_defines(buffer)
+            bound += match_defines(buffer)
         self.scoped(bound, [*(b for b in n.buffers), n.body])
 
     def region(self, n: BufferRegion) -> None:
@@ -107,7 +107,7 @@ class _Finder:
                     self.visit(part)
 
 
-def _match_defines(buffer: Buffer) -> list[Var]:
+def match_defines(buffer: Buffer) -> list[Var]:
     """The variables that matching a buffer binds: pointer, plain dimensions, strides, offset."""
     fields = (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset)
     return [x for x in fields if isinstance(x, Var)]

@@ -17,7 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.variables import _match_defines
+from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
 
@@ -76,7 +76,7 @@ class _Checker:
 
     def match(self, buffer: Buffer) -> None:
         """What matching a buffer binds; a second buffer may share what the first has bound."""
-        for var in _match_defines(buffer):
+        for var in match_defines(buffer):
             if var not in self.defined:
                 self.define(var, buffer)
 

@@ -241,7 +241,7 @@ def _clip(
 
 
 def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] | None:
-    """A condition as (X, last): X <= last, the constant part of X moved over."""
+    """A condition as (X, last): X <= last, where X holds the terms with loop variables."""
     match condition:
         case e.LT(x, y):
             left, right = of(x, context), of(y, context).shifted(-1)
@@ -254,7 +254,15 @@ def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] |
         case _:
             return None
     gap = left.minus(right)
-    return Affine(0, gap.terms), Affine(-gap.const)
+    loops = {t: c for t, c in gap.terms.items() if _mentions_any(t, context.bounds)}
+    rest = {t: -c for t, c in gap.terms.items() if t not in loops}
+    return Affine(0, loops), Affine(-gap.const, rest)
+
+
+def _mentions_any(atom: Any, variables: Mapping[e.Var, Bounds]) -> bool:
+    if isinstance(atom, e.Var):
+        return atom in variables
+    return any(v in variables for v in atom.variables())
 
 
 def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
@@ -290,7 +298,18 @@ def largest(x: Affine, known: Mapping[e.Var, Bounds]) -> int | None:
             continue
         if found is not None and (plain is None or found < plain):
             plain = found
-    return plain
+    return _largest_without_quotient(x, known) if plain is None else plain
+
+
+def _largest_without_quotient(x: Affine, known: Mapping[e.Var, Bounds]) -> int | None:
+    """c * (X // c) lies in X - c + 1 .. X: for symbolic X, where constants bound nothing."""
+    for atom, coefficient in x.terms.items():
+        if isinstance(atom, a.Quotient) and coefficient % atom.by == 0:
+            rest = Affine(x.const, {t: c for t, c in x.terms.items() if t is not atom})
+            times = coefficient // atom.by
+            slack = 0 if times > 0 else atom.by - 1
+            return largest(rest.plus(atom.inner.shifted(-slack), times), known)
+    return None
 
 
 def _largest_with_extreme(

@@ -73,6 +73,7 @@ def _common_ancestors(body: Stmt, wanted: set[int]) -> dict[int, Node]:
         opens = isinstance(n, For | Block)
         if opens:
             stack.append(n)
+        parts: list[Node]
         if isinstance(n, Block):
             parts = [x for x in (*n.match_buffers, n.init, n.body) if x is not None]
         else:
@@ -96,7 +97,7 @@ class _Placer:
         if not isinstance(n, Stmt):
             return n
         here = tuple(self.at.get(id(n), ()))
-        rebuilt = map_children(n, self.stmt)
+        rebuilt: Any = map_children(n, self.stmt)
         if isinstance(n, Block):
             return replace(rebuilt, alloc_buffers=here)
         if isinstance(n, For) and here:

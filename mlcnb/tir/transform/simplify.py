@@ -81,6 +81,7 @@ class _Simplifier:
         if then is None and other is None:
             return None
         if then is None:
+            assert other is not None
             return IfThenElse(p.logical_not(condition), other)
         return replace(n, condition=condition, then_case=then, else_case=other)
 

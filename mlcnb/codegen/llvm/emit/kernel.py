@@ -62,7 +62,9 @@ def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512) -> Kernel:
 
 
 class Emitter:
-    """The state of emission: the module, the function under construction, what is known of variables."""
+    """The state of emission: the module, the function under construction, what is known of
+    variables.
+    """
 
     def __init__(self, func: PrimFunc, name: str, vector_bits: int) -> None:
         self.func = func

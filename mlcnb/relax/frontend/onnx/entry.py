@@ -27,6 +27,7 @@ def from_onnx(
     dtype: Any = None,
     keep_params_in_input: bool = False,
     *,
+    freeze: Mapping[str, Any] | None = None,
     opset: int | None = None,
     shape_dict: Mapping[str, Any] | None = None,
     dtype_dict: Any = None,
@@ -43,6 +44,7 @@ def from_onnx(
             the model's are cast to it.
         keep_params_in_input: initializers become parameters of main, after the inputs, in place of
             constants; `relax.frontend.detach_params` gives their values.
+        freeze: values by input name: these inputs become constants (axes, shapes, pads …).
         opset: read the model as one of this opset.
         shape_dict: TVM's name for `shape`.
         dtype_dict: TVM's name for `dtype`.
@@ -70,10 +72,7 @@ def from_onnx(
     stored = {t.name for t in proto.graph.initializer}
     stored |= {s.values.name for s in proto.graph.sparse_initializer}
     values = [i for i in proto.graph.input if i.name not in stored]
-    inputs = Inputs(
-        values,
-        source,
-        shape if shape_dict is None else shape_dict,
-        dtype if dtype_dict is None else dtype_dict,
-    )
+    shapes = shape if shape_dict is None else shape_dict
+    kinds = dtype if dtype_dict is None else dtype_dict
+    inputs = Inputs(values, source, shapes, kinds, freeze or {})
     return Importer(proto, source, opsets, inputs, keep_params_in_input).module()

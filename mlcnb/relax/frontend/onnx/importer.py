@@ -96,7 +96,7 @@ class Importer:
 
     def module(self) -> IRModule:
         """The model as a module with the function main."""
-        params = [self.parameter(name) for name in self.inputs.values]
+        params = [p for name in self.inputs.values if (p := self.parameter(name)) is not None]
         self.initializers(self.model.graph, self.frame.scope)
         self.walk(self.model.graph.node, self.frame)
         outputs = [self.output(o) for o in self.model.graph.output]
@@ -118,8 +118,12 @@ class Importer:
         main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
         return convert_to_dataflow(main, min_size=1)
 
-    def parameter(self, name: str) -> Var:
-        """The parameter of an input; where the caller wants another dtype, it is cast."""
+    def parameter(self, name: str) -> Var | None:
+        """The parameter of an input, cast where the caller wants so; None where it is frozen."""
+        frozen = self.inputs.value(name)
+        if frozen is not None:
+            self.frame.scope[name] = constant(frozen, Span("onnx", name, kind="input"))
+            return None
         var, wanted = self.inputs.parameter(name)
         self.emitter.names.reserve(var.name_hint)
         given = var.struct_info.dtype  # type: ignore[union-attr]

@@ -37,18 +37,27 @@ class Inputs:
         source: where the model came from.
         shape: shapes by input name; one shape where there is one input.
         kind: dtypes by input name, or one for all inputs of floats.
+        freeze: values by input name.
 
     Raises:
-        ModelError: shape or dtype name an input that the model does not have.
+        ModelError: shape, dtype or freeze name an input that the model does not have.
     """
 
-    def __init__(self, values: Sequence[Any], source: Source, shape: Any, kind: Any) -> None:
+    def __init__(
+        self,
+        values: Sequence[Any],
+        source: Source,
+        shape: Any,
+        kind: Any,
+        freeze: Mapping[str, Any],
+    ) -> None:
         self.values = {v.name: v for v in values}
         self.source = source
         self.names = parameter_names(self.values)
         self.dims: dict[str, SizeVar] = {}
         self.dim_names = Names()
         self.shapes = self._by_name("shape", self._as_mapping(shape))
+        self.frozen = self._by_name("freeze", freeze)
         self.kinds = self._by_name("dtype", kind if isinstance(kind, Mapping) else {})
         self.float_kind = None if kind is None or isinstance(kind, Mapping) else dtype(kind)
 
@@ -91,6 +100,20 @@ class Inputs:
         if given is not None:
             info = TensorStructInfo(info.shape, dtype(given), info.ndim)
         return Var(self.names[name], info, Span("onnx", name, kind="input")), wanted
+
+    def value(self, name: str) -> np.ndarray | None:
+        """The value of an input that is frozen, in the dtype of the model; None for the others."""
+        if name not in self.frozen:
+            return None
+        tensor = self.values[name].type.tensor_type
+        kind = dtype_of(tensor.elem_type, f"{self.source.name}: input {name!r}")
+        given = np.asarray(self.frozen[name])
+        if tensor.HasField("shape") and given.ndim != len(tensor.shape.dim):
+            self.refuse(
+                f"freeze= gives {given.ndim} dimensions for input {name!r}, which has "
+                f"{len(tensor.shape.dim)}"
+            )
+        return np.array(given, kind.numpy)
 
     def shape(self, name: str, tensor: Any) -> list[Any] | None:
         """The dimensions of an input; None where not even their number is known."""
