@@ -49,21 +49,22 @@ class Analyzer:
         low: Poly | None
         high: Poly | None
         if isinstance(bound, Range):
-            start = self._poly(bound.min)
-            low, high = start, start.plus(self._poly(bound.extent)).shifted(-1)
+            start = self.normal_form(bound.min)
+            low, high = start, start.plus(self.normal_form(bound.extent)).shifted(-1)
             if low.is_same(high):
                 bound = low
         elif isinstance(bound, tuple):
-            low, high = (self._poly(x) if _is_limit(x) else None for x in bound)
+            low, high = (self.normal_form(x) if _is_limit(x) else None for x in bound)
         else:
-            bound = self._poly(bound)
+            bound = self.normal_form(bound)
         if isinstance(bound, Poly):
             self.context.values[var] = bound
             self.context.forget()
             return
         self._bind_limits(atom, low, high)
 
-    def _poly(self, x: Any) -> Poly:
+    def normal_form(self, x: Any) -> Poly:
+        """The polynomial of an int32 or int64 expression."""
         return self.normalizer.poly(p.as_expr(x))
 
     def _bind_limits(self, atom: Atom, low: Poly | None, high: Poly | None) -> None:
@@ -116,7 +117,7 @@ class Analyzer:
 
     def modular_set(self, x: Any) -> tuple[int, int]:
         """(coefficient, base): x = coefficient * something + base; coefficient 0: x is base."""
-        return modular_of(self.context, self._poly(x))
+        return modular_of(self.context, self.normal_form(x))
 
     def can_prove(self, condition: Any) -> bool:
         """True if a condition holds for all values of its variables; False if that is not known."""
@@ -131,7 +132,7 @@ class Analyzer:
         a, b = p.match_dtypes(a, b)
         if not is_index(a.dtype):
             return self.normalizer.key(self.simplify(a)) == self.normalizer.key(self.simplify(b))
-        one, two = self._poly(a), self._poly(b)
+        one, two = self.normal_form(a), self.normal_form(b)
         return one.is_same(two) or (
             self._is_exact(one, a) and self._is_exact(two, b) and equals(self.context, one, two)
         )
@@ -142,7 +143,7 @@ class Analyzer:
     def can_prove_greater_equal(self, a: Any, b: Any) -> bool:
         """True if a >= b always."""
         a, b = p.match_dtypes(a, b)
-        one, two = self._poly(a), self._poly(b)
+        one, two = self.normal_form(a), self.normal_form(b)
         exact = self._is_exact(one, a) and self._is_exact(two, b)
         return exact and is_nonnegative(self.context, one.minus(two))
 

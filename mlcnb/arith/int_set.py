@@ -58,7 +58,7 @@ def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = Non
     with analyzer.scope():
         for var, domain in domains.items():
             analyzer.bind(var, domain)
-        low, high = ends_of(analyzer, analyzer._poly(x), domains)
+        low, high = ends_of(analyzer, analyzer.normal_form(x), domains)
         return as_set(low, high, x.dtype)
 
 
@@ -75,8 +75,8 @@ def ends_of(analyzer: Analyzer, x: Poly, domains: Mapping[Var, Range]) -> Ends:
     low: Poly | None = x
     high: Poly | None = x
     for var, domain in reversed(list(domains.items())):
-        first = analyzer._poly(domain.min)
-        last = first.plus(analyzer._poly(domain.extent)).shifted(-1)
+        first = analyzer.normal_form(domain.min)
+        last = first.plus(analyzer.normal_form(domain.extent)).shifted(-1)
         runner = _Runner(analyzer, var, first, last)
         if low is high:
             low, high = (None, None) if low is None else runner.ends(low)

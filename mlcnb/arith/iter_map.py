@@ -14,7 +14,8 @@ reached exactly once (bijective), or each at most once with parts of loops left 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
@@ -36,6 +37,7 @@ def detect_iter_map(
     predicate: Any = True,
     check_level: str = "surjective",
     analyzer: Analyzer | None = None,
+    simplify_trivial_iterators: bool = True,
 ) -> IterMap:
     """The indices as sums of splits of the loop variables.
 
@@ -46,32 +48,34 @@ def detect_iter_map(
         check_level: "nocheck", "surjective" (no two points of the loops give the same indices) or
             "bijective" (and no loop variable, and no part of one, is left out).
         analyzer: what is known of other variables.
+        simplify_trivial_iterators: a loop of extent 1 counts as the number it starts at.
     """
     if check_level.lower() not in CHECK_LEVELS:
         raise MLCError(f"no check level {check_level!r}", hint=", ".join(CHECK_LEVELS))
     level = check_level.lower()
     analyzer = analyzer or Analyzer()
-    found = _attempt(indices, input_iters, predicate, level, analyzer)
+    make = partial(_Rewriter, input_iters, analyzer, simplify_trivial_iterators)
+    found = _attempt(indices, make, predicate, level, analyzer)
     if not found:
         with analyzer.scope():
             for var, domain in input_iters.items():
                 analyzer.bind(var, domain)
             simple = [analyzer.simplify(x) for x in indices]
-        again = _attempt(simple, input_iters, predicate, level, analyzer)
+        again = _attempt(simple, make, predicate, level, analyzer)
         found = again or found
     return found
 
 
 def _attempt(
     indices: Sequence[PrimExpr],
-    input_iters: Mapping[Var, Range],
+    make: Callable[[], _Rewriter],
     predicate: Any,
     level: str,
     analyzer: Analyzer,
 ) -> IterMap:
     """The map as the indices are written."""
     with analyzer.scope():
-        rewriter = _Rewriter(input_iters, analyzer)
+        rewriter = make()
         try:
             for condition in flattened(p.as_expr(predicate), e.And):
                 rewriter.learn(condition)
@@ -84,8 +88,11 @@ def _attempt(
 
 
 class _Rewriter:
-    def __init__(self, input_iters: Mapping[Var, Range], analyzer: Analyzer) -> None:
+    def __init__(
+        self, input_iters: Mapping[Var, Range], analyzer: Analyzer, drops_trivial: bool
+    ) -> None:
         self.analyzer = analyzer
+        self.drops_trivial = drops_trivial
         self.marks: dict[Var, IterMark] = {}
         self.starts: dict[Var, PrimExpr] = {}
         self.fused: dict[Any, IterMark] = {}
@@ -135,7 +142,7 @@ class _Rewriter:
     def variable(self, x: Var) -> IterSum:
         mark = self.marks[x]
         one = p.const(1, x.dtype)
-        if p.is_const(mark.extent, 1):
+        if self.drops_trivial and p.is_const(mark.extent, 1):
             return IterSum((), self.starts[x])
         return IterSum((IterSplit(mark, one, mark.extent, one),), self.starts[x])
 

@@ -25,7 +25,7 @@ def detect_linear_equation(
     """
     analyzer = analyzer or Analyzer()
     x = p.as_expr(x)
-    rest = analyzer._poly(x)
+    rest = analyzer.normal_form(x)
     found: list[Poly] = []
     for var in variables:
         parts = rest.coefficient_of(analyzer.context.var(var))
