@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer, set_of
@@ -13,7 +13,7 @@ from mlcnb.ir import prim_ops as p
 from tests.arith.programs import evaluate, integers_over, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
-SETTINGS = settings(max_examples=150, deadline=None)
+SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(

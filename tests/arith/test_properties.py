@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer
@@ -11,7 +11,7 @@ from tests.arith.programs import conditions_over, evaluate, integers_over, point
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
 VARIABLES = [I, J, N]
-SETTINGS = settings(max_examples=120, deadline=None)
+SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
