@@ -41,7 +41,7 @@ class Astype(OpDecl):
 
     def compute(self, x: Any) -> Any:
         """One loop nest."""
-        return elementwise(lambda v: cast(self.dtype, v), x, name="compute")
+        return elementwise(lambda v: cast(self.dtype, v), x, name="astype")
 
 
 @operator("relax.wrap_param")
