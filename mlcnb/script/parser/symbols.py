@@ -51,7 +51,7 @@ def _is_known(ev: Evaluator, name: str) -> bool:
 
 
 def declared_symbols(ev: Evaluator, function: ast.FunctionDef) -> dict[str, Var]:
-    """The variables that a function declares: `n = T.int64()`, or `def main[n](…)` (Python 3.12)."""
+    """Variables that a function declares: `n = T.int64()`, or `def main[n](…)` (Python 3.12)."""
     generic = [p.name for p in getattr(function, "type_params", ())]
     found = {name: Var(name, DIM) for name in generic}
     for line in function.body:

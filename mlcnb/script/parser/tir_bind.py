@@ -173,7 +173,7 @@ class Bindings:
     def _hold_let(self, value: frames.LetValue, name: str | None, place: Any) -> Any:
         found = self.ev.as_expr(value.value, place)
         made = dtype_of(value.kind) if value.kind is not None else None
-        var = made.make(name or "v") if made else Var(name or "v", found.dtype)
+        var = Var(name or "v", found.dtype) if made is None else made.make(name or "v")
         self.ev.scope.define(var.name, var)
         return lambda body: s.LetStmt(var, found, body)
 

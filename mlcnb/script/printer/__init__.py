@@ -12,6 +12,8 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.recursion import deep
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
+from mlcnb.relax import expr as rx
+from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept by `prints`
     block,
     buffer,
@@ -27,6 +29,9 @@ from mlcnb.script.printer.context import Options, Printer
 from mlcnb.script.printer.module import META_NOTE, header, metadata
 from mlcnb.tir.buffer import Buffer
 
+#: nodes of graph programs, whose bare integers are int64
+_GRAPH = (rx.Expr, rx.Binding, rx.BindingBlock, StructInfo)
+
 
 def document(obj: Any, **options: Any) -> Page:
     """The text of `obj` as a page that knows where each node stands; options as in `script`."""
@@ -41,7 +46,8 @@ def document(obj: Any, **options: Any) -> Page:
 
 def _doc(p: Printer, obj: Any) -> Doc:
     try:
-        return declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
+        with p.integers("int64" if isinstance(obj, _GRAPH) else "int32"):
+            return declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
     except RecursionError:
         raise MLCError(f"{type(obj).__name__} nests too deeply to be printed") from None
 

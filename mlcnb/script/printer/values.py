@@ -40,23 +40,16 @@ def value(p: Printer, v: Any) -> Doc:
         return mapping(p, v)
     if isinstance(v, e.IntImm) and not v.dtype.is_bool:
         return typed(p, v.dtype, number(v.value))
-    if isinstance(v, Node):
-        return p.doc(v)
-    return _object(p, v)
+    export = getattr(v, "export", None)
+    if callable(export):  # a target
+        return call(p.word("T", "target"), value(p, export()))
+    return p.doc(v) if isinstance(v, Node) else text_string(str(v))
 
 
 def _float(v: float) -> Doc:
     if math.isfinite(v):
         return Text(repr(v), "number")
     return call(Text("float", "builtin"), text_string(str(v)))
-
-
-def _object(p: Printer, v: Any) -> Doc:
-    """A target by its dict; anything else by its string, which reads back as a string."""
-    export = getattr(v, "export", None)
-    if callable(export):
-        return call(p.word("T", "target"), value(p, export()))
-    return text_string(str(v))
 
 
 def used(n: Node, variables: set[int]) -> set[int]:

@@ -36,8 +36,8 @@ def _listed(args: Any) -> list[Any]:
 def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
     """The tuple of inputs and the symbolic scalars after it (0.27 puts them among the inputs)."""
     given = _listed(args)
-    scalars: list[PrimExpr] = []
-    while tir_vars is None and given and isinstance(given[-1], PrimExpr):
+    scalars: list[PrimExpr | int] = []
+    while tir_vars is None and given and isinstance(given[-1], PrimExpr | int):
         scalars.insert(0, given.pop())
     extra = [as_relax(tir_vars)] if tir_vars is not None else []
     if scalars:
