@@ -8,6 +8,7 @@ from mlcnb.op.indexing import slice as slices
 from mlcnb.op.indexing import take
 from mlcnb.op.manipulate import (
     broadcast,
+    depth_space,
     gather,
     join,
     layout,
@@ -20,7 +21,9 @@ from mlcnb.op.manipulate import (
 )
 from tests.op.harness import Case, numbers
 
-FILES = "broadcast gather join layout one_hot pad permute repeat reshape scatter".split()
+FILES = (
+    "broadcast depth_space gather join layout one_hot pad permute repeat reshape scatter".split()
+)
 MODULES = tuple(f"mlcnb.op.manipulate.{name}" for name in FILES)
 MODULES += ("mlcnb.op.indexing.slice", "mlcnb.op.indexing.take")
 BIG = 2**63 - 1
@@ -45,6 +48,10 @@ def _reshapes():
         yield Case(reshape.Reshape(), [numbers(have), want], note=str(want))
     yield Case(reshape.Flatten(), [numbers((2, 3), "int8")])
     yield Case(reshape.Flatten(), [numbers(())])
+    yield Case(reshape.BatchFlatten(), [numbers((2, 3, 2))])
+    yield Case(reshape.BatchFlatten(), [numbers((2,))])
+    yield Case(depth_space.PixelShuffle(2), [numbers((1, 8, 2, 3))])
+    yield Case(depth_space.PixelShuffle(1), [numbers((1, 2, 2, 3))])
     for axis in (1, (0, -1), (-1,), ()):
         yield Case(reshape.ExpandDims(axis), [numbers((2, 3))], note=str(axis))
     for axis in (None, 0, -1, (0, 2)):

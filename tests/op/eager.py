@@ -73,7 +73,7 @@ def _attribute(a: onnx.AttributeProto) -> Any:
 
 
 def _constant(value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return Tuple(tuple(_constant(v) for v in value))
     return Constant(np.asarray(value))
 
@@ -132,7 +132,7 @@ def run_node(proto: onnx.NodeProto, opset: int, inputs: list[Any]) -> list[np.nd
     fn = spelling(proto.domain, proto.op_type, opset)
     if fn is None:
         raise UnsupportedOpError(f"no spelling of {proto.op_type} at opset {opset}")
-    args = [None if a is None else Constant(np.asarray(a)) for a in inputs]
+    args = [None if a is None else _constant(a) for a in inputs]
     found = fn(EagerNode(proto, opset), *args)
     results = found if isinstance(found, tuple) else (found,)
     pairs = zip(proto.output, results, strict=False)

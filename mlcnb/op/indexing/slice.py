@@ -156,7 +156,8 @@ def onnx_slice(
         n.refuse("starts, ends, axes and steps differ in length")
     if 0 in strides:
         n.refuse("a step is 0")
-    return make_call(StridedSlice, data, places, begin, end, strides)
+    by_one = all(s == 1 for s in strides)
+    return make_call(StridedSlice, data, places, begin, end, None if by_one else strides)
 
 
 @operator("relax.dynamic_strided_slice")

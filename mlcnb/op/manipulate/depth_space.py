@@ -1,17 +1,60 @@
-"""ONNX DepthToSpace, SpaceToDepth, CenterCropPad: reshape, permute_dims, slice and pad."""
+"""Channels to space and back: nn.pixel_shuffle; ONNX DepthToSpace, SpaceToDepth, CenterCropPad.
+
+pixel_shuffle    out[n, c, y, x] = data[n, (c * r + y % r) * r + x % r, y // r, x // r]
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mlcnb import te
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import tell_dims, tidy
+from mlcnb.op._dims import refuse, tell, tell_dims, tensor, tidy, want_rank
 from mlcnb.op._spell import call, ints_of
 from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import make_call
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+
+
+@operator("relax.nn.pixel_shuffle")
+class PixelShuffle(OpDecl):
+    """(N, C r r, H, W) as (N, C, H r, W r): each r x r block of the result was r r channels.
+
+    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.PixelShuffle.html
+    """
+
+    data: Tensor
+    upscale_factor: int
+
+    def infer(self, data: Any) -> Any:
+        """Fewer channels, more rows and columns."""
+        r = self.upscale_factor
+        want_rank(self, "data", data, 4)
+        if data.dims is None:
+            return tensor(None, data.dtype, 4)
+        n, c, h, w = data.dims
+        known = as_int(c)
+        if r < 1 or (known is not None and known % (r * r)):
+            refuse(self, f"the channels of {tell(data)} are not in groups of {r} x {r}")
+        return tensor([n, c // (r * r), h * r, w * r], data.dtype)
+
+    def numpy(self, data: Any) -> Any:
+        """reshape, transpose, reshape"""
+        r, (n, c, h, w) = self.upscale_factor, data.shape
+        apart = data.reshape(n, c // (r * r), r, r, h, w)
+        return apart.transpose(0, 1, 4, 2, 5, 3).reshape(n, c // (r * r), h * r, w * r)
+
+    def compute(self, data: Any) -> Any:
+        """One copy."""
+        r, (batch, channels, height, width) = self.upscale_factor, data.shape
+
+        def source(n: Any, c: Any, y: Any, x: Any) -> Any:
+            return data(n, (c * r + y % r) * r + x % r, y // r, x // r)
+
+        shape = (batch, tidy(channels // (r * r)), height * r, width * r)
+        return te.compute(shape, source, name="pixel_shuffle")
 
 
 def _regroup(

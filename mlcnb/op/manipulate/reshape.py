@@ -166,6 +166,31 @@ class Flatten(OpDecl):
         return regroup(x, (tidy(product(x.shape)),), "flatten")
 
 
+@operator("relax.nn.batch_flatten")
+class BatchFlatten(OpDecl):
+    """All dimensions but the first in one: (N, …) becomes (N, the product of the rest)."""
+
+    x: Tensor
+
+    def infer(self, x: Any) -> Any:
+        """A matrix of x's dtype."""
+        if x.ndim == 0:
+            refuse(self, f"{tell(x)} has no first dimension")
+        return tensor(None if x.dims is None else _rows(x.dims), x.dtype, 2)
+
+    def numpy(self, x: Any) -> Any:
+        """numpy.reshape"""
+        return np.reshape(x, _rows(x.shape))
+
+    def compute(self, x: Any) -> Any:
+        """One copy."""
+        return regroup(x, _rows(x.shape), "batch_flatten")
+
+
+def _rows(dims: Sequence[Any]) -> list[Any]:
+    return [dims[0], tidy(product(dims[1:]))]
+
+
 @onnx("Flatten")
 def onnx_flatten(n: OnnxNode, x: Expr) -> Expr:
     """Two dimensions: those before `axis`, and those from it on."""
