@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from mlcnb import te
@@ -70,6 +71,8 @@ def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
 
 def _split(sch: Schedule, choose: Choose) -> None:
     _block, loops, _others = _handles(sch, choose)
+    if prod(int(sch.get(x).extent) for x in loops) > 2000:
+        raise ScheduleError("large enough: tiles that do not divide add iterations")
     factors = choose([[None, 2], [2, None], [None, 3], [2, 2, None], [None, 1], [5, 4]])
     sch.split(choose(loops), factors, preserve_unit_iters=choose([True, False]))
 
@@ -201,8 +204,14 @@ def backwards(func: PrimFunc) -> PrimFunc:
 def attempt(sch: Schedule, name: str, choose: Choose) -> bool:
     """Do a random step; check what it did, or that it did nothing. True if it was accepted."""
     before = sch.mod
+
+    def pick(items: Sequence[Any]) -> Any:
+        if not items:
+            raise ScheduleError("there is nothing to choose from")
+        return choose(items)
+
     try:
-        STEPS[name](sch, choose)
+        STEPS[name](sch, pick)
     except ScheduleError as error:
         assert sch.mod is before
         assert error.message

@@ -46,7 +46,7 @@ class RandomSchedule(RuleBasedStateMachine):
 
 
 RandomSchedule.TestCase.settings = settings(
-    max_examples=20,
+    max_examples=60,
     stateful_step_count=10,
     deadline=None,
     derandomize=True,

@@ -33,7 +33,7 @@ from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
-from mlcnb.tir.schedule.regions import bindings
+from mlcnb.tir.schedule.regions import at_most, bindings, extremes, spans
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore
 
@@ -173,13 +173,18 @@ def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Affi
             "axes of it",
             block,
         )
+    known = around.bounds
+    inner = spans(state.tree.loops(producer), known)
     conditions: list[e.PrimExpr] = []
     for axis in block.iter_vars:
         kind = axis.var.dtype
         value = of(values[axis.var].expr(kind), around)
+        low, high = extremes(value, inner, known) or (value, value)
         for side in (full(axis), said.get(axis.var, full(axis))):
-            conditions.extend(at_least(value, low, kind) for low in side.lows)
-            conditions.extend(below(value, high.shifted(1), kind) for high in side.highs)
+            lows = [x for x in side.lows if not at_most(x, low, known)]
+            highs = [x for x in side.highs if not at_most(high, x, known)]
+            conditions.extend(at_least(value, x, kind) for x in lows)
+            conditions.extend(below(value, x.shifted(1), kind) for x in highs)
     return simplified(p.all_of(*_distinct(conditions)), Context(around.bounds))
 
 
