@@ -84,7 +84,7 @@ class TeInputs:
         """An expression over fresh variables in place of the graph's symbolic ones."""
         for var in symbolic_vars(value):
             if var not in self.variables:
-                self.variables[var] = type(var)(var.name, var.dtype)
+                self.variables[var] = Var(var.name, var.dtype)
         return substitute(value, self.variables)
 
 

@@ -106,7 +106,6 @@ class _Fusion:
         self.stmts: list[Stmt] = []
         self.names: dict[str, int] = {}
         self.block_names: dict[str, int] = {}
-        self.used: set[GlobalVar] = set()
         self.spans: list[Span | None] = []
 
     def result(self) -> PrimFunc:
@@ -189,8 +188,8 @@ class _Fusion:
         )
 
     def inline(self, call: Any, func: PrimFunc, buffers: dict[Buffer, Buffer]) -> None:
-        """The body of `func` over the given buffers, with variables of its own if used before."""
-        values: dict[Any, Any] = {}
+        """The body of `func` over the given buffers, with variables of its own."""
+        values: dict[Any, Any] = _fresh_variables(func.body)
         for inner, outer in buffers.items():
             values[inner] = outer
             values[inner.data] = outer.data
@@ -202,9 +201,6 @@ class _Fusion:
             given = call.args[2].values
             pairs = zip(scalars, given, strict=True)
             values.update({s: p.cast(s.dtype, _replaced(v, self.symbols)) for s, v in pairs})
-        if call.args[0] in self.used:
-            values.update(_fresh_variables(func.body))
-        self.used.add(call.args[0])
         body = rewrite(func.body, lambda n: self.named(n, call.span), enter=values.get)
         root = _root_block(body)
         if root is None:

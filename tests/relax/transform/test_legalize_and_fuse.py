@@ -9,6 +9,7 @@ from mlcnb import relax, te
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir import assert_structural_equal
+from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
@@ -28,6 +29,7 @@ from mlcnb.relax.transform import (
 )
 from mlcnb.relax.transform.fusion_groups import Node, OpPattern, find_groups
 from mlcnb.script import ir as I
+from mlcnb.script import parse
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
@@ -605,3 +607,22 @@ def test_the_default_pipeline_keeps_meaning_at_every_step() -> None:
     same_numbers(mod, lowered, tolerance=1e-4)
     assert get_pipeline("default")(mod).script() == run.result.script()
     assert_structural_equal(get_pipeline("default")(mod), run.result)
+
+
+def test_fused_functions_share_no_variables_with_others() -> None:
+    @R.function
+    def before(x: R.Tensor((2, 3), "float32")):
+        with R.dataflow():
+            a = R.nn.softmax(x, axis=-1)
+            b = R.nn.softmax(a, axis=-1)
+            gv = R.add(b, a)
+            R.output(gv)
+        return gv
+
+    got = fused(before)
+    assert calls_of(got) == ["softmax", "fused_softmax_add"]
+    one, two = (
+        {id(n) for n in walk(got[name]) if isinstance(n, PrimVar)} for name in calls_of(got)
+    )
+    assert not one & two
+    assert_structural_equal(parse(got.script()), got)
