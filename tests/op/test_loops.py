@@ -32,14 +32,14 @@ def main(x0: T.Buffer((1, 3, 8, 8), "float32"), x1: T.Buffer((4, 3, 3, 3), "floa
     for i0, i1, i2, i3 in T.grid(1, 3, 10, 10):
         with T.block("pad_temp"):
             v_i0, v_i1, v_i2, v_i3 = T.axis.remap("SSSS", [i0, i1, i2, i3])
-            T.reads(x0[0, v_i1, v_i2 - 1, v_i3 - 1])
-            T.writes(pad_temp[0, v_i1, v_i2, v_i3])
+            T.reads(x0[v_i0, v_i1, v_i2 - 1, v_i3 - 1])
+            T.writes(pad_temp[v_i0, v_i1, v_i2, v_i3])
             pad_temp[v_i0, v_i1, v_i2, v_i3] = T.if_then_else(1 <= v_i2 and v_i2 < 9 and 1 <= v_i3 and v_i3 < 9, x0[v_i0, v_i1, v_i2 - 1, v_i3 - 1], T.float32(0.0))
     for nn, ff, yy, xx, rc, ry, rx in T.grid(1, 4, 4, 4, 3, 3, 3):
         with T.block("conv2d_nchw"):
             v_nn, v_ff, v_yy, v_xx, v_rc, v_ry, v_rx = T.axis.remap("SSSSRRR", [nn, ff, yy, xx, rc, ry, rx])
-            T.reads(pad_temp[0, v_rc, v_yy * 2 + v_ry, v_xx * 2 + v_rx], x1[v_ff, v_rc, v_ry, v_rx])
-            T.writes(conv2d_nchw[0, v_ff, v_yy, v_xx])
+            T.reads(pad_temp[v_nn, v_rc, v_yy * 2 + v_ry, v_xx * 2 + v_rx], x1[v_ff, v_rc, v_ry, v_rx])
+            T.writes(conv2d_nchw[v_nn, v_ff, v_yy, v_xx])
             with T.init():
                 conv2d_nchw[v_nn, v_ff, v_yy, v_xx] = T.float32(0.0)
             conv2d_nchw[v_nn, v_ff, v_yy, v_xx] = conv2d_nchw[v_nn, v_ff, v_yy, v_xx] + pad_temp[v_nn, v_rc, v_yy * 2 + v_ry, v_xx * 2 + v_rx] * x1[v_ff, v_rc, v_ry, v_rx]"""
@@ -60,8 +60,8 @@ def main(x0: T.Buffer((1, 2, 8, 8, 4), "float32"), x1: T.Buffer((2, 2, 3, 3, 4, 
     for n, oc_chunk, oh, ow, oc_block, ic_outer, kh, kw, ic_inner in T.grid(1, 2, 6, 6, 8, 2, 3, 3, 4):
         with T.block("conv2d_NCHWc"):
             v_n, v_oc_chunk, v_oh, v_ow, v_oc_block, v_ic_outer, v_kh, v_kw, v_ic_inner = T.axis.remap("SSSSSRRRR", [n, oc_chunk, oh, ow, oc_block, ic_outer, kh, kw, ic_inner])
-            T.reads(x0[0, v_ic_outer, v_oh + v_kh, v_ow + v_kw, v_ic_inner], x1[v_oc_chunk, v_ic_outer, v_kh, v_kw, v_ic_inner, v_oc_block])
-            T.writes(conv2d_NCHWc[0, v_oc_chunk, v_oh, v_ow, v_oc_block])
+            T.reads(x0[v_n, v_ic_outer, v_oh + v_kh, v_ow + v_kw, v_ic_inner], x1[v_oc_chunk, v_ic_outer, v_kh, v_kw, v_ic_inner, v_oc_block])
+            T.writes(conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block])
             with T.init():
                 conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] = T.float32(0.0)
             conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] = conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] + x0[v_n, v_ic_outer, v_oh + v_kh, v_ow + v_kw, v_ic_inner] * x1[v_oc_chunk, v_ic_outer, v_kh, v_kw, v_ic_inner, v_oc_block]"""
@@ -82,8 +82,8 @@ def main(x0: T.Buffer((1, 2, 8, 8, 4), "float32"), x1: T.Buffer((2, 1, 3, 3, 1, 
     for n, oc_chunk, oh, ow, oc_block, kh, kw in T.grid(1, 2, 6, 6, 4, 3, 3):
         with T.block("depthwise_conv2d_NCHWc"):
             v_n, v_oc_chunk, v_oh, v_ow, v_oc_block, v_kh, v_kw = T.axis.remap("SSSSSRR", [n, oc_chunk, oh, ow, oc_block, kh, kw])
-            T.reads(x0[0, v_oc_chunk, v_oh + v_kh, v_ow + v_kw, v_oc_block], x1[v_oc_chunk, 0, v_kh, v_kw, 0, v_oc_block])
-            T.writes(depthwise_conv2d_NCHWc[0, v_oc_chunk, v_oh, v_ow, v_oc_block])
+            T.reads(x0[v_n, v_oc_chunk, v_oh + v_kh, v_ow + v_kw, v_oc_block], x1[v_oc_chunk, 0, v_kh, v_kw, 0, v_oc_block])
+            T.writes(depthwise_conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block])
             with T.init():
                 depthwise_conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] = T.float32(0.0)
             depthwise_conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] = depthwise_conv2d_NCHWc[v_n, v_oc_chunk, v_oh, v_ow, v_oc_block] + x0[v_n, v_oc_chunk, v_oh + v_kh, v_ow + v_kw, v_oc_block] * x1[v_oc_chunk, 0, v_kh, v_kw, 0, v_oc_block]"""
@@ -149,8 +149,8 @@ def main(x0: T.Buffer((1, 30, 2, 2), "float32"), layout_transform: T.Buffer((1, 
     for i0, i1, i2, i3, i4 in T.grid(1, 2, 2, 2, 16):
         with T.block("layout_transform"):
             v_i0, v_i1, v_i2, v_i3, v_i4 = T.axis.remap("SSSSS", [i0, i1, i2, i3, i4])
-            T.reads(x0[0, v_i1 * 16 + v_i4, v_i2, v_i3])
-            T.writes(layout_transform[0, v_i1, v_i2, v_i3, v_i4])
+            T.reads(x0[v_i0, v_i1 * 16 + v_i4, v_i2, v_i3])
+            T.writes(layout_transform[v_i0, v_i1, v_i2, v_i3, v_i4])
             layout_transform[v_i0, v_i1, v_i2, v_i3, v_i4] = T.if_then_else(v_i1 * 16 + v_i4 < 30, x0[v_i0, v_i1 * 16 + v_i4, v_i2, v_i3], T.float32(0.0))"""
     )
 
