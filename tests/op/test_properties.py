@@ -21,6 +21,7 @@ from tests.op.harness import Case, numbers
 sizes = st.lists(st.integers(1, 6), max_size=4).map(tuple)
 
 
+@settings(deadline=None)
 @given(
     st.integers(-9, 9),
     st.integers(-9, 9),
@@ -46,6 +47,7 @@ def test_reshape_keeps_the_order(data):
     case.check(case.run_loops())
 
 
+@settings(deadline=None)
 @given(sizes, st.data())
 def test_unravel_undoes_ravel(shape, data):
     index = tuple(data.draw(st.integers(0, d - 1)) for d in shape)
@@ -54,6 +56,7 @@ def test_unravel_undoes_ravel(shape, data):
     assert unravel(flat, shape) == index
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from([1, 1, 2, 3]), max_size=3), min_size=1, max_size=3))
 def test_broadcasting_is_numpys(shapes):
     try:
@@ -90,12 +93,14 @@ def test_pads_are_numpys(extent, before, after, mode):
     case.check(case.run_loops())
 
 
+@settings(deadline=None)
 @given(st.integers(1, 9), st.integers(1, 9), st.sampled_from(ip.MODES), st.sampled_from(ip.METHODS))
 def test_weights_of_a_resize_add_up_to_one(size_in, size_out, mode, method):
     matrix = ip.weights(ip.Resizing(size_in, size_out, method, mode))
     np.testing.assert_allclose(matrix.sum(1), 1, atol=1e-12)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 9), st.integers(1, 9), st.sampled_from(ip.MODES), st.sampled_from(ip.ROUNDING)
 )
