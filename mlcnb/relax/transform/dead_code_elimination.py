@@ -9,7 +9,7 @@ def main(x):                          def main(x):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mlcnb.core.node import replace, walk
@@ -35,6 +35,8 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.tir.function import PrimFunc
+
+Called = Callable[[Any], list[GlobalVar]]
 
 
 def remove_unused_bindings(func: Function, functions: Functions | None = None) -> Function:
@@ -125,23 +127,33 @@ def remove_unused_functions(mod: IRModule, entries: Iterable[str | GlobalVar] = 
         entries: kept beside those of `entry_functions_of`.
     """
     given = [k if isinstance(k, GlobalVar) else GlobalVar(k) for k in entries]
-    stack = [*entry_functions_of(mod), *given]
+    reached = _reached(mod, [*entry_functions_of(mod), *given], all_global_vars_of_graph)
+    if len(reached) < len(mod):
+        reached = _reached(mod, list(reached), all_global_vars_of_any)
+    return mod.without_functions(k for k in mod if k not in reached)
+
+
+def _reached(mod: IRModule, stack: list[GlobalVar], called: Called) -> set[GlobalVar]:
     reached: set[GlobalVar] = set()
     while stack:
         key = stack.pop()
         if key in mod and key not in reached:
             reached.add(key)
-            stack.extend(_called(mod.functions[key]))
-    return mod.without_functions(k for k in mod if k not in reached)
+            stack.extend(called(mod.functions[key]))
+    return reached
 
 
-def _called(func: Any) -> list[GlobalVar]:
-    if isinstance(func, Function):
-        return all_global_vars(func)
-    if isinstance(func, PrimFunc):
-        calls = (n for n in walk(func.body) if isinstance(n, PrimCall))
-        return [n.op for n in calls if isinstance(n.op, GlobalVar)]
-    return []
+def all_global_vars_of_graph(func: Any) -> list[GlobalVar]:
+    """What a graph function calls; of a loop function nothing."""
+    return all_global_vars(func) if isinstance(func, Function) else []
+
+
+def all_global_vars_of_any(func: Any) -> list[GlobalVar]:
+    """What a function calls; loop functions hardly ever do, so they are looked into last."""
+    if not isinstance(func, PrimFunc):
+        return all_global_vars_of_graph(func)
+    calls = (n for n in walk(func.body) if isinstance(n, PrimCall))
+    return [n.op for n in calls if isinstance(n.op, GlobalVar)]
 
 
 class DeadCodeElimination(ModulePass):

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import GlobalVar, Let
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span, merge
@@ -189,7 +189,7 @@ class _Fusion:
 
     def inline(self, call: Any, func: PrimFunc, buffers: dict[Buffer, Buffer]) -> None:
         """The body of `func` over the given buffers, with variables of its own."""
-        values: dict[Any, Any] = _fresh_variables(func.body)
+        values: dict[Any, Any] = {}
         for inner, outer in buffers.items():
             values[inner] = outer
             values[inner.data] = outer.data
@@ -201,7 +201,7 @@ class _Fusion:
             given = call.args[2].values
             pairs = zip(scalars, given, strict=True)
             values.update({s: p.cast(s.dtype, _replaced(v, self.symbols)) for s, v in pairs})
-        body = rewrite(func.body, lambda n: self.named(n, call.span), enter=values.get)
+        body = rewrite(func.body, lambda n: self.named(n, call.span), enter=_Renewed(values))
         root = _root_block(body)
         if root is None:
             self.stmts.append(body)
@@ -231,19 +231,29 @@ def _root_block(body: Stmt) -> Block | None:
     return body.block if plain and not body.block.match_buffers else None
 
 
-def _fresh_variables(body: Stmt) -> dict[Any, Any]:
-    """New variables for the loops, axes, lets and local buffers that a body defines."""
-    found: dict[Any, Any] = {}
-    for n in walk(body):
-        if isinstance(n, For):
-            found[n.loop_var] = _copy(n.loop_var)
-        elif isinstance(n, IterVar | LetStmt):
-            found[n.var] = _copy(n.var)
-        elif isinstance(n, Block):
-            for buffer in n.alloc_buffers:
-                found[buffer.data] = _copy(buffer.data)
-    return found
+class _Renewed:
+    """What stands for a node: a given value, or a new variable for one that is defined inside."""
+
+    def __init__(self, values: dict[Any, Any]) -> None:
+        self.values = values
+
+    def __call__(self, n: Any) -> Any:
+        """The replacement of `n`, or None to go into it (what it defines is renewed first)."""
+        found = self.values.get(n)
+        if found is None:
+            kind = type(n)
+            if kind is For:
+                self.renew(n.loop_var)
+            elif kind in _BINDERS:
+                self.renew(n.var)
+            elif kind is Block:
+                for buffer in n.alloc_buffers:
+                    self.renew(buffer.data)
+        return found
+
+    def renew(self, var: PrimVar) -> None:
+        """From here on a variable of the same name stands for `var`."""
+        self.values[var] = type(var)(var.name, var.dtype, var.pointee)
 
 
-def _copy(var: PrimVar) -> PrimVar:
-    return type(var)(var.name, var.dtype, var.pointee)
+_BINDERS = frozenset({IterVar, LetStmt, Let})
