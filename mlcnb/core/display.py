@@ -69,7 +69,7 @@ def text(obj: Any) -> str:
     try:
         view = _find(_text, obj)
         return plain(obj) if view is None else view(obj)
-    except Exception as error:  # a failing view never hides the object
+    except Exception as error:  # noqa: BLE001 (a failing view never hides the object)
         return f"{plain(obj)}  # not printable: {type(error).__name__}: {error}"
 
 
@@ -88,7 +88,7 @@ def html(obj: Any) -> str | None:
     try:
         view = _find(_html, obj)
         return None if view is None else view(obj)
-    except Exception:  # noqa: BLE001: a failing view never hides the object: the text remains
+    except Exception:  # noqa: BLE001 (a failing view never hides the object): the text remains
         if options.get("debug"):
             raise
         return None
@@ -99,24 +99,23 @@ def cell(obj: Any) -> str:
     try:
         view = _find(_cell, obj)
         return text(obj) if view is None else view(obj)
-    except Exception:  # noqa: BLE001: a failing view never hides the object: its text remains
+    except Exception:  # noqa: BLE001 (a failing view never hides the object): its text remains
         if options.get("debug"):
             raise
         return text(obj)
 
 
 def mimebundle(obj: Any) -> dict[str, str]:
-    """What a notebook cell shows: text, and HTML beside it where there is one and it is wanted.
-
-    The option "display" decides: "text" for text alone; "auto" leaves HTML out in a terminal.
-    """
+    """What a notebook cell shows: text, and HTML beside it where there is one and it is wanted."""
+    rich = html(obj) if wants_html() else None
     bundle = {"text/plain": cell(obj)}
+    return bundle if rich is None else {**bundle, "text/html": rich}
+
+
+def wants_html() -> bool:
+    """What the option "display" says: no HTML for "text", and none in a terminal for "auto"."""
     mode = options.get("display")
-    if mode != "text" and not (mode == "auto" and in_terminal()):
-        rich = html(obj)
-        if rich is not None:
-            bundle["text/html"] = rich
-    return bundle
+    return mode != "text" and not (mode == "auto" and in_terminal())
 
 
 def in_notebook() -> bool:

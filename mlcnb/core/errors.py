@@ -48,7 +48,7 @@ class MLCError(Exception):
             return ""
         try:
             return display.load(excerpt_view)((self.root, self.where))
-        except Exception:  # noqa: BLE001: an error must reach the user even if its picture fails
+        except Exception:  # noqa: BLE001 (an error must reach the user even if its picture fails)
             return ""
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

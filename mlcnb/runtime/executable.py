@@ -130,7 +130,7 @@ class Executable:
     def plans(self, name: str = "main") -> GraphPlans:
         """The native forms of a graph function, one for each set of sizes met so far."""
         if name not in self._plans:
-            self._plans[name] = GraphPlans(self.mod[name], self.kernels)
+            self._plans[name] = GraphPlans(self.mod[name], self.kernels, self.mod.functions)
         return self._plans[name]
 
     def steps(self, *args: Any, **named: Any) -> Iterator[Step]:

@@ -20,29 +20,33 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError
-from mlcnb.ir.expr import Var as DimVar
 from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.memory_plan import (
+    ALIGNMENT,
+    OUTPUT,
+    PARAM,
+    MemoryPlan,
+    PlannedTensor,
+    plan_memory,
+)
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
-from mlcnb.runtime.shapes import Dims, evaluate, shape_of
+from mlcnb.runtime.shapes import Dims, evaluate, match_shape, shape_of
 from mlcnb.runtime.tensor import aligned_empty
-
-ALIGN = 64
 
 
 @dataclass(eq=False)
 class Storage:
-    """A piece of memory: bytes, the calls between which it lives, and where it is.
+    """A piece of memory.
 
-    kind: "arena", "input", "output" or "constant"; number: which input, output or constant.
+    kind: "arena", "input", "output" or "constant"; size in bytes; offset: in the arena; number:
+    which input, output or constant.
     """
 
     kind: str
     size: int
-    first: int = 0
-    last: int = 0
     offset: int = 0
     number: int = -1
 
@@ -70,8 +74,8 @@ class KernelCall:
 class Layout:
     """What planning finds: calls in order, where everything is, and how large the arena is."""
 
+    memory: MemoryPlan
     calls: list[KernelCall] = field(default_factory=list)
-    places: dict[rx.Var, Any] = field(default_factory=dict)
     constants: list[np.ndarray] = field(default_factory=list)
     result: Any = None
     arena_bytes: int = 0
@@ -104,9 +108,15 @@ def _straight_binding(binding: rx.Binding) -> bool:
 class GraphPlans:
     """The native programs of one function, one for each set of sizes."""
 
-    def __init__(self, function: rx.Function, kernels: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: rx.Function,
+        kernels: Mapping[str, Any],
+        functions: Mapping[Any, Any] | None = None,
+    ) -> None:
         self.function = function
         self.kernels = kernels
+        self.functions = functions
         native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
         self.straight = native and is_straight(function)
         self._free: dict[tuple, list[BoundPlan]] = {}
@@ -117,7 +127,7 @@ class GraphPlans:
         """The plan for some sizes, made when first asked for."""
         key = _key(dims)
         if key not in self._layouts:
-            self._layouts[key] = plan(self.function, self.kernels, dims)
+            self._layouts[key] = plan(self.function, self.kernels, dims, self.functions)
         return self._layouts[key]
 
     def run(self, values: list[Any], dims: Dims) -> Any:
@@ -257,149 +267,119 @@ def _flatten(values: Any) -> list[np.ndarray]:
     return flat
 
 
-def plan(function: rx.Function, kernels: Mapping[str, Any], dims: Dims) -> Layout:
-    """Lay out a straight function for some sizes."""
-    return _Planner(function, kernels, dims).layout()
+def plan(
+    function: rx.Function,
+    kernels: Mapping[str, Any],
+    dims: Dims,
+    functions: Mapping[Any, Any] | None = None,
+) -> Layout:
+    """Lay out a straight function for some sizes; `functions` are those of the module."""
+    return _Planner(function, kernels, dims, functions or {}).layout()
 
 
 class _Planner:
-    def __init__(self, function: rx.Function, kernels: Mapping[str, Any], dims: Dims) -> None:
+    """Follows a straight function binding by binding: what is where, and which calls are made."""
+
+    def __init__(
+        self,
+        function: rx.Function,
+        kernels: Mapping[str, Any],
+        dims: Dims,
+        functions: Mapping[Any, Any],
+    ) -> None:
         self.function = function
         self.kernels = kernels
         self.dims = dims
-        self.out = Layout()
-        self.storages: list[Storage] = []
-        self.inputs = 0
+        self.memory = plan_memory(function, functions, dims)
+        self.out = Layout(memory=self.memory)
+        self.storages: dict[int, Storage] = {}
+        self.counts = {"input": 0, "output": 0}
         self.constants: dict[int, Storage] = {}
+        self.values: dict[rx.Var, Any] = {}
 
     def layout(self) -> Layout:
+        """Every call with its arguments, and the form of the result."""
         for param in self.function.params:
-            self.out.places[param] = self.parameter(param.struct_info)
+            self.values[param] = self.place(self.memory.places[param], param.struct_info)
         for binding in self.function.body.bindings:
-            self.out.places[binding.var] = self.value(binding.value, binding.var.name_hint)  # type: ignore[attr-defined]
-        self.out.result = self.value(self.function.body.body, "")
-        self.mark_outputs(self.out.result)
-        self.assign()
+            value: Any = binding.value  # type: ignore[attr-defined]
+            self.values[binding.var] = self.value(value, binding.var)
+        self.out.result = self.value(self.function.body.body, None)
+        self.out.arena_bytes = self.memory.arena_bytes
         self.out.workspace_bytes = max(
             (self.kernels[c.kernel].signature.workspace for c in self.out.calls), default=0
         )
         return self.out
 
-    def parameter(self, info: Any) -> Any:
+    def place(self, planned: Any, info: Any) -> Any:
+        """The Place of a planned tensor, seen as `info` says; tuples field by field."""
         if isinstance(info, TupleStructInfo):
-            return tuple(self.parameter(f) for f in info.fields)
-        shape = shape_of(info, self.dims)
-        storage = Storage("input", 0, number=self.inputs)
-        self.inputs += 1
-        return Place(storage, shape, info.dtype.numpy)
+            return tuple(map(self.place, planned, info.fields))
+        return Place(self.storage(planned), shape_of(info, self.dims), info.dtype.numpy)
 
-    def value(self, x: Any, name: str) -> Any:
+    def storage(self, planned: PlannedTensor) -> Storage:
+        """The memory of a planned tensor: numbered where it comes from or goes to the caller."""
+        if id(planned) not in self.storages:
+            kind = {PARAM: "input", OUTPUT: "output"}.get(planned.kind, "arena")
+            number = self.counts.get(kind, -1)
+            if kind in self.counts:
+                self.counts[kind] += 1
+            self.storages[id(planned)] = Storage(kind, planned.nbytes, planned.offset, number)
+        return self.storages[id(planned)]
+
+    def value(self, x: Any, var: rx.Var | None) -> Any:
+        """The Place (or tuple, or sizes) of an expression."""
         if isinstance(x, rx.Var):
-            return self.out.places[x]
+            return self.values[x]
         if isinstance(x, rx.Constant):
             return self.constant(x)
         if isinstance(x, rx.Tuple):
-            return tuple(self.value(f, name) for f in x.fields)
+            return tuple(self.value(f, None) for f in x.fields)
         if isinstance(x, rx.TupleGetItem):
-            return self.value(x.tuple_value, name)[x.index]
+            return self.value(x.tuple_value, None)[x.index]
         if isinstance(x, rx.ShapeExpr):
             return tuple(evaluate(d, self.dims) for d in x.values)
-        return self.call(x, name)
+        assert var is not None
+        if x.op.name == "relax.reshape":
+            source = self.value(x.args[0], None)
+            return Place(source.storage, shape_of(var.struct_info, self.dims), source.dtype)  # type: ignore[arg-type]
+        return self.kernel_call(x, var)
 
     def constant(self, x: rx.Constant) -> Place:
+        """A constant where it is, or a copy that is aligned."""
         key = id(x.data)
         if key not in self.constants:
             data = x.data if x.data.flags.c_contiguous else np.ascontiguousarray(x.data)
-            if data.ctypes.data % ALIGN and data.size > 1:
+            if data.ctypes.data % ALIGNMENT and data.size > 1:
                 copy = aligned_empty(data.shape, data.dtype)
                 copy[...] = data
                 data = copy
-            self.constants[key] = Storage("constant", data.nbytes, number=len(self.out.constants))
+            number = len(self.out.constants)
+            self.constants[key] = Storage("constant", data.nbytes, number=number)
             self.out.constants.append(data)
         return Place(self.constants[key], x.data.shape, x.data.dtype)
 
-    def call(self, x: rx.Call, name: str) -> Any:
-        if x.op.name == "relax.reshape":
-            source = self.value(x.args[0], name)
-            info: Any = x.struct_info
-            target = self.value(x.args[1], name) if info is None else shape_of(info, self.dims)
-            return Place(source.storage, tuple(target), source.dtype)
-        return self.kernel_call(x, name)
-
-    def kernel_call(self, x: rx.Call, name: str) -> Any:
-        number = len(self.out.calls)
-        args = self.value(x.args[1], name)
+    def kernel_call(self, x: rx.Call, var: rx.Var) -> Any:
+        """Note a call_tir; its result is what its variable was planned as."""
+        args = self.value(x.args[1], None)
         args = list(args) if isinstance(args, tuple) else [args]
-        info = x.sinfo_args[0]
-        infos = info.fields if isinstance(info, TupleStructInfo) else (info,)
-        results = [self.fresh(i, number) for i in infos]
-        for arg in args:
-            if isinstance(arg, Place):
-                arg.storage.last = max(arg.storage.last, number)
-        scalars = list(self.value(x.args[2], name)) if len(x.args) > 2 else []
+        made = self.place(self.memory.places[var], x.sinfo_args[0])
+        results = list(made) if isinstance(made, tuple) else [made]
+        scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
-        call = KernelCall(kernel, name, [*args, *results, *scalars], {})
+        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {})
         call.dims = self.kernel_dims(kernel, call)
         self.out.calls.append(call)
-        return tuple(results) if isinstance(info, TupleStructInfo) else results[0]
+        return made
 
     def kernel_dims(self, kernel: str, call: KernelCall) -> Dims:
-        """The sizes of the kernel's own symbolic variables, matched from the shapes of its
-        arguments.
-        """
+        """The sizes of the kernel's own symbolic variables, checked against all its arguments."""
         dims: Dims = {}
-        signature = self.kernels[kernel].signature
-        for param, arg in zip(signature.params, call.args, strict=True):
+        params = self.kernels[kernel].signature.params
+        for param, arg in zip(params, call.args, strict=True):
             if not isinstance(arg, Place):
                 dims[param] = int(arg)
-                continue
-            for extent, size in zip(param.shape, arg.shape, strict=True):
-                if isinstance(extent, DimVar):
-                    dims.setdefault(extent, size)
+        for param, arg in zip(params, call.args, strict=True):
+            if isinstance(arg, Place):
+                match_shape(arg.shape, param.shape, dims, f"{call.binding}: {param.name}")
         return dims
-
-    def fresh(self, info: Any, number: int) -> Place:
-        shape = shape_of(info, self.dims)
-        kind = info.dtype.numpy
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-        storage = Storage("arena", size, number, number)
-        self.storages.append(storage)
-        return Place(storage, shape, kind)
-
-    def mark_outputs(self, result: Any) -> None:
-        """Results that are computed here are written straight into the caller's arrays."""
-        for place in _places_in(result):
-            if place.storage.kind == "arena":
-                place.storage.kind = "output"
-                place.storage.number = sum(s.kind == "output" for s in self.storages) - 1
-
-    def assign(self) -> None:
-        """Offsets in the arena: large first, each at the lowest place free during its life."""
-        arena = [s for s in self.storages if s.kind == "arena"]
-        placed: list[Storage] = []
-        for storage in sorted(arena, key=lambda s: (-s.size, s.first)):
-            storage.offset = _lowest(storage, placed)
-            placed.append(storage)
-            end = storage.offset + _padded(storage.size)
-            self.out.arena_bytes = max(self.out.arena_bytes, end)
-
-
-def _padded(size: int) -> int:
-    return (size + ALIGN - 1) // ALIGN * ALIGN
-
-
-def _lowest(storage: Storage, placed: list[Storage]) -> int:
-    """The lowest offset at which no living storage is in the way."""
-    alive = [p for p in placed if p.first <= storage.last and storage.first <= p.last]
-    offset = 0
-    for other in sorted(alive, key=lambda p: p.offset):
-        if offset + _padded(storage.size) <= other.offset:
-            break
-        offset = max(offset, other.offset + _padded(other.size))
-    return offset
-
-
-def _places_in(result: Any) -> list[Place]:
-    if isinstance(result, tuple):
-        return [place for item in result for place in _places_in(item)]
-    return [result] if isinstance(result, Place) else []

@@ -36,7 +36,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.convert_to_dataflow": "ConvertToDataflow",
         f"{_HERE}.remove_purity_checking": "RemovePurityChecking",
         f"{_HERE}.call_tir_rewrite": "CallTIRRewrite",
-        f"{_HERE}.memory_plan": "MemoryPlan PlannedTensor plan_memory",
+        "mlcnb.relax.analysis.memory_plan": "MemoryPlan PlannedTensor plan_memory",
         f"{_HERE}.static_plan_block_memory": "StaticPlanBlockMemory",
         f"{_HERE}.kill_after_last_use": "KillAfterLastUse",
         f"{_HERE}.bind_params": "BindParams bind_params",

@@ -13,11 +13,11 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.memory_plan import is_view
 from mlcnb.relax.analysis.variables import bound_vars, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.expr import Call, Function, Op, SeqExpr, Tuple, TupleGetItem, Var, VarBinding
 from mlcnb.relax.operator import declaration, make_call
-from mlcnb.relax.transform.memory_plan import is_view
 
 #: what allocates -> what kills it
 _KILLS = {

@@ -14,13 +14,13 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.memory_plan import ARENA, MemoryPlan, PlannedTensor, assign_offsets
+from mlcnb.relax.analysis.memory_plan import lifetimes as lifetimes_of
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.emitter import Names
 from mlcnb.relax.expr import BindingBlock, Call, Function, Op, SeqExpr, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import declaration, make_call
-from mlcnb.relax.transform.memory_plan import ARENA, MemoryPlan, PlannedTensor, assign_offsets
-from mlcnb.relax.transform.memory_plan import lifetimes as lifetimes_of
 
 
 class StaticPlanBlockMemory(FunctionPass):

@@ -24,7 +24,7 @@ from mlcnb.relax.transform import (
     ToNonDataflow,
     plan_memory,
 )
-from mlcnb.relax.transform.memory_plan import (
+from mlcnb.relax.analysis.memory_plan import (
     ALIGNMENT,
     ARENA,
     PlannedTensor,
