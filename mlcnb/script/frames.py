@@ -284,10 +284,12 @@ class Sliced:
     def indices(self) -> tuple[PrimExpr, ...]:
         """Indices of a load or store."""
         if len(self.axes) != self.buffer.ndim:
-            raise MLCError(
-                f"{self.buffer.name} has {self.buffer.ndim} dimensions, {len(self.axes)} are given"
-            )
+            raise MLCError(self.mismatch())
         return tuple(map(self._index, self.axes))
+
+    def mismatch(self) -> str:
+        """The message for a wrong number of indices."""
+        return f"{self.buffer.name} has ndim {self.buffer.ndim}, it gets {len(self.axes)} indices"
 
     def _index(self, index: Any) -> PrimExpr:
         if not isinstance(index, slice):

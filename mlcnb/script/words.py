@@ -7,7 +7,9 @@ method `read(evaluator, call)` and looks at its arguments before they are evalua
 from __future__ import annotations
 
 import difflib
+import re
 import sys
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -69,9 +71,19 @@ def letter(namespace: Any) -> str:
 
 def find(namespace: Any, name: str) -> Any:
     """A word of a namespace, or None."""
-    if name.startswith("_") or name not in dir(namespace):
-        return None
-    return getattr(namespace, name)
+    if isinstance(namespace, Namespace):
+        return namespace.table.get(name)
+    if name in _public(namespace.__name__) or _VECTOR.fullmatch(name):
+        return getattr(namespace, name, None)
+    return None
+
+
+_VECTOR = re.compile(r"[a-z]+\d+x\d+")
+
+
+@cache
+def _public(module: str) -> frozenset[str]:
+    return frozenset(dir(sys.modules[module]))
 
 
 def unknown(namespace: Any, name: str) -> tuple[str, str | None]:

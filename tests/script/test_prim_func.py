@@ -302,12 +302,11 @@ def test_hostile_names_become_identifiers() -> None:
         "é",
         "",
         "cls",
-        "range",
         "a b",
     ]
     params = tuple(Var(name) for name in names)
     func = PrimFunc(params, Evaluate(p.const(0)), attrs=FrozenDict(global_symbol="x y"))
     assert script(func, header=False).split("\n")[1] == (
-        "def x_y(_script_alert_1___script_: T.int32, lambda_: T.int32, v_1st: T.int32, a_b: T.int32,"
-        " T_1: T.int32, _: T.int32, v: T.int32, cls_1: T.int32, range_1: T.int32, a_b_1: T.int32):"
+        "def x_y(_script_alert_1___script_: T.int32, lambda_: T.int32, v_1st: T.int32, "
+        "a_b: T.int32, T_1: T.int32, _: T.int32, v: T.int32, cls_1: T.int32, a_b_1: T.int32):"
     )

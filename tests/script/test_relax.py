@@ -224,7 +224,7 @@ def test_match_cast_brings_in_variables() -> None:
             y: R.Tensor((n, m), dtype="float32") = R.match_cast(x, R.Tensor((n, m), dtype="float32"))
             z: R.Tensor((n * m,), dtype="float32") = R.reshape(y, R.shape([n * m]))
             return x
-    """)
+    """)  # noqa: E501
 
 
 def test_branches() -> None:
@@ -289,7 +289,7 @@ def test_functions_inside_functions() -> None:
                 return y
             w: R.Tensor((n, 4), dtype="float32") = inner(x)
             return w
-    """)
+    """)  # noqa: E501
 
 
 def test_calls_across_levels() -> None:

@@ -296,9 +296,7 @@ class Evaluator:
         """A load, or a slice that is a region or a vector."""
         axes = index if isinstance(index, tuple) else (index,)
         if len(axes) > buffer.ndim:
-            raise self.error(
-                node, f"{buffer.name} has {buffer.ndim} dimensions, {len(axes)} indices are given"
-            )
+            raise self.error(node, Sliced(buffer, axes).mismatch())
         if any(isinstance(a, slice) for a in axes) or len(axes) < buffer.ndim:
             return Sliced(buffer, axes)
         return Sliced(buffer, axes).as_prim_expr()

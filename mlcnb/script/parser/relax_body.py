@@ -29,9 +29,7 @@ class BodyParser:
     def __init__(self, ev: Evaluator, function: FunctionParser) -> None:
         self.ev = ev
         self.function = function
-        names = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name)}
-        names |= {a.arg for a in ast.walk(function.node) if isinstance(a, ast.arg)}
-        self.emitter = Emitter(function.functions, Names(names))
+        self.emitter = Emitter(function.functions, Names(lambda: _names_in(function.node)))
         self.blocks: list[rx.BindingBlock] = []
         #: inside a dataflow block: the lines whose variable outlives it
         self.outputs: set[int] = set()
@@ -306,6 +304,13 @@ class BodyParser:
         inner = FunctionParser(self.ev, node, self.function.functions, True, pure)
         made = inner.parse()
         self.add(rx.VarBinding(self.variable(node.name, made.struct_info, node), made))
+
+
+def _names_in(function: ast.FunctionDef) -> set[str]:
+    """All names of a function: what a new variable must not be called."""
+    nodes = list(ast.walk(function))
+    names = {n.id for n in nodes if isinstance(n, ast.Name)}
+    return names | {n.arg for n in nodes if isinstance(n, ast.arg)}
 
 
 def _targets(line: ast.stmt) -> list[str]:

@@ -137,9 +137,12 @@ class Printer:
         finally:
             self.quoted_dims = True
 
-    def module_alias(self) -> list[Doc]:
-        """The line `cls = Module`, where functions call each other by an alias."""
+    def with_alias(self, body: Callable[[], list[Doc]]) -> tuple[list[Doc], list[Doc]]:
+        """The line `cls = Module` where a body needs it, and the body."""
+        before, self.uses_module = self.uses_module, False
+        inside = body()
         alias = self.options.module_alias
-        if self.module_name is None or not alias:
-            return []
-        return [[Text(alias, "name"), " = ", Text(self.module_name, "name")]]
+        needed = self.uses_module and bool(alias) and self.module_name is not None
+        self.uses_module = before
+        line = [Text(alias, "name"), " = ", Text(self.module_name or "", "name")]
+        return ([line] if needed else []), inside

@@ -47,12 +47,9 @@ def function(p: Printer, n: rx.Function, name: str, nested: bool = False) -> Doc
 
 
 def _inside(p: Printer, n: rx.Function, name: str, declared: list[Doc]) -> list[Doc]:
-    before, p.uses_module = p.uses_module, False
     shown = {k: v for k, v in n.attrs.items() if (k, v) != ("global_symbol", name)}
     attrs = [call(p.word("R", "func_attr"), values.mapping(p, shown))] if shown else []
-    body = _body(p, n.body)
-    alias = p.module_alias() if p.uses_module else []
-    p.uses_module = before
+    alias, body = p.with_alias(lambda: _body(p, n.body))
     return [*declared, *attrs, *alias, *body]
 
 

@@ -62,7 +62,7 @@ def _module(p: Printer, mod: IRModule) -> Doc:
     if mod.global_infos:
         infos = values.mapping(p, mod.global_infos)
         members.append(call(p.word("I", "module_global_infos"), infos))
-    functions = [Mark(var, Mark(f, _member(p, var, f))) for var, f in in_order(mod)]
+    functions = [Mark(var, _member(p, var, f)) for var, f in in_order(mod)]
     body = lines([*members, *join(functions, "")] or [Text("pass", "keyword")])
     title = [Text("class ", "keyword"), Text(p.module_name, "function"), ":"]
     decorator = Text("@I.ir_module", "decorator")
@@ -72,9 +72,9 @@ def _module(p: Printer, mod: IRModule) -> Doc:
 def _member(p: Printer, var: GlobalVar, value: Any) -> Doc:
     name = identifier(var.name_hint)
     if isinstance(value, PrimFunc):
-        return prim_func(p, value, name)
+        return Mark(value, prim_func(p, value, name))
     if isinstance(value, rx.Function):
-        return function(p, value, name)
+        return Mark(value, function(p, value, name))
     return [Text(name, "function"), " = ", p.doc(value)]
 
 

@@ -44,8 +44,9 @@ def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
     with p.names.scope(), p.integers("int32"):
         plain = _plain_params(n)
         params = [_param(p, n, v, plain) for v in n.params]
-        inner = [*_attrs(p, n, name), *_match_buffers(p, n, plain)]
-        inner += _body(p, n)
+        attrs, matched = _attrs(p, n, name), _match_buffers(p, n, plain)
+        alias, lines_inside = p.with_alias(lambda: _body(p, n))
+        inner = [*attrs, *alias, *matched, *lines_inside]
         result = _result(p, n)
     title = [Text("def ", "keyword"), Text(identifier(name), "function"), "(", *join(params), ")"]
     header = [_decorator(p, n), NEWLINE, *title, *result, ":"]

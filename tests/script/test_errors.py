@@ -1,0 +1,324 @@
+"""Errors of the parser, whole: what is wrong, where, and what to write."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from mlcnb.core.errors import MLCError, ParseError
+from mlcnb.script import parse
+
+PRIM = '@T.prim_func\ndef main(A: T.Buffer((16,), "float32"), n: T.int32):\n    '
+MODULE = "@I.ir_module\nclass Module:\n    "
+GRAPH = '@R.function\ndef main(x: R.Tensor((4,), dtype="float32")):\n    '
+
+
+def message(text: str) -> str:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    return str(caught.value)
+
+
+def test_the_whole_message_of_a_misspelled_name() -> None:
+    text = dedent("""\
+        @T.prim_func
+        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+            for i in range(16):
+                with T.block("B"):
+                    value = T.axis.spatial(16, i)
+                    B[value] = A[valu] + T.float32(1.0)
+    """)
+    assert message(text) == dedent("""\
+        no name 'valu' here
+          --> <text>:6:26
+          4 |         with T.block("B"):
+          5 |             value = T.axis.spatial(16, i)
+        > 6 |             B[value] = A[valu] + T.float32(1.0)
+            |                          ^^^^
+        hint: did you mean 'value'?""")
+
+
+def test_an_error_knows_its_place() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(PRIM + "A[0] = nn")
+    assert (caught.value.line, caught.value.column) == (3, 12)
+    assert caught.value.source_name == "<text>"
+
+
+def test_columns_count_characters() -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(PRIM + 'T.call_extern("int32", "éé", nn)')
+    assert caught.value.column == 34
+    assert caught.value.picture.split("\n")[3].index("^") == 6 + 33
+
+
+#: program, message, hint
+CASES: list[tuple[str, str, str | None]] = [
+    (PRIM + "T.grd(4)", "no T.grd", "did you mean T.grid?"),
+    (PRIM + "A[0] = T.expp(A[0])", "no T.expp", "did you mean T.exp?"),
+    (GRAPH + "return R.nn.relux(x)", "no R.nn.relux", "did you mean R.nn.relu?"),
+    (GRAPH + "return R.ad(x, x)", "no R.ad", "did you mean R.add?"),
+    (PRIM + "A[0, 1] = 0.0", "A has ndim 1, it gets 2 indices", None),
+    (PRIM + "A[0] = A[0, n]", "A has ndim 1, it gets 2 indices", None),
+    (PRIM + "A.foo", "the buffer A has no 'foo'", None),
+    (
+        PRIM + "for i in A:\n        T.evaluate(0)",
+        "a loop runs over range(…), T.grid(…), T.serial(…), T.parallel(…) …",
+        None,
+    ),
+    (PRIM + "for i in T.grid(2, 3):\n        T.evaluate(0)", "2 loops need 2 names, not 1", None),
+    (
+        PRIM + "for i in T.thread_binding(8):\n        T.evaluate(0)",
+        "which thread axis?",
+        'T.thread_binding(8, thread="threadIdx.x")',
+    ),
+    (
+        PRIM + "for i in range(0, 8, 2):\n        T.evaluate(0)",
+        "range in a program has no step: range(stop) or range(start, stop)",
+        None,
+    ),
+    (PRIM + "T.reads(A[0])", "this line belongs in a block", 'with T.block("name"):'),
+    (PRIM + "v = T.axis.spatial(16, n)", "an axis belongs in a block", 'with T.block("name"):'),
+    (
+        PRIM + "T.block('b')",
+        "this line does nothing",
+        "open it with `with`, or give it a name",
+    ),
+    (PRIM + "x: T.int64 = n + 1", "x is int64, its value is int32", "T.Cast"),
+    (PRIM + "n = n / 2", "`/` between integers is ambiguous", "use // or T.truncdiv"),
+    (PRIM + "A[0] = n ** 2", "no operator Pow of scalars", "T.pow(a, b)"),
+    (PRIM + "import os", "a loop program has no Import statement", None),
+    (
+        PRIM + "try:\n        pass\n    except E:\n        pass",
+        "a loop program has no Try statement",
+        None,
+    ),
+    (PRIM + "n += 1", "only an element of a buffer can be changed", None),
+    (
+        PRIM + "A[0] = [x for x in range(3)]",
+        "TVMScript has no ListComp expression",
+        "write the items out",
+    ),
+    (
+        PRIM + "A[0] = T.call_extern",
+        "a scalar expression is expected, this is a function",
+        None,
+    ),
+    (
+        PRIM + "A[0] = T.Broadcast(A[0], n)",
+        "a vector has a constant number of lanes",
+        None,
+    ),
+    (
+        PRIM + "A[0] = T.Cast('flaot32', n)",
+        "no dtype 'flaot32'",
+        "e.g. float32, int64, bool, float16x8",
+    ),
+    (PRIM + "m = T.match_buffer(q, (4,))", "no name 'q' here", None),
+    (
+        PRIM + "m = T.match_buffer(A.data, (4,))",
+        "A is no parameter of the function",
+        None,
+    ),
+    (
+        "@T.prim_func\ndef f(A):\n    T.evaluate(0)",
+        "parameter 'A' has no annotation",
+        'A: T.Buffer((128,), "float32") or A: T.int32',
+    ),
+    (
+        "@T.prim_func\ndef f(A: 5):\n    T.evaluate(0)",
+        "a parameter is a T.Buffer, a T.handle or a scalar such as T.int32",
+        None,
+    ),
+    (
+        "@T.prim_func\ndef f(*A: T.int32):\n    T.evaluate(0)",
+        "a function of TVMScript has plain parameters only",
+        None,
+    ),
+    (
+        '@R.function\ndef f(x: R.Tensor(("n +",))):\n    return x',
+        "dimension 'n +' is no expression",
+        None,
+    ),
+    (
+        "@R.function\ndef f(x):\n    return x",
+        "parameter 'x' has no type",
+        'x: R.Tensor((4,), dtype="float32")',
+    ),
+    (GRAPH + "y = R.add(x, x)", "a graph function ends with `return`", None),
+    (GRAPH + "return x\n    y = x", "a graph function ends with `return`", None),
+    (
+        GRAPH + "for i in range(4):\n        y = x\n    return x",
+        "a graph program has no For statement",
+        "loops belong in a @T.prim_func",
+    ),
+    (
+        GRAPH + "x += x\n    return x",
+        "a graph program has no AugAssign statement",
+        "every name is bound once: y = x + 1",
+    ),
+    (GRAPH + "y = R.add(x)\n    return y", "add: argument 'x2' is missing", None),
+    (
+        GRAPH + "y = R.nn.softmax(x, axi=1)\n    return y",
+        "nn.softmax: no argument 'axi'",
+        None,
+    ),
+    (
+        GRAPH + "y = R.call_tir(cls.f, (x,))\n    return y",
+        "R.call_tir needs the type of its result",
+        'out_sinfo=R.Tensor((4,), dtype="float32")',
+    ),
+    (GRAPH + "y = x[n]\n    return y", "no name 'n' here", None),
+    (
+        GRAPH + "y = x['a']\n    return y",
+        "only a tuple can be indexed, by a constant",
+        "a part of a tensor is R.take or R.strided_slice",
+    ),
+    (
+        GRAPH + "y = x @ x\n    return y",
+        "no operator MatMult of graph expressions",
+        "call it by name: R.…",
+    ),
+    (
+        GRAPH + 'return metadata["relax.expr.Constant"][0]',
+        "the constants of this text are missing",
+        "the text was printed without its constants: print it with show_meta=True",
+    ),
+    (
+        GRAPH + "with R.dataflow():\n        y = R.add(x, x)\n    return y",
+        "a dataflow block ends with R.output(…)",
+        "R.output(gv)",
+    ),
+    (
+        GRAPH + "with R.dataflow():\n        y = x\n        R.output(z)\n    return y",
+        "R.output names variables of this block",
+        None,
+    ),
+    (
+        GRAPH + "with R.dataflow():\n        y = x\n        R.output()\n    return y",
+        "no name 'y' here",
+        None,
+    ),
+    (
+        GRAPH + "if x:\n        y = x\n    return y",
+        "a branch of a graph needs its `else`",
+        None,
+    ),
+    (
+        GRAPH + "if x:\n        y = x\n    else:\n        z = x\n    return y",
+        "the branches bind 'y' and 'z', not the same name",
+        None,
+    ),
+    (
+        GRAPH + "@T.prim_func\n    def f(n: T.int32):\n        T.evaluate(0)\n    return x",
+        "only graph functions stand inside graph functions",
+        None,
+    ),
+    (GRAPH + "y = T.grid(4)\n    return y", "Loops is no value here", None),
+    ("def f(): pass", "f is no program", "decorate it with @T.prim_func or @R.function"),
+    ("class A: pass", "class A is no module", "@I.ir_module"),
+    (MODULE + "x = 5", "a module holds functions", 'R.ExternFunc("name")'),
+    (
+        MODULE + "@R.function\n    def f(x: R.Object):\n        return cls.g(x)",
+        "the module has no function 'g'",
+        None,
+    ),
+    (
+        MODULE + "@R.function\n    def first(x: R.Object):\n        return cls.frist(x)",
+        "the module has no function 'frist'",
+        "did you mean 'first'?",
+    ),
+    (PRIM + "A[0] = (1", "no Python syntax: '(' was never closed", None),
+]
+
+
+@pytest.mark.parametrize(("text", "expected", "hint"), CASES, ids=[c[1] for c in CASES])
+def test_errors_say_what_is_wrong_and_what_to_write(
+    text: str, expected: str, hint: str | None
+) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert caught.value.message == expected
+    if hint is not None:
+        assert caught.value.hint == hint
+    assert "^" in str(caught.value)
+
+
+def test_a_text_holds_one_program() -> None:
+    with pytest.raises(MLCError, match="the text holds no program") as caught:
+        parse("x = 5")
+    assert caught.value.hint == "it needs @I.ir_module, @R.function or @T.prim_func"
+    two = PRIM + "T.evaluate(0)\n" + PRIM + "T.evaluate(0)"
+    assert message(two).startswith("the text holds two programs\n")
+    with pytest.raises(MLCError, match="parse takes a text, not a int"):
+        parse(5)
+
+
+def test_a_text_with_a_null_byte_is_no_text() -> None:
+    assert "source code string cannot contain null bytes" in message("\0")
+
+
+def test_where_speaks_of_loops() -> None:
+    text = PRIM + (
+        'for i in range(16):\n        with T.block("b"):\n'
+        "            vi = T.axis.spatial(16, i)\n            T.where(vi < 3)\n"
+        "            A[vi] = 0.0"
+    )
+    assert message(text).startswith("T.where speaks of loops: vi is an axis of the block\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRIM + "__import__('os')",
+        PRIM + "open('/etc/passwd')",
+        PRIM + "T.__builtins__",
+        PRIM + "T.grid.__globals__",
+        PRIM + "''.__class__",
+        PRIM + "'{0.__class__}'.format(A)",
+        PRIM + "exec('1')",
+        PRIM + "(lambda: 1)()",
+        PRIM + "A.__class__",
+        PRIM + "A[0] = 9 ** 9 ** 9",
+        PRIM + "A[0] = 1 << 99999999",
+        PRIM + "T.evaluate('a' * 99999999999)",
+        PRIM + "T.evaluate([0] * 99999999999)",
+        GRAPH + "return R.operators()",
+        GRAPH + "return R.const.__globals__",
+        "@eval('1')\ndef f(): pass",
+        "import os\nos.system('ls')",
+        "x = __import__('os')",
+        "metadata = __import__('os')\n" + GRAPH + "return x",
+    ],
+)
+def test_a_text_cannot_reach_python(text: str) -> None:
+    with pytest.raises(MLCError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"dtype": "float32", "shape": [4], "data": "AAAA"}',
+        '{"dtype": "float32", "shape": [-1], "data": "AAAAAA=="}',
+        '{"dtype": "float32", "shape": [99999999, 99999999, 99999999], "data": "AAAAAA=="}',
+        '{"dtype": "nothing", "shape": [1], "data": "AAAAAA=="}',
+        '{"dtype": "handle", "shape": [1], "data": "AAAAAA=="}',
+        '{"dtype": "float32", "shape": [1], "data": "###"}',
+        '{"dtype": "float32", "shape": "x", "data": "AAAAAA=="}',
+    ],
+)
+def test_constants_that_do_not_fit_are_refused(entry: str) -> None:
+    text = f'metadata = {{"k": [{entry}]}}\n' + GRAPH + 'return metadata["k"][0]'
+    with pytest.raises(MLCError):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["(" * 500 + "A[0]" + ")" * 500, "-" * 100_000 + "A[0]", "A[0]" + " + A[0]" * 100_000],
+)
+def test_nesting_beyond_measure_is_an_error(value: str) -> None:
+    with pytest.raises(ParseError, match="nest|syntax"):
+        parse(PRIM + "A[0] = " + value)
