@@ -201,6 +201,20 @@ def _cut(side: Side, low: Affine, high: Affine, limit: tuple[Affine, Affine] | N
         side.lows.append(Affine(gap).minus(last))
 
 
+def reads_within(block: s.Block, region: BufferRegion) -> bool:
+    """True if every instance of the block reads inside the buffer."""
+    known = {v.var: (full(v).low, full(v).high) for v in block.iter_vars}
+    for side, extent in zip(region.region, region.buffer.shape, strict=True):
+        ends = extremes(of(side.min), known, {})
+        if ends is None:
+            return False
+        low = ends[0].bounds({})[0]
+        gap = ends[1].plus(of(side.extent)).minus(of(extent)).bounds({})[1]
+        if low is None or low < 0 or gap is None or gap > 0:
+            return False
+    return True
+
+
 def body_items(loop: s.For) -> list[s.Stmt]:
     """The statements of a loop's body, one after the other."""
     return list(loop.body.seq) if isinstance(loop.body, s.SeqStmt) else [loop.body]

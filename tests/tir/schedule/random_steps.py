@@ -158,8 +158,9 @@ def _layout(sch: Schedule, choose: Choose) -> None:
 
 
 def _block_layout(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
     maps = [lambda *i: tuple(reversed(i)), lambda *i: (i[0] // 2, *i[1:], i[0] % 2)]
-    sch.transform_block_layout(_handles(sch, choose)[0], choose(maps))
+    sch.transform_block_layout(block, choose(maps if sch.get(block).iter_vars else []))
 
 
 STEPS: dict[str, Callable[[Schedule, Choose], None]] = {

@@ -305,3 +305,15 @@ def test_reverse_refuses_what_others_read():
         hint="cache_write block S and inline into the copy",
     ):
         sch.reverse_compute_inline(D)
+
+
+def test_reverse_refuses_instances_that_read_nothing():
+    sch = Schedule(padded_sum())
+    sch.cache_read("pad", 0, "local")
+    pad = sch.get_block("pad")
+    with refuses(
+        sch,
+        "reverse_compute_inline: some instances of block pad may read no element of "
+        "A_local that is written, and would not be run",
+    ):
+        sch.reverse_compute_inline(pad)

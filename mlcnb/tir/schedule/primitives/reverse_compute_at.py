@@ -34,16 +34,15 @@ from mlcnb.tir.schedule.moving import (
     nest_for,
     nest_sides,
     put_in,
+    reads_within,
     refuse_marks,
     solve,
 )
 from mlcnb.tir.schedule.nests import Nest
 from mlcnb.tir.schedule.primitives.compute_at import refuse_place
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.regions import (
     Box,
     Side,
-    Span,
     bindings,
     box_of,
     extremes,
@@ -54,7 +53,7 @@ from mlcnb.tir.schedule.regions import (
 )
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Tree
-from mlcnb.tir.stmt import Block, For, IterVar
+from mlcnb.tir.stmt import Block, For
 
 NAME = "reverse_compute_at"
 
@@ -170,7 +169,7 @@ def _wanted(state: State, block: Block, loop: For, buffer: Buffer, box: Box) -> 
     tree = state.tree
     known = known_bounds(tree, loop)
     region = _only_read(state, block, buffer)
-    if state.checks and not _reads_within(block, region):
+    if state.checks and not reads_within(block, region):
         raise state.refusal(
             f"{NAME}: some instances of {name_of(block)} do not read {buffer.name}, "
             "so no iteration would run them",
@@ -192,25 +191,6 @@ def _only_read(state: State, block: Block, buffer: Buffer) -> BufferRegion:
             f"{NAME}: {name_of(block)} reads {buffer.name} in {len(regions)} places", block
         )
     return regions[0]
-
-
-def _reads_within(block: Block, region: BufferRegion) -> bool:
-    """True if every instance of the block reads inside the buffer."""
-    known = {v.var: _domain(v) for v in block.iter_vars}
-    for side, extent in zip(region.region, region.buffer.shape, strict=True):
-        ends = extremes(of(side.min), known, {})
-        if ends is None:
-            return False
-        low = ends[0].bounds({})[0]
-        gap = ends[1].plus(of(side.extent)).minus(of(extent)).bounds({})[1]
-        if low is None or low < 0 or gap is None or gap > 0:
-            return False
-    return True
-
-
-def _domain(axis: IterVar) -> Span:
-    low = of(axis.dom.min)
-    return low, low.plus(of(axis.dom.extent)).shifted(-1)
 
 
 def _within_old(state: State, block: Block, loop: For, found: Sides) -> Sides:

@@ -27,8 +27,8 @@ from mlcnb.tir.schedule.elementwise import (
     substituted_value,
 )
 from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import is_output_block
-from mlcnb.tir.schedule.moving import full, limits
+from mlcnb.tir.schedule.legality import is_covered, is_output_block
+from mlcnb.tir.schedule.moving import full, limits, reads_within
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
@@ -55,6 +55,7 @@ def reverse_compute_inline(state: State, block: Block) -> None:
     hint = f"cache_write {name_of(producer)} and inline into the copy"
     first = inlinable_store(state, name, producer, hint)
     _refuse_order(state, block, producer, last)
+    _refuse_unread(state, block, middle)
     values = _axes_from_producer(state, block, producer, first, last)
     known = {**axis_bounds(block), **axis_bounds(producer)}
 
@@ -131,6 +132,19 @@ def _refuse_order(state: State, block: Block, producer: Block, last: BufferStore
                     f"writes {region.buffer.name}, which {name_of(block)} reads",
                     block,
                 )
+
+
+def _refuse_unread(state: State, block: Block, middle: Buffer) -> None:
+    """Instances that read nothing (a border that is set to zero) would no longer be run."""
+    tree = state.tree
+    among = tree.blocks_under(tree.scope(block))
+    within = all(reads_within(block, r) for r in block.reads if r.buffer is middle)
+    if state.checks and not (within and is_covered(tree, block, middle, among)):
+        raise state.refusal(
+            f"reverse_compute_inline: some instances of {name_of(block)} may read no element of "
+            f"{middle.name} that is written, and would not be run",
+            block,
+        )
 
 
 def _axes_from_producer(
