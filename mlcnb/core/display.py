@@ -33,12 +33,12 @@ def register_text(kind: Kind, view: View | str) -> None:
 
 
 def register_cell(kind: Kind, view: View | str) -> None:
-    """Use `view` for the text in a notebook cell, where that is not the whole text of the object."""
+    """Use `view` for the text in a cell, where that is not the whole text of the object."""
     _cell[kind] = view
 
 
 def register_html(kind: Kind, view: View | str) -> None:
-    """Use `view` (or "module:function") for the static HTML of objects of class `kind` and below."""
+    """Use `view` (or "module:function") for the static HTML of objects of class `kind`."""
     _html[kind] = view
 
 
@@ -88,7 +88,7 @@ def html(obj: Any) -> str | None:
     try:
         view = _find(_html, obj)
         return None if view is None else view(obj)
-    except Exception:  # noqa: BLE001 (a failing view never hides the object): the text remains
+    except Exception:
         if options.get("debug"):
             raise
         return None
@@ -99,7 +99,7 @@ def cell(obj: Any) -> str:
     try:
         view = _find(_cell, obj)
         return text(obj) if view is None else view(obj)
-    except Exception:  # noqa: BLE001 (a failing view never hides the object): its text remains
+    except Exception:
         if options.get("debug"):
             raise
         return text(obj)

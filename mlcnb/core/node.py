@@ -52,7 +52,7 @@ def label(default: Any = dataclasses.MISSING) -> Any:
 
 
 def binder(default: Any = dataclasses.MISSING) -> Any:
-    """A field whose variables are *defined* here: compared up to renaming, before all other fields."""
+    """A field whose variables are *defined* here: compared first, up to renaming."""
     return dataclasses.field(default=default, metadata={"binder": True})
 
 
@@ -153,7 +153,7 @@ def _gather_value(value: Any, into: list[Node]) -> None:
 
 
 def visit(n: Node, enter: Callable[[Node], bool | None]) -> None:
-    """Call `enter` on `n` and what is below, parents first; where it returns False, go no deeper."""
+    """Call `enter` on `n` and what is below, parents first; False from it: no deeper."""
     if enter(n) is False:
         return
     for child in children(n):

@@ -34,7 +34,7 @@ from mlcnb.relax.struct_info import (
 
 
 class Expr(Node):
-    """Base of all graph expressions. Python operators on it make calls: `x + y` is `R.add(x, y)`."""
+    """Base of graph expressions. Python operators on it make calls: `x + y` is `R.add(x, y)`."""
 
     __slots__ = ()
     struct_info: Any
@@ -268,7 +268,7 @@ class VarBinding(Binding):
 
 @node
 class MatchCast(Binding):
-    """var = value, checked at run time to be of `struct_info`, which may define symbolic variables."""
+    """var = value, checked at run time to be of `struct_info`, which may define sizes."""
 
     var: Var = binder()
     value: Expr
@@ -309,7 +309,7 @@ class SeqExpr(Expr):
 
 @node
 class Function(BaseFunc):
-    """A graph function: parameters, a SeqExpr, the struct info of its result, purity, attributes."""
+    """A graph function: parameters, body, the struct info of its result, purity, attributes."""
 
     params: tuple[Var, ...] = binder()
     body: SeqExpr

@@ -178,7 +178,7 @@ def declarations() -> dict[str, type[OpDecl]]:
 
 
 def attrs_of(call: Call) -> OpDecl:
-    """The attribute object of a call of an operator (made with the defaults where there is none)."""
+    """The attribute object of a call (made with the defaults where there is none)."""
     return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
 
 
@@ -249,7 +249,7 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
 
 
 def call_arguments(call: Call) -> list[Any]:
-    """The arguments of an operator call, one for each declared one: Expr, or None where left out."""
+    """The arguments of an operator call, as declared: Expr, or None where left out."""
     decl = declaration(call.op)
     given: list[Any] = [None if is_null(a) else a for a in call.args]
     return given + [None] * (len(decl.arguments) - len(given))

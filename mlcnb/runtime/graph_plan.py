@@ -62,7 +62,7 @@ class Place:
 
 @dataclass
 class KernelCall:
-    """One call: the kernel's name, the places and numbers of its arguments, and its binding's name."""
+    """One call: the kernel's name, its arguments (places and numbers), its binding's name."""
 
     kernel: str
     binding: str
@@ -83,7 +83,7 @@ class Layout:
 
 
 def is_straight(function: rx.Function) -> bool:
-    """True if the body is kernel calls, views, tuples and constants, with sizes known beforehand."""
+    """True if the body is kernel calls, views, tuples, constants; sizes known beforehand."""
     if not all(_known_tensor(p.struct_info) for p in function.params):
         return False
     return all(_straight_binding(b) for b in function.body.bindings)

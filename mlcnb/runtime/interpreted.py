@@ -1,4 +1,4 @@
-"""Kernels that the reference interpreter runs: for target="interp", where right matters, not fast."""
+"""Kernels that the reference interpreter runs: target="interp", to be right, not fast."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """The result of `profile`: a row for each call, in order; the whole run's median; the settings."""
+    """The result of `profile`: a row for each call, in order; the total; the settings."""
 
     rows: tuple[Row, ...]
     seconds: float

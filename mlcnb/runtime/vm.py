@@ -31,7 +31,7 @@ from mlcnb.tir.function import PrimFunc
 
 
 class Step(NamedTuple):
-    """One binding that has run: its name, its value, the seconds it took, and the kernel, if any."""
+    """One binding that has run: its name, value, seconds, and kernel, if any."""
 
     name: str
     value: Any

@@ -60,7 +60,7 @@ class ConvertLayout(FunctionPass):
     block: int = 0
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with blocked layouts where they help; itself if it has no 2-D convolution."""
+        """The function with blocked layouts where they help; itself without 2-D convolutions."""
         if not any(_is_conv(getattr(b, "value", None)) for b in func.body.bindings):
             ctx.note("no 2-D convolution")
             return func
@@ -114,7 +114,7 @@ class _Converter:
         return self.plain.get(n) if isinstance(n, Var) else None
 
     def flush_outputs(self, block: Any) -> None:
-        """Variables that leave the dataflow block exist in the plain layout under their own name."""
+        """Variables that leave the dataflow block exist in the plain layout, as themselves."""
         for binding in block.bindings:
             if not isinstance(binding.var, DataflowVar) and binding.var not in self.plain:
                 value = self.unblocked(binding.var)

@@ -33,7 +33,9 @@ def check_functions(model: Any, name: str) -> None:
     """
     twice = first_of(map(function_key, model.functions))
     if twice is not None:
-        raise ModelError(f"{name}: function {twice[1]!r} is given twice")
+        raise ModelError(
+            f"{name}: function {twice[1]!r} is given twice", hint="the model is damaged"
+        )
     table = function_table(model)
     nodes = {key: [call_key(n) for n in nodes_below(f.node)] for key, f in table.items()}
     calls = {key: [k for k in keys if k in table] for key, keys in nodes.items()}
@@ -71,7 +73,10 @@ def _sizes(calls: Mapping[Key, list[Key]], own: Mapping[Key, int], name: str) ->
 
 def _refuse_circle(path: list[Key], name: str) -> NoReturn:
     circle = path[path.index(path[-1]) :]
-    raise ModelError(f"{name}: functions call themselves: {' -> '.join(k[1] for k in circle)}")
+    raise ModelError(
+        f"{name}: functions call themselves: {' -> '.join(k[1] for k in circle)}",
+        hint="ONNX has no recursion: the model is damaged",
+    )
 
 
 def _check_depth(depth: int, name: str) -> None:

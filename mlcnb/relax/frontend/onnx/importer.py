@@ -22,9 +22,18 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
-from mlcnb.relax.analysis.variables import use_counts
+from mlcnb.relax.analysis.variables import bindings_of, leaves, use_counts, value_uses
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import BindingBlock, Function, SeqExpr, Tuple, Var, tensor_info
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Function,
+    SeqExpr,
+    Tuple,
+    Var,
+    tensor_info,
+)
 from mlcnb.relax.frontend.onnx import control, functions
 from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.inputs import Inputs
@@ -36,7 +45,8 @@ from mlcnb.relax.frontend.onnx.protos import call_key, opsets_of, plain_domain
 from mlcnb.relax.frontend.onnx.spell import apply
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.onnx.values import Values
-from mlcnb.relax.mutator import return_info
+from mlcnb.relax.infer import is_pure_call
+from mlcnb.relax.mutator import Renamer, return_info
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
@@ -107,7 +117,7 @@ class Importer:
 
     def main(self, params: list[Var], body: Var) -> Function:
         """The function, with its stored parameters last, and its bindings in dataflow blocks."""
-        seq = SeqExpr((BindingBlock(tuple(self.emitter.bindings)),), body)
+        seq = sequence(self.emitter.bindings, body)
         attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(params)}
         if self.values.stored:
             used = use_counts(seq)
@@ -116,7 +126,7 @@ class Importer:
             attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
         info = return_info(tuple(params), body.struct_info)
         main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(main, min_size=1)
+        return convert_to_dataflow(numbered(main), min_size=1)
 
     def parameter(self, name: str) -> Var | None:
         """The parameter of an input, cast where the caller wants so; None where it is frozen."""
@@ -260,6 +270,26 @@ class Importer:
         inner = Frame(scope, opsets, {**defaults, **node.protos}, f"{node.name}/", frame.depth + 1)
         self.walk(function.node, inner)
         return [self.find(o, scope, repr(node)) for o in function.output]
+
+
+def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
+    """Bindings and a result, without what the result does not need: computed shapes, above all."""
+    needed = {n for n in leaves(body) if isinstance(n, Var)}
+    kept: list[Binding] = []
+    for binding in reversed(bindings):
+        value = binding.value
+        if binding.var in needed or (isinstance(value, Call) and not is_pure_call(value)):
+            kept.append(binding)
+            needed.update(n for n in value_uses(value) if isinstance(n, Var))
+    return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
+
+
+def numbered(func: Function) -> Function:
+    """The function with its variables lv, lv1, lv2, … counted anew: some bindings are gone."""
+    names = Names(p.name_hint for p in func.params)
+    bound = [b.var for b in bindings_of(func) if b.var.name_hint.startswith("lv")]
+    new = {v: Var(names.fresh("lv"), v.struct_info, v.span) for v in bound}
+    return Renamer(new).rewrite(func)
 
 
 def type_of(x: Any) -> Any:

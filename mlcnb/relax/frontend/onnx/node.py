@@ -153,7 +153,10 @@ class Node:
 
     def refuse(self, why: str, hint: str | None = None) -> NoReturn:
         """Raise an UnsupportedOpError that names operator, node and opset."""
-        raise UnsupportedOpError(f"{self.where}: {why}", hint=hint)
+        raise UnsupportedOpError(
+            f"{self.where}: {why}",
+            hint=hint or "see the operator at https://onnx.ai/onnx/operators",
+        )
 
     def unknown(self, x: Any, why: str) -> NoReturn:
         """Raise an UnknownValueError that names the inputs that `x` is computed from."""

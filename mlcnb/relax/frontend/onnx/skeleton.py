@@ -1,6 +1,7 @@
 """A model without its weights: what onnx.checker gets, so that gigabytes are not copied for it.
 
-Large and external tensors become empty ones of the same name and dtype; all else is as it was.
+Large, sparse and external tensors become empty ones of the same name and dtype, and an input or
+output without a shape (which is legal, but not to the checker) gets one; all else is as it was.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def _graph(graph: Any) -> Any:
     copy = onnx.GraphProto(name=graph.name or "graph")
     copy.input.extend(graph.input)
     copy.output.extend(graph.output)
+    for value in (*copy.input, *copy.output):
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
     copy.node.extend(_node(n) for n in graph.node)
     copy.initializer.extend(_tensor(t) for t in graph.initializer)
-    copy.sparse_initializer.extend(s for s in graph.sparse_initializer if not _is_large(s))
-    for sparse in graph.sparse_initializer:
-        if _is_large(sparse):
-            copy.initializer.append(_tensor(sparse.values))
+    copy.initializer.extend(_empty(s.values) for s in graph.sparse_initializer)
     return copy
 
 
@@ -92,10 +93,12 @@ def _attribute(attribute: Any) -> Any:
 
 
 def _tensor(tensor: Any) -> Any:
+    return _empty(tensor) if _is_large(tensor) else tensor
+
+
+def _empty(tensor: Any) -> Any:
     import onnx
 
-    if not _is_large(tensor):
-        return tensor
     return onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0])
 
 

@@ -9,7 +9,7 @@ expressions are evaluated for each place, and its body on expressions in place o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,15 +49,21 @@ class _Unknown(Exception):
 
 
 class Symbols:
-    """Values of small integer tensors: variable -> array of PrimExprs, or a tuple of such."""
+    """Values of small integer tensors: variable -> array of PrimExprs, or a tuple of such.
 
-    def __init__(self) -> None:
+    Args:
+        stored: values of parameters that the model brings.
+    """
+
+    def __init__(self, stored: Mapping[Any, np.ndarray]) -> None:
+        self.stored = stored
         self.values: dict[Any, Any] = {}
 
     def find(self, x: Any) -> Any:
         """The elements of a value where they are known: an object array, or None."""
-        if isinstance(x, Constant):
-            return x.data if x.data.size <= SMALL else None
+        data = x.data if isinstance(x, Constant) else self.stored.get(x)
+        if data is not None:
+            return data if data.size <= SMALL else None
         return self.values.get(x)
 
     def follow(self, var: Any, call: Call) -> None:

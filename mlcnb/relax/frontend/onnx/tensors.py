@@ -18,6 +18,8 @@ from mlcnb.relax.frontend.onnx import external
 from mlcnb.relax.frontend.onnx.limits import element_count, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.load import Source
 
+#: tensors up to this many bytes are measured before anything is built, larger ones when read
+SMALL = 1 << 16
 #: the field that holds elements of a dtype where they are no raw bytes
 _FIELDS = {
     "float32": "float_data", "complex64": "float_data", "float64": "double_data",
@@ -70,6 +72,24 @@ def check_tensor(tensor: Any, place: str) -> None:
         given = external.entries(tensor, place)
         external.parts(given.get("location", ""), place)
         external.span(given, place, needed)
+    elif not tensor.HasField("raw_data"):
+        check_fields(tensor, kind, count, place)
+    elif tensor.ByteSize() <= SMALL:
+        check_raw(len(tensor.raw_data), kind, count, place)
+
+
+def check_raw(found: int, kind: DType, count: int, place: str) -> None:
+    """Refuse raw data of another length than the dimensions say."""
+    if found != stored_bytes(count, kind):
+        _wrong_length(place, found, "bytes", stored_bytes(count, kind))
+
+
+def check_fields(tensor: Any, kind: DType, count: int, place: str) -> None:
+    """Refuse more or fewer elements in the field of their dtype than the dimensions say."""
+    found = len(getattr(tensor, _FIELDS.get(str(kind), "int32_data")))
+    packed = {2: 4, 4: 2}.get(kind.bits, 1)
+    if found != -(-count // packed):
+        _wrong_length(place, found, "elements", -(-count // packed))
 
 
 def is_string(tensor: Any) -> bool:
@@ -105,9 +125,8 @@ def to_array(tensor: Any, source: Source, place: str) -> np.ndarray:
     elif tensor.HasField("raw_data"):
         raw = np.frombuffer(tensor.raw_data, np.uint8)
     else:
-        return _from_fields(tensor, kind, count, place)
-    if len(raw) != stored_bytes(count, kind):
-        _wrong_length(place, len(raw), "bytes", stored_bytes(count, kind))
+        return _from_fields(tensor, kind)
+    check_raw(len(raw), kind, count, place)
     return _from_raw(raw, kind, count).reshape(tuple(tensor.dims))
 
 
@@ -133,15 +152,10 @@ def _unpacked(raw: np.ndarray, kind: DType, count: int) -> np.ndarray:
     return low.astype(kind.numpy) if kind.is_uint else low.astype(np.uint8).view(kind.numpy)
 
 
-def _from_fields(tensor: Any, kind: DType, count: int, place: str) -> np.ndarray:
+def _from_fields(tensor: Any, kind: DType) -> np.ndarray:
     """Elements from the field of their dtype."""
     import onnx
 
-    stored = len(getattr(tensor, _FIELDS.get(str(kind), "int32_data")))
-    packed = {2: 4, 4: 2}.get(kind.bits, 1) if not kind.is_bool else 1
-    wanted = -(-count // packed)
-    if stored != wanted:
-        _wrong_length(place, stored, "elements", wanted)
     made = onnx.numpy_helper.to_array(tensor)
     if kind.is_bool:
         made = made.view(np.uint8) != 0

@@ -33,9 +33,9 @@ class Values:
     def __init__(self, emitter: Emitter) -> None:
         self.emitter = emitter
         self.folder = Folder()
-        self.symbols = Symbols()
         #: parameters whose values the model brings
         self.stored: dict[Var, np.ndarray] = {}
+        self.symbols = Symbols(self.stored)
         #: variable -> what it is bound to
         self.bound: dict[Var, Any] = {}
 
