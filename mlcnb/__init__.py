@@ -11,7 +11,8 @@ used.
 
 from __future__ import annotations
 
-from mlcnb.core import display, errors
+from mlcnb.core import display as views
+from mlcnb.core import errors
 from mlcnb.core.lazy import attach
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.threads": "set_num_threads get_num_threads",
         "mlcnb.runtime.artifact": "load_module",
         "mlcnb.view.diff": "diff",
+        "mlcnb.view.mode": "display",
         "mlcnb.peers": "compare",
         "mlcnb.diagnosis": "doctor",
     },
@@ -47,9 +49,10 @@ errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
 def _register_views() -> None:
     from mlcnb.core.node import Node
 
-    display.register_text(Node, "mlcnb.script:text_of")
-    display.register_html(Node, "mlcnb.view:html_of")
-    display.register_html(errors.MLCError, "mlcnb.view:html_of")
+    views.register_text(object, "mlcnb.view:text_of")
+    views.register_text(Node, "mlcnb.script:text_of")
+    views.register_cell(object, "mlcnb.view:cell_of")
+    views.register_html(object, "mlcnb.view:html_of")
 
 
 _register_views()

@@ -1,0 +1,214 @@
+"""A laid-out graph as SVG: small, escaped, and nothing in it that runs, links or loads.
+
+Elements: svg, title, style, rect, path, text, g. Sorts of nodes differ by shape and by colour (a
+legend says which is which); a kernel has bars at its sides, what stands for several has a dashed
+border. On white paper with text of high contrast, so that it reads on any page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from html import escape
+
+from mlcnb.view.graph.kinds import LOOKS
+from mlcnb.view.graph.layout import CHARACTER, LINE, Placed, Point
+from mlcnb.view.graph.model import Model, Node
+from mlcnb.view.words import visible
+
+MARGIN = 8.0
+LEGEND = 26.0
+_FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
+_STYLE = (
+    f".mlcnb text{{font-family:{_FONT};font-size:11px;fill:#1b1f24;text-anchor:middle}}"
+    ".mlcnb .b{font-weight:bold}.mlcnb .s{font-size:10px}"
+    ".mlcnb .l{font-size:9px;fill:#3d444d;text-anchor:start}"
+    ".mlcnb .e{fill:none;stroke:#57606a}.mlcnb .d{stroke-dasharray:4 3}"
+    ".mlcnb .a{fill:#57606a}"
+    ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}"
+    ".mlcnb .h{text-anchor:start;font-size:10px;font-weight:bold;fill:#3d444d}"
+)
+
+
+def draw(model: Model, placed: Placed, title: str, tip: Callable[[Node], str] | None = None) -> str:
+    """The picture. `tip` gives the text that hovering over a node shows."""
+    legend = _legend(model)
+    width = max(placed.width, legend[1]) + 2 * MARGIN
+    height = placed.height + 2 * MARGIN + LEGEND
+    size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="mlcnb" role="img" {size}>',
+        f"<title>{_text(title)}</title><style>{_STYLE}{_looks(model)}</style>",
+        f'<rect width="{_n(width)}" height="{_n(height)}" fill="#ffffff"/>',
+        legend[0],
+        f'<g transform="translate({_n(MARGIN)} {_n(MARGIN + LEGEND)})">',
+        *_clusters(model, placed),
+        *_edges(model, placed),
+        *(_node(node, placed, tip) for node in model.nodes),
+        "</g></svg>",
+    ]
+    return "".join(parts)
+
+
+def _text(text: str) -> str:
+    return escape(visible(text), quote=True)
+
+
+def _n(x: float) -> str:
+    """A coordinate to a tenth of a point."""
+    return f"{x:.1f}".removesuffix(".0")
+
+
+def _sorts(model: Model) -> list[str]:
+    """The sorts that occur, in the order of the legend."""
+    return [s for s in LOOKS if any(n.sort == s for n in model.nodes)]
+
+
+def _looks(model: Model) -> str:
+    """The colours of the sorts that occur."""
+    rules = ((s, LOOKS[s].fill, LOOKS[s].ink) for s in _sorts(model))
+    return "".join(f".mlcnb .{s}{{fill:{fill};stroke:{ink}}}" for s, fill, ink in rules)
+
+
+def _legend(model: Model) -> tuple[str, float]:
+    """A row of small shapes with words, and how wide it is."""
+    x, parts = MARGIN, []
+    for sort in _sorts(model):
+        look = LOOKS[sort]
+        path = _SHAPES[look.shape](x, MARGIN, 22.0, 12.0)
+        parts.append(f'<path class="{sort}" d="{path}"/>')
+        parts.append(f'<text class="l" x="{_n(x + 26)}" y="{_n(MARGIN + 9)}">{look.words}</text>')
+        x += 26 + len(look.words) * 5.5 + 14
+    return "".join(parts), x
+
+
+def _clusters(model: Model, placed: Placed) -> Iterable[str]:
+    """Frames with their titles, outer ones first."""
+    for cluster in model.clusters:
+        if cluster.id not in placed.clusters:
+            continue
+        left, top, right, bottom = placed.clusters[cluster.id]
+        size = f'width="{_n(right - left)}" height="{_n(bottom - top)}"'
+        yield f'<rect class="c" x="{_n(left)}" y="{_n(top)}" {size} rx="5"/>'
+        yield f'<text class="h" x="{_n(left + 6)}" y="{_n(top + 14)}">{_text(cluster.title)}</text>'
+
+
+def _edges(model: Model, placed: Placed) -> Iterable[str]:
+    """All lines as one path, all tips as another, then the labels."""
+    lines: dict[bool, list[str]] = {False: [], True: []}
+    tips, labels = [], []
+    for number, edge in enumerate(model.edges):
+        points, at = placed.edges[number]
+        lines[edge.back].append(_curve(points[:-1]))
+        tips.append(_tip(points[-2], points[-1]))
+        if edge.label and at is not None:
+            x = at[0] - len(edge.label) * 5.5 / 2
+            labels.append(
+                f'<text class="l" x="{_n(x)}" y="{_n(at[1] + 3)}">{_text(edge.label)}</text>'
+            )
+    for back, drawn in lines.items():
+        if drawn:
+            yield f'<path class="e{" d" if back else ""}" d="{"".join(drawn)}"/>'
+    if tips:
+        yield f'<path class="a" d="{"".join(tips)}"/>'
+    yield from labels
+
+
+def _curve(points: list[Point]) -> str:
+    start, *rest = (f"{_n(x)} {_n(y)}" for x, y in points)
+    return f"M{start}C{' '.join(rest)}" if len(rest) >= 3 else f"M{start}L{' '.join(rest)}"
+
+
+def _tip(base: Point, tip: Point) -> str:
+    """A triangle that ends at `tip`."""
+    dx, dy = tip[0] - base[0], tip[1] - base[1]
+    length = (dx * dx + dy * dy) ** 0.5 or 1.0
+    ux, uy = dx / length, dy / length
+    back = (tip[0] - 6 * ux, tip[1] - 6 * uy)
+    corners = (tip, (back[0] - 3 * uy, back[1] + 3 * ux), (back[0] + 3 * uy, back[1] - 3 * ux))
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in corners) + "Z"
+
+
+def _node(node: Node, placed: Placed, tip: Callable[[Node], str] | None) -> str:
+    """Shape, label, and the text that hovering shows."""
+    x, y, width, height = placed.nodes[node.id]
+    left, top = x - width / 2, y - height / 2
+    path = _SHAPES[LOOKS[node.sort].shape](left, top, width, height)
+    if node.kernel:
+        path += _bars(left, top, width, height)
+    dashed = " d" if node.folded else ""
+    shown = [f'<path class="{node.sort}{dashed}" d="{path}"/>', *_label(node, x, y)]
+    if tip is not None:
+        shown.insert(0, f"<title>{_text(tip(node))}</title>")
+        shown = [f"<g>{''.join(shown)}</g>"]
+    return "".join(shown)
+
+
+def _label(node: Node, x: float, y: float) -> Iterable[str]:
+    first = y - (len(node.lines) - 1) * LINE / 2 + 4
+    for number, line in enumerate(node.lines):
+        style = "b" if number == 0 else "s"
+        at = f'x="{_n(x)}" y="{_n(first + number * LINE)}"'
+        yield f'<text class="{style}" {at}>{_text(line)}</text>'
+
+
+def _polygon(*points: Point) -> str:
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points) + "Z"
+
+
+def _box(x: float, y: float, w: float, h: float) -> str:
+    return f"M{_n(x)} {_n(y)}h{_n(w)}v{_n(h)}h{_n(-w)}Z"
+
+
+def _rounded(x: float, y: float, w: float, h: float, r: float = 5.0) -> str:
+    corner = f"a{_n(r)} {_n(r)} 0 0 1 "
+    return (
+        f"M{_n(x + r)} {_n(y)}h{_n(w - 2 * r)}{corner}{_n(r)} {_n(r)}v{_n(h - 2 * r)}"
+        f"{corner}{_n(-r)} {_n(r)}h{_n(2 * r - w)}{corner}{_n(-r)} {_n(-r)}v{_n(2 * r - h)}"
+        f"{corner}{_n(r)} {_n(-r)}Z"
+    )
+
+
+def _stadium(x: float, y: float, w: float, h: float) -> str:
+    return _rounded(x, y, w, h, min(w, h) / 2)
+
+
+def _slanted(x: float, y: float, w: float, h: float, s: float = 6.0) -> str:
+    return _polygon((x + s, y), (x + w, y), (x + w - s, y + h), (x, y + h))
+
+
+def _hexagon(x: float, y: float, w: float, h: float, s: float = 6.0) -> str:
+    middle = y + h / 2
+    return _polygon(
+        (x + s, y), (x + w - s, y), (x + w, middle), (x + w - s, y + h), (x + s, y + h), (x, middle)
+    )
+
+
+def _funnel(x: float, y: float, w: float, h: float, s: float = 7.0) -> str:
+    return _polygon((x, y), (x + w, y), (x + w - s, y + h), (x + s, y + h))
+
+
+def _octagon(x: float, y: float, w: float, h: float) -> str:
+    s = min(6.0, h / 3)
+    return _polygon(
+        *((x + s, y), (x + w - s, y), (x + w, y + s), (x + w, y + h - s)),
+        *((x + w - s, y + h), (x + s, y + h), (x, y + h - s), (x, y + s)),
+    )
+
+
+def _bars(x: float, y: float, w: float, h: float) -> str:
+    """Lines beside the edges left and right: the mark of a kernel."""
+    inset = 8.0
+    return f"M{_n(x + inset)} {_n(y)}v{_n(h)}M{_n(x + w - inset)} {_n(y)}v{_n(h)}"
+
+
+_SHAPES: dict[str, Callable[[float, float, float, float], str]] = {
+    "box": _box,
+    "rounded": _rounded,
+    "stadium": _stadium,
+    "slanted": _slanted,
+    "hexagon": _hexagon,
+    "funnel": _funnel,
+    "octagon": _octagon,
+}
+#: width of a character of the small labels, relative to that of node labels
+SMALL = 5.5 / CHARACTER

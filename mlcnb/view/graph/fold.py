@@ -1,0 +1,183 @@
+"""Large graphs made small: groups, chains and repeats become one, and last the middle is left out.
+
+    groups    a fused group becomes one node
+    chains    conv2d -> add -> relu becomes one node of three lines; a second product begins anew
+    runs      the same, with as many products as fit in eight lines
+    repeats   twelve equal layers in a row become one, in a frame "× 12"
+    ends      the first and the last nodes, and between them one that says how many there are
+
+Each is done only where the graph is still larger than it may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from mlcnb.view.graph.kinds import heaviest
+from mlcnb.view.graph.model import Cluster, Edge, Model, Node
+from mlcnb.view.words import count, plural
+
+#: lines in the label of one joined node
+CHAIN = 8
+
+
+def fold(model: Model, most: int) -> Model:
+    """The graph with at most `most` nodes, as little folded as that takes."""
+    steps: tuple[Callable[[Model, int], Model], ...] = (groups, chains, runs, repeats, ends)
+    for step in steps:
+        if len(model.nodes) <= most:
+            break
+        model = step(model, most)
+    return model
+
+
+def groups(model: Model, most: int) -> Model:
+    """Each fused group as one node (frames of branches are dropped)."""
+    members: dict[int, list[Node]] = {}
+    for node in model.nodes:
+        if node.cluster is not None:
+            members.setdefault(node.cluster, []).append(node)
+    joined = [nodes for nodes in members.values() if len(nodes) <= 4 * CHAIN]
+    return _join(replace(model, clusters=[]), joined)
+
+
+def chains(model: Model, most: int) -> Model:
+    """Nodes in a row that only feed each other as one, each with one product at its head."""
+    return _in_rows(model, _is_light)
+
+
+def runs(model: Model, most: int) -> Model:
+    """Nodes in a row that only feed each other as one."""
+    return _in_rows(model, _has_room)
+
+
+def _has_room(chain: list[Node], node: Node) -> bool:
+    return len(chain) < CHAIN
+
+
+def _is_light(chain: list[Node], node: Node) -> bool:
+    return _has_room(chain, node) and node.sort != "product"
+
+
+def _in_rows(model: Model, joins: Callable[[list[Node], Node], bool]) -> Model:
+    users: dict[int, set[int]] = {}
+    makers: dict[int, set[int]] = {}
+    for edge in model.edges:
+        users.setdefault(edge.source, set()).add(edge.target)
+        makers.setdefault(edge.target, set()).add(edge.source)
+    chain_of: dict[int, list[Node]] = {}
+    for node in model.nodes:
+        if node.sort in ("input", "output"):
+            continue
+        before = makers.get(node.id, set())
+        maker = next(iter(before)) if len(before) == 1 else -1
+        chain = chain_of.get(maker, [])
+        if not (chain and len(users[maker]) == 1 and joins(chain, node)):
+            chain = []
+        chain.append(node)
+        chain_of[node.id] = chain
+    distinct = {id(chain): chain for chain in chain_of.values()}
+    return _join(model, distinct.values())
+
+
+def _join(model: Model, sets: Iterable[list[Node]]) -> Model:
+    """Each set of nodes as one node, in the place of its last."""
+    into: dict[int, int] = {}
+    made: dict[int, Node] = {}
+    for nodes in sets:
+        last = nodes[-1].id
+        into.update((n.id, last) for n in nodes)
+        made[last] = nodes[0] if len(nodes) == 1 else _joined(nodes)
+    kept = [made.get(n.id, n) for n in model.nodes if into.get(n.id, n.id) == n.id]
+    kept = [replace(n, cluster=None) for n in kept] if not model.clusters else kept
+    return _renumbered(model, kept, into)
+
+
+def _joined(nodes: list[Node]) -> Node:
+    lines = tuple(" ".join(n.lines) if len(n.lines) == 2 else n.lines[0] for n in nodes)
+    if len(lines) > CHAIN:
+        lines = (*lines[: CHAIN - 1], f"and {len(lines) - CHAIN + 1} more")
+    return replace(
+        nodes[-1],
+        lines=lines,
+        sort=heaviest(n.sort for n in nodes),
+        size=sum(n.size for n in nodes),
+        folded=True,
+        kernel=all(n.kernel for n in nodes),
+    )
+
+
+def _renumbered(model: Model, kept: list[Node], into: dict[int, int]) -> Model:
+    """The nodes that are kept with new numbers, and the edges between them, each once."""
+    number = {n.id: i for i, n in enumerate(kept)}
+    edges: dict[Edge, None] = {}
+    for edge in model.edges:
+        source, target = (number[into.get(n, n)] for n in (edge.source, edge.target))
+        if source != target:
+            back = edge.back or target < source
+            edges.setdefault(Edge(source, target, edge.label, back))
+    nodes = [replace(n, id=i) for i, n in enumerate(kept)]
+    return Model(model.name, nodes, list(edges), model.clusters)
+
+
+def repeats(model: Model, most: int) -> Model:
+    """Equal parts in a row as one part in a frame that says how often."""
+    while len(model.nodes) > most:
+        found = _longest_repeat(model.nodes)
+        if found is None:
+            break
+        model = _once(model, *found)
+    return model
+
+
+def _longest_repeat(nodes: list[Node]) -> tuple[int, int, int] | None:
+    """(start, length, times) of the repeat that saves the most nodes."""
+    names: dict[tuple, int] = {}
+    keys = [(n.sort, n.lines) if n.cluster is None else (n.id,) for n in nodes]
+    tokens = np.array([names.setdefault(key, len(names)) for key in keys])
+    best = (1, 0, 0, 0)
+    for length in range(2, len(nodes) // 2 + 1):
+        same = tokens[:-length] == tokens[length:]
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], same.astype(np.int8), [0]))))
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            times = int(stop - start) // length + 1
+            best = max(best, ((times - 1) * length, -length, -int(start), times))
+    saved, length, start, times = best
+    return None if saved <= 1 else (-start, -length, times)
+
+
+def _once(model: Model, start: int, length: int, times: int) -> Model:
+    """The first of the equal parts, framed; the others point to it."""
+    number = len(model.clusters)
+    clusters = [*model.clusters, Cluster(number, f"× {times}")]
+    into = {start + length * turn + i: start + i for turn in range(1, times) for i in range(length)}
+    inside = range(start, start + length)
+    kept = [
+        replace(n, cluster=number, size=n.size * times, folded=True) if n.id in inside else n
+        for n in model.nodes
+        if n.id not in into
+    ]
+    return _renumbered(replace(model, clusters=clusters), kept, into)
+
+
+def ends(model: Model, most: int) -> Model:
+    """The first and the last nodes; one in the middle stands for the rest."""
+    half = max(1, (most - 1) // 2)
+    first, last = model.nodes[:half], model.nodes[-half:]
+    middle = model.nodes[half : len(model.nodes) - half]
+    title = f"{plural(len(middle), 'node')} more"
+    size = sum(n.size for n in middle)
+    gap = Node(middle[0].id, "other", (title, f"{count(size)} operators"), size=size, folded=True)
+    into = {n.id: gap.id for n in middle}
+    bare = [replace(n, cluster=None) for n in (*first, gap, *last)]
+    folded = _renumbered(replace(model, clusters=[]), bare, into)
+    folded.edges = [replace(e, label="") if _touches(e, half) else e for e in folded.edges]
+    folded.edges = list(dict.fromkeys(folded.edges))
+    return folded
+
+
+def _touches(edge: Edge, node: int) -> bool:
+    return node in (edge.source, edge.target)

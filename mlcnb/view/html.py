@@ -1,0 +1,134 @@
+"""HTML that is safe by construction: texts are escaped; tags, attributes and styles are listed.
+
+    tag("b", "a < b")                            <b>a &lt; b</b>
+    tag("td", "x", style=css(color="#24292f"))   <td style="color:#24292f">x</td>
+    table(rows)   details("title", body)   pre(text)   img_svg(svg, "what it shows")
+
+Only what survives JupyterLab's sanitiser in an untrusted notebook and reads well without styles (as
+on GitHub) can be built: no <svg>, <style>, <script>, links, ids, classes or CSS variables.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from mlcnb.view.words import visible
+
+TAGS = frozenset(
+    "b br code details div i img pre span summary table tbody td th thead tr".split(),
+)
+#: attribute -> the tags that may have it ("*": all)
+ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
+    "style": ("*",),
+    "title": ("*",),
+    "open": ("details",),
+    "colspan": ("td", "th"),
+    "alt": ("img",),
+    "src": ("img",),
+    "width": ("img",),
+}
+STYLES = frozenset(
+    "background border border-collapse border-left border-radius color display font-size "
+    "font-weight line-height margin max-height max-width min-width overflow overflow-wrap "
+    "overflow-x padding text-align vertical-align white-space width".split()
+)
+SVG_SOURCE = "data:image/svg+xml;base64,"
+_VALUE = re.compile(r"[#\w.,% -]*")
+_EMPTY = frozenset(("br", "img"))
+
+
+class Html(str):
+    """Text that is HTML already: put in as it is, where other text is escaped."""
+
+    __slots__ = ()
+
+
+def join(parts: Iterable[str], separator: str = "") -> Html:
+    """Pieces of HTML (or texts, which are escaped) one after the other."""
+    return Html(escape(separator).join(escape(part) for part in parts))
+
+
+def escape(text: str) -> Html:
+    """The text as HTML; control characters are made visible. What is HTML already stays."""
+    return text if isinstance(text, Html) else Html(html.escape(visible(text), quote=True))
+
+
+def tag(name: str, *children: str, **attributes: Any) -> Html:
+    """An element. Attributes that are None or False are left out.
+
+    Raises:
+        ValueError: a tag or an attribute that is not on the list.
+    """
+    if name not in TAGS:
+        raise ValueError(f"tag <{name}> does not survive: there are {', '.join(sorted(TAGS))}")
+    given = "".join(
+        _attribute(name, key, value)
+        for key, value in attributes.items()
+        if value is not None and value is not False and value != ""
+    )
+    if name in _EMPTY:
+        return Html(f"<{name}{given}>")
+    return Html(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def _attribute(name: str, key: str, value: Any) -> str:
+    tags = ATTRIBUTES.get(key, ())
+    if "*" not in tags and name not in tags:
+        raise ValueError(f"<{name}> has no attribute {key!r} that survives")
+    if key == "src" and not str(value).startswith(SVG_SOURCE):
+        raise ValueError("an image has its data in it")
+    return f" {key}" if value is True else f' {key}="{escape(str(value))}"'
+
+
+@lru_cache(maxsize=256)
+def css(**properties: str) -> str:
+    """`css(color="#24292f", font_size="12px")`: an inline style.
+
+    Raises:
+        ValueError: a property or a value that does not survive.
+    """
+    parts = []
+    for key, value in properties.items():
+        name = key.replace("_", "-")
+        if name not in STYLES or not _VALUE.fullmatch(value):
+            raise ValueError(f"style {name}:{value} does not survive")
+        parts.append(f"{name}:{value}")
+    return ";".join(parts)
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    header: Sequence[str] = (),
+    styles: Sequence[str] = (),
+    style: str = "",
+) -> Html:
+    """A table; `styles` gives each column its cell style."""
+
+    def row(kind: str, cells: Sequence[str]) -> Html:
+        given = [*styles, *[""] * (len(cells) - len(styles))]
+        return tag("tr", *(tag(kind, c, style=s) for c, s in zip(cells, given, strict=False)))
+
+    head = [tag("thead", row("th", header))] if header else []
+    body = tag("tbody", *(row("td", cells) for cells in rows))
+    return tag("table", *head, body, style=style)
+
+
+def details(title: str, *body: str, is_open: bool = False, style: str = "") -> Html:
+    """Something folded under its title."""
+    return tag("details", tag("summary", title), *body, open=is_open, style=style)
+
+
+def pre(text: str, style: str = "") -> Html:
+    """Text as it is, in fixed width."""
+    return tag("pre", text, style=style)
+
+
+def img_svg(svg: str, alt: str, style: str = "", width: int | None = None) -> Html:
+    """An SVG picture, with the text that stands for it."""
+    data = base64.b64encode(svg.encode()).decode()
+    return tag("img", alt=alt, src=f"{SVG_SOURCE}{data}", style=style, width=width)

@@ -1,0 +1,211 @@
+"""PrimFunc: what it reads and writes, its loops as a tree with extents and kinds, its text.
+
+loop           extent  kind      times
+for i             128  parallel    128
+  for j           128  serial   16,384
+    block C  SS              A, B -> C
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.expr import IntImm
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis import bytes_touched
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.view import survey
+from mlcnb.view.parts import Column, Fold, Part, Table, Title
+from mlcnb.view.program import function_fold
+from mlcnb.view.registry import shows
+from mlcnb.view.words import clip, count, dim, dims, flops, listed, plural, size
+
+#: rows of the loop tree
+ROWS = 60
+
+
+@shows("mlcnb.tir.function:PrimFunc")
+def prim_func(func: PrimFunc) -> list[Part]:
+    """Summary, parameters, loop tree, text."""
+    name = str(func.attrs.get("global_symbol", ""))
+    tree = loop_tree(func)
+    title = "; ".join([f"PrimFunc {clip(name)}".strip(), *_facts(func)]).replace("; ", ": ", 1)
+    folded = Fold(f"loops: {_shape(func)}", [tree], "func.show()", is_open=True, in_text=True)
+    return [Title(title), parameters(func), folded, function_fold(name, func)]
+
+
+def _facts(func: PrimFunc) -> list[str]:
+    told = [f"made of {listed(parts)}"] if (parts := survey.parts_of(func)) else []
+    done, moved = survey.work(func), _moved(func)
+    told += [flops(done)] if done else []
+    if moved:
+        told.append(f"touches {size(moved)}")
+    if moved and isinstance(done, int) and done:
+        told.append(f"{done / moved:.3g} FLOP/B")
+    return told
+
+
+def _shape(func: PrimFunc) -> str:
+    loops = sum(isinstance(n, s.For) for n in _statements(func.body))
+    blocks = len(survey.blocks_of(func))
+    return f"{plural(blocks, 'block')}, {plural(loops, 'loop')}"
+
+
+def _statements(n: Any) -> Iterator[Any]:
+    from mlcnb.tir.analysis.structure import statements
+
+    return statements(n)
+
+
+def _moved(func: PrimFunc) -> int | None:
+    """Bytes of the parameters' elements that one call touches, where they can be counted."""
+    try:
+        sizes = bytes_touched(func).values()
+    except (MLCError, AttributeError, TypeError):  # lowered or broken programs are shown too
+        return None
+    return sum(sizes) if all(isinstance(n, int) for n in sizes) else None
+
+
+def parameters(func: PrimFunc) -> Table:
+    """A row for each parameter."""
+    written = {id(b) for b in survey.outputs_of(func, 0)}
+    read = {id(r.buffer) for block in survey.blocks_of(func) for r in block.reads}
+    rows = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        if buffer is None:
+            rows.append((clip(param.name, 40), str(param.dtype), "scalar", "", "read"))
+        else:
+            use = [w for w, ids in (("read", read), ("written", written)) if id(buffer) in ids]
+            name = clip(buffer.name, 40)
+            rows.append(
+                (name, str(buffer.dtype), dims(buffer.shape), _size(buffer), ", ".join(use))
+            )
+    columns = [Column("parameter", "code"), Column("dtype"), Column("shape")]
+    return Table([*columns, Column("size", "number"), Column("use")], rows, 16, "func.params")
+
+
+def _size(buffer: Buffer) -> str:
+    total = buffer.dtype.nbytes
+    for extent in buffer.shape:
+        if not isinstance(extent, IntImm):
+            return ""
+        total *= extent.value
+    return size(total)
+
+
+def loop_tree(func: PrimFunc) -> Table:
+    """Loops and blocks, indented as they are nested."""
+    columns = [Column("", "code"), Column("extent", "number"), Column("kind")]
+    columns += [Column("times", "number"), Column("")]
+    return Table(columns, list(_Tree().rows(func.body)), ROWS, "func.show()")
+
+
+@dataclass(frozen=True)
+class _At:
+    """Where a row stands: how deep, and how often it runs (None: not known)."""
+
+    depth: int = 0
+    times: int | None = 1
+
+    def row(self, text: str, extent: str = "", kind: str = "", more: str = "") -> tuple[str, ...]:
+        """A row of the table."""
+        times = "" if self.times is None else count(self.times)
+        return f"{'  ' * self.depth}{clip(text, 72)}", extent, kind, times, clip(more, 90)
+
+    def inside(self, times: int | None = 1) -> _At:
+        """One level deeper."""
+        known = None if self.times is None or times is None else self.times * times
+        return _At(self.depth + 1, known)
+
+
+class _Tree:
+    """Walks statements and makes a row of each that says something."""
+
+    def rows(self, n: Any, at: _At = _At()) -> Iterator[tuple[str, ...]]:
+        """The rows of a statement and what is below it."""
+        rule = _RULES.get(type(n))
+        if rule is not None:
+            yield from rule(self, n, at)
+        elif getattr(n, "body", None) is not None:
+            yield from self.rows(n.body, at)
+
+    def loop(self, n: s.For, at: _At) -> Iterator[tuple[str, ...]]:
+        """A loop: its extent, its kind, how often its body runs."""
+        extent = n.extent.value if isinstance(n.extent, IntImm) else None
+        kind = n.thread_binding or n.kind.value
+        inner = at.inside(extent)
+        notes = ", ".join(f"{k}={_short(v)}" for k, v in n.annotations.items())
+        row = _At(at.depth, inner.times).row(f"for {n.loop_var.name}", dim(n.extent), kind, notes)
+        yield row
+        yield from self.rows(n.body, inner)
+
+    def block(self, n: s.BlockRealize, at: _At) -> Iterator[tuple[str, ...]]:
+        """A block: its axes, what it reads and writes."""
+        block = n.block
+        if block.name_hint == "root":
+            yield from self.rows(block.body, at)
+            return
+        axes = "".join(axis.iter_type.value[0] for axis in block.iter_vars)
+        uses = [listed(_names(regions), 4) for regions in (block.reads, block.writes)]
+        flow = f"{uses[0]} -> {uses[1]}" if uses[0] else f"-> {uses[1]}"
+        init = ", init" if block.init is not None else ""
+        yield at.row(f"block {block.name_hint}", "", f"{axes}{init}", flow)
+        if not isinstance(block.body, s.BufferStore):
+            yield from self.rows(block.body, at.inside())
+
+    def sequence(self, n: s.SeqStmt, at: _At) -> Iterator[tuple[str, ...]]:
+        """One after the other."""
+        for part in n.seq:
+            yield from self.rows(part, at)
+
+    def choice(self, n: s.IfThenElse, at: _At) -> Iterator[tuple[str, ...]]:
+        """A condition with its branches."""
+        yield at.row(f"if {display.text(n.condition)}")
+        yield from self.rows(n.then_case, at.inside())
+        if n.else_case is not None:
+            yield at.row("else")
+            yield from self.rows(n.else_case, at.inside())
+
+    def store(self, n: s.BufferStore, at: _At) -> Iterator[tuple[str, ...]]:
+        """What a store writes to (where it is all of a block, the block's row has said that)."""
+        yield at.row(f"{n.buffer.name}[{', '.join(dim(i) for i in n.indices)}] = …")
+
+    def allocation(self, n: s.Allocate, at: _At) -> Iterator[tuple[str, ...]]:
+        """Memory for what is below."""
+        yield at.row(f"allocate {n.buffer_var.name}", dims(n.extents), str(n.dtype))
+        yield from self.rows(n.body, at)
+
+    def repeat(self, n: s.While, at: _At) -> Iterator[tuple[str, ...]]:
+        """A loop of unknown length."""
+        yield at.row(f"while {display.text(n.condition)}")
+        yield from self.rows(n.body, at.inside(None))
+
+    def call(self, n: s.Evaluate, at: _At) -> Iterator[tuple[str, ...]]:
+        """Something done for its effect."""
+        yield at.row(display.text(n))
+
+
+def _names(regions: Any) -> list[str]:
+    return list(dict.fromkeys(clip(region.buffer.name, 30) for region in regions))
+
+
+def _short(value: Any) -> str:
+    return clip(str(getattr(value, "value", value)), 30)
+
+
+_RULES: dict[type, Callable[[_Tree, Any, _At], Iterator[tuple[str, ...]]]] = {
+    s.For: _Tree.loop,
+    s.BlockRealize: _Tree.block,
+    s.SeqStmt: _Tree.sequence,
+    s.IfThenElse: _Tree.choice,
+    s.BufferStore: _Tree.store,
+    s.Allocate: _Tree.allocation,
+    s.While: _Tree.repeat,
+    s.Evaluate: _Tree.call,
+}

@@ -1,0 +1,147 @@
+"""What a view says, before it is text or HTML.
+
+    Part = Title(text)                  one line that says what it is
+         | Line(text, kind)             a sentence; kind: "", "note", "error", "hint"
+         | Facts(pairs)                 names and values
+         | Table(columns, rows)         cells are text, or a share from 0 to 1 for a bar
+         | Code(lines, see)             tokens, as the printer lays them out
+         | Fold(title, body, see)       parts that open on a click; text says how to see them
+         | Picture(draw, alt)           an SVG, made only where it is shown
+
+A view is one function from an object to parts. `mlcnb.view.as_text` and `mlcnb.view.as_html` write
+the parts, so that text and HTML say the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcnb.core.doc import Page
+from mlcnb.core.render import Range, Text
+from mlcnb.view.words import visible
+
+#: lines of one listing that are shown
+MAX_LINES = 300
+#: characters of one line that are shown
+MAX_WIDTH = 1000
+
+
+class Part:
+    """Base of all parts."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Title(Part):
+    """What the object is, in one line."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line(Part):
+    """A sentence. kind: "" as it is, "note" in grey, "error" and "hint" with that word's look."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Part):
+    """Names and values, one pair a line."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, and kind: "text", "code", "number" (to the right), "bar" (a share)."""
+
+    title: str
+    kind: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Part):
+    """Rows of cells; from row `most` on they are folded; `see` says how to get at all of them."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    most: int = 40
+    see: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Code(Part):
+    """A listing: lines of tokens, stretches with a background, and how to see all of it."""
+
+    lines: Sequence[Sequence[Text]]
+    marks: Sequence[tuple[Range, str]] = ()
+    see: str = ""
+    most: int = MAX_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Part):
+    """Parts under a title, opened by a click.
+
+    body: the parts, or a function that makes them; see: what shows them in text; is_open: open at
+    first; in_text: the text has the body too.
+    """
+
+    title: str
+    body: Sequence[Part] | Callable[[], Sequence[Part]]
+    see: str = ""
+    is_open: bool = False
+    in_text: bool = False
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The parts inside."""
+        return self.body() if callable(self.body) else self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Picture(Part):
+    """An SVG that `draw` makes, the words that stand for it, and the height of its window."""
+
+    draw: Callable[[], str]
+    alt: str
+    height: int = 420
+    text: str = field(default="")
+
+
+def code_of(page: Page, marks: Iterable[tuple[Any, str]] = (), see: str = "") -> Code:
+    """The listing of a printed program; `marks` are pairs of node and background colour."""
+    ranges = [(where, colour) for node, colour in marks for where in page.spans_of(node)]
+    return Code(page.lines, ranges, see)
+
+
+def shown_lines(code: Code, most: int) -> tuple[list[list[Text]], str]:
+    """The first `most` lines as they are shown, and a sentence for what is left out."""
+    kept = [narrow(line) for line in code.lines[:most]]
+    return kept, more(len(code.lines) - len(kept), "line", code.see)
+
+
+def more(left: int, noun: str, see: str) -> str:
+    """`… 1,200 more lines: mod.show()`; '' where nothing is left."""
+    if left <= 0:
+        return ""
+    return f"… {left:,} more {noun}{'s' if left > 1 else ''}{': ' + see if see else ''}"
+
+
+def narrow(line: Sequence[Text]) -> list[Text]:
+    """A line with hidden characters spelled out, and cut where it is too long."""
+    room, kept = MAX_WIDTH, []
+    for token in line:
+        text = visible(token.text)
+        if len(text) > room:
+            left = sum(len(t.text) for t in line) - MAX_WIDTH
+            kept.append(Text(f"{text[:room]}… ({left:,} more characters)", token.kind))
+            break
+        kept.append(token if text is token.text else Text(text, token.kind))
+        room -= len(text)
+    return kept

@@ -1,0 +1,117 @@
+"""Schedules: the steps that were done, what the last one changed, the loops as they are now.
+
+Schedule of main: 3 steps
+     step  call                                time
+  >    3  vectorize(loop j_1)                0.9 ms
+last step: …
+loops: …
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import expr as e
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.handles import Handle
+from mlcnb.view.diff import Diff, change_parts
+from mlcnb.view.highlight import PYTHON, code
+from mlcnb.view.loops import loop_tree
+from mlcnb.view.parts import Column, Fold, Part, Table, Title
+from mlcnb.view.program import function_fold
+from mlcnb.view.registry import shows
+from mlcnb.view.words import clip, listed, plural, seconds
+
+#: steps that are shown unfolded
+ROWS = 20
+
+
+@shows("mlcnb.tir.schedule.schedule:Schedule")
+def schedule(sch: Any) -> list[Part]:
+    """Steps, the diff of the last one, loop tree, text."""
+    steps, now = sch.steps, sch.position
+    told = plural(now, "step")
+    if now < len(steps) - 1:
+        told += f", {len(steps) - 1 - now} undone"
+    functions = [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
+    parts: list[Part] = [Title(f"Schedule of {listed(functions, 3)}: {told}")]
+    if len(steps) > 1:
+        parts.append(step_table(sch))
+    if now:
+        made = Diff(steps[now - 1].mod, steps[now].mod, context=2)
+        title = f"step {now}: {made.summary}"
+        parts.append(Fold(title, change_parts(made), "print(sch.diff())", True, True))
+    name = _working_on(sch, functions)
+    if name:
+        func = sch.mod[name]
+        parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
+        parts.append(function_fold(name, func))
+    return parts
+
+
+def _working_on(sch: Any, functions: list[str]) -> str:
+    found = sch.func_working_on
+    return found.name_hint if found is not None else (functions[0] if len(functions) == 1 else "")
+
+
+def step_table(sch: Any) -> Table:
+    """A row for each step; the one that the program stands at is marked."""
+    columns = [
+        Column(""),
+        Column("step", "number"),
+        Column("call", "code"),
+        Column("time", "number"),
+    ]
+    rows = [
+        (
+            ">" if s.number == sch.position else "(undone)" if s.number > sch.position else "",
+            str(s.number),
+            "as given" if s.instruction is None else clip(call_text(sch, s.instruction), 120),
+            seconds(s.seconds) if s.instruction is not None else "",
+        )
+        for s in sch.steps
+    ]
+    return Table(columns, rows, ROWS, "sch.steps")
+
+
+def call_text(sch: Any, instruction: Any) -> str:
+    """`split(loop i, factors=[None, 32])`: the call without what is at its default."""
+    signature = getattr(type(sch), instruction.name).primitive.signature.parameters
+    given = []
+    for name, value in instruction.arguments.items():
+        if name == instruction.varargs:
+            given += [_value(sch, v) for v in value]
+        elif name not in signature or value is not signature[name].default:
+            shown = _value(sch, value)
+            given.append(shown if isinstance(value, Handle) else f"{name}={shown}")
+    if instruction.decision is not None:
+        given.append(f"decision={_value(sch, instruction.decision)}")
+    return f"{instruction.name}({', '.join(given)})"
+
+
+def _value(sch: Any, value: Any) -> str:
+    if isinstance(value, Handle):
+        return _handle(sch, value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(sch, v) for v in value)}]"
+    if isinstance(value, e.IntImm | e.FloatImm | e.StringImm):
+        return repr(value.value)
+    if isinstance(value, e.PrimExpr):
+        return display.text(value)
+    return repr(value)
+
+
+def _handle(sch: Any, handle: Handle) -> str:
+    """`loop i` or `block C`, also of one that a step has taken away."""
+    try:
+        return sch.describe(handle).split(" in ")[0].split(",")[0]
+    except MLCError:  # made by a step that is undone
+        return "…"
+
+
+@shows("mlcnb.tir.schedule.trace:Trace")
+def trace(t: Any) -> list[Part]:
+    """The steps as a Python function."""
+    return [Title(f"Trace: {plural(len(t), 'instruction')}"), code(t.as_python(), PYTHON)]

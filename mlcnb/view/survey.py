@@ -1,0 +1,147 @@
+"""What there is in a module or function: operators, kernels, parameters, work, names of parts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import EMPTY, visit
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.module import IRModule
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis import flops as graph_flops
+from mlcnb.relax.analysis.variables import bindings_of, leaves
+from mlcnb.tir.analysis import flops as loop_flops
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Block
+
+#: calls whose first argument is the kernel that runs
+DPS = frozenset(
+    f"relax.{name}" for name in ("call_tir", "call_tir_inplace", "call_dps_packed", "call_tir_dyn")
+)
+Functions = Mapping[GlobalVar, Any]
+
+
+def graph_functions(mod: IRModule) -> list[tuple[str, rx.Function]]:
+    """Name and function of each graph function that is no fused group."""
+    found = [(v.name_hint, f) for v, f in mod.items() if isinstance(f, rx.Function)]
+    return [(n, f) for n, f in found if not f.attrs.get("Primitive")] or found
+
+
+def loop_functions(mod: IRModule) -> list[tuple[str, PrimFunc]]:
+    """Name and function of each loop function."""
+    return [(v.name_hint, f) for v, f in mod.items() if isinstance(f, PrimFunc)]
+
+
+def calls_of(function: rx.Function) -> Iterator[rx.Call]:
+    """Every call that is bound in a function, those of its branches too."""
+    for binding in bindings_of(function):
+        if isinstance(binding.value, rx.Call):
+            yield binding.value
+
+
+def kernel_of(call: rx.Call) -> str | None:
+    """The name of the kernel that a call runs, or None where it runs an operator."""
+    op = call.op
+    if isinstance(op, rx.Op) and op.name in DPS and call.args:
+        op = call.args[0]
+    if isinstance(op, GlobalVar):
+        return op.name_hint
+    return op.global_symbol if isinstance(op, rx.ExternFunc) else None
+
+
+def op_name(call: rx.Call) -> str:
+    """The short name of what is called: `conv2d` for `relax.nn.conv2d`."""
+    name = kernel_of(call)
+    if name is not None:
+        return name
+    return call.op.name.rpartition(".")[2] if isinstance(call.op, rx.Op) else "closure"
+
+
+def operators(function: rx.Function, functions: Functions = EMPTY) -> Counter[str]:
+    """How often each operator is called in one run; those inside fused groups count too."""
+    found: Counter[str] = Counter()
+    for call in calls_of(function):
+        callee = functions.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if isinstance(callee, rx.Function):
+            found.update(operators(callee, functions))
+        elif kernel_of(call) is None:
+            found[op_name(call)] += 1
+    return found
+
+
+def kernel_calls(function: rx.Function, functions: Functions = EMPTY) -> Counter[str]:
+    """How often each kernel (a loop function or an outside one) is called in one run."""
+    found: Counter[str] = Counter()
+    for call in calls_of(function):
+        callee = functions.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if isinstance(callee, rx.Function):
+            found.update(kernel_calls(callee, functions))
+        elif kernel_of(call) is not None:
+            found[kernel_of(call) or ""] += 1
+    return found
+
+
+def operator_count(mod: IRModule) -> int:
+    """Operators and kernels called in one run of the module's graph functions."""
+    return sum(
+        operators(f, mod.functions).total() + kernel_calls(f, mod.functions).total()
+        for _, f in graph_functions(mod)
+    )
+
+
+def times(counts: Counter[str], most: int = 10) -> str:
+    """`conv2d ×26, relu ×26, concat` and how many others."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [name if n == 1 else f"{name} ×{n}" for name, n in ranked[:most]]
+    rest = len(ranked) - most
+    return ", ".join(shown) + (f" and {rest} other kinds" if rest > 0 else "")
+
+
+def parameters(*functions: Any) -> tuple[int, int]:
+    """Elements and bytes of the constants, each array once."""
+    arrays: dict[int, Any] = {}
+    for function in functions:
+        for binding in bindings_of(function) if isinstance(function, rx.Function) else ():
+            for leaf in leaves(binding.value):
+                if isinstance(leaf, rx.Constant):
+                    arrays[id(leaf.data)] = leaf.data
+    return sum(a.size for a in arrays.values()), sum(a.nbytes for a in arrays.values())
+
+
+def work(function: Any, functions: Functions = EMPTY) -> Any:
+    """Floating-point operations of one run; None where they cannot be counted."""
+    try:
+        if isinstance(function, PrimFunc):
+            return loop_flops(function)
+        return graph_flops(function, functions)
+    except (MLCError, AttributeError, TypeError):  # a program that is not well-formed is shown too
+        return None
+
+
+def blocks_of(function: PrimFunc) -> list[Block]:
+    """The blocks of a loop function in order, without the root."""
+    found: list[Block] = []
+
+    def enter(n: Any) -> None:
+        if isinstance(n, Block) and n.name_hint != "root":
+            found.append(n)
+
+    visit(function.body, enter)
+    return found
+
+
+def parts_of(function: PrimFunc) -> list[str]:
+    """What a kernel is made of: the names of its blocks, without numbers and repeats."""
+    names = [re.sub(r"_\d+$", "", b.name_hint) for b in blocks_of(function)]
+    return list(dict.fromkeys(names))
+
+
+def outputs_of(function: PrimFunc, least: int = 1) -> list[Any]:
+    """The parameters that the function writes."""
+    written = {region.buffer for block in blocks_of(function) for region in block.writes}
+    found = [b for b in function.buffers if b in written]
+    return found or list(function.buffers[-least:])
