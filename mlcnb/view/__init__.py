@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core import display
 from mlcnb.view import as_html, as_text
 from mlcnb.view.highlight import code
 from mlcnb.view.registry import find
