@@ -28,6 +28,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
 from mlcnb.tir.schedule.prepare import prepared
+from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
@@ -309,7 +310,7 @@ class Schedule:
         before = self._snapshot
         after = before.after(name, change, label)
         if self.check == "numeric":
-            display.load("mlcnb.tir.schedule.proof:check_numeric")((before.mod, after.mod, label))
+            check_numeric(before.mod, after.mod, name, label)
         del self._snapshots[self._now + 1 :], self._steps[self._now + 1 :]
         self._snapshots.append(after)
         self._now += 1

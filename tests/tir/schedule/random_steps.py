@@ -8,11 +8,9 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import Node, replace, rewrite
-from mlcnb.ir import prim_ops as p
-from mlcnb.tir import For, ForKind, PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.proof import backwards
 from tests.tir.schedule.programs import (
     conv2d,
     elementwise,
@@ -185,21 +183,6 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "transform_layout": _layout,
     "transform_block_layout": _block_layout,
 }
-
-
-def backwards(func: PrimFunc) -> PrimFunc:
-    """The function with parallel, vectorized and thread-bound loops run from the end."""
-    concurrent = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
-
-    def rule(n: Node) -> Node | None:
-        if not isinstance(n, For) or n.kind not in concurrent:
-            return None
-        last = p.subtract(p.add(n.min, n.extent), 1)
-        mirrored = p.subtract(p.add(last, n.min), n.loop_var)
-        body = substitute(n.body, {n.loop_var: mirrored})
-        return replace(n, kind=ForKind.SERIAL, thread_binding=None, body=body)
-
-    return func.with_body(rewrite(func.body, rule))
 
 
 def attempt(sch: Schedule, name: str, choose: Choose) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import copy_2d, elementwise, matmul, refuses, text
+from tests.tir.schedule.programs import copy_2d, elementwise, matmul, refuses, row_sum, text
 
 
 def test_undo_and_redo():
@@ -135,6 +137,36 @@ def test_blocks_by_name():
 def test_unknown_checks():
     with pytest.raises(MLCError, match="no check 'maybe'"):
         Schedule(elementwise(), check="maybe")
+
+
+def test_steps_can_be_proved_by_running():
+    sch = Schedule(matmul(), check="numeric")
+    i, _j, k = sch.get_loops("C")
+    sch.split(i, [None, 3])
+    sch.rfactor(k, 0)
+    assert sch.position == 2
+
+
+def test_a_wrong_step_is_caught_by_running(monkeypatch):
+    module = import_module("mlcnb.tir.schedule.primitives.parallel")
+    monkeypatch.setattr(module, "why_carried", lambda *_: None)
+    sch = Schedule(row_sum(1, 3), check="numeric")
+    k = sch.get_loops("B")[1]
+    with pytest.raises(ScheduleError) as caught:
+        sch.parallel(k)
+    assert caught.value.message.startswith("step 1 (parallel) changes what is computed: B[0] was")
+    assert sch.position == 0
+
+
+def test_large_programs_are_not_run():
+    sch = Schedule(copy_2d(512, 512), check="numeric")
+    i, _j = sch.get_loops("B")
+    with refuses(
+        sch,
+        "A of shape (512, 512) is too large to be run by the interpreter",
+        hint='use check="default", or a smaller program',
+    ):
+        sch.parallel(i)
 
 
 def test_nothing_is_checked_on_request():

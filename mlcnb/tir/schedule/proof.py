@@ -1,0 +1,95 @@
+"""check="numeric": the program before and after a step is run on random numbers, and must agree.
+
+The reference interpreter runs both; loops that are parallel, vectorized or bound to threads run
+from
+the end in the second run, so that a dependence which they carry shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core import display
+from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.module import IRModule
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import For, ForKind
+
+#: the value that symbolic dimensions take
+DIMENSION = 5
+#: buffers with more elements are too slow for an interpreter
+LARGEST = 1 << 16
+_CONCURRENT = (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING)
+
+
+def check_numeric(before: IRModule, after: IRModule, name: str, label: str) -> None:
+    """Raise where one function of two modules computes different things.
+
+    Raises:
+        ScheduleError: an output differs (says which element), or the function is too large.
+    """
+    old, new = before[name], after[name]
+    if [b.shape for b in old.buffers] != [b.shape for b in new.buffers]:
+        return
+    expected, found = run(old), run(backwards(new))
+    for buffer, x, y in zip(old.buffers, expected, found, strict=True):
+        if not np.allclose(x, y, rtol=1e-4, atol=1e-4, equal_nan=True):
+            at = np.unravel_index(np.argmax(~np.isclose(x, y, 1e-4, 1e-4, True)), x.shape)
+            place = ", ".join(str(int(i)) for i in at)
+            raise ScheduleError(
+                f"{label} changes what is computed: {buffer.name}[{place}] was {x[at]} and would "
+                f"be {y[at]}",
+                root=new,
+            )
+
+
+def run(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+    """All buffers of a function after it ran on random inputs."""
+    random = np.random.default_rng(seed)
+    sizes: dict[Any, Any] = {}
+    args: list[Any] = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        args.append(DIMENSION if buffer is None else _random(func, buffer, random, sizes))
+    display.load("mlcnb.codegen.interp.program:run_prim_func")(func, args)  # type: ignore[call-arg]
+    return [x for x in args if isinstance(x, np.ndarray)]
+
+
+def _random(
+    func: PrimFunc, buffer: Any, random: np.random.Generator, sizes: dict[Any, Any]
+) -> np.ndarray:
+    shape = []
+    for extent in buffer.shape:
+        for n in [extent] if isinstance(extent, e.Var) else []:
+            sizes.setdefault(n, p.const(DIMENSION, n.dtype))
+        size = p.as_int(substitute(extent, sizes))
+        shape.append(DIMENSION if size is None else size)
+    if int(np.prod(shape)) > LARGEST:
+        raise ScheduleError(
+            f"{buffer.name} of shape {tuple(shape)} is too large to be run by the interpreter",
+            root=func,
+            hint='use check="default", or a smaller program',
+        )
+    if buffer.dtype.is_float:
+        return random.standard_normal(shape).astype(buffer.dtype.numpy)
+    return random.integers(0, 2, shape).astype(buffer.dtype.numpy)
+
+
+def backwards(func: PrimFunc) -> PrimFunc:
+    """The function with parallel, vectorized and thread-bound loops run from the end."""
+    return func.with_body(rewrite(func.body, _mirrored))
+
+
+def _mirrored(n: Node) -> Node | None:
+    if not isinstance(n, For) or n.kind not in _CONCURRENT:
+        return None
+    last = p.subtract(p.add(n.min, n.extent), 1)
+    value = p.subtract(p.add(last, n.min), n.loop_var)
+    body = substitute(n.body, {n.loop_var: value})
+    return replace(n, kind=ForKind.SERIAL, thread_binding=None, body=body)
