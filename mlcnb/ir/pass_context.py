@@ -1,0 +1,162 @@
+"""PassContext: the settings that passes run under, and the instruments that watch them.
+
+with PassContext(opt_level=3, disabled_pass=["FuseOps"], instruments=[PassTimingInstrument()]):
+    mod = pipeline(mod)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from mlcnb.core.errors import PassError
+from mlcnb.ir.module import IRModule
+
+
+class PassInfo(NamedTuple):
+    """What an instrument is told of a pass.
+
+    name: the pass's name; opt_level: the least `PassContext.opt_level` at which a Sequential runs
+    it; required: names of passes it needs; traceable: as in TVM; pass_: the pass itself.
+    """
+
+    name: str
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+    pass_: Any = None
+
+
+#: key of PassContext.config -> (default, meaning)
+_config: dict[str, tuple[Any, str]] = {
+    "relax.FuseOps.max_depth": (256, "largest number of operators in one fused kernel"),
+}
+
+
+def register_config(key: str, default: Any, meaning: str) -> None:
+    """Declare a key of `PassContext.config`, with its default and a sentence."""
+    _config[key] = (default, meaning)
+
+
+def list_configs() -> dict[str, tuple[Any, str]]:
+    """Every key of `PassContext.config` with its default and meaning."""
+    return dict(_config)
+
+
+class PassContext:
+    """What passes run under; `with PassContext(opt_level=3, instruments=[...]):` makes it current.
+
+    Args:
+        opt_level: passes of a Sequential with a higher level are left out.
+        required_pass: names of passes that a Sequential runs whatever their level.
+        disabled_pass: names of passes that a Sequential leaves out.
+        instruments: objects with (some of) the methods of `mlcnb.ir.instrument.PassInstrument`.
+        config: settings by key; see `list_configs`.
+
+    Raises:
+        PassError: a key of `config` is not known.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Iterable[str] = (),
+        disabled_pass: Iterable[str] = (),
+        instruments: Iterable[Any] = (),
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.opt_level = opt_level
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = tuple(instruments or ())
+        self.config = dict(config or {})
+        self._notes: list[list[str]] = []
+        self._tokens: list[Any] = []
+        for key in self.config:
+            if key not in _config:
+                known = ", ".join(sorted(_config))
+                raise PassError(f"PassContext: no config key {key!r}", hint=f"known: {known}")
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context entered, or one with the defaults."""
+        found = _current.get()
+        return PassContext() if found is None else found
+
+    def __enter__(self) -> PassContext:
+        self._tokens.append(_current.set(self))
+        self._tell("enter_pass_ctx")
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        _current.reset(self._tokens.pop())
+        self._tell("exit_pass_ctx")
+
+    def get_config(self, key: str) -> Any:
+        """A setting: as given, else its default."""
+        return self.config[key] if key in self.config else _config[key][0]
+
+    def pass_enabled(self, info: PassInfo) -> bool:
+        """Whether a Sequential runs this pass under this context."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or info.opt_level <= self.opt_level
+
+    def note(self, text: str) -> None:
+        """Say what the running pass did, or why it did nothing; kept by instruments."""
+        if self._notes:
+            self._notes[-1].append(text)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the pass that just ended said."""
+        return self._last_notes
+
+    _last_notes: tuple[str, ...] = ()
+
+    @contextmanager
+    def notes_of(self, _pass: Any) -> Iterator[None]:
+        """Collect the notes of one run of a pass."""
+        self._notes.append([])
+        try:
+            yield
+        finally:
+            self._last_notes = tuple(self._notes.pop())
+
+    def before(self, info: PassInfo, mod: IRModule) -> bool:
+        """Tell the instruments that a pass begins; False if one of them forbids it."""
+        for instrument in self.instruments:
+            should_run = getattr(instrument, "should_run", None)
+            if should_run is not None and not should_run(mod, info):
+                self.skipped(info, mod)
+                return False
+        self._tell("run_before_pass", mod, info)
+        return True
+
+    def after(self, info: PassInfo, mod: IRModule) -> None:
+        """Tell the instruments that a pass has ended."""
+        self._tell("run_after_pass", mod, info)
+
+    def skipped(self, info: PassInfo, mod: IRModule) -> None:
+        """Tell the instruments that a pass was left out."""
+        self._tell("skip_pass", mod, info)
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for instrument in self.instruments:
+            method = getattr(instrument, event, None)
+            if method is not None:
+                method(*args)
+
+    def __repr__(self) -> str:
+        parts = [f"opt_level={self.opt_level}"]
+        for name in ("required_pass", "disabled_pass", "instruments"):
+            if getattr(self, name):
+                parts.append(f"{name}={list(getattr(self, name))!r}")
+        if self.config:
+            parts.append(f"config={self.config!r}")
+        return f"PassContext({', '.join(parts)})"
+
+
+_current: ContextVar[PassContext | None] = ContextVar("pass_context", default=None)
