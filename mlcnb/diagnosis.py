@@ -93,8 +93,10 @@ def doctor() -> Diagnosis:
 
 
 def install_command(*extras: str) -> str:
-    """The pip command, for this interpreter, that brings the dependencies of these extras."""
+    """The pip command that brings the dependencies of these extras: to this interpreter."""
     wanted = f"mlcnb[{','.join(extras)}]" if extras else "mlcnb"
+    if "ipykernel" in sys.modules:
+        return f'%pip install "{wanted}"'
     return f'{_short(Path(sys.executable))} -m pip install "{wanted}"'
 
 
