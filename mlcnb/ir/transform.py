@@ -246,26 +246,28 @@ def module_pass(
     given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
 ) -> Any:
     """Decorator: `f(mod, ctx) -> mod`, or a class with `transform_module`, becomes a pass."""
-    return _decorator(given, ModulePass, "transform_module", opt_level, name, required)
+    return class_decorator(given, ModulePass, "transform_module", opt_level, name, required)
 
 
 def function_pass(
     given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
 ) -> Any:
     """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass."""
-    return _decorator(given, FunctionPass, "transform_function", opt_level, name, required)
+    return class_decorator(given, FunctionPass, "transform_function", opt_level, name, required)
 
 
 def prim_func_pass(
     given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
 ) -> Any:
     """Decorator: `f(func, mod, ctx) -> func` on loop functions, or a class, becomes a pass."""
-    return _decorator(given, PrimFuncPass, "transform_function", opt_level, name, required)
+    return class_decorator(given, PrimFuncPass, "transform_function", opt_level, name, required)
 
 
-def _decorator(
+def class_decorator(
     given: Any, base: type[Pass], method: str, opt_level: int, name: str | None, required: Any
 ) -> Any:
+    """What decorators share: a function, or a class with `method`, becomes a `base` pass."""
+
     def make(target: Any) -> Any:
         made: dict[str, Any] = {
             "__doc__": target.__doc__,

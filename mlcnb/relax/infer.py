@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -288,7 +289,8 @@ def _dims(values: tuple[PrimExpr, ...]) -> str:
 def _dim(value: PrimExpr) -> str:
     if isinstance(value, PrimVar):
         return value.name
-    return str(getattr(value, "value", value))
+    text = str(getattr(value, "value", value))
+    return re.sub(r"T\.int64\((-?\d+)\)", r"\1", text)
 
 
 def is_pure_call(call: Call, functions: Functions | None = None) -> bool:

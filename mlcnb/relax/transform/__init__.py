@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.ir.transform": "function_pass",
+        f"{_HERE}.dataflowblock_pass": "DataflowBlockPass dataflowblock_pass",
         f"{_HERE}.normalize": "Normalize normalize",
         f"{_HERE}.canonicalize_bindings": "CanonicalizeBindings canonicalize_bindings",
         f"{_HERE}.dead_code_elimination": "DeadCodeElimination",

@@ -14,6 +14,7 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.expr import (
     Binding,
@@ -105,4 +106,8 @@ class CanonicalizeBindings(FunctionPass):
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """See `canonicalize_bindings`."""
-        return canonicalize_bindings(func)
+        made = canonicalize_bindings(func)
+        if made is not func:
+            gone = sum(1 for _ in bindings_of(func)) - sum(1 for _ in bindings_of(made))
+            ctx.note(f"{gone} bindings were other names of something")
+        return made

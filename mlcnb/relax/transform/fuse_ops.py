@@ -46,7 +46,8 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
-from mlcnb.relax.transform.fusion_groups import Node, OpPattern, find_groups
+from mlcnb.relax.transform.fusion_groups import Node, find_groups
+from mlcnb.tir.analysis import OpPatternKind
 
 
 class FuseOps(ModulePass):
@@ -110,15 +111,15 @@ class _Fuser:
             nodes[binding.var] = node
         return list(nodes.values())
 
-    def pattern(self, binding: Binding) -> OpPattern:
+    def pattern(self, binding: Binding) -> OpPatternKind:
         """The kind of a bound value: that of the loop function called; opaque for all else."""
         call = binding.value
         if type(binding) is not VarBinding or not _is_call_tir(call):
-            return OpPattern.OPAQUE
+            return OpPatternKind.OPAQUE
         if not isinstance(call.sinfo_args[0], TensorStructInfo):
-            return OpPattern.OPAQUE
+            return OpPatternKind.OPAQUE
         func = self.table.functions[call.args[0]]
-        return OpPattern(func.attrs.get("op_pattern", OpPattern.OPAQUE))
+        return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
 
     def fused(self, bindings: list[Binding]) -> Binding:
         """The call of the function that holds a group, bound to the group's last variable."""
@@ -136,13 +137,13 @@ def _is_call_tir(value: Any) -> bool:
     )
 
 
-def _use(pattern: OpPattern, used: Any, user: Var) -> OpPattern:
+def _use(pattern: OpPatternKind, used: Any, user: Var) -> OpPatternKind:
     """The kind of one use: elementwise only where the shape is that of the result."""
-    if pattern > OpPattern.BROADCAST:
+    if pattern > OpPatternKind.BROADCAST:
         return pattern
     a, b = getattr(used.struct_info, "dims", None), getattr(user.struct_info, "dims", None)
     same = a is not None and b is not None and same_dims(a, b)
-    return OpPattern.ELEMWISE if same else OpPattern.BROADCAST
+    return OpPatternKind.ELEM_WISE if same else OpPatternKind.BROADCAST
 
 
 def _name(bindings: list[Binding]) -> str:

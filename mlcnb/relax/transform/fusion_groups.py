@@ -16,19 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
-
-class OpPattern(IntEnum):
-    """Fusion kinds, with TVM's numbers."""
-
-    ELEMWISE = 0
-    BROADCAST = 1
-    INJECTIVE = 2
-    REDUCE = 3
-    OUT_ELEMWISE_FUSABLE = 4
-    TUPLE = 7
-    OPAQUE = 8
+from mlcnb.tir.analysis import OpPatternKind
 
 
 @dataclass(slots=True, eq=False)
@@ -40,16 +29,16 @@ class Node:
     """
 
     index: int
-    pattern: OpPattern
-    users: list[tuple[Node, OpPattern]] = field(default_factory=list)
+    pattern: OpPatternKind
+    users: list[tuple[Node, OpPatternKind]] = field(default_factory=list)
     is_seen: bool = False
     #: where all uses meet, and the worst pattern on the way there
     post_dominator: Node | None = None
-    path_pattern: OpPattern = OpPattern.OPAQUE
+    path_pattern: OpPatternKind = OpPatternKind.OPAQUE
     depth: int = 0
     #: union-find: itself for the root of a group
     parent: Node | None = None
-    group_pattern: OpPattern = OpPattern.OPAQUE
+    group_pattern: OpPatternKind = OpPatternKind.OPAQUE
     group_size: int = 1
 
 
@@ -84,10 +73,10 @@ def root_of(node: Node) -> Node:
 
 def _find_post_dominator(node: Node) -> None:
     """The first node that all paths from `node` go through; users have theirs already."""
-    node.path_pattern = OpPattern.OPAQUE
+    node.path_pattern = OpPatternKind.OPAQUE
     if not node.is_seen and node.users:
         meeting: Node | None = None
-        worst = OpPattern.ELEMWISE
+        worst = OpPatternKind.ELEM_WISE
         for number, (user, pattern) in enumerate(node.users):
             worst = max(worst, pattern)
             if number == 0:
@@ -100,9 +89,9 @@ def _find_post_dominator(node: Node) -> None:
     node.depth = 1 if above is None else above.depth + 1
 
 
-def _meet(a: Node | None, b: Node | None) -> tuple[Node | None, OpPattern]:
+def _meet(a: Node | None, b: Node | None) -> tuple[Node | None, OpPatternKind]:
     """The lowest common ancestor in the tree of post-dominators, and the worst on the ways."""
-    worst = OpPattern.ELEMWISE
+    worst = OpPatternKind.ELEM_WISE
     while a is not b:
         if a is None or b is None:
             return None, worst
@@ -113,13 +102,13 @@ def _meet(a: Node | None, b: Node | None) -> tuple[Node | None, OpPattern]:
     return a, worst
 
 
-Allowed = Callable[[OpPattern, bool], bool]
+Allowed = Callable[[OpPatternKind, bool], bool]
 
 
 def _fuse_forward(node: Node, phase: int, max_depth: int) -> None:
     """Join the group of `node` to that of its post-dominator, where kind and paths allow."""
     sink = node.post_dominator
-    if sink is None or node.pattern in (OpPattern.OPAQUE, OpPattern.TUPLE):
+    if sink is None or node.pattern in (OpPatternKind.OPAQUE, OpPatternKind.TUPLE):
         return
     if root_of(node) is root_of(sink):
         return
@@ -135,30 +124,30 @@ def _fuse_forward(node: Node, phase: int, max_depth: int) -> None:
             _join(n, sink)
 
 
-def _allowed(kind: OpPattern, path: OpPattern, phase: int) -> Allowed | None:
+def _allowed(kind: OpPatternKind, path: OpPatternKind, phase: int) -> Allowed | None:
     """Which nodes may lie between, and at the end (flag); None: no joining in this phase."""
-    if kind is OpPattern.OUT_ELEMWISE_FUSABLE:
-        return _light if phase == 0 and path is OpPattern.ELEMWISE else None
-    if kind <= OpPattern.BROADCAST:
-        fits = path <= OpPattern.INJECTIVE or path is OpPattern.REDUCE
+    if kind is OpPatternKind.OUT_ELEM_WISE_FUSABLE:
+        return _light if phase == 0 and path is OpPatternKind.ELEM_WISE else None
+    if kind <= OpPatternKind.BROADCAST:
+        fits = path <= OpPatternKind.INJECTIVE or path is OpPatternKind.COMM_REDUCE
         return _into_anything if fits else None
-    if kind is OpPattern.INJECTIVE:
-        return _movement if phase == 1 and path <= OpPattern.INJECTIVE else None
+    if kind is OpPatternKind.INJECTIVE:
+        return _movement if phase == 1 and path <= OpPatternKind.INJECTIVE else None
     return None
 
 
-def _light(pattern: OpPattern, is_sink: bool) -> bool:
-    return pattern <= OpPattern.BROADCAST
+def _light(pattern: OpPatternKind, is_sink: bool) -> bool:
+    return pattern <= OpPatternKind.BROADCAST
 
 
-def _into_anything(pattern: OpPattern, is_sink: bool) -> bool:
+def _into_anything(pattern: OpPatternKind, is_sink: bool) -> bool:
     if not is_sink:
-        return pattern <= OpPattern.INJECTIVE
-    return pattern <= OpPattern.OUT_ELEMWISE_FUSABLE
+        return pattern <= OpPatternKind.INJECTIVE
+    return pattern <= OpPatternKind.OUT_ELEM_WISE_FUSABLE
 
 
-def _movement(pattern: OpPattern, is_sink: bool) -> bool:
-    return pattern <= OpPattern.INJECTIVE
+def _movement(pattern: OpPatternKind, is_sink: bool) -> bool:
+    return pattern <= OpPatternKind.INJECTIVE
 
 
 def _nodes_between(source: Node, sink: Node, allowed: Allowed) -> list[Node] | None:

@@ -27,12 +27,13 @@ from mlcnb.relax.transform import (
     pipeline_names,
     register_pipeline,
 )
-from mlcnb.relax.transform.fusion_groups import Node, OpPattern, find_groups
+from mlcnb.relax.transform.fusion_groups import Node, find_groups
 from mlcnb.script import ir as I
 from mlcnb.script import parse
 from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.testing import evaluate
+from mlcnb.tir.analysis import OpPatternKind
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block
 from tests.relax.harness import as_module, check_pass, constant, same_numbers
@@ -194,7 +195,7 @@ def test_spans_reach_calls_and_loop_functions() -> None:
 
 def groups_of(spec: str, uses: dict[str, str], seen: str = "", depth: int = 99) -> list[str]:
     """Groups of a graph: letters with patterns ("a0 b4"), and who uses whom ("a": "bc")."""
-    nodes = {s[0]: Node(i, OpPattern(int(s[1])), is_seen=s[0] in seen)
+    nodes = {s[0]: Node(i, OpPatternKind(int(s[1])), is_seen=s[0] in seen)
              for i, s in enumerate(spec.split())}  # fmt: skip
     for used, users in uses.items():
         for user in users:

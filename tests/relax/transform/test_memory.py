@@ -12,6 +12,13 @@ from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import Sequential
 from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.analysis.memory_plan import (
+    ALIGNMENT,
+    ARENA,
+    PlannedTensor,
+    assign_offsets,
+    reads_where_it_writes,
+)
 from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.relax.transform import (
     AttachGlobalSymbol,
@@ -23,13 +30,6 @@ from mlcnb.relax.transform import (
     StaticPlanBlockMemory,
     ToNonDataflow,
     plan_memory,
-)
-from mlcnb.relax.analysis.memory_plan import (
-    ALIGNMENT,
-    ARENA,
-    PlannedTensor,
-    assign_offsets,
-    reads_where_it_writes,
 )
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
