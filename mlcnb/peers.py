@@ -19,14 +19,17 @@ from mlcnb.core.errors import MissingDependencyError
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.threads import get_num_threads
 
+#: calls of one turn: one that does not count, in which the threads of the one before may still spin
+BURST = 5
+
 
 def interleaved(
     contestants: Mapping[str, Callable[[], Any]], seconds: float = 2.0, least: int = 5
 ) -> dict[str, list[float]]:
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
-    Taking turns makes a slow moment of the machine meet them all; two calls of each come before
-    anything counts.
+    Taking turns makes a slow moment of the machine meet them all. A turn is a call that does not
+    count and `BURST` that do: the thread pool of the one before may go on spinning for a while.
     """
     for run in contestants.values():
         run()
@@ -35,10 +38,15 @@ def interleaved(
     end = time.perf_counter() + seconds
     while min(map(len, times.values())) < least or time.perf_counter() < end:
         for name, run in contestants.items():
-            start = time.perf_counter()
             run()
-            times[name].append(time.perf_counter() - start)
+            times[name] += [_seconds(run) for _ in range(BURST)]
     return times
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def onnxruntime_session(model: str | Path | bytes, threads: int) -> Any:
