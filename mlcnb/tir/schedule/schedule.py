@@ -84,7 +84,9 @@ class Schedule:
         self.check = check if enable_check else "none"
         self.error_render_level = error_render_level
         given = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
-        start = Snapshot(prepared(given), _main(given), 1 if seed is None else seed)
+        start = Snapshot(
+            prepared(given, self.check != "none"), _main(given), 1 if seed is None else seed
+        )
         self._snapshots = [start]
         self._steps = [Step(0, None, start.mod, 0.0)]
         self._now = 0
