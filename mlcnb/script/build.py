@@ -6,6 +6,7 @@ Two Python numbers are still computed by Python (`4 * 32` is 128): they are no n
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -94,9 +95,30 @@ def cast(kind: str | DType, value: Any) -> PrimExpr:
     if lift is not None:
         value = lift()
     if not isinstance(value, PrimExpr):
+        _check_range(value, to)
         return p.const(value, to)
     lanes = value.dtype.lanes
     return e.Cast(to.with_lanes(lanes) if to.lanes == 1 and lanes != 1 else to, value)
+
+
+def _check_range(value: Any, kind: DType) -> None:
+    """A number of the text is one of its dtype: nothing wraps or becomes infinite unseen."""
+    element = kind.element
+    if isinstance(value, float) and element.is_float:
+        too_big = math.isfinite(value) and abs(value) > 100 and abs(value) > _largest(element)
+    else:
+        too_big = isinstance(value, int) and element.is_integer and not _fits(value, element)
+    if too_big:
+        raise MLCError(f"{value!r} is no {element}")
+
+
+def _fits(value: int, kind: DType) -> bool:
+    return kind.min_value <= value <= kind.max_value
+
+
+def _largest(kind: DType) -> float:
+    """What still rounds to the largest finite number, nearly."""
+    return float(p.max_value(kind)) * (1 + 1e-7)  # type: ignore[arg-type]
 
 
 #: Python's operators by their class in `ast`

@@ -115,6 +115,8 @@ CASES: list[tuple[str, str, str | None]] = [
         "no dtype 'flaot32'",
         "e.g. float32, int64, bool, float16x8",
     ),
+    (PRIM + "A[0] = T.float32(1e39)", "1e+39 is no float32", None),
+    (PRIM + "T.evaluate(T.int8(128))", "128 is no int8", None),
     (PRIM + "m = T.match_buffer(q, (4,))", "no name 'q' here", None),
     (
         PRIM + "m = T.match_buffer(A.data, (4,))",

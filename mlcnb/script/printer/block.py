@@ -187,7 +187,13 @@ def root_block(p: Printer, body: s.Stmt) -> s.Block | None:
         return None
     inner = body.block
     bare = not (inner.iter_vars or inner.reads or inner.writes or inner.annotations)
-    if not bare or inner.match_buffers or inner.init or not prim_ops.is_const(body.predicate, 1):
+    if (
+        not bare
+        or inner.name_hint != "root"
+        or inner.match_buffers
+        or inner.init
+        or not prim_ops.is_const(body.predicate, 1)
+    ):
         return None
     if isinstance(inner.body, s.BlockRealize) and not inner.alloc_buffers:
         return inner if inner.body.block.iter_vars else None

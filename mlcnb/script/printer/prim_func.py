@@ -121,7 +121,7 @@ def _body(p: Printer, n: PrimFunc) -> list[Doc]:
     root = root_block(p, n.body)
     if root is None:
         return body(p, n.body)
-    comment = Text(f'# with T.{p.words.block}("{root.name_hint}"):', "comment")
+    comment = Text(f'# with T.{p.words.block}("root"):', "comment")
     return [Mark(root, comment), *contents(p, root, statements)]
 
 

@@ -140,15 +140,17 @@ def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
     shown = []
     for name in decl.node_fields:
         value = getattr(attrs, name)
-        if name in defaults and values.same(_settled(attrs, name, defaults[name]), value):
+        if name in defaults and _is_default(attrs, name, defaults[name], value):
             continue
         shown.append((name, value))
     return shown
 
 
-def _settled(attrs: Any, name: str, default: Any) -> Any:
-    """What a default becomes here: `out_layout=None` of a convolution is its data's layout."""
-    return getattr(dataclasses.replace(attrs, **{name: default}), name)
+def _is_default(attrs: Any, name: str, default: Any, value: Any) -> bool:
+    """True for the default, also as it settles here: a convolution's `out_layout=None`."""
+    if values.same(default, value):
+        return True
+    return values.same(getattr(dataclasses.replace(attrs, **{name: default}), name), value)
 
 
 def _plain(p: Printer, n: rx.Call) -> Doc | None:

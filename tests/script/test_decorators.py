@@ -1,0 +1,210 @@
+"""Programs under decorators: in this file, in a class, in a cell, where there is no source."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+from mlcnb.core import options
+from mlcnb.core.errors import ParseError
+from mlcnb.ir import structural_equal
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.expr import Function
+from mlcnb.script import ir as I
+from mlcnb.script import parse, script
+from mlcnb.script import relax as R
+from mlcnb.script import tir as T
+from mlcnb.tir.function import PrimFunc
+
+WIDTH = 8
+WEIGHTS = R.const(np.ones((4, 4), "float32"))
+
+
+@T.prim_func
+def top_level(A: T.Buffer((WIDTH,), "float32")):
+    """A docstring is no statement."""
+    for i in range(WIDTH * 2 // 2):
+        A[i] = T.float32(WIDTH) + 1
+
+
+@T.prim_func(private=True)
+def private(A: T.Buffer((4,), "float32")):
+    A[0] = T.float32(0.0)
+
+
+@R.function(pure=False)
+def graph(x: R.Tensor(("n", 4), "float32")):
+    n = T.int64()
+    y = R.matmul(x, WEIGHTS)
+    return y
+
+
+@I.ir_module
+class Both:
+    @T.prim_func
+    def kernel(A: T.Buffer((WIDTH,), "float32")):
+        A[0] = T.float32(0.0)
+
+    @R.function
+    def main(x: R.Tensor((WIDTH,), "float32")):
+        cls = Both
+        y = R.call_tir(cls.kernel, R.tuple(), out_sinfo=R.Tensor((WIDTH,), "float32"))
+        return y
+
+
+def test_functions_of_a_file() -> None:
+    assert isinstance(top_level, PrimFunc)
+    assert script(top_level, header=False) == (
+        '@T.prim_func\ndef top_level(A: T.Buffer((8,), "float32")):\n'
+        "    for i in range(8):\n        A[i] = T.float32(8.0) + T.float32(1.0)"
+    )
+    assert "global_symbol" not in private.attrs
+    assert isinstance(graph, Function) and not graph.is_pure
+    assert script(graph, header=False).split("\n")[-2:] == [
+        '    y: R.Tensor((n, 4), dtype="float32") = '
+        'R.matmul(x, metadata["relax.expr.Constant"][0])',
+        "    return y",
+    ] or script(graph).endswith("show it.")
+
+
+def test_a_class_of_a_file() -> None:
+    assert isinstance(Both, IRModule)
+    assert [g.name_hint for g in Both.functions] == ["kernel", "main"]
+    assert structural_equal(parse(script(Both)), Both)
+
+
+def make(extent: int, dtype: str) -> tuple[PrimFunc, IRModule]:
+    inner = extent + 1
+
+    @T.prim_func
+    def scale(A: T.Buffer((extent,), dtype)):
+        for i in T.serial(extent):
+            A[i] = A[i] * T.Cast(dtype, inner)
+
+    @I.ir_module
+    class Scaled:
+        @T.prim_func
+        def scale(A: T.Buffer((extent,), dtype)):
+            A[inner - 1] = T.Cast(dtype, inner)
+
+    return scale, Scaled
+
+
+def test_names_come_from_the_function_around() -> None:
+    func, mod = make(4, "float16")
+    assert script(func, header=False).split("\n")[1:] == [
+        'def scale(A: T.Buffer((4,), "float16")):',
+        "    for i in range(4):",
+        '        A[i] = A[i] * T.Cast("float16", 5)',
+    ]
+    assert '        A[4] = T.Cast("float16", 5)' in script(mod)
+    assert make(7, "int8")[0].buffers[0].dtype == "int8"
+
+
+def test_functions_of_the_file_can_be_called_while_it_is_read() -> None:
+    def weighted(value, factor):
+        return value * factor + T.float32(1.0)
+
+    @T.prim_func
+    def func(A: T.Buffer((4,), "float32")):
+        A[0] = weighted(A[1], T.float32(2.0))
+
+    assert repr(func.body) == "A[0] = A[1] * T.float32(2.0) + T.float32(1.0)"
+
+
+def test_buffers_can_be_made_outside() -> None:
+    shape = T.Buffer((4, 4), "int8")
+
+    @T.prim_func
+    def func(A: shape, B: shape):
+        A[0, 0] = B[1, 1]
+
+    assert [repr(b) for b in func.buffers] == [
+        'A: T.Buffer((4, 4), "int8")',
+        'B: T.Buffer((4, 4), "int8")',
+    ]
+    assert func.buffers[0].data is not func.buffers[1].data
+
+
+def test_type_variables_are_dimensions() -> None:
+    n = TypeVar("n")
+
+    @R.function
+    def func(x: R.Tensor((n, 4), "float32")) -> R.Tensor((n * 2, 4), "float32"):  # type: ignore
+        y = R.concat((x, x))
+        return y
+
+    assert '-> R.Tensor(("n * 2", 4), dtype="float32"):' in script(func)
+
+
+class TestInsideAClass:
+    """A class that is no module: functions in it are read on their own."""
+
+    @T.prim_func
+    def method(A: T.Buffer((4,), "float32")):
+        A[0] = T.float32(0.0)
+
+    def test_it_is_a_prim_func(self) -> None:
+        assert isinstance(type(self).__dict__["method"], PrimFunc)
+
+
+def test_a_notebook_cell() -> None:
+    interactive = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    shell = interactive.instance()
+    try:
+        shell.run_cell("from mlcnb.script import ir as I, relax as R, tir as T\nN = 4")
+        result = shell.run_cell(
+            "@I.ir_module\nclass Cell:\n    @T.prim_func\n"
+            "    def f(A: T.Buffer((N,), 'float32')):\n        A[0] = T.float32(N)\n"
+            "Cell"
+        )
+        assert "A[0] = T.float32(4.0)" in script(result.result)
+        result = shell.run_cell(
+            "@T.prim_func\ndef g(A: T.Buffer((N,), 'int8')):\n    A[0] = T.int8(1)\ng"
+        )
+        assert isinstance(result.result, PrimFunc)
+    finally:
+        interactive.clear_instance()
+
+
+def run(text: str, name: str) -> None:
+    exec(compile(text, name, "exec"), {"T": T, "I": I, "R": R})  # noqa: S102
+
+
+def test_a_program_without_source_says_what_to_do() -> None:
+    with pytest.raises(ParseError) as caught:
+        run("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)", "<nowhere>")
+    assert str(caught.value) == (
+        "the source of 'f' cannot be found: <nowhere> has no text that can be read back\n"
+        "hint: put the program in a file or a notebook cell, or parse its text: "
+        "mlcnb.script.parse('''@T.prim_func ...''')"
+    )
+    with pytest.raises(ParseError, match="the source of 'M' cannot be found"):
+        run("@I.ir_module\nclass M:\n    pass", "<nowhere>")
+
+
+BROKEN = "\n\n@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(nn)\n"
+
+
+def test_an_error_points_into_the_file_and_its_traceback_is_short() -> None:
+    linecache.cache["<cell 5>"] = (len(BROKEN), None, BROKEN.splitlines(True), "<cell 5>")
+    with pytest.raises(ParseError) as caught:
+        run(BROKEN, "<cell 5>")
+    assert str(caught.value).split("\n")[:2] == ["no name 'nn' here", "  --> <cell 5>:5:16"]
+    assert len(traceback.extract_tb(caught.tb)) <= 7
+    assert caught.value.__cause__ is None
+    with options.scoped(debug=True), pytest.raises(ParseError) as caught:
+        run(BROKEN, "<cell 5>")
+    assert len(traceback.extract_tb(caught.tb)) > 10
+
+
+def test_the_well_formed_check_can_be_named() -> None:
+    @T.prim_func(check_well_formed=False, s_tir=True)
+    def func(n: T.int32):
+        T.evaluate(n)
+
+    assert isinstance(func, PrimFunc)

@@ -1,0 +1,93 @@
+"""show(), excerpts of errors, text_of."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import walk
+from mlcnb.script import document, parse, show, text_of
+from mlcnb.script.excerpt import excerpt
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.stmt import For
+
+FUNC = parse("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        for j in T.parallel(4):
+            A[i] = B[i]
+            A[j] = B[j]
+""")
+
+
+def test_a_pipe_gets_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    FUNC.show()
+    assert capsys.readouterr().out == FUNC.script() + "\n"
+
+
+def test_a_terminal_gets_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show(FUNC, dialect="0.27")
+    out = capsys.readouterr().out
+    assert "\x1b[94m@T.prim_func\x1b[0m" in out
+    assert "\x1b[35mfor \x1b[0m" in out
+
+
+def test_a_notebook_gets_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = pytest.importorskip("IPython.display")
+    shown = []
+    monkeypatch.setattr("mlcnb.core.display.in_notebook", lambda: True)
+    monkeypatch.setattr(display, "display", shown.append)
+    show(FUNC, line_numbers=True)
+    assert shown[0].data == document(FUNC).html(line_numbers=True)
+
+
+def test_the_text_of_a_node_has_no_header() -> None:
+    assert text_of(FUNC).split("\n")[0] == "@T.prim_func"
+    assert repr(FUNC) == text_of(FUNC)
+
+
+def test_an_excerpt_shows_the_node_with_two_lines_around() -> None:
+    load = [n for n in walk(FUNC) if isinstance(n, BufferLoad)][1]
+    assert excerpt((FUNC, load)).split("\n") == [
+        "  4 |         for j in T.parallel(4):",
+        "  5 |             A[i] = B[i]",
+        "> 6 |             A[j] = B[j]",
+        "    |                    ^^^^",
+    ]
+
+
+def test_an_error_shows_its_node() -> None:
+    loop = next(n for n in walk(FUNC) if isinstance(n, For) and n.kind.value == "parallel")
+    error = ScheduleError("it carries a dependence", where=loop, root=FUNC, hint="another loop")
+    assert str(error).split("\n") == [
+        "it carries a dependence",
+        '  2 | def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):',
+        "  3 |     for i in range(16):",
+        "> 4 |         for j in T.parallel(4):",
+        "    |         ^^^^^^^^^^^^^^^^^^^^^^^",
+        "> 5 |             A[i] = B[i]",
+        "    |             ^^^^^^^^^^^",
+        "> 6 |             A[j] = B[j]",
+        "    |             ^^^^^^^^^^^",
+        "hint: another loop",
+    ]
+
+
+def test_a_node_that_is_not_printed_has_no_excerpt() -> None:
+    assert excerpt((FUNC, For)) == ""
+
+
+def test_a_long_node_is_shown_by_its_first_line() -> None:
+    long = parse("@T.prim_func\ndef main(n: T.int32):\n" + "    T.evaluate(n)\n" * 20)
+    assert excerpt((long, long)).split("\n") == [
+        "> 1 | @T.prim_func",
+        "    | ^^^^^^^^^^^^",
+        "  2 | def main(n: T.int32):",
+        "  3 |     T.evaluate(n)",
+    ]
