@@ -84,7 +84,8 @@ def test_the_whole_way_to_explicit_memory(mod: IRModule) -> None:
 @given(mod=graphs())
 @QUICK
 def test_text_and_json_round_trips(mod: IRModule) -> None:
-    for each in (mod, X.get_pipeline("zero")(mod)):
+    fused = X.get_pipeline("zero")(mod)
+    for each in (mod, fused, X.get_pipeline("lower")(fused)):
         assert_structural_equal(parse(each.script(show_meta=True)), each)
         assert_structural_equal(load_json(save_json(each)), each)
 
