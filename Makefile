@@ -1,7 +1,7 @@
 # make lab    set up, and open JupyterLab on the tour
 # make test   set up, and check everything: what CI runs
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
-# make bench  set up, and time the models beside ONNX Runtime
+# make bench  set up, and time the ten models beside ONNX Runtime on one and two threads
 # make lock   resolve the dependencies anew into requirements.lock
 # make format, make clean
 #
@@ -37,7 +37,7 @@ tour: $(STAMP)
 	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio
 
 bench: $(STAMP)
-	@$(BIN)/mlcnb bench $(BENCH)
+	@$(BIN)/python -m tests.benchmarks models $(BENCH) --json build/bench.json
 
 lock:
 	rm -rf build/lock

@@ -20,16 +20,12 @@ def main() -> None:
     args = parser.parse_args()
     facts = machine.describe("onnxruntime", "llvmlite", "numpy")
     print(machine.line(facts), flush=True)
-    results = []
-    for name, path in models.model_files().items():
-        if not args.names or any(part in name for part in args.names):
-            results += models.run_model(name, path, args.threads, args.seconds)
-            print(models.table(results[-len(args.threads) :]).splitlines()[1], flush=True)
-    print(models.table(results))
+    timings = models.run(args.names, args.threads, args.seconds)
+    print(models.summary(timings))
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(
-            json.dumps({"machine": facts, "models": models.as_json(results)}, indent=1)
+            json.dumps({"machine": facts, "models": models.as_json(timings)}, indent=1)
         )
 
 

@@ -1,116 +1,70 @@
-"""The ten models: import, compile and run times beside ONNX Runtime's, and how results differ."""
+"""The ten models: import, compile and run times beside ONNX Runtime's, and how results differ.
+
+The timing itself is what `mlcnb bench` does; here are the models, the thread counts and the summary.
+Kernels are compiled anew: the cache is an empty folder, so the first row of a model is a cold start
+and the next one a warm start.
+"""
 
 from __future__ import annotations
 
 import os
 import statistics
-import time
-from dataclasses import asdict, dataclass
-from functools import partial
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 
 import mlcnb as mlc
-from mlcnb.peers import interleaved, onnxruntime_session
+from mlcnb.cli.bench import Timing, heading, row, time_model
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks" / "assets"
 
 
-@dataclass
-class Result:
-    """One model at one number of threads; milliseconds, but for import and compile (seconds)."""
-
-    model: str
-    threads: int
-    import_s: float
-    compile_s: float
-    mlcnb_ms: float
-    onnxruntime_ms: float
-    ratio: float
-    onnxruntime_load_s: float
-    difference: float
-    kernels: int
-
-
 def model_files() -> dict[str, Path]:
     """Name -> file of the ten models."""
-    folder = Path(os.path.dirname(onnx.__file__)) / "backend" / "test" / "data" / "light"
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     files = {p.stem.removeprefix("light_"): p for p in sorted(folder.glob("light_*.onnx"))}
     return {**files, "efficientnet_lite0": NOTEBOOKS / "efficientnet_lite0.onnx"}
 
 
-def input_of(session: object) -> tuple[str, np.ndarray]:
+def input_of(session: Any) -> tuple[str, np.ndarray]:
     """The name of a session's only input, and a value for it: the suite's arange(n) / n."""
-    (first,) = session.get_inputs()  # type: ignore[attr-defined]
+    (first,) = session.get_inputs()
     shape = [d if isinstance(d, int) else 1 for d in first.shape]
     size = int(np.prod(shape))
     return first.name, (np.arange(size, dtype=np.float32) / size).reshape(shape)
 
 
-def run_model(name: str, path: Path, thread_counts: list[int], seconds: float) -> list[Result]:
-    """Compile a model once; time it beside ONNX Runtime at each number of threads."""
-    start = time.perf_counter()
-    mod = mlc.from_onnx(path)
-    imported = time.perf_counter()
-    ex = mlc.compile(mod, target="llvm")
-    compiled = time.perf_counter()
-    results = []
-    for threads in thread_counts:
-        begin = time.perf_counter()
-        session = onnxruntime_session(path, threads)
-        loaded = time.perf_counter() - begin
-        input_name, x = input_of(session)
-        mlc.set_num_threads(threads)
-        run = session.run  # type: ignore[attr-defined]
-        peer = run(None, {input_name: x})[0]
-        found = np.asarray(ex(x))
-        contestants = {"mlcnb": partial(ex, x), "ort": partial(run, None, {input_name: x})}
-        times = interleaved(contestants, seconds)
-        ours, theirs = (statistics.median(t) * 1e3 for t in times.values())
-        difference = float(np.max(np.abs(found - peer) / (np.abs(peer) + 1e-4)))
-        results.append(
-            Result(
-                name,
-                threads,
-                imported - start,
-                compiled - imported,
-                ours,
-                theirs,
-                ours / theirs,
-                loaded,
-                difference,
-                len(ex.kernels),
-            )
-        )
-        del session
-    return results
+def run(names: list[str], thread_counts: list[int], seconds: float) -> list[Timing]:
+    """Time the models whose names contain one of `names` (all, if there are none); print rows."""
+    timings = []
+    chosen = {n: p for n, p in model_files().items() if not names or any(x in n for x in names)}
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["MLCNB_CACHE_DIR"] = cache
+        for path in chosen.values():
+            for threads in thread_counts:
+                mlc.set_num_threads(threads)
+                timings.append(time_model(path, threads, seconds=seconds))
+                if len(timings) == 1:
+                    print(f"{'':4}{heading(threads)}")
+                print(f"{threads:<4}{row(timings[-1])}", flush=True)
+    return timings
 
 
-def table(results: list[Result]) -> str:
-    """The results as text."""
-    head = (
-        f"{'model':20}{'threads':>8}{'import s':>10}{'compile s':>10}{'mlcnb ms':>10}"
-        f"{'ort ms':>10}{'ratio':>8}{'rel. diff':>11}{'kernels':>9}"
-    )
-    rows = [
-        f"{r.model:20}{r.threads:8}{r.import_s:10.2f}{r.compile_s:10.2f}{r.mlcnb_ms:10.2f}"
-        f"{r.onnxruntime_ms:10.2f}{r.ratio:8.2f}{r.difference:11.1e}{r.kernels:9}"
-        for r in results
-    ]
-    return "\n".join([head, *rows, *_means(results)])
-
-
-def _means(results: list[Result]) -> list[str]:
+def summary(timings: list[Timing]) -> str:
+    """The geometric mean of the ratios at each number of threads."""
     lines = []
-    for threads in sorted({r.threads for r in results}):
-        ratios = [r.ratio for r in results if r.threads == threads]
-        mean = np.exp(np.mean(np.log(ratios)))
-        lines.append(f"geometric mean of the ratios at {threads} threads: {mean:.2f}")
-    return lines
+    for threads in sorted({t.threads for t in timings}):
+        ratios = [t.ratio for t in timings if t.threads == threads and t.ratio is not None]
+        if ratios:
+            mean = statistics.geometric_mean(ratios)
+            lines.append(f"{threads} threads: geometric mean of the ratios {mean:.2f}")
+    return "\n".join(lines)
 
 
-def as_json(results: list[Result]) -> list[dict]:
-    """The results as plain data."""
-    return [asdict(r) for r in results]
+def as_json(timings: list[Timing]) -> list[dict[str, Any]]:
+    """The timings as plain data."""
+    return [asdict(t) for t in timings]
