@@ -97,7 +97,8 @@ def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) 
     peer_load_ms = None
     if importlib.util.find_spec("onnxruntime"):
         peer_load_ms, session = timed(lambda: onnxruntime_session(model, threads))
-        runners["peer"] = lambda: session.run(None, arrays)
+        feed = dict(zip((i.name for i in session.get_inputs()), arrays.values(), strict=True))
+        runners["peer"] = lambda: session.run(None, feed)
     times = interleaved(runners, seconds)
     medians = [statistics.median(found) * 1e3 for found in times.values()]
     results, runs = [runner() for runner in runners.values()], len(times["ours"])

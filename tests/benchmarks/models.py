@@ -1,6 +1,6 @@
 """The ten models: import, compile and run times beside ONNX Runtime's, and how results differ.
 
-The timing itself is what `mlcnb bench` does; here are the models, the thread counts and the summary.
+The timing itself is what `mlcnb bench` does; here are the models, thread counts and the summary.
 Kernels are compiled anew: the cache is an empty folder, so the first row of a model is a cold start
 and the next one a warm start.
 """
