@@ -54,6 +54,11 @@ def compile(
     where = Target(target or Target.current() or "llvm")
     if not where.is_cpu:
         raise TargetError(f"no executables for {where} yet", hint='target="llvm" or "interp"')
+    if schedule is not None and not callable(schedule) and schedule not in ("auto", "default"):
+        raise TargetError(
+            f"no schedule rules {schedule!r}",
+            hint='"auto", "default", None, or a function (PrimFunc, Target) -> Schedule',
+        )
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)
     if schedule == "auto":

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
@@ -113,7 +115,8 @@ class Executable:
         """Run one function of the module by name."""
         function = self.mod[name]
         if isinstance(function, PrimFunc):
-            return self._run_kernel(name, function, args, named)
+            values = self.kernel_arguments(name, args, named)
+            return kernel_call.run(self.kernels[name], values)
         ordered = _ordered(function, name, args, named)
         values, dims = bind_arguments(function, name, ordered)
         plans = self.plans(name)
@@ -141,29 +144,44 @@ class Executable:
         """Save the executable as one file that `mlcnb.load_module` reads, here or elsewhere."""
         return display.load("mlcnb.runtime.artifact:save")(self, path)  # type: ignore[call-arg,return-value]
 
-    def _run_kernel(
-        self, name: str, function: PrimFunc, args: tuple[Any, ...], named: Mapping[str, Any]
-    ) -> None:
+    def kernel_arguments(
+        self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> list[Any]:
+        """The arguments of a PrimFunc in order, as arrays that share memory with what was given.
+
+        Raises:
+            RuntimeInputError: an argument that cannot be shared, or be written to.
+        """
+        function = self.mod[name]
         params = [function.buffer_map.get(p, p) for p in function.params]
-        names = [p.name for p in params]
-        ordered = _by_name(name, names, args, named)
+        ordered = _by_name(name, [p.name for p in params], args, named)
         values = [
-            as_array(a, p.name) if isinstance(p, Buffer) else a
+            _shared(name, a, p) if isinstance(p, Buffer) else a
             for a, p in zip(ordered, params, strict=False)
         ]
-        for given, value in zip(ordered, values, strict=True):
-            shared = given.numpy() if isinstance(given, Tensor) else given
-            if value is not shared and hasattr(shared, "flags"):
-                raise RuntimeInputError(
-                    f"{name}: an argument is strided in memory", hint="pass np.ascontiguousarray(x)"
-                )
-        kernel_call.run(self.kernels[name], values)
+        values += ordered[len(params) :]
+        kernel_call.check(self.kernels[name], values)
+        kernel_call.check_outputs(function, values)
+        return values
 
     def __repr__(self) -> str:
         return display.text(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return display.mimebundle(self)
+
+
+def _shared(name: str, given: Any, param: Buffer) -> np.ndarray:
+    """The argument as an array in the same memory: a kernel may write there."""
+    value = as_array(given, param.name)
+    if isinstance(given, Tensor):
+        given = given.numpy()
+    if isinstance(given, np.ndarray) and not np.may_share_memory(value, given) and value.size:
+        what = "has its elements apart in memory" if given.dtype.isnative else "is byte-swapped"
+        raise RuntimeInputError(
+            f"{name}: argument {param.name!r} {what}", hint="pass a copy: np.ascontiguousarray(x)"
+        )
+    return value
 
 
 def _ordered(
@@ -179,6 +197,9 @@ def _by_name(
     if not named:
         return args
     rest = names[len(args) :]
+    twice = [n for n in named if n in names[: len(args)]]
+    if twice:
+        raise RuntimeInputError(f"{name}: input {twice[0]!r} is given twice")
     unknown = [n for n in named if n not in rest]
     if unknown:
         raise RuntimeInputError(

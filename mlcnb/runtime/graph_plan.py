@@ -34,7 +34,7 @@ from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shape, shape_of
-from mlcnb.runtime.tensor import aligned_empty
+from mlcnb.runtime.tensor import aligned_empty, flatten, fresh
 
 
 @dataclass(eq=False)
@@ -206,7 +206,7 @@ class BoundPlan:
     def _prepare(self, values: list[Any]) -> list[np.ndarray]:
         outputs = [aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)]
         arena = self.program.arena
-        flat = _flatten(values)
+        flat = flatten(values)
         for slot, which in self.input_slots:
             arena[slot] = flat[which].ctypes.data
         for slot, which in self.output_slots:
@@ -234,7 +234,7 @@ class BoundPlan:
 
     def _result(self, form: Any, values: list[Any], outputs: list[np.ndarray]) -> Any:
         if isinstance(form, tuple):
-            return tuple(self._result(f, values, outputs) for f in form)
+            return fresh(tuple(self._result(f, values, outputs) for f in form), [])
         if not isinstance(form, Place):
             return form
         storage = form.storage
@@ -243,7 +243,7 @@ class BoundPlan:
         if storage.kind == "constant":
             return self.layout.constants[storage.number].reshape(form.shape).copy()
         if storage.kind == "input":
-            return _flatten(values)[storage.number].reshape(form.shape).copy()
+            return flatten(values)[storage.number].reshape(form.shape).copy()
         raw = self.arena[storage.offset : storage.offset + storage.size]
         return raw.view(form.dtype)[: int(np.prod(form.shape))].reshape(form.shape).copy()
 
@@ -255,16 +255,6 @@ def _output_places(layout: Layout) -> list[Place]:
             if isinstance(arg, Place) and arg.storage.kind == "output":
                 found.setdefault(arg.storage.number, arg)
     return [found[i] for i in sorted(found)]
-
-
-def _flatten(values: Any) -> list[np.ndarray]:
-    flat: list[np.ndarray] = []
-    for value in values:
-        if isinstance(value, tuple | list):
-            flat.extend(_flatten(value))
-        else:
-            flat.append(value)
-    return flat
 
 
 def plan(

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shape
 from mlcnb.runtime.tensor import aligned_empty
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore
 
 
 def run(kernel: Any, args: Sequence[Any]) -> None:
@@ -28,12 +34,76 @@ def run(kernel: Any, args: Sequence[Any]) -> None:
     if isinstance(kernel, InterpretedKernel):
         kernel.run(args)
         return
-    slots, keep = fill(kernel, args, dims)
-    program = NativeProgram([kernel.address], [slots], (kernel.library, keep))
-    with program.lock:
-        status = program.run()
+    program = _program(kernel, args, dims)
+    status = program.run()
     if status:
         raise failure(kernel, status)
+
+
+def run_timed(kernel: Any, args: Sequence[Any]) -> tuple[int, Dims]:
+    """As `run`; the nanoseconds that it took, and the sizes of its symbolic variables."""
+    dims = check(kernel, args)
+    if isinstance(kernel, InterpretedKernel):
+        start = time.perf_counter_ns()
+        kernel.run(args)
+        return time.perf_counter_ns() - start, dims
+    status, nanoseconds = _program(kernel, args, dims).run_timed()
+    if status:
+        raise failure(kernel, status)
+    return int(nanoseconds[0]), dims
+
+
+def _program(kernel: Any, args: Sequence[Any], dims: Dims) -> NativeProgram:
+    """One call of a kernel."""
+    slots, keep = fill(kernel, args, dims)
+    return NativeProgram([kernel.address], [slots], (kernel.library, keep))
+
+
+def check_outputs(func: PrimFunc, args: Sequence[Any]) -> None:
+    """Refuse to write to an array that may not be written, or that another argument lies in.
+
+    Raises:
+        RuntimeInputError: naming the argument.
+    """
+    names = [func.buffer_map.get(p, p).name for p in func.params]
+    arrays = [a if isinstance(a, np.ndarray) else None for a in args]
+    for i in written(func):
+        out = arrays[i]
+        if out is None:
+            continue
+        what = f"{_name_of(func)}: argument {names[i]!r}"
+        if not out.flags.writeable:
+            raise RuntimeInputError(f"{what} is written to, but is read-only")
+        for j, other in enumerate(arrays):
+            if i != j and other is not None and func.attrs.get("tir.noalias"):
+                if np.may_share_memory(out, other):
+                    raise RuntimeInputError(
+                        f"{what} is written to, and shares memory with {names[j]!r}",
+                        hint="pass an array of its own",
+                    )
+
+
+def _name_of(func: PrimFunc) -> str:
+    return str(func.attrs.get("global_symbol", "main"))
+
+
+@lru_cache(maxsize=1024)
+def written(func: PrimFunc) -> tuple[int, ...]:
+    """Positions of the parameters that a PrimFunc stores to."""
+    owner: dict[e.Var, e.Var] = {}
+    stored: list[e.Var] = []
+    for n in walk(func.body):
+        if isinstance(n, MatchBufferRegion):
+            owner[n.buffer.data] = n.source.buffer.data
+        elif isinstance(n, BufferStore):
+            stored.append(n.buffer.data)
+    pointers = set()
+    for pointer in stored:
+        while pointer in owner:
+            pointer = owner[pointer]
+        pointers.add(pointer)
+    buffers = [func.buffer_map.get(p) for p in func.params]
+    return tuple(i for i, b in enumerate(buffers) if b is not None and b.data in pointers)
 
 
 def check(kernel: Any, args: Sequence[Any]) -> Dims:

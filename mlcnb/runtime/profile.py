@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core import display
+from mlcnb.runtime import kernel_call
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.graph_plan import KernelCall, Place
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.threads import get_num_threads
 from mlcnb.runtime.vm import bind_arguments
 from mlcnb.tir.analysis import flops
+from mlcnb.tir.function import PrimFunc
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def profile(ex: Executable, *args: Any, repeat: int = 10, **named: Any) -> Profi
 
 def _timed_calls(ex: Executable, args: tuple[Any, ...], named: Any) -> list[tuple]:
     """(binding, kernel, seconds, (flops, bytes)) of each call of one run."""
+    if isinstance(ex.mod[ex.entry], PrimFunc):
+        return [_timed_kernel(ex, args, named)]
     ordered = ex.ordered(args, named)
     plans = ex.plans(ex.entry)
     if not plans.straight:
@@ -112,6 +116,15 @@ def _timed_calls(ex: Executable, args: tuple[Any, ...], named: Any) -> list[tupl
         (call.binding, call.kernel, nanoseconds / 1e9, work_of(ex, call))
         for call, nanoseconds in timed
     ]
+
+
+def _timed_kernel(ex: Executable, args: tuple[Any, ...], named: Any) -> tuple:
+    """The same for a PrimFunc, called in destination-passing style."""
+    values = ex.kernel_arguments(ex.entry, args, named)
+    nanoseconds, dims = kernel_call.run_timed(ex.kernels[ex.entry], values)
+    nbytes = sum(v.nbytes for v in values if isinstance(v, np.ndarray))
+    work = count_flops(ex.kernels[ex.entry].func, dims), nbytes
+    return ex.entry, ex.entry, nanoseconds / 1e9, work
 
 
 def work_of(ex: Executable, call: KernelCall) -> tuple[int | None, int]:

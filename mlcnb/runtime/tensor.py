@@ -100,8 +100,13 @@ def as_array(value: Any, name: str) -> np.ndarray:
         value = value.numpy()
     elif not isinstance(value, np.ndarray):
         value = _foreign(value, name)
-    if value.dtype.hasobject or value.dtype.kind in "USMm":
-        raise RuntimeInputError(f"input {name!r} holds {value.dtype}, not numbers")
+    elif isinstance(value, np.ma.MaskedArray):
+        raise RuntimeInputError(
+            f"input {name!r} is a masked array: programs know no masks", hint="x.filled(value)"
+        )
+    kind = value.dtype
+    if kind.hasobject or kind.kind in "USMm" or kind.names:
+        raise RuntimeInputError(f"input {name!r} holds {kind}, not numbers")
     if not value.dtype.isnative:
         value = value.astype(value.dtype.newbyteorder("="))
     return value if value.flags.c_contiguous else np.ascontiguousarray(value)
@@ -118,11 +123,73 @@ def _foreign(value: Any, name: str) -> np.ndarray:
                 f"input {name!r}: {type(value).__name__} cannot be shared through DLPack: {error}",
                 hint="pass a NumPy array on the CPU",
             ) from error
-    if isinstance(value, list | tuple | int | float | bool | np.generic):
+    if isinstance(value, np.generic):
         return np.asarray(value)
     raise RuntimeInputError(
         f"input {name!r} is a {type(value).__name__}", hint="pass a NumPy array or a DLPack object"
     )
+
+
+def from_numbers(value: Any, dtype: np.dtype | None, name: str) -> np.ndarray:
+    """An array of a number or of nested lists, in the dtype that is wanted.
+
+    Raises:
+        RuntimeInputError: rows of several lengths, no numbers, or numbers that `dtype` cannot hold.
+    """
+    try:
+        given = np.asarray(value)
+    except ValueError:
+        raise RuntimeInputError(f"input {name!r}: the lists differ in length or depth") from None
+    except OverflowError as error:
+        raise RuntimeInputError(f"input {name!r}: {error}") from None
+    given = as_array(given, name)
+    if dtype is None or given.dtype == dtype:
+        return given
+    with np.errstate(all="ignore"):
+        made = given.astype(dtype) if _may_become(given, dtype) else None
+    if made is None or not _holds(made, given):
+        raise RuntimeInputError(
+            f"input {name!r}: {dtype.name} does not hold these numbers ({given.dtype})",
+            hint=f"convert them first: np.asarray(x, {dtype.name!r})",
+        )
+    return made
+
+
+def _may_become(given: np.ndarray, dtype: np.dtype) -> bool:
+    return not given.size or given.dtype.kind != "c" or dtype.kind == "c"
+
+
+def _holds(made: np.ndarray, given: np.ndarray) -> bool:
+    """True if no number was lost: integers are the same, floats did not overflow."""
+    if made.dtype.kind in "iub":
+        return bool(np.array_equal(made, given))
+    return bool(np.array_equal(np.isfinite(made), np.isfinite(given)))
+
+
+def fresh(result: Any, taken: list[np.ndarray]) -> Any:
+    """A result in memory of its own.
+
+    What lies in a `taken` array, or is read-only, is copied. Each result is taken for those after.
+    """
+    if isinstance(result, tuple):
+        return tuple(fresh(item, taken) for item in result)
+    if not isinstance(result, np.ndarray):
+        return result
+    if not result.flags.writeable or any(np.may_share_memory(result, t) for t in taken):
+        result = result.copy()
+    taken.append(result)
+    return result
+
+
+def flatten(values: Any) -> list[np.ndarray]:
+    """The arrays of nested tuples and lists, in order."""
+    flat: list[np.ndarray] = []
+    for value in values:
+        if isinstance(value, tuple | list):
+            flat.extend(flatten(value))
+        elif isinstance(value, np.ndarray):
+            flat.append(value)
+    return flat
 
 
 def is_torch(value: Any) -> bool:

@@ -26,7 +26,15 @@ from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.shapes import Dims, evaluate, match, shape_of
-from mlcnb.runtime.tensor import aligned_empty, as_array, is_torch, like_input
+from mlcnb.runtime.tensor import (
+    aligned_empty,
+    as_array,
+    flatten,
+    fresh,
+    from_numbers,
+    is_torch,
+    like_input,
+)
 from mlcnb.tir.function import PrimFunc
 
 
@@ -64,11 +72,11 @@ class VirtualMachine:
         return function
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
-        """Run a function to its end and give its result."""
+        """Run a function to its end and give its result, in memory of its own."""
         frame = self.frame(function, name, args)
-        for _ in frame.steps():
-            pass
-        return like_input(frame.result, any(map(is_torch, args)))
+        inputs = flatten(frame.env.values())
+        result = fresh(frame.run(), inputs)
+        return like_input(result, any(map(is_torch, args)))
 
     def steps(self, name: str, *args: Any) -> Iterator[Step]:
         """Run a function binding by binding: a Step after each."""
@@ -97,21 +105,22 @@ def bind_arguments(
     values = []
     for param, arg in zip(function.params, args, strict=True):
         what = f"input {param.name_hint!r}"
-        value = _argument(arg, param)
+        value = _argument(arg, param.struct_info, param.name_hint)
         match(value, param.struct_info, dims, what)
         values.append(value)
     return values, dims
 
 
-def _argument(arg: Any, param: rx.Var) -> Any:
-    info = param.struct_info
+def _argument(arg: Any, info: Any, name: str) -> Any:
+    """An argument as the program takes it: arrays for tensors, tuples for tuples."""
     if isinstance(info, TensorStructInfo):
-        value = as_array(arg, param.name_hint)
-        if value is not arg and isinstance(arg, list | tuple | int | float) and info.dtype:
-            return value.astype(info.dtype.numpy)
-        return value
+        if isinstance(arg, list | tuple | int | float | complex):
+            return from_numbers(arg, info.dtype.numpy if info.dtype else None, name)
+        return as_array(arg, name)
     if isinstance(info, TupleStructInfo) and isinstance(arg, list | tuple):
-        return tuple(as_array(item, param.name_hint) for item in arg)
+        if len(arg) == len(info.fields):
+            fields = zip(arg, info.fields, strict=True)
+            return tuple(_argument(a, f, f"{name}[{i}]") for i, (a, f) in enumerate(fields))
     return arg
 
 
@@ -128,6 +137,12 @@ class Frame:
         self.kernel: str | None = None
         self.result: Any = None
 
+    def run(self) -> Any:
+        """Run all bindings and give the result, which may lie in an input or a constant."""
+        for _ in self.steps():
+            pass
+        return self.result
+
     def steps(self) -> Iterator[Step]:
         """Run the bindings in order; the result stands in `result` at the end."""
         yield from self.sequence(self.function.body)
@@ -140,9 +155,16 @@ class Frame:
             self.kernel = None
             value = self.value(binding.value)
             if isinstance(binding, rx.MatchCast):
-                match(value, binding.struct_info, self.dims, binding.var.name_hint)
+                self.cast(value, binding)
             self.env[binding.var] = value
             yield Step(binding.var.name_hint, value, time.perf_counter() - start, self.kernel)
+
+    def cast(self, value: Any, binding: rx.MatchCast) -> None:
+        """Check a value against what a match_cast says of it, binding the sizes that it names."""
+        try:
+            match(value, binding.struct_info, self.dims, binding.var.name_hint)
+        except RuntimeInputError as error:
+            raise ExecutionError(f"match_cast of {error.message}") from None
 
     def value(self, x: Any) -> Any:
         """The value of an expression."""
@@ -165,7 +187,10 @@ def _variable(frame: Frame, x: rx.Var) -> Any:
 
 
 def _constant(frame: Frame, x: rx.Constant) -> Any:
-    return x.data
+    """The constant's array, seen so that nobody can write to it."""
+    data = x.data.view()
+    data.flags.writeable = False
+    return data
 
 
 def _tuple(frame: Frame, x: rx.Tuple) -> Any:
@@ -206,7 +231,7 @@ def _call(frame: Frame, x: rx.Call) -> Any:
     if isinstance(x.op, GlobalVar):
         return _call_function(frame, frame.vm.executable.mod[x.op], x)
     if isinstance(x.op, rx.ExternFunc):
-        return _packed(frame, x.op.global_symbol, x.args)
+        return _packed(frame, x.op.global_symbol, x.args, x.sinfo_args)
     if isinstance(x.op, rx.Var):
         return _call_function(frame, frame.env[x.op], x)
     raise ExecutionError(f"cannot call {x.op!r}")
@@ -216,7 +241,7 @@ def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
     args = tuple(frame.value(a) for a in x.args)
     if isinstance(function, PrimFunc):
         raise ExecutionError("a PrimFunc is called through call_tir")
-    return frame.vm.invoke(function, "a called function", args)
+    return frame.vm.frame(function, "a called function", args).run()
 
 
 def _by_meaning(frame: Frame, x: rx.Call) -> Any:
@@ -267,15 +292,21 @@ def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
     return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
 
 
-def _packed(frame: Frame, name: str, args: Any) -> Any:
+def _packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
     function = registry.get_global_func(name)
     assert function is not None
     frame.kernel = f"python: {name}"
-    return _contiguous(function(*(frame.value(a) for a in args)))
+    result = _contiguous(function(*(frame.value(a) for a in args)))
+    for info in sinfo_args:
+        try:
+            match(result, info, frame.dims, f"the result of {name}")
+        except RuntimeInputError as error:
+            raise ExecutionError(error.message) from None
+    return result
 
 
 def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
-    return _packed(frame, x.args[0].global_symbol, x.args[1:])  # type: ignore[attr-defined]
+    return _packed(frame, x.args[0].global_symbol, x.args[1:], x.sinfo_args)  # type: ignore[attr-defined]
 
 
 def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:

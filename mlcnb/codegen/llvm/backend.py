@@ -211,11 +211,13 @@ def _compile(
     level = Options(level=int(target.attrs.get("opt-level", 3)))
     irs: list[str] = []
     facts: list[tuple[int, tuple[str, ...]]] = []
+    rules = schedule_name(schedule)
+    kept = store if rules else None
     for name, func in entries:
-        key = f"{PREFIX}\n{target}\n{cpu}\n{schedule_name(schedule)}\n{name}\n{_text(func)}"
-        found = _lookup(store, key) or _emit(name, func, target, schedule)
-        if store is not None and not found[3]:
-            store.put(key, json.dumps(found[:3]).encode())
+        key = f"{PREFIX}\n{target}\n{cpu}\n{rules}\n{name}\n{_text(func)}" if rules else ""
+        found = _lookup(kept, key) or _emit(name, func, target, schedule)
+        if kept is not None and not found[3]:
+            kept.put(key, json.dumps(found[:3]).encode())
         irs.append(found[0])
         facts.append((found[1], tuple(found[2])))
         if progress is not None:
@@ -226,11 +228,18 @@ def _compile(
     return [(obj, *fact) for obj, fact in zip(objects, facts, strict=True)]
 
 
-def schedule_name(schedule: Schedule | None) -> str:
-    """What tells one set of schedule rules from another in the cache's key."""
+def schedule_name(schedule: Schedule | None) -> str | None:
+    """What tells the rules that come with mlcnb apart in the cache's key.
+
+    None for a user's function: nothing is kept of what it did, for it may be another tomorrow under
+    the same name.
+    """
     if schedule is None:
         return "none"
-    return f"{schedule.__module__}.{getattr(schedule, '__qualname__', schedule)}"
+    module = getattr(schedule, "__module__", "")
+    name = getattr(schedule, "__qualname__", "")
+    ours = module.startswith("mlcnb.") and name.isidentifier()
+    return f"{module}.{name}" if ours else None
 
 
 def _text(func: PrimFunc) -> str:
