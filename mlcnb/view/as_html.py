@@ -38,6 +38,7 @@ _LINES = {
     "hint": css(margin="4px 0", color=INK, border_left="4px solid #22703a", padding="2px 8px"),
 }
 _FOLD = css(margin="4px 0", color=INK)
+_INNER = css(margin="4px 0", color=INK, padding="0 0 0 12px")
 _TABLE = css(border_collapse="collapse", margin="4px 0", color=INK, background=PAPER)
 _WINDOW = css(overflow="auto", max_height="480px", background="#ffffff", border="1px solid #d0d7de")
 _BAR = css(color="#1f5fa8", white_space="pre")
@@ -71,6 +72,7 @@ class _Writer:
 
     def __init__(self, budget: int) -> None:
         self.left = budget
+        self.depth = 0
 
     def parts(self, parts: Sequence[Part]) -> Html:
         """Parts one after the other."""
@@ -113,9 +115,13 @@ class _Writer:
         note = f"{part.title}: {part.see}" if part.see else part.title
         if self.left < _SMALLEST:
             return self.pay(tag("div", note, style=_LINES["note"]))
-        frame = details(part.title, is_open=part.is_open, style=_FOLD)
+        style = _INNER if self.depth else _FOLD
+        frame = details(part.title, is_open=part.is_open, style=style)
         self.left -= len(frame.encode(errors="replace"))
-        return details(part.title, self.parts(part.parts), is_open=part.is_open, style=_FOLD)
+        self.depth += 1
+        inside = self.parts(part.parts)
+        self.depth -= 1
+        return details(part.title, inside, is_open=part.is_open, style=style)
 
     def code(self, part: Code) -> Html:
         """As much of a listing as there is room for."""

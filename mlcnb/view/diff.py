@@ -4,9 +4,9 @@
     print(d)                          - lv1 = R.add(lv, c)
     d.text  d.summary  d.changes      + lv1 = R.call_tir(cls.add, (lv, c), …)
 
-Functions are compared one by one by their text, so that what did not change takes no room. In a
-cell, unchanged lines between changes are folded, and in a line that changed the words that did are
-marked darker.
+Functions are compared one by one by their text, so that what did not change takes no room. A line
+that is only indented anew has `~` before it. In a cell, unchanged lines between changes are folded,
+and in a line that changed the words that did are marked darker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mlcnb.view.survey import operator_count
 from mlcnb.view.words import clip, count, listed, plural
 
 #: backgrounds of lines, and of the words in them that differ
-ADDED, REMOVED = "#d6f3dc", "#fbdcdf"
+ADDED, REMOVED, MOVED = "#d6f3dc", "#fbdcdf", "#e4ecf7"
 ADDED_WORD, REMOVED_WORD = "#9be0ac", "#f2a9af"
 #: functions that are added or removed and shown
 MOST = 6
@@ -58,9 +58,14 @@ class Change:
 
     @cached_property
     def blocks(self) -> Sequence[tuple[str, int, int, int, int]]:
-        """Stretches that are equal, replaced, deleted or inserted, as difflib gives them."""
-        large = len(self.before) * len(self.after) > 4_000_000
-        return SequenceMatcher(None, self.before, self.after, autojunk=large).get_opcodes()
+        """Stretches that are equal, replaced, deleted or inserted, as difflib gives them.
+
+        Lines that are only indented anew count as equal.
+        """
+        old, new = ([line.strip() for line in lines] for lines in (self.before, self.after))
+        return SequenceMatcher(
+            None, old, new, autojunk=len(old) * len(new) > 4_000_000
+        ).get_opcodes()
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -101,9 +106,11 @@ class Diff:
         for change in self.changes:
             by_kind.setdefault(change.kind, []).append(clip(change.name, 40))
         told = [f"{listed(names, 4)} {kind}" for kind, names in by_kind.items()]
+        if len(self.changes) == 1:
+            told = [self.changes[0].title]
         if isinstance(self.before, IRModule) and isinstance(self.after, IRModule):
-            counts = operator_count(self.before), operator_count(self.after)
-            told.append(f"operators {count(counts[0])} -> {count(counts[1])}")
+            old, new = operator_count(self.before), operator_count(self.after)
+            told += [f"operators {count(old)} -> {count(new)}"] if old != new else []
         return "; ".join(told)
 
     @property
@@ -192,7 +199,10 @@ class _Stretch:
     def texts(self) -> list[str]:
         """The lines as text."""
         if self.hidden:
-            return [f"… {plural(len(self.lines), 'unchanged line')}"]
+            moved = any(sign == "~" for sign, _ in self.lines)
+            what = "line indented anew" if moved else "unchanged line"
+            many = "lines indented anew" if moved else ""
+            return [f"… {plural(len(self.lines), what, many)}"]
         return [f"{sign} {text}".rstrip() for sign, text in self.lines]
 
     def code(self) -> Code:
@@ -200,7 +210,7 @@ class _Stretch:
         shown, marks = [], []
         for number, (sign, text) in enumerate(self.lines, 1):
             shown.append([Text(f"{sign} {text}")])
-            colour = {"+": ADDED, "-": REMOVED}.get(sign)
+            colour = {"+": ADDED, "-": REMOVED, "~": MOVED}.get(sign)
             if colour:
                 marks.append((Where(number, 1, number, len(text) + 3), colour))
         darker = {"+": ADDED_WORD, "-": REMOVED_WORD}
@@ -220,7 +230,8 @@ def _stretches(change: Change, context: int) -> Iterator[_Stretch]:
             lines += made
             words += marked
             continue
-        same = [(" ", text) for text in change.before[i1:i2]]
+        pairs = zip(change.before[i1:i2], change.after[j1:j2], strict=True)
+        same = [(" " if old == new else "~", new) for old, new in pairs]
         head = context if number > 0 else 0
         tail = context if number < len(blocks) - 1 else 0
         if len(same) <= head + tail + 2:
@@ -290,6 +301,8 @@ def view(d: Diff) -> list[Part]:
 def change_parts(d: Diff) -> list[Part]:
     """The changes: those of functions that are on both sides open, new and gone ones folded."""
     changed = [c for c in d.changes if c.kind == "changed"]
+    if len(d.changes) == 1 and changed:
+        return _shown(changed[0], d.context)
     parts: list[Part] = [_fold(c, d.context, True) for c in changed]
     for kind in ("added", "removed"):
         some = [c for c in d.changes if c.kind == kind]
@@ -301,10 +314,16 @@ def change_parts(d: Diff) -> list[Part]:
 
 
 def _fold(change: Change, context: int, is_open: bool) -> Fold:
+    body = _shown(change, context)
+    return Fold(change.title, body, "print(diff.text)", is_open, in_text=True)
+
+
+def _shown(change: Change, context: int) -> list[Part]:
+    """The lines of a change; long unchanged stretches are folded."""
     parts: list[Part] = []
     for stretch in _stretches(change, context):
         if stretch.hidden:
             parts.append(Fold(stretch.texts[0], [stretch.code()]))
         else:
             parts.append(stretch.code())
-    return Fold(change.title, parts, "print(diff.text)", is_open, in_text=True)
+    return parts

@@ -17,8 +17,8 @@ from mlcnb.view.registry import shows
 FAULT = "#ffd7b5"
 #: lines shown before and after it
 CONTEXT = 3
-#: lines of the place itself that are shown
-LONGEST = 8
+#: a place of more lines is marked in its first one
+LONGEST = 6
 
 
 @shows("mlcnb.core.errors:MLCError")
@@ -47,7 +47,10 @@ def excerpt(e: MLCError) -> Code | None:
 
 def around(page: Page, where: Where) -> Code:
     """The lines around a place, numbered."""
-    last = min(where.end_line, where.line + LONGEST - 1)
+    if where.end_line - where.line >= LONGEST:
+        end = len(page.text_lines[where.line - 1]) + 1
+        where = Where(where.line, where.column, where.line, end)
+    last = where.end_line
     first, stop = max(1, where.line - CONTEXT), min(len(page.lines), last + CONTEXT)
     carets = render.carets(page.text_lines, [where])
     width = len(str(stop))

@@ -14,10 +14,11 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
 from mlcnb.ir.expr import IntImm
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis import bytes_touched
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
 from mlcnb.view.parts import Column, Fold, Part, Table, Title
@@ -73,21 +74,31 @@ def _moved(func: PrimFunc) -> int | None:
 
 def parameters(func: PrimFunc) -> Table:
     """A row for each parameter."""
-    written = {id(b) for b in survey.outputs_of(func, 0)}
-    read = {id(r.buffer) for block in survey.blocks_of(func) for r in block.reads}
-    rows = []
-    for param in func.params:
-        buffer = func.buffer_map.get(param)
-        if buffer is None:
-            rows.append((clip(param.name, 40), str(param.dtype), "scalar", "", "read"))
-        else:
-            use = [w for w, ids in (("read", read), ("written", written)) if id(buffer) in ids]
-            name = clip(buffer.name, 40)
-            rows.append(
-                (name, str(buffer.dtype), dims(buffer.shape), _size(buffer), ", ".join(use))
-            )
+    read, written = _used(func)
     columns = [Column("parameter", "code"), Column("dtype"), Column("shape")]
-    return Table([*columns, Column("size", "number"), Column("use")], rows, 16, "func.params")
+    columns += [Column("size", "number"), Column("use")]
+    rows = [_parameter(p, func.buffer_map.get(p), read, written) for p in func.params]
+    return Table(columns, rows, 16, "func.params")
+
+
+def _parameter(param: Any, b: Buffer | None, read: set[Any], written: set[Any]) -> tuple[str, ...]:
+    if b is None:
+        return clip(param.name, 40), str(param.dtype), "scalar", "", "read"
+    use = [w for w, data in (("read", read), ("written", written)) if b.data in data]
+    return clip(b.name, 40), str(b.dtype), dims(b.shape), _size(b), ", ".join(use)
+
+
+def _used(func: PrimFunc) -> tuple[set[Any], set[Any]]:
+    """The pointers read and those written: as the blocks say, else by every access."""
+    blocks = survey.blocks_of(func)
+    if blocks:
+        regions = ([r for b in blocks for r in b.reads], [r for b in blocks for r in b.writes])
+        return {r.buffer.data for r in regions[0]}, {r.buffer.data for r in regions[1]}
+    found: tuple[set[Any], set[Any]] = (set(), set())
+    for n in walk(func.body):
+        if isinstance(n, BufferLoad | s.BufferStore):
+            found[isinstance(n, s.BufferStore)].add(n.buffer.data)
+    return found
 
 
 def _size(buffer: Buffer) -> str:
@@ -174,7 +185,7 @@ class _Tree:
 
     def store(self, n: s.BufferStore, at: _At) -> Iterator[tuple[str, ...]]:
         """What a store writes to (where it is all of a block, the block's row has said that)."""
-        yield at.row(f"{n.buffer.name}[{', '.join(dim(i) for i in n.indices)}] = …")
+        yield at.row(f"{display.text(n).partition(' = ')[0]} = …")
 
     def allocation(self, n: s.Allocate, at: _At) -> Iterator[tuple[str, ...]]:
         """Memory for what is below."""

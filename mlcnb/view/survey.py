@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import EMPTY, visit
+from mlcnb.core.node import EMPTY
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis import flops as graph_flops
+from mlcnb.relax.analysis import call_flops
 from mlcnb.relax.analysis.variables import bindings_of, leaves
 from mlcnb.tir.analysis import flops as loop_flops
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block
+from mlcnb.tir.stmt import Block, BlockRealize
+
+T = TypeVar("T")
 
 #: calls whose first argument is the kernel that runs
 DPS = frozenset(
@@ -51,6 +56,13 @@ def kernel_of(call: rx.Call) -> str | None:
     if isinstance(op, GlobalVar):
         return op.name_hint
     return op.global_symbol if isinstance(op, rx.ExternFunc) else None
+
+
+def callee_of(call: rx.Call, functions: Functions) -> Any:
+    """The function of the module that a call runs, by itself or by call_tir; else None."""
+    op = call.op
+    target = call.args[0] if isinstance(op, rx.Op) and op.name in DPS and call.args else op
+    return functions.get(target) if isinstance(target, GlobalVar) else None
 
 
 def op_name(call: rx.Call) -> str:
@@ -112,36 +124,59 @@ def parameters(*functions: Any) -> tuple[int, int]:
     return sum(a.size for a in arrays.values()), sum(a.nbytes for a in arrays.values())
 
 
+def remembered(fn: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Decorator: the answer for a node is kept as long as the node lives."""
+    known: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
+
+    @wraps(fn)
+    def ask(n: Any) -> T:
+        if n not in known:
+            known[n] = fn(n)
+        return known[n]
+
+    return ask
+
+
 def work(function: Any, functions: Functions = EMPTY) -> Any:
     """Floating-point operations of one run; None where they cannot be counted."""
     try:
-        if isinstance(function, PrimFunc):
-            return loop_flops(function)
-        return graph_flops(function, functions)
+        return _work(function, functions)
     except (MLCError, AttributeError, TypeError):  # a program that is not well-formed is shown too
         return None
 
 
-def blocks_of(function: PrimFunc) -> list[Block]:
+def _work(function: Any, functions: Functions) -> Any:
+    if isinstance(function, PrimFunc):
+        return _loop_work(function)
+    total: Any = 0
+    for call in calls_of(function):
+        callee = callee_of(call, functions)
+        done = call_flops(call) if callee is None else _work(callee, functions)
+        total = total + (done or 0)
+    return total
+
+
+@remembered
+def _loop_work(function: PrimFunc) -> Any:
+    return loop_flops(function)
+
+
+@remembered
+def blocks_of(function: PrimFunc) -> tuple[Block, ...]:
     """The blocks of a loop function in order, without the root."""
-    found: list[Block] = []
-
-    def enter(n: Any) -> None:
-        if isinstance(n, Block) and n.name_hint != "root":
-            found.append(n)
-
-    visit(function.body, enter)
-    return found
+    realized = (n.block for n in statements(function.body) if isinstance(n, BlockRealize))
+    return tuple(block for block in realized if block.name_hint != "root")
 
 
-def parts_of(function: PrimFunc) -> list[str]:
+@remembered
+def parts_of(function: PrimFunc) -> tuple[str, ...]:
     """What a kernel is made of: the names of its blocks, without numbers and repeats."""
-    names = [re.sub(r"_\d+$", "", b.name_hint) for b in blocks_of(function)]
-    return list(dict.fromkeys(names))
+    names = (re.sub(r"_\d+$", "", b.name_hint) for b in blocks_of(function))
+    return tuple(dict.fromkeys(names))
 
 
 def outputs_of(function: PrimFunc, least: int = 1) -> list[Any]:
     """The parameters that the function writes."""
     written = {region.buffer for block in blocks_of(function) for region in block.writes}
     found = [b for b in function.buffers if b in written]
-    return found or list(function.buffers[-least:])
+    return found or list(function.buffers[len(function.buffers) - least :])

@@ -11,17 +11,20 @@ from collections.abc import Callable, Iterable
 from html import escape
 
 from mlcnb.view.graph.kinds import LOOKS
-from mlcnb.view.graph.layout import CHARACTER, LINE, Placed, Point
+from mlcnb.view.graph.layout import LINE, Placed, Point
 from mlcnb.view.graph.model import Model, Node
 from mlcnb.view.words import visible
 
+#: points: width of a character of the labels of edges, room around, height of the legend
+SMALL = 6.0
 MARGIN = 8.0
 LEGEND = 26.0
 _FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 _STYLE = (
     f".mlcnb text{{font-family:{_FONT};font-size:11px;fill:#1b1f24;text-anchor:middle}}"
     ".mlcnb .b{font-weight:bold}.mlcnb .s{font-size:10px}"
-    ".mlcnb .l{font-size:9px;fill:#3d444d;text-anchor:start}"
+    ".mlcnb .l{font-size:10px;fill:#3d444d;text-anchor:start}"
+    ".mlcnb .l,.mlcnb .h{paint-order:stroke;stroke:#ffffff;stroke-width:3px}"
     ".mlcnb .e{fill:none;stroke:#57606a}.mlcnb .d{stroke-dasharray:4 3}"
     ".mlcnb .a{fill:#57606a}"
     ".mlcnb .c{fill:#f6f8fa;stroke:#8c959f}"
@@ -77,7 +80,7 @@ def _legend(model: Model) -> tuple[str, float]:
         path = _SHAPES[look.shape](x, MARGIN, 22.0, 12.0)
         parts.append(f'<path class="{sort}" d="{path}"/>')
         parts.append(f'<text class="l" x="{_n(x + 26)}" y="{_n(MARGIN + 9)}">{look.words}</text>')
-        x += 26 + len(look.words) * 5.5 + 14
+        x += 26 + len(look.words) * SMALL + 14
     return "".join(parts), x
 
 
@@ -101,7 +104,7 @@ def _edges(model: Model, placed: Placed) -> Iterable[str]:
         lines[edge.back].append(_curve(points[:-1]))
         tips.append(_tip(points[-2], points[-1]))
         if edge.label and at is not None:
-            x = at[0] - len(edge.label) * 5.5 / 2
+            x = at[0] - len(edge.label) * SMALL / 2
             labels.append(
                 f'<text class="l" x="{_n(x)}" y="{_n(at[1] + 3)}">{_text(edge.label)}</text>'
             )
@@ -210,5 +213,3 @@ _SHAPES: dict[str, Callable[[float, float, float, float], str]] = {
     "funnel": _funnel,
     "octagon": _octagon,
 }
-#: width of a character of the small labels, relative to that of node labels
-SMALL = 5.5 / CHARACTER

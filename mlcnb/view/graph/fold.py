@@ -97,7 +97,7 @@ def _join(model: Model, sets: Iterable[list[Node]]) -> Model:
 
 
 def _joined(nodes: list[Node]) -> Node:
-    lines = tuple(" ".join(n.lines) if len(n.lines) == 2 else n.lines[0] for n in nodes)
+    lines = tuple(_short(n) for n in nodes)
     if len(lines) > CHAIN:
         lines = (*lines[: CHAIN - 1], f"and {len(lines) - CHAIN + 1} more")
     return replace(
@@ -108,6 +108,13 @@ def _joined(nodes: list[Node]) -> Node:
         folded=True,
         kernel=all(n.kernel for n in nodes),
     )
+
+
+def _short(node: Node) -> str:
+    """A node as one line of another one's label."""
+    if node.folded:
+        return f"{node.lines[0]} …"
+    return " ".join(node.lines) if len(node.lines) == 2 else node.lines[0]
 
 
 def _renumbered(model: Model, kept: list[Node], into: dict[int, int]) -> Model:
@@ -172,8 +179,7 @@ def ends(model: Model, most: int) -> Model:
     size = sum(n.size for n in middle)
     gap = Node(middle[0].id, "other", (title, f"{count(size)} operators"), size=size, folded=True)
     into = {n.id: gap.id for n in middle}
-    bare = [replace(n, cluster=None) for n in (*first, gap, *last)]
-    folded = _renumbered(replace(model, clusters=[]), bare, into)
+    folded = _renumbered(model, [*first, gap, *last], into)
     folded.edges = [replace(e, label="") if _touches(e, half) else e for e in folded.edges]
     folded.edges = list(dict.fromkeys(folded.edges))
     return folded

@@ -17,7 +17,7 @@ from mlcnb.relax.operator import declaration, declarations
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BufferStore, IterType
-from mlcnb.view.survey import blocks_of
+from mlcnb.view.survey import blocks_of, remembered
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def _by_short_name() -> dict[str, str]:
     return {n.rpartition(".")[2]: _of_module(d.__module__) for n, d in declarations().items()}
 
 
+@remembered
 def of_kernel(func: PrimFunc) -> str:
     """The sort of a kernel: the heaviest of its blocks'."""
     return heaviest(of_block(block) for block in blocks_of(func))

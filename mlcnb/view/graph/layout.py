@@ -23,11 +23,11 @@ from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Cluster, Model, Node
 
 #: points: size of a label's line and of a character in it, and room around
-LINE, CHARACTER, ROOM = 14.0, 6.7, 10.0
+LINE, CHARACTER, ROOM = 14.0, 7.0, 10.0
 _INCH = 72.0
 _GRAPH = {"rankdir": "TB", "nodesep": "0.2", "ranksep": "0.32", "fontname": "Courier"}
 _NODE = {"fixedsize": "true", "fontname": "Courier", "fontsize": "11", "style": "filled"}
-_EDGE = {"fontname": "Courier", "fontsize": "9", "arrowsize": "0.6"}
+_EDGE = {"fontname": "Courier", "fontsize": "10", "arrowsize": "0.6"}
 
 Point = tuple[float, float]
 

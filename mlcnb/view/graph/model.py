@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlcnb.ir.expr import GlobalVar
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.tir.function import PrimFunc
@@ -186,7 +185,7 @@ class _Builder:
             return Value(None, info, unwritten=True)
         if name == "relax.memory.view":
             return self.value(x.args[0])
-        callee = self.callee(x)
+        callee = survey.callee_of(x, self.functions)
         if isinstance(callee, rx.Function) and callee.attrs.get("Primitive") and self.groups:
             return self.group(x, callee)
         args = [v for a in _operands(x) for v in _flat(self.value(a))]
@@ -196,17 +195,12 @@ class _Builder:
         self.claim(x, callee, number)
         return Value(number, info)
 
-    def callee(self, x: rx.Call) -> Any:
-        """The function of the module that a call runs, if there is one."""
-        target = x.args[0] if isinstance(x.op, rx.Op) and x.op.name in survey.DPS else x.op
-        return self.functions.get(target) if isinstance(target, GlobalVar) else None
-
     def node_of(self, x: rx.Call, callee: Any, args: list[Value]) -> int:
         """The node of a call: an operator, a kernel, another function."""
         name = survey.op_name(x)
         weights = tuple(text for text in map(_constant, args) if text)[:3]
         if isinstance(callee, PrimFunc):
-            parts = survey.parts_of(callee) or [name]
+            parts = survey.parts_of(callee) or (name,)
             sort = kinds.of_kernel(callee)
             return self.add(sort, (*parts[:6], *weights), origin=x, kernel=True)
         if isinstance(callee, rx.Function):
