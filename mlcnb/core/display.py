@@ -112,6 +112,15 @@ def mimebundle(obj: Any) -> dict[str, str]:
     return bundle if rich is None else {**bundle, "text/html": rich}
 
 
+class Shown:
+    """Base of objects, other than nodes, that a cell shows by their view."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return mimebundle(self)
+
+
 def wants_html() -> bool:
     """What the option "display" says: no HTML for "text", and none in a terminal for "auto"."""
     mode = options.get("display")

@@ -237,7 +237,7 @@ class WellFormedInstrument(PassInstrument):
 
 
 @dataclass(frozen=True, slots=True)
-class PassStep:
+class PassStep(display.Shown):
     """One pass of a run that was traced.
 
     name: the pass's; before, after: the modules; seconds: what it took, passes inside counted;
@@ -282,7 +282,7 @@ class PassStep:
         return f"{self.name}: {self.reason} ({self.seconds * 1e3:.1f} ms)"
 
 
-class PassTrace(PassInstrument):
+class PassTrace(display.Shown, PassInstrument):
     """Keeps every pass that runs: `steps`, in the order in which they ended.
 
     A Sequential is no step of its own; its passes are, one level deeper.

@@ -40,7 +40,7 @@ __all__ = [
 
 
 @dataclass_transform(eq_default=False)
-class Pass:
+class Pass(display.Shown):
     """Base of all passes. Fields of a subclass are its options; the repr is how it was made."""
 
     #: a Sequential runs the pass where PassContext.opt_level is at least this

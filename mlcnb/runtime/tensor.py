@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core import display
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.runtime.device import Device, cpu
 
 
-class Tensor:
+class Tensor(display.Shown):
     """An n-dimensional array on a device (here: the CPU), with TVM's methods."""
 
     __slots__ = ("_data", "device")

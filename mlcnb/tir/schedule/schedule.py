@@ -55,7 +55,7 @@ class Step:
         return f"step {self.number}: {self.name}"
 
 
-class Schedule:
+class Schedule(display.Shown):
     """A program with the steps that have been done to it.
 
     Args:

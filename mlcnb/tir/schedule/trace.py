@@ -62,7 +62,7 @@ class Instruction:
         return f"sch.{self.name}({', '.join(given)})"
 
 
-class Trace:
+class Trace(display.Shown):
     """Instructions in order, with the decisions that sampling made."""
 
     def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
