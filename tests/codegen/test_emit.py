@@ -270,3 +270,22 @@ def test_what_the_backend_cannot_do_is_refused_with_what_to_try():
     eight = te.create_prim_func([b, te.compute((4,), lambda i: b[i], name="D")])
     with pytest.raises(UnsupportedDtypeError, match="float8_e4m3fn"):
         emit_kernel(lower(eight), "main")
+
+
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((8,), "int32"), N: T.Buffer((1,), "int32")):
+    for i in range(8):
+        if i < N[0] and A[i] > 0:
+            B[i] = 1
+        if i >= N[0] or A[i] > 1:
+            B[i] = B[i] + 10
+"""
+
+
+def test_the_second_half_of_a_condition_is_read_only_where_it_counts():
+    """The interpreter would refuse A[4]; the compiled code must not read it either."""
+    a, b, n = np.array([0, 1, 2, 3], np.int32), np.zeros(8, np.int32), np.array([4], np.int32)
+    _, found, _ = run_both(parse(GUARDED), a, b, n)
+    np.testing.assert_array_equal(found, [0, 1, 11, 11, 10, 10, 10, 10])
+    assert mlc.compile(parse(GUARDED)).kernels[0].llvm_ir.count("phi i1") == 2

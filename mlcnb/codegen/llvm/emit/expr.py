@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.tir.buffer import BufferLoad
 
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -188,12 +190,31 @@ def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any
 
 
 def logical(instruction: str) -> Callable[[Emitter, Any], str]:
-    """and / or of bool values, both evaluated."""
+    """and / or of bool values; the second is evaluated only where it counts, if it reads memory."""
 
     def rule(em: Emitter, x: Any) -> str:
+        if x.dtype.lanes == 1 and any(isinstance(n, BufferLoad) for n in walk(x.b)):
+            return lazily(em, x, instruction)
         return em.f.emit(f"{instruction} {em.type(x.dtype)} {em.expr(x.a)}, {em.expr(x.b)}")
 
     return rule
+
+
+def lazily(em: Emitter, x: Any, instruction: str) -> str:
+    """a and b, a or b, with b evaluated in a block of its own."""
+    f = em.f
+    second, done = f.label("second"), f.label("done")
+    a = em.expr(x.a)
+    before = f.block
+    targets = (second, done) if instruction == "and" else (done, second)
+    f.do(f"br i1 {a}, label %{targets[0]}, label %{targets[1]}")
+    f.place(second)
+    b = em.expr(x.b)
+    after = f.block
+    f.do(f"br label %{done}")
+    f.place(done)
+    known = "false" if instruction == "and" else "true"
+    return f.emit(f"phi i1 [ {known}, %{before} ], [ {b}, %{after} ]")
 
 
 def logical_not(em: Emitter, x: e.Not) -> str:
