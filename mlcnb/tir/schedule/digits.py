@@ -55,18 +55,24 @@ class _Solver:
         self.digits: dict[Any, list[Digit]] = {}
 
     def learn(self, index: Affine, width: int | None) -> None:
-        """The value of `index` is known up to an unknown 0..width."""
+        """The value of `index` is known up to an unknown 0..width.
+
+        A term is known where its step is larger than all smaller terms together can make up, and
+        so are all larger terms.
+        """
         if width is None:
             return
-        reach = width
         varying = [(abs(c), t) for t, c in index.terms.items() if self._varies(t)]
-        for coefficient, atom in sorted(varying, key=lambda pair: pair[0]):
-            if coefficient > reach:
-                self._atom(atom)
-            span = self._span(atom)
-            if span is None:
+        varying.sort(key=lambda pair: pair[0])
+        reaches: list[int | None] = [width]
+        for coefficient, atom in varying:
+            span, below = self._span(atom), reaches[-1]
+            unknown = span is None or below is None
+            reaches.append(None if unknown else below + coefficient * span)  # type: ignore
+        for (coefficient, atom), below in zip(varying[::-1], reaches[-2::-1], strict=True):
+            if below is None or coefficient <= below:
                 return
-            reach += coefficient * span
+            self._atom(atom)
 
     def _varies(self, atom: Any) -> bool:
         if isinstance(atom, e.Var):

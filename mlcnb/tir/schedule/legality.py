@@ -59,6 +59,15 @@ def why_not_sole_writer(tree: Tree, block: s.Block) -> str | None:
     return None
 
 
+def why_ragged(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a block makes sense only where it stands: a domain that depends on a loop."""
+    loops = {x.loop_var for x in tree.loops(block)}
+    for axis in block.iter_vars:
+        if of(axis.dom.extent).uses(loops) or of(axis.dom.min).uses(loops):
+            return f"the domain of its axis {axis.var.name} depends on a loop"
+    return None
+
+
 def why_not_complete(tree: Tree, block: s.Block) -> str | None:
     """The reason why a block is not complete."""
     for axis in block.iter_vars:
@@ -67,7 +76,8 @@ def why_not_complete(tree: Tree, block: s.Block) -> str | None:
     both = [b.name for b in read_buffers(block) if b in written_buffers(block)]
     if both:
         return f"it reads {both[0]}, which it writes"
-    return why_not_sole_writer(tree, block) or why_overwrites(tree, block)
+    reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
+    return reason or why_ragged(tree, block)
 
 
 def why_not_reduction(tree: Tree, block: s.Block) -> str | None:
@@ -81,7 +91,8 @@ def why_not_reduction(tree: Tree, block: s.Block) -> str | None:
     for region in block.writes:
         if any(of(side.min).uses(reducing) for side in region.region):
             return f"a reduce axis indexes {region.buffer.name}, which it writes"
-    return why_not_sole_writer(tree, block) or why_overwrites(tree, block) or why_late(tree, block)
+    reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
+    return reason or why_late(tree, block) or why_ragged(tree, block)
 
 
 def why_neither(tree: Tree, block: s.Block) -> str | None:
@@ -165,6 +176,11 @@ def is_private(tree: Tree, loop: s.For, buffer: Buffer, blocks: Sequence[s.Block
     users = {*info.writers.get(buffer, ()), *info.readers.get(buffer, ())}
     if not users <= set(blocks):
         return False
+    for writer in info.writers.get(buffer, ()):
+        below = {x.loop_var for x in loops_below(tree, writer, loop)}
+        around = {x.loop_var for x in tree.loops(writer)} - below
+        if reduce_variables(tree, writer) & around:
+            return False
     return all(is_covered(tree, b, buffer, blocks) for b in info.readers.get(buffer, ()))
 
 
@@ -348,18 +364,60 @@ def is_constant(x: e.PrimExpr, value: int) -> bool:
 
 
 def why_inputs_change(tree: Tree, block: s.Block) -> str | None:
-    """The reason why what a block reads may be something else later in its scope."""
+    """The reason why what a block reads may be something else at another time in its scope."""
     info = tree.info(tree.scope(block))
-    loops = tree.loops(block)
     for buffer in read_buffers(block):
         for writer in info.writers.get(buffer, ()):
             if writer is block:
                 continue
             if tree.position[writer] > tree.position[block]:
                 return f"{name_of(writer)}, after it, writes {buffer.name}, which it reads"
-            shared = {x.loop_var for x in loops if tree.inside(writer, x)}
-            if shared & reduce_variables(tree, writer):
-                return f"it reads {buffer.name} before {name_of(writer)} has finished it"
-            if shared and why_overwrites(tree, writer):
-                return f"{name_of(writer)} writes the same elements of {buffer.name} repeatedly"
+            reason = why_unstable(tree, writer, block)
+            if reason:
+                return f"{buffer.name}, which it reads, changes: {reason}"
+    return None
+
+
+def why_unstable(tree: Tree, writer: s.Block, reader: s.Block) -> str | None:
+    """The reason why iterations of the loops that two blocks share may write other values.
+
+    None says: once an element is written, it keeps its value, even if it is written again.
+    """
+    shared = {x.loop_var for x in tree.loops(reader) if tree.inside(writer, x)}
+    if not shared:
+        return None
+    if shared & reduce_variables(tree, writer):
+        return f"the reduction of {name_of(writer)} runs in the same loop"
+    if why_overwrites(tree, writer):
+        return f"{name_of(writer)} writes the same elements repeatedly"
+    if why_not_affine(tree, writer):
+        return why_inputs_change(tree, writer)
+    return None
+
+
+def why_readers_mind(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a reader may see other values if a block ran at another time before it."""
+    info = tree.info(tree.scope(block))
+    for buffer in written_buffers(block):
+        for reader in info.readers.get(buffer, ()):
+            if reader is block:
+                continue
+            if tree.position[reader] < tree.position[block]:
+                return f"{name_of(reader)} reads {buffer.name} before it is written"
+            reason = why_unstable(tree, block, reader)
+            if reason:
+                return f"{name_of(reader)} reads {buffer.name} while it changes: {reason}"
+    return None
+
+
+def why_uncovered(tree: Tree, block: s.Block) -> str | None:
+    """The reason why a block may read what is not written yet by then."""
+    scope = tree.scope(block)
+    info = tree.info(scope)
+    among = tree.blocks_under(scope)
+    for buffer in read_buffers(block):
+        writers = [w for w in info.writers.get(buffer, ()) if w is not block]
+        shared = [w for w in writers if isinstance(tree.common_ancestor([w, block]), s.For)]
+        if shared and not is_covered(tree, block, buffer, among):
+            return f"it may read elements of {buffer.name} before {names_of(shared)} writes them"
     return None

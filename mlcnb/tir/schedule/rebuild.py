@@ -134,8 +134,12 @@ class Substitution(Rebuilder):
         return simplified(x, self.context) if mentions(x, self.context.values) else x
 
     def on_Block(self, n: s.Block) -> Any:
-        """Blocks without axes see the loops around them; others do not."""
-        return n if n.iter_vars else super().on_Block(n)
+        """Blocks without axes see the loops around them; of others, only the domains do."""
+        if not n.iter_vars:
+            return super().on_Block(n)
+        axes = tuple(replace(v, dom=self.range(v.dom)) for v in n.iter_vars)
+        same = all(a is b for a, b in zip(axes, n.iter_vars, strict=True))
+        return n if same else replace(n, iter_vars=axes)
 
 
 class Guard(Rebuilder):

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlcnb import te
 from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import prim_ops as p
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.proof import backwards
@@ -69,7 +70,7 @@ def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
 
 def _split(sch: Schedule, choose: Choose) -> None:
     _block, loops, _others = _handles(sch, choose)
-    if prod(int(sch.get(x).extent) for x in loops) > 2000:
+    if prod(p.as_int(sch.get(x).extent) or 8 for x in loops) > 2000:
         raise ScheduleError("large enough: tiles that do not divide add iterations")
     factors = choose([[None, 2], [2, None], [None, 3], [2, 2, None], [None, 1], [5, 4]])
     sch.split(choose(loops), factors, preserve_unit_iters=choose([True, False]))

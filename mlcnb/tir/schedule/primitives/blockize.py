@@ -19,7 +19,7 @@ from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.schedule.affine import ZERO, Affine
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_reduction
+from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import (
@@ -67,12 +67,16 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
     if len(blocks) != 1:
         raise state.refusal(f"blockize: {name_of(target)} holds {len(blocks)} blocks", target)
     block = blocks[0]
-    if block.init is not None and state.checks and why_not_reduction(tree, block):
-        raise state.refusal(
-            f"blockize: {name_of(block)} is no reduction block: {why_not_reduction(tree, block)}",
-            block,
-        )
     parent = tree.enclosing(target)
+    ragged = why_ragged(tree, block)
+    if ragged:
+        raise state.refusal(f"blockize: {name_of(block)} cannot be cut: {ragged}", block)
+    if block.init is not None and state.checks:
+        reason = why_not_reduction(tree, block) or why_not_affine(tree, block, parent)
+        if reason:
+            raise state.refusal(
+                f"blockize: {name_of(block)} is no reduction block: {reason}", block
+            )
     loops = loops_below(tree, block, parent)
     cut = _cut(state, block, loops)
     inner_predicate, outer_predicate = _predicates(state, block, loops)

@@ -17,7 +17,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import reduce_variables, why_not_affine, why_not_reduction
+from mlcnb.tir.schedule.legality import (
+    read_buffers,
+    reduce_variables,
+    why_not_affine,
+    why_not_reduction,
+    written_buffers,
+)
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import conjuncts
@@ -65,6 +71,16 @@ def _refuse(state: State, block: Block, loop: For, loops: list[For]) -> None:
         raise state.refusal(
             f"decompose_reduction: {name_of(block)} is no reduction block: {reason}", block
         )
+    buffers = written_buffers(block)
+    for other in tree.blocks_under(loop):
+        if tree.position[other] < tree.position[block]:
+            seen = [x for x in buffers if x in (*read_buffers(other), *written_buffers(other))]
+            if seen and state.checks:
+                raise state.refusal(
+                    f"decompose_reduction: {name_of(other)}, before it in {name_of(loop)}, uses "
+                    f"{seen[0].name}",
+                    other,
+                )
     reducing = reduce_variables(tree, block)
     outside = [x for x in loops[: loops.index(loop)] if x.loop_var in reducing]
     if outside:

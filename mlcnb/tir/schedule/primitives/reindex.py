@@ -24,6 +24,7 @@ from mlcnb.tir.schedule.legality import (
     reduce_variables,
     why_not_sole_writer,
     why_overwrites,
+    why_ragged,
 )
 from mlcnb.tir.schedule.nests import Nest, point
 from mlcnb.tir.schedule.primitives.transform_layout import named_buffer
@@ -38,7 +39,7 @@ from mlcnb.tir.schedule.regions import (
     spans,
 )
 from mlcnb.tir.schedule.state import Change, State
-from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
+from mlcnb.tir.stmt import Block, BufferStore, For, IterType, IterVar, Stmt
 
 
 def reindex(state: State, block: Block, buffer: Any) -> Block:
@@ -87,7 +88,11 @@ def _indices(state: State, block: Block, buffer: Buffer) -> tuple[e.PrimExpr, ..
     for part in (block.body, block.init):
         if part is not None:
             found += [s.indices for s in _stores(part) if s.buffer is buffer]
-    if not found or any(not structural_equal(found[0], x) for x in found[1:]):
+    own = {v.var for v in block.iter_vars}
+    inner = {x.loop_var for x in walk(block) if isinstance(x, For)}
+    inner |= {v.var for x in walk(block) if isinstance(x, Block) for v in x.iter_vars} - own
+    foreign = any(of(i).uses(inner) for x in found for i in x)
+    if not found or foreign or any(not structural_equal(found[0], x) for x in found[1:]):
         raise state.refusal(
             f"reindex: {name_of(block)} accesses {buffer.name} with different indices", block
         )
@@ -103,6 +108,9 @@ def _refuse(
 ) -> None:
     tree = state.tree
     known = axis_bounds(block)
+    ragged = why_ragged(tree, block)
+    if ragged:
+        raise state.refusal(f"reindex: {name_of(block)} cannot be copied for: {ragged}", block)
     for index, extent in zip(indices, old.shape, strict=True):
         low, high = of(index).minus(of(0)).bounds(known)
         last = of(index).minus(of(extent)).bounds(known)[1]

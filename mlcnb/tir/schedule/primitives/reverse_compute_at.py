@@ -22,11 +22,13 @@ from mlcnb.tir.schedule.legality import (
     is_covered,
     read_buffers,
     reduce_variables,
+    why_inputs_change,
     why_late,
     why_neither,
     why_not_affine,
     why_overwrites,
-    written_buffers,
+    why_readers_mind,
+    why_uncovered,
 )
 from mlcnb.tir.schedule.moving import (
     Sides,
@@ -103,17 +105,20 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
     tree = state.tree
     refuse_place(state, NAME, block, loop)
     info = tree.info(tree.scope(block))
+    place = tree.position
     found: list[tuple[Block, Buffer]] = []
     for buffer in read_buffers(block):
         for writer in info.writers.get(buffer, []):
-            if tree.inside(writer, loop):
-                found.append((writer, buffer))
-            elif writer is not block and tree.position[writer] > tree.position[loop]:
+            late = place[writer] > place[loop] and not tree.inside(writer, loop)
+            if writer is not block and (late or place[writer] > place[block]):
+                behind = name_of(loop) if late else name_of(block)
                 raise state.refusal(
-                    f"{NAME}: {name_of(writer)}, behind {name_of(loop)}, writes {buffer.name}, "
+                    f"{NAME}: {name_of(writer)}, behind {behind}, writes {buffer.name}, "
                     f"which {name_of(block)} reads",
                     block,
                 )
+            if tree.inside(writer, loop):
+                found.append((writer, buffer))
     if not found:
         raise state.refusal(
             f"{NAME}: no producer of {name_of(block)} is under {name_of(loop)}", loop
@@ -125,20 +130,14 @@ def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffe
 
 def _refuse(state: State, block: Block) -> None:
     tree = state.tree
-    info = tree.info(tree.scope(block))
     reason = why_neither(tree, block)
     if reason:
         raise state.refusal(
             f"{NAME}: {name_of(block)} is neither complete nor a reduction block: {reason}", block
         )
-    for buffer in written_buffers(block):
-        for reader in info.readers.get(buffer, []):
-            if reader is not block and tree.position[reader] < tree.position[block]:
-                raise state.refusal(
-                    f"{NAME}: {name_of(reader)} reads {buffer.name} before {name_of(block)} "
-                    "writes it",
-                    block,
-                )
+    reason = why_readers_mind(tree, block) or why_inputs_change(tree, block)
+    if reason:
+        raise state.refusal(f"{NAME}: {name_of(block)} cannot move: {reason}", block)
 
 
 def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) -> Box:
@@ -233,6 +232,9 @@ def _refuse_after(state: State, block: Block, loop: For, change: Change) -> None
     made = Tree(change.func)
     around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
     refuse_marks(state, NAME, made, around)
+    early = why_uncovered(made, block)
+    if early:
+        raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
     if block.init is None:
         return
     reason = why_late(made, block)

@@ -27,14 +27,21 @@ from mlcnb.tir.schedule.elementwise import (
     substituted_value,
 )
 from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import is_covered, is_output_block
+from mlcnb.tir.schedule.legality import (
+    is_covered,
+    is_output_block,
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
 from mlcnb.tir.schedule.moving import full, limits, reads_within
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
 from mlcnb.tir.schedule.regions import at_most, bindings, extremes, spans
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.state import Change, State, arrived
+from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
 
 
@@ -54,7 +61,7 @@ def reverse_compute_inline(state: State, block: Block) -> None:
     producer, middle = _producer(state, block)
     hint = f"cache_write {name_of(producer)} and inline into the copy"
     first = inlinable_store(state, name, producer, hint)
-    _refuse_order(state, block, producer, last)
+    _refuse_order(state, block, producer)
     _refuse_unread(state, block, middle)
     values = _axes_from_producer(state, block, producer, first, last)
     known = {**axis_bounds(block), **axis_bounds(producer)}
@@ -74,7 +81,9 @@ def reverse_compute_inline(state: State, block: Block) -> None:
     edit.update(realize, predicate=p.logical_and(realize.predicate, guard))
     edit.put(state.tree.realize(block), None)
     edit.free(state.tree.scope(block), middle)
-    return Change.of(edit)  # type: ignore[return-value]
+    change = Change.of(edit)
+    _refuse_early(state, block, producer, change)
+    return change  # type: ignore[return-value]
 
 
 def _producer(state: State, block: Block) -> tuple[Block, Buffer]:
@@ -111,27 +120,35 @@ def _producer(state: State, block: Block) -> tuple[Block, Buffer]:
     return producer, middle
 
 
-def _refuse_order(state: State, block: Block, producer: Block, last: BufferStore) -> None:
-    """What the block reads must be there at the producer, and nobody may need what it
-    overwrites.
-    """
+def _refuse_order(state: State, block: Block, producer: Block) -> None:
+    """What the block reads must be there at the producer, and nobody may see it come early."""
     tree = state.tree
     info = tree.info(tree.scope(block))
-    for reader in info.readers.get(last.buffer, []):
-        if tree.position[reader] < tree.position[block]:
-            raise state.refusal(
-                f"reverse_compute_inline: {name_of(reader)} reads {last.buffer.name} before "
-                f"{name_of(block)} writes it",
-                block,
-            )
+    reason = why_readers_mind(tree, block) or why_inputs_change(tree, block)
     for region in block.reads:
         for writer in info.writers.get(region.buffer, []):
             if writer is not producer and tree.position[writer] > tree.position[producer]:
-                raise state.refusal(
-                    f"reverse_compute_inline: {name_of(writer)}, after {name_of(producer)}, "
-                    f"writes {region.buffer.name}, which {name_of(block)} reads",
-                    block,
+                reason = reason or (
+                    f"{name_of(writer)}, after {name_of(producer)}, writes {region.buffer.name}, "
+                    "which it reads"
                 )
+    if reason and state.checks:
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(block)} cannot move: {reason}", block
+        )
+
+
+def _refuse_early(state: State, block: Block, producer: Block, change: Change) -> None:
+    """In the program that came out, the merged block must not read what is written later."""
+    made = Tree(change.func)
+    merged = arrived(change.forward, producer)
+    reason = why_uncovered(made, merged) if state.checks else None
+    if reason:
+        raise state.refusal(
+            f"reverse_compute_inline: {name_of(block)} is too early in {name_of(producer)}: "
+            f"{reason}",
+            block,
+        )
 
 
 def _refuse_unread(state: State, block: Block, middle: Buffer) -> None:

@@ -81,6 +81,7 @@ def rfactor(state: State, loop: For, factor_axis: int) -> Block:
     new = _buffer(old, loop.extent, parts.axis)
     making = _making_block(state, parts, new)
     top = _top(state, parts.loops)
+    _refuse_outside(state, parts, top)
     combining, nest = _combining_nest(state, parts, new, parts.loops[parts.loops.index(top) :])
     edit = state.edit()
     edit.put(parts.realize, making)
@@ -258,6 +259,17 @@ def _top(state: State, loops: list[For]) -> For:
             break
         top = x
     return top
+
+
+def _refuse_outside(state: State, parts: _Parts, top: For) -> None:
+    """All loops of the reduction must be in the nest: else it is seen half done."""
+    reducing = reduce_variables(state.tree, parts.block)
+    outside = [x for x in parts.loops[: parts.loops.index(top)] if x.loop_var in reducing]
+    if outside:
+        raise state.refusal(
+            f"rfactor: {name_of(outside[0])} of the reduction holds other statements too",
+            outside[0],
+        )
 
 
 def _combining_nest(
