@@ -15,15 +15,15 @@ import ctypes
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from mlcnb.view.engine import find_engine
 
 #: features of a CPU that decide which kernels are generated, widest first
 CPU_FEATURES = (
@@ -222,17 +222,15 @@ def _cuda_device(driver: Any, index: int) -> dict[str, Any]:
 
 def find_graphviz() -> Finding:
     """What draws the graphs: a system `dot`, or else the one that pip installs."""
-    dot = shutil.which("dot")
-    if dot:
-        shown = _output(dot, "-V").removeprefix("dot - graphviz version ") or "version unknown"
-        return Finding("graph pictures", f"dot {shown}", facts={"engine": dot})
-    here = sysconfig.get_path("scripts")
-    pure = shutil.which("graphviz-pure") or shutil.which("graphviz-pure", path=here)
-    version = _version("graphviz-pure")
-    if pure and version:
-        return Finding("graph pictures", f"graphviz-pure {version}", facts={"engine": pure})
-    remedy = install_command()
-    return Finding("graph pictures", "no engine", ok=False, remedy=remedy, facts={"engine": None})
+    engine = find_engine()
+    if engine is None:
+        remedy = install_command()
+        return Finding("graph pictures", "no engine", False, remedy, {"engine": None})
+    facts = {"engine": str(engine)}
+    if engine.stem != "dot":
+        return Finding("graph pictures", f"{engine.stem} {_version(engine.stem)}", facts=facts)
+    shown = _output(str(engine), "-V").removeprefix("dot - graphviz version ")
+    return Finding("graph pictures", f"dot {shown or 'version unknown'}", facts=facts)
 
 
 def find_packages() -> dict[str, tuple[Finding, ...]]:

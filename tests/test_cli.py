@@ -184,6 +184,9 @@ def test_lab_without_jupyterlab_names_the_extra(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("stage", "word"),
     [
+        ("summary", "IRModule: main"),
+        ("passes", "changed the module"),
+        ("kernels", "Executable for llvm"),
         ("relax", "R.matmul"),
         ("optimized", "R.call_tir"),
         ("tir", "@T.prim_func"),

@@ -1,18 +1,22 @@
 """Print a model at one stage of its way to machine code.
 
-relax: as imported; optimized: after the graph passes; tir: the loops of each kernel;
-llvm: the LLVM IR of each kernel; asm: its assembly.
+summary: what is in it; relax: as imported; passes: what each graph pass did; optimized: after the
+graph passes; tir: the loops of each kernel; kernels: the compiled model; llvm: the LLVM IR of each
+kernel; asm: its assembly.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.core.errors import MLCError
+from mlcnb.ir.instrument import trace
+from mlcnb.view import to_text
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +31,21 @@ def run(args: argparse.Namespace) -> int:
     """Print the text of the stage."""
     print(STAGES[args.stage](_model.load(args), args))
     return 0
+
+
+def summary(mod: Any, args: argparse.Namespace) -> str:
+    """What a cell shows of the model, as text."""
+    return to_text(mod, colours=sys.stdout.isatty())
+
+
+def passes(mod: Any, args: argparse.Namespace) -> str:
+    """What each pass of the default pipeline did."""
+    return to_text(trace(mlcnb.get_pipeline("default"), mod), colours=sys.stdout.isatty())
+
+
+def kernels(mod: Any, args: argparse.Namespace) -> str:
+    """What a cell shows of the compiled model, as text."""
+    return to_text(mlcnb.compile(mod, target="llvm"), colours=sys.stdout.isatty())
 
 
 def relax(mod: Any, args: argparse.Namespace) -> str:
@@ -68,9 +87,12 @@ def join(parts: dict[str, Any], only: str | None, text: Callable[[Any], str]) ->
 
 
 STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
+    "summary": summary,
     "relax": relax,
+    "passes": passes,
     "optimized": optimized,
     "tir": tir,
+    "kernels": kernels,
     "llvm": llvm,
     "asm": asm,
 }

@@ -50,7 +50,7 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     result = ", ".join(f"{b.dtype} {dims(b.shape)}" for b in survey.outputs_of(func))
     done = survey.work(func)
     told = (clip(name, 48), clip(" + ".join(survey.parts_of(func)), 48), clip(result, 48))
-    work = flops(done) if done else ""
+    work = flops(done)
     if not hasattr(kernel, "compiled"):
         return (*told, work, "", "")
     return (*told, work, size(kernel.object_size), seconds(kernel.compile_seconds))
@@ -68,7 +68,7 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     name: how the kernel is written in hints.
     """
     done = survey.work(k.func)
-    told = [f"Kernel {clip(k.name)}", *([flops(done)] if done else [])]
+    told = [f"Kernel {clip(k.name)}", *filter(None, [flops(done)])]
     if not hasattr(k, "compiled"):
         title = Title("; ".join([*told, "run by the reference interpreter"]))
         return [title, parameters(k.func), _loops("loops", lambda: k.func, f"{name}.func")]

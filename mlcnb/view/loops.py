@@ -43,7 +43,7 @@ def prim_func(func: PrimFunc) -> list[Part]:
 def _facts(func: PrimFunc) -> list[str]:
     told = [f"made of {listed(parts)}"] if (parts := survey.parts_of(func)) else []
     done, moved = survey.work(func), _moved(func)
-    told += [flops(done)] if done else []
+    told += filter(None, [flops(done)])
     if moved:
         told.append(f"touches {size(moved)}")
     if moved and isinstance(done, int) and done:

@@ -75,7 +75,7 @@ def totals(mod: IRModule, entry: rx.Function | None) -> list[str]:
             plural(ops, "operator") if ops else "",
             f"{plural(calls.total(), 'call')} of {plural(len(calls), 'kernel')}" if calls else "",
             f"{count(elements)} parameters ({size(nbytes)})" if elements else "",
-            flops(done) if done else "",
+            flops(done),
         ]
     return [text for text in told if text]
 
@@ -154,7 +154,7 @@ def _row(mod: IRModule, name: str, function: Any, calls: Counter[str]) -> tuple[
         clip(made, 60),
         clip(result, 60),
         f"×{ran}" if ran else "",
-        flops(done) if done else "",
+        flops(done),
     )
 
 

@@ -152,7 +152,8 @@ def _work(function: Any, functions: Functions) -> Any:
     for call in calls_of(function):
         callee = callee_of(call, functions)
         done = call_flops(call) if callee is None else _work(callee, functions)
-        total = total + (done or 0)
+        if done is not None:
+            total = total + done
     return total
 
 

@@ -10,8 +10,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from mlcnb.arith import simplify
 from mlcnb.core.doc import Page
-from mlcnb.ir.expr import IntImm
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import IntImm, Var
+from mlcnb.ir.prim_ops import as_int, const
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     PrimStructInfo,
@@ -19,6 +22,7 @@ from mlcnb.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from mlcnb.tir.functor import substitute
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -42,8 +46,17 @@ def memory(nbytes: int) -> str:
 
 
 def flops(n: Any) -> str:
-    """A number of floating-point operations (an expression where shapes are symbolic)."""
-    return _scaled(n, "FLOP") if isinstance(n, int | float) else f"{dim(n)} FLOP"
+    """A number of floating-point operations, '' for none or an unknown number.
+
+    Of an expression it is the value where all symbolic sizes are 1.
+    """
+    if n is None or isinstance(n, int | float):
+        return _scaled(n, "FLOP") if n else ""
+    names = {v: None for v in walk(n) if isinstance(v, Var)}
+    value = as_int(simplify(substitute(n, dict.fromkeys(names, const(1, "int64")))))
+    if value is None:
+        return f"{dim(n)} FLOP"
+    return f"{_scaled(value, 'FLOP')} for {', '.join(f'{v.name} = 1' for v in names)}"
 
 
 def _scaled(n: float, unit: str) -> str:

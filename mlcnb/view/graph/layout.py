@@ -10,8 +10,6 @@ answers.
 from __future__ import annotations
 
 import json
-import shutil
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MissingDependencyError, MLCError
+from mlcnb.view.engine import find_engine
 from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Cluster, Model, Node
 
@@ -99,19 +98,6 @@ def _add(
             with made.subgraph(name=f"cluster_{cluster.id}") as sub:
                 sub.attr(label=graphviz.escape(cluster.title), fontsize="10", color="#8c959f")
                 _add(sub, cluster.id, clusters, inside)
-
-
-def find_engine() -> Path | None:
-    """The program that lays out: a system `dot`, else pip's `graphviz-pure`, else None."""
-    for name, folder in (("dot", None), ("graphviz-pure", None), _beside_python()):
-        found = shutil.which(name, path=folder)
-        if found:
-            return Path(found)
-    return None
-
-
-def _beside_python() -> tuple[str, str]:
-    return "graphviz-pure", sysconfig.get_path("scripts")
 
 
 @contextmanager
