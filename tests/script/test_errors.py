@@ -160,6 +160,16 @@ CASES: list[tuple[str, str, str | None]] = [
         "a graph program has no AugAssign statement",
         "every name is bound once: y = x + 1",
     ),
+    (
+        GRAPH + 'y: R.Tensor((5,), "float32") = R.add(x, x)\n    return y',
+        "y is said to be Tensor((5,), float32), this gives Tensor((4,), float32)",
+        "leave the annotation out, and it is inferred",
+    ),
+    (
+        GRAPH + 'y: R.Tensor((4,), "int8") = R.nn.relu(x)\n    return y',
+        "y is said to be Tensor((4,), int8), this gives Tensor((4,), float32)",
+        None,
+    ),
     (GRAPH + "y = R.add(x)\n    return y", "add: argument 'x2' is missing", None),
     (
         GRAPH + "y = R.nn.softmax(x, axi=1)\n    return y",

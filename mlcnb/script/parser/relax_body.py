@@ -10,10 +10,13 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mlcnb.core.errors import MLCError, UnsupportedError
 from mlcnb.core.node import replace
 from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.infer import infer, is_leaf
+from mlcnb.relax.infer import GIVEN, describe, infer, infer_call, is_leaf
+from mlcnb.relax.operator import declaration
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
 from mlcnb.script import frames
 from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
@@ -130,7 +133,24 @@ class BodyParser:
         with self.ev.blame(node.value):
             value = self.normal(value, info)
             found = info or infer(value, self.function.functions) or ObjectStructInfo()
+            if info is not None and isinstance(value, rx.Call):
+                self.check(name, value, info)
         self.add(rx.VarBinding(self.variable(name, found, node), value))
+
+    def check(self, name: str, call: rx.Call, info: StructInfo) -> None:
+        """What the text says of a result must not contradict what the operator says."""
+        is_op = isinstance(call.op, rx.Op)
+        if is_op and (call.op.name in GIVEN or declaration(call.op, missing_ok=True) is None):
+            return
+        try:
+            inferred = infer_call(call, self.function.functions)
+        except UnsupportedError:
+            return
+        if struct_info_base_check(info, inferred) is BaseCheckResult.FAIL_L0:
+            raise MLCError(
+                f"{name} is said to be {describe(info)}, this gives {describe(inferred)}",
+                hint="leave the annotation out, and it is inferred",
+            )
 
     def normal(self, value: Any, info: StructInfo | None) -> Any:
         """A value in A-normal form; a call says the struct info that its binding says."""
