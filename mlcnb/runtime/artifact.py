@@ -1,17 +1,21 @@
 """Saved executables: one tar file, no pickle, the same bytes for the same program.
 
     model.tar
-        manifest.json       format, target, entry; for each kernel its symbol, workspace, messages
+        manifest.json       format, target; digests of the files below; for each kernel its symbol,
+                            workspace, messages
         module.py           the module after all passes, as TVMScript
         constants.safetensors
         kernels/NAME.ll     LLVM IR as given to LLVM
         kernels/NAME.o      object code for the target
 
-Loading on a CPU of another kind compiles the IR anew; everything is checked before it is used.
+Loading compiles the IR for the CPU at hand (from the disk cache, where it has it). All is checked
+before it is used: a damaged file is refused. It is a program all the same, as a shared library is:
+load what you trust.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -52,22 +56,27 @@ def save(ex: Executable, path: str | Path) -> Path:
         "kernels": {
             name: {
                 "symbol": k.symbol,
-                "file": k.symbol,
                 "workspace": k.signature.workspace,
                 "messages": list(k.messages),
             }
             for name, k in ex.kernels.items()
         },
     }
+    files = {"module.py": text.encode(), "constants.safetensors": _pack(arrays)}
+    for symbol, kernel in sorted({k.symbol: k for k in ex.kernels.values()}.items()):
+        files[f"kernels/{symbol}.ll"] = kernel.compiled.ir.encode()
+        files[f"kernels/{symbol}.o"] = kernel.compiled.object
+    manifest["files"] = {name: _digest(data) for name, data in files.items()}
     target = Path(path)
     with tarfile.open(target, "w") as tar:
         _add(tar, "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
-        _add(tar, "module.py", text.encode())
-        _add(tar, "constants.safetensors", _pack(arrays))
-        for symbol, kernel in sorted({k.symbol: k for k in ex.kernels.values()}.items()):
-            _add(tar, f"kernels/{symbol}.ll", kernel.compiled.ir.encode())
-            _add(tar, f"kernels/{symbol}.o", kernel.compiled.object)
+        for name, data in files.items():
+            _add(tar, name, data)
     return target
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -92,32 +101,89 @@ def _bytes(a: np.ndarray) -> bytes:
 
 
 def load_module(path: str | Path) -> Executable:
-    """Load an executable that `export_library` saved.
+    """Load an executable that `export_library` saved. It is a program: load what you trust.
 
     Raises:
         ModelError: the file is damaged, or of another format.
     """
     members = _members(Path(path))
     try:
-        manifest = json.loads(members["manifest.json"])
-        if manifest["format"] != FORMAT:
-            raise ModelError(f"{path}: format {manifest['format']}, this version reads {FORMAT}")
-        arrays = _unpack(members["constants.safetensors"], manifest["constants"])
-        table = {"relax.expr.Constant": [Constant(a) for a in arrays]}
-        mod = parse(members["module.py"].decode(), metadata=table)
-        target = Target(manifest["target"])
-        kernels = _kernels(mod, target, manifest["kernels"], members)
-    except (KeyError, TypeError, ValueError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is no saved executable, or is damaged: {error!r}") from error
+        return _load(members)
+    except (KeyError, TypeError, ValueError, MLCError) as error:
+        raise ModelError(
+            f"{path} is no saved executable, or is damaged: {_reason(error)}"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MLCError):
+        return error.message
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _load(members: dict[str, bytes]) -> Executable:
+    manifest = json.loads(members.pop("manifest.json"))
+    _check_manifest(manifest)
+    _check_files(manifest["files"], members)
+    arrays = _unpack(members["constants.safetensors"], manifest["constants"])
+    table = {"relax.expr.Constant": [Constant(a) for a in arrays]}
+    mod = parse(members["module.py"].decode(), metadata=table)
+    target = Target(manifest["target"])
+    if target.kind != "llvm":
+        raise ValueError(f"made for {target}")
+    kernels = _kernels(mod, target, manifest["kernels"], members)
+    loops = {v.name_hint for v, f in mod.items() if isinstance(f, PrimFunc)}
+    if loops != set(kernels):
+        raise ValueError(f"kernels of other functions: {sorted(loops ^ set(kernels))}")
     return Executable(mod, kernels, target)
+
+
+#: the entries of a manifest, and those of each of its kernels
+_FIELDS = {"format": int, "target": str, "constants": list, "files": dict, "kernels": dict}
+_KERNEL_FIELDS = {"symbol": str, "workspace": int, "messages": list}
+
+
+def _check_manifest(manifest: Any) -> None:
+    """Refuse a manifest whose entries are not of their kinds, or of another format."""
+    _check_fields(manifest, _FIELDS, "manifest")
+    if manifest["format"] != FORMAT:
+        raise ModelError(f"it has format {manifest['format']}, this version reads {FORMAT}")
+    for name, entry in manifest["kernels"].items():
+        _check_fields(entry, _KERNEL_FIELDS, f"kernel {name}")
+        if not 0 <= entry["workspace"] <= _MOST_WORKSPACE:
+            raise ValueError(f"kernel {name}: workspace of {entry['workspace']} bytes")
+
+
+#: bytes of scratch memory that a kernel may ask for
+_MOST_WORKSPACE = 1 << 34
+
+
+def _check_fields(entry: Any, fields: dict[str, type], what: str) -> None:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{what} is no table")
+    for field, kind in fields.items():
+        if not isinstance(entry.get(field), kind):
+            raise ValueError(f"{what}: {field!r} is no {kind.__name__}")
+
+
+def _check_files(digests: dict[str, Any], members: dict[str, bytes]) -> None:
+    """Refuse files that are missing, too many, or not those that were saved."""
+    if set(digests) != set(members):
+        raise ValueError(f"files missing or too many: {sorted(set(digests) ^ set(members))[:3]}")
+    for name, data in members.items():
+        if _digest(data) != digests[name]:
+            raise ValueError(f"{name} is not what was saved")
 
 
 def _members(path: Path) -> dict[str, bytes]:
     """The files of the archive, read into memory: nothing is written to disk."""
     try:
+        size = path.stat().st_size
         with tarfile.open(path, "r:") as tar:
             found = {}
             for info in tar:
+                if info.size > size:
+                    raise tarfile.ReadError(f"{info.name!r} is larger than the file")
                 file = tar.extractfile(info) if info.isfile() else None
                 if file is not None:
                     found[info.name] = file.read()
@@ -137,6 +203,8 @@ def _unpack(data: bytes, entries: list[dict[str, Any]]) -> list[np.ndarray]:
     arrays = []
     for number, entry in enumerate(entries):
         kind = dtype(entry["dtype"]).numpy
+        if any(not isinstance(d, int) or d < 0 for d in entry["shape"]):
+            raise ValueError(f"constant {number} of shape {entry['shape']}")
         array = raw[str(number)].view(kind.newbyteorder("<")).astype(kind, copy=False)
         array = array.reshape(tuple(entry["shape"]))
         array.flags.writeable = False
@@ -153,6 +221,9 @@ def _kernels(
     irs = [members[f"kernels/{symbol}.ll"].decode() for symbol in symbols]
     compiled = dict(zip(symbols, compile_many(irs, cpu, store=disk.user_store()), strict=True))
     library = link(list(compiled.values()), threads.symbols()) if cpu.runs_here else None
+    absent = [s for s in symbols if s not in compiled[s].defines]
+    if absent:
+        raise ValueError(f"kernels/{absent[0]}.ll does not define {absent[0]}")
     kernels = {}
     for name, entry in entries.items():
         func = mod[name]
