@@ -20,7 +20,7 @@ _BITS = {"float": 32, "int": 32, "uint": 32, "bfloat": 16}
 
 
 class DType(str):
-    """A dtype string with its parts: `code`, `bits`, `lanes`. Made once per spelling by `dtype()`."""
+    """A dtype string with its parts `code`, `bits`, `lanes`; `dtype()` makes one per spelling."""
 
     code: str
     bits: int

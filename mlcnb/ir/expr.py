@@ -184,7 +184,7 @@ class IntImm(_WithDtype):
 
 @node
 class FloatImm(_WithDtype):
-    """A floating-point constant; the value is held as a Python float, already rounded to `dtype`."""
+    """A floating-point constant; the value is a Python float, already rounded to `dtype`."""
 
     dtype: DType
     value: float

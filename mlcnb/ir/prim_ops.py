@@ -62,7 +62,7 @@ def wrap(value: int, kind: DType) -> int:
 
 
 def as_expr(value: Any, like: DType | None = None) -> PrimExpr:
-    """`value` as an expression; a Python number takes dtype `like` (its element) where that fits."""
+    """`value` as an expression; a Python number takes dtype `like` where that fits."""
     if isinstance(value, PrimExpr):
         return value
     if hasattr(value, "as_prim_expr"):  # what stands for an expression: a reduce axis
@@ -75,7 +75,7 @@ def as_expr(value: Any, like: DType | None = None) -> PrimExpr:
 
 
 def match_dtypes(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands in one dtype: numbers follow the other side, wider wins, lanes are broadcast."""
+    """Both operands in one dtype: numbers follow the other side, wider wins, lanes broadcast."""
     if not isinstance(a, PrimExpr):
         a = as_expr(a, b.dtype if isinstance(b, PrimExpr) else None)
     b = as_expr(b, a.dtype)

@@ -31,7 +31,7 @@ _BUILD: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
 
 
 def refold(n: Node) -> Node | None:
-    """The node built again by the folding constructors: what a rewrite of its operands calls for."""
+    """The node built again by the folding constructors, as its operands have changed."""
     build = _BUILD.get(type(n))
     if build is not None:
         return _binary(n, build)
@@ -56,7 +56,7 @@ def _binary(n: Any, build: Callable[[Any, Any], e.PrimExpr]) -> Node | None:
 
 
 def substitute(n: N, values: Mapping[Any, Any]) -> N:
-    """`n` with variables (or buffers, or any nodes) replaced as `values` says, folded where it can."""
+    """`n` with variables (or any nodes) replaced as `values` says, folded where it can."""
     if not values:
         return n
 

@@ -33,9 +33,9 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "width": ("img",),
 }
 STYLES = frozenset(
-    "background border border-collapse border-left border-radius color display font-size "
-    "font-weight line-height margin max-height max-width min-width overflow overflow-wrap "
-    "overflow-x padding text-align vertical-align white-space width".split()
+    "background border border-collapse border-left border-radius color display font-family "
+    "font-size font-weight line-height margin max-height max-width min-width overflow "
+    "overflow-wrap overflow-x padding text-align vertical-align white-space width".split()
 )
 SVG_SOURCE = "data:image/svg+xml;base64,"
 _VALUE = re.compile(r"[#\w.,% -]*")
@@ -125,7 +125,7 @@ def details(title: str, *body: str, is_open: bool = False, style: str = "") -> H
 
 def pre(text: str, style: str = "") -> Html:
     """Text as it is, in fixed width."""
-    return tag("pre", text, style=style)
+    return tag("pre", text, style=f"font-family:monospace;{style}")
 
 
 def img_svg(svg: str, alt: str, style: str = "", width: int | None = None) -> Html:

@@ -1,4 +1,4 @@
-"""The LLVM backend against the reference interpreter and NumPy: every dtype, operation, statement."""
+"""The LLVM backend against the interpreter and NumPy: every dtype, operation, statement."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_failed_assertion_is_an_error_with_its_text():
 
 
 def test_local_tiles_live_in_registers():
-    """A tile of 14 x 2 vectors: one multiply-add for each, nothing spilled, nothing on the stack."""
+    """A tile of 14 x 2 vectors: one multiply-add for each, nothing spilled."""
     from mlcnb.codegen.llvm.inspect import facts
 
     a, b = te.placeholder((56, 64), name="A"), te.placeholder((64, 32), name="B")

@@ -275,7 +275,7 @@ def shuffle(em: Emitter, x: e.Shuffle) -> str:
 
 
 def cast(em: Emitter, x: e.Cast) -> str:
-    """A conversion; floats to integers saturate (NaN gives 0), as NumPy does not promise but we do."""
+    """A conversion; floats to integers saturate, NaN gives 0 (NumPy leaves both open)."""
     source, to = x.value.dtype, x.dtype
     if source.is_integer and source.lanes == 1 and em.is_index(x.value) and not to.is_bool:
         return _from_index(em, index(em, x.value), to)

@@ -57,7 +57,7 @@ def vector(element: str, lanes: int) -> str:
 
 
 def float_literal(value: float, kind: DType) -> str:
-    """An exact literal: hexadecimal, as LLVM wants it (a float is written as the double it equals)."""
+    """An exact literal, in hexadecimal: a float is written as the double it equals."""
     if kind.element == "float16":
         return f"0xH{struct.unpack('<H', struct.pack('<e', _fits_half(value)))[0]:04X}"
     bits = struct.unpack("<Q", struct.pack("<d", value))[0]
