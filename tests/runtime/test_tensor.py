@@ -1,0 +1,125 @@
+"""Tensors: what is shared, what is copied, and TVM's methods."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core.errors import MLCError, RuntimeInputError
+from mlcnb.runtime.device import Device
+from mlcnb.runtime.tensor import aligned_empty, as_array, flatten, fresh, from_numbers
+from tests.runtime.programs import random
+
+X = random(2, 3)
+
+
+def test_a_tensor_is_a_copy():
+    t = mlc.runtime.tensor(X)
+    assert (t.shape, t.dtype, t.device) == ((2, 3), "float32", mlc.cpu())
+    assert not np.shares_memory(t.numpy(), X)
+    np.testing.assert_array_equal(t.numpy(), X)
+    assert mlc.nd.array is mlc.runtime.tensor
+    assert repr(mlc.nd.array([1, 2])) == "Tensor(shape=(2,), dtype=int64, device=cpu(0))\n[1 2]"
+
+
+def test_numpy_and_dlpack_share_memory():
+    t = mlc.runtime.tensor(X)
+    address = t.numpy().ctypes.data
+    assert np.asarray(t).ctypes.data == address
+    assert np.from_dlpack(t).ctypes.data == address
+    assert mlc.runtime.from_dlpack(t).numpy().ctypes.data == address
+    assert as_array(t, "x").ctypes.data == address
+    assert np.array(t, copy=True).ctypes.data != address
+    assert np.asarray(t, dtype="f8").dtype == np.float64
+
+
+def test_copyto():
+    t = mlc.runtime.tensor(X)
+    u = mlc.runtime.empty((2, 3))
+    assert t.copyto(u) is u
+    np.testing.assert_array_equal(u.numpy(), X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float64", "uint8"])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (2, 0, 4)])
+def test_fresh_memory_is_aligned(shape, dtype):
+    made = aligned_empty(shape, np.dtype(dtype))
+    assert (made.shape, made.dtype) == (shape, np.dtype(dtype))
+    assert made.size == 0 or made.ctypes.data % 64 == 0
+    assert made.flags.c_contiguous and made.flags.writeable
+
+
+class OnTheGpu:
+    def __dlpack__(self, **options):
+        raise BufferError("data is on a GPU")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def test_what_cannot_be_shared():
+    with pytest.raises(RuntimeInputError) as caught:
+        as_array(OnTheGpu(), "x")
+    assert str(caught.value).startswith("input 'x': OnTheGpu cannot be shared through DLPack: ")
+    assert str(caught.value).endswith("\nhint: pass a NumPy array on the CPU")
+    with pytest.raises(RuntimeInputError) as caught:
+        mlc.runtime.tensor(X, mlc.cuda(0))
+    assert str(caught.value) == "no tensors on cuda(0) yet\nhint: use cpu()"
+
+
+def test_arrays_are_shared_where_they_can_be():
+    assert as_array(X, "x") is X
+    assert as_array(X.T, "x").flags.c_contiguous
+    swapped = as_array(X.astype(">f4"), "x")
+    assert swapped.dtype == np.float32
+    np.testing.assert_array_equal(swapped, X)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (3, "float32", np.float32(3)),
+        (True, "bool", np.True_),
+        ([0, 1], "bool", np.array([False, True])),
+        ([1, 2], "int8", np.array([1, 2], "i1")),
+        ([1.5, 2], "float16", np.array([1.5, 2], "f2")),
+        ([float("inf")], "float32", np.array([np.inf], "f4")),
+        ([], "int32", np.array([], "i4")),
+        ([[1, 2], [3, 4]], None, np.array([[1, 2], [3, 4]])),
+    ],
+)
+def test_numbers_and_lists(value, dtype, expected):
+    made = from_numbers(value, None if dtype is None else np.dtype(dtype), "x")
+    np.testing.assert_array_equal(made, expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [([1.5], "int32"), ([300], "int8"), ([-1], "uint8"), ([2], "bool"), ([1e300], "float32")],
+)
+def test_numbers_that_the_dtype_does_not_hold(value, dtype):
+    with pytest.raises(RuntimeInputError, match=f"^input 'x': {dtype} does not hold these numbers"):
+        from_numbers(value, np.dtype(dtype), "x")
+
+
+def test_results_in_memory_of_their_own():
+    a, b = X.copy(), X.copy()
+    b.flags.writeable = False
+    result = fresh((a, (a, b), a[:1], 5), [])
+    arrays = flatten(result)
+    assert result[0] is a and result[3] == 5
+    assert len(arrays) == 4 and all(x.flags.writeable for x in arrays)
+    for i, one in enumerate(arrays):
+        assert not any(np.shares_memory(one, other) for other in arrays[:i])
+
+
+def test_devices():
+    assert mlc.device("cpu") == mlc.cpu() == mlc.device("llvm") == mlc.device(mlc.cpu(0))
+    assert mlc.device("cuda:1") == mlc.cuda(1) == mlc.device("gpu", 1)
+    assert (repr(mlc.cuda(1)), mlc.cuda(1).device_type, mlc.cpu().device_type) == ("cuda(1)", 2, 1)
+    assert mlc.cpu().exist and not Device("cpu", 7).exist
+    for name in ("tpu", "cuda:x", ""):
+        with pytest.raises(MLCError) as caught:
+            mlc.device(name)
+        assert str(caught.value) == f'no device {name!r}\nhint: "cpu", "cuda" or "cuda:1"'

@@ -1,0 +1,208 @@
+"""The virtual machine: branches, casts, packed functions, operators without loops, stepping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core import registry
+from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError
+from tests.runtime.programs import HEAD, chain, compiled, module, random
+
+X, Y = random(2, 3), random(3, seed=1)
+TARGETS = ["llvm", "interp"]
+
+
+@pytest.fixture
+def packed():
+    """The packed functions of the program `packed`, registered for one test."""
+    kept = dict(registry._functions)
+    mlc.register_func("tests.double", lambda a: a * 2)
+
+    @mlc.register_func("tests.add_into")
+    def add_into(a, b, out):
+        np.add(a, b, out=out)
+
+    yield
+    registry._functions.clear()
+    registry._functions.update(kept)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_same_values_as_the_native_run(target):
+    ex = compiled("chain", target)
+    vm = mlc.relax.VirtualMachine(ex, mlc.cpu())
+    x = random(5, 64)
+    np.testing.assert_array_equal(vm["main"](x), compiled("chain", target)(x))
+    np.testing.assert_allclose(vm["main"](x), chain(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_steps_give_every_binding(target):
+    ex = compiled("chain", target)
+    x = random(3, 64)
+    steps = list(ex.steps(x=x))
+    bound = [b.var.name_hint for b in ex.mod["main"].body.bindings]
+    assert [step.name for step in steps] == bound
+    values = {step.name: step.value for step in steps}
+    np.testing.assert_allclose(values["a"], x.sum(1, keepdims=True), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(values[bound[-1]], ex(x))
+    assert {step.kernel for step in steps if step.kernel} == set(ex.kernels)
+    assert all(step.seconds > 0 for step in steps)
+
+
+def test_stepping_can_stop_halfway():
+    steps = compiled("chain").steps(random(3, 64))
+    first = next(steps)
+    assert (first.name, first.kernel) == ("a", "sum")
+    steps.close()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_branches(target):
+    ex = compiled("branch", target)
+    for condition in (True, np.array(True), mlc.nd.array(np.array(True))):
+        np.testing.assert_allclose(ex(condition, Y), np.exp(Y) + Y, rtol=1e-6)
+    np.testing.assert_array_equal(ex(False, Y), -Y * Y)
+    with pytest.raises(RuntimeInputError) as caught:
+        ex(np.array([True]), Y)
+    assert str(caught.value) == "input 'c': expected 0 dimensions (), got shape (1,)"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_match_cast(target):
+    ex = compiled("match_cast", target)
+    for n in (0, 1, 5):
+        np.testing.assert_array_equal(ex(random(n, 4)), 2 * random(n, 4))
+    with pytest.raises(ExecutionError) as caught:
+        ex(random(2, 3))
+    assert str(caught.value) == (
+        "match_cast of y: dimension 1 is 3, expected 4 (shape (2, 3) against (n, 4))"
+    )
+    with pytest.raises(RuntimeInputError) as caught:
+        ex(random(3))
+    assert str(caught.value) == "input 'x': expected 2 dimensions, got shape (3,)"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_operators_whose_result_depends_on_data(target):
+    x = np.array([3, 1, 1, 2, 2, 3], np.float32)
+    np.testing.assert_allclose(compiled("unique", target)(x), np.exp([1, 2, 3]), rtol=1e-6)
+    found = compiled("nonzero", target)(np.array([[1, 0, 2], [0, 0, 3]], np.float32))
+    np.testing.assert_array_equal(found, [[0, 0, 1], [0, 2, 2]])
+    assert found.dtype == np.int64
+    names = [step.kernel for step in compiled("unique", target).steps(x)]
+    assert names == ["numpy: relax.unique", None, "exp"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_packed_functions(packed, target):
+    ex = mlc.compile(module("packed"), target=target)
+    np.testing.assert_allclose(ex(Y), 3 * Y, rtol=1e-6)
+    assert [s.kernel for s in ex.steps(Y) if s.kernel] == [
+        "python: tests.double",
+        "python: tests.add_into",
+    ]
+
+
+def test_a_packed_function_that_is_not_there():
+    with pytest.raises(MLCError) as caught:
+        compiled("packed")(Y)
+    assert str(caught.value) == (
+        "no global function 'tests.double'\nhint: register it with mlcnb.register_func"
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda a: a[:2],
+            "the result of tests.double: dimension 0 is 2, expected 3 (shape (2,) against (3))",
+        ),
+        (
+            lambda a: a.astype("f8"),
+            "the result of tests.double: expected dtype float32, got float64",
+        ),
+        (lambda a: None, "the result of tests.double: expected a tensor, got NoneType"),
+    ],
+    ids=["shape", "dtype", "nothing"],
+)
+def test_packed_functions_that_break_their_promise(packed, function, message):
+    mlc.register_func("tests.double", function, override=True)
+    with pytest.raises(ExecutionError) as caught:
+        compiled("packed")(Y)
+    assert str(caught.value) == message
+
+
+def test_an_error_of_a_packed_function_passes_through(packed):
+    def broken(a):
+        raise LookupError("mine")
+
+    mlc.register_func("tests.double", broken, override=True)
+    with pytest.raises(LookupError, match="mine"):
+        compiled("packed")(Y)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_functions_that_call_functions(target):
+    ex = compiled("calls_another", target)
+    np.testing.assert_allclose(ex(Y), Y**4, rtol=1e-5)
+    np.testing.assert_allclose(ex["square"](Y), Y**2, rtol=1e-6)
+
+
+RECURSION = """
+    @R.function
+    def halve(n: R.Tensor((), "int64"), x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        cls = Module
+        done = R.less_equal(n, R.const(0, "int64"))
+        if done:
+            r = x
+        else:
+            m = R.subtract(n, R.const(1, "int64"))
+            h = R.multiply(x, R.const(0.5, "float32"))
+            r = cls.halve(m, h)
+        return r
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_recursion(target):
+    ex = mlc.compile(mlc.script.parse(HEAD + RECURSION), target=target)
+    for n in (0, 1, 5):
+        result = ex["halve"](np.array(n), Y)
+        np.testing.assert_array_equal(result, Y * np.float32(0.5**n))
+        assert not np.shares_memory(result, Y)
+
+
+def test_a_program_before_it_is_lowered():
+    """Operators run by their NumPy meaning, so a module runs at every stage."""
+    ex = mlc.compile(module("chain"), relax_pipeline=None)
+    x = random(4, 64)
+    np.testing.assert_allclose(ex(x), chain(x), rtol=1e-5, atol=1e-6)
+    assert {step.kernel.partition(":")[0] for step in ex.steps(x)} == {"numpy"}
+
+
+def test_kernels_are_not_called_through_the_machine():
+    with pytest.raises(RuntimeInputError) as caught:
+        mlc.relax.VirtualMachine(compiled("matmul_kernel"))["matmul"]
+    assert str(caught.value) == "'matmul' is no graph function\nhint: call ex[...] for kernels"
+
+
+def test_packed_functions_cannot_write_to_constants(packed):
+    text = """
+    @R.function(pure=False)
+    def main():
+        a = R.call_packed("tests.spoil", R.const([1.0, 2.0, 3.0], "float32"), sinfo_args=R.Tensor((3,), "float32"))
+        return a
+"""
+
+    @mlc.register_func("tests.spoil")
+    def spoil(a):
+        a += 1
+        return a
+
+    ex = mlc.compile(mlc.script.parse(HEAD + text))
+    with pytest.raises(ValueError, match="read-only"):
+        ex()
