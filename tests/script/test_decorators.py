@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mlcnb.core import options
-from mlcnb.core.errors import ParseError
+from mlcnb.core.errors import ParseError, WellFormedError
 from mlcnb.ir import structural_equal
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
@@ -202,9 +202,36 @@ def test_an_error_points_into_the_file_and_its_traceback_is_short() -> None:
     assert len(traceback.extract_tb(caught.tb)) > 10
 
 
-def test_the_well_formed_check_can_be_named() -> None:
+def test_a_program_that_breaks_a_rule_is_refused() -> None:
+    with pytest.raises(WellFormedError) as caught:
+
+        @T.prim_func
+        def func(A: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    A[v] = T.Cast("float32", i)
+
+    assert caught.value.message == "block B uses loop variable i, which is not its axis"
+    with pytest.raises(WellFormedError):
+
+        @I.ir_module
+        class Module:
+            @T.prim_func
+            def func(A: T.Buffer((8,), "float32")):
+                for i in range(8):
+                    with T.block("B"):
+                        A[i] = 1.0
+
+
+def test_the_rules_can_be_left_unchecked() -> None:
     @T.prim_func(check_well_formed=False, s_tir=True)
-    def func(n: T.int32):
-        T.evaluate(n)
+    def func(A: T.Buffer((8,), "float32")):
+        for i in range(8):
+            with T.block("B"):
+                A[i] = 1.0
 
     assert isinstance(func, PrimFunc)
+    assert structural_equal(parse(script(func)), func)
+    with pytest.raises(WellFormedError):
+        parse(script(func), check_well_formed=True)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from mlcnb.core import options
-from mlcnb.core.errors import ParseError
+from mlcnb.core.errors import ParseError, WellFormedError
 
 
 def prim_func(
@@ -24,8 +24,9 @@ def prim_func(
 
     Raises:
         ParseError: the function is no TVMScript, or its source cannot be found.
+        WellFormedError: it breaks a rule of the IR, and `check_well_formed` is True.
     """
-    return _decorate(func, sys._getframe(1))
+    return _decorate(func, sys._getframe(1), check_well_formed)
 
 
 def function(
@@ -36,8 +37,9 @@ def function(
 
     Raises:
         ParseError: the function is no TVMScript, or its source cannot be found.
+        WellFormedError: it breaks a rule of the IR, and `check_well_formed` is True.
     """
-    return _decorate(func, sys._getframe(1))
+    return _decorate(func, sys._getframe(1), check_well_formed)
 
 
 def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
@@ -45,18 +47,21 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
 
     Raises:
         ParseError: the class is no TVMScript, or its source cannot be found.
+        WellFormedError: it breaks a rule of the IR, and `check_well_formed` is True.
     """
     frame = sys._getframe(1)
-    return (lambda c: _module(c, frame)) if cls is None else _module(cls, frame)
+    if cls is None:
+        return lambda c: _module(c, frame, check_well_formed)
+    return _module(cls, frame, check_well_formed)
 
 
-def _decorate(func: Any, frame: FrameType) -> Any:
+def _decorate(func: Any, frame: FrameType, check: bool) -> Any:
     if func is None:
-        return lambda f: _function(f, sys._getframe(1))
-    return _function(func, frame)
+        return lambda f: _function(f, sys._getframe(1), check)
+    return _function(func, frame, check)
 
 
-def _function(func: Any, frame: FrameType) -> Any:
+def _function(func: Any, frame: FrameType, check: bool) -> Any:
     if _in_module_class(frame):
         return func
     from mlcnb.script.parser.entry import parse_definition
@@ -66,24 +71,24 @@ def _function(func: Any, frame: FrameType) -> Any:
     source, node = source_of_definition(
         ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
     )
-    return _short(lambda: parse_definition(source, node, _around([func], frame)))
+    return _short(lambda: parse_definition(source, node, _around([func], frame), check))
 
 
-def _module(cls: type, frame: FrameType) -> Any:
+def _module(cls: type, frame: FrameType, check: bool) -> Any:
     from mlcnb.script.parser.entry import parse_definition
     from mlcnb.script.parser.source import source_of_definition
 
     functions = [f for f in vars(cls).values() if hasattr(f, "__code__")]
     file, line = frame.f_code.co_filename, frame.f_lineno
     source, node = source_of_definition(ast.ClassDef, cls.__name__, file, line)
-    return _short(lambda: parse_definition(source, node, _around(functions, frame)))
+    return _short(lambda: parse_definition(source, node, _around(functions, frame), check))
 
 
 def _short(read: Callable[[], Any]) -> Any:
     """An error shows the program, not the parser: its traceback starts here."""
     try:
         return read()
-    except ParseError as error:
+    except (ParseError, WellFormedError) as error:
         if options.get("debug"):
             raise
         raise error.with_traceback(None) from None

@@ -14,6 +14,8 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.recursion import deep
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.analysis.well_formed import assert_well_formed
 from mlcnb.script import words
 from mlcnb.script.dialect import dialect as dialect_of
 from mlcnb.script.frames import DimString
@@ -21,15 +23,21 @@ from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source
+from mlcnb.tir.analysis.well_formed import verify_well_formed
+from mlcnb.tir.function import PrimFunc
 
 
-def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
+def parse(
+    text: str, dialect: str | None = None, check_well_formed: bool = False, **around: Any
+) -> Any:
     """The object that a TVMScript text describes.
 
     Args:
         text: one class under `@I.ir_module`, or one function under `@T.prim_func` or `@R.function`.
         dialect: "0.21" or "0.27", where it matters (`T.alloc_buffer` outside of a block);
             by default the text says it with `import tirx as T`.
+        check_well_formed: also check the rules of the IR; off by default, so that a program in the
+            middle of a pass reads back as it was printed.
         **around: names that the text may use, besides I, R and T.
 
     Returns:
@@ -37,6 +45,7 @@ def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
 
     Raises:
         ParseError: the text is no program; the message shows where.
+        WellFormedError: it breaks a rule of the IR, and `check_well_formed` is True.
     """
     if not isinstance(text, str):
         raise MLCError(f"parse takes a text, not a {type(text).__name__}")
@@ -45,14 +54,24 @@ def parse(text: str, dialect: str | None = None, **around: Any) -> Any:
         environment = {**words.namespaces(), **around}
         if _is_new(text, dialect):
             environment["T"] = words.find_module("mlcnb.script.tirx")
-        return _Text(source, environment).read()
+        made = _Text(source, environment).read()
+        return _checked(made) if check_well_formed else made
 
 
-def parse_definition(source: Source, node: Any, around: Mapping[str, Any]) -> Any:
+def parse_definition(source: Source, node: Any, around: Mapping[str, Any], check: bool) -> Any:
     """The object of a decorated definition; `around` holds the names that its Python sees."""
     with deep(), _bounded(source):
-        ev = Evaluator(source, Scope(around), trusted=True)
-        return _definition(ev, node)
+        made = _definition(Evaluator(source, Scope(around), trusted=True), node)
+        return _checked(made) if check else made
+
+
+def _checked(made: Any) -> Any:
+    """A program that keeps the rules of the IR; a graph function alone is not checked."""
+    if isinstance(made, IRModule):
+        assert_well_formed(made)
+    elif isinstance(made, PrimFunc):
+        verify_well_formed(made)
+    return made
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def test_predicate_keeps_the_axis_inside():
 
 
 def test_loop_variable_inside_a_block():
-    @T.prim_func
+    @T.prim_func(check_well_formed=False)
     def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         for i in range(8):
             with T.block("B"):
