@@ -221,7 +221,8 @@ def test_a_program_that_breaks_a_rule_is_refused() -> None:
             def func(A: T.Buffer((8,), "float32")):
                 for i in range(8):
                     with T.block("B"):
-                        A[i] = 1.0
+                        v = T.axis.spatial(8, i)
+                        A[v] = T.Cast("float32", i)
 
 
 def test_the_rules_can_be_left_unchecked() -> None:
@@ -229,7 +230,8 @@ def test_the_rules_can_be_left_unchecked() -> None:
     def func(A: T.Buffer((8,), "float32")):
         for i in range(8):
             with T.block("B"):
-                A[i] = 1.0
+                v = T.axis.spatial(8, i)
+                A[v] = T.Cast("float32", i)
 
     assert isinstance(func, PrimFunc)
     assert structural_equal(parse(script(func)), func)

@@ -69,7 +69,7 @@ def _checked(made: Any) -> Any:
     """A program that keeps the rules of the IR; a graph function alone is not checked."""
     if isinstance(made, IRModule):
         assert_well_formed(made)
-    elif isinstance(made, PrimFunc):
+    if isinstance(made, IRModule | PrimFunc):
         verify_well_formed(made)
     return made
 
