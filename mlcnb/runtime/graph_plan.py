@@ -33,7 +33,7 @@ from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
-from mlcnb.runtime.shapes import Dims, evaluate, match_shape, shape_of
+from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
 from mlcnb.runtime.tensor import aligned_empty, flatten, fresh
 
 
@@ -369,7 +369,12 @@ class _Planner:
         for param, arg in zip(params, call.args, strict=True):
             if not isinstance(arg, Place):
                 dims[param] = int(arg)
-        for param, arg in zip(params, call.args, strict=True):
-            if isinstance(arg, Place):
-                match_shape(arg.shape, param.shape, dims, f"{call.binding}: {param.name}")
+        match_shapes(
+            (
+                (arg.shape, param.shape, f"{call.binding}: {param.name}")
+                for param, arg in zip(params, call.args, strict=True)
+                if isinstance(arg, Place)
+            ),
+            dims,
+        )
         return dims

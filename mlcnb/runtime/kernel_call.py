@@ -15,7 +15,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.native_graph import NativeProgram
-from mlcnb.runtime.shapes import Dims, evaluate, match_shape
+from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -119,13 +119,17 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     for param, arg in zip(params, args, strict=True):
         if not isinstance(param, Buffer):
             dims[param] = int(arg) if not param.dtype.is_float else 0
-    for param, arg in zip(params, args, strict=True):
-        if isinstance(param, Buffer):
-            _check_array(kernel.name, param, arg, dims)
+    shapes = [
+        _checked_array(kernel.name, param, arg)
+        for param, arg in zip(params, args, strict=True)
+        if isinstance(param, Buffer)
+    ]
+    match_shapes(shapes, dims)
     return dims
 
 
-def _check_array(kernel: str, buffer: Buffer, arg: Any, dims: Dims) -> None:
+def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str]:
+    """(shape, dimensions that are wanted, name) of an argument of the right kind and dtype."""
     what = f"{kernel}: argument {buffer.name!r}"
     if not isinstance(arg, np.ndarray):
         raise RuntimeInputError(f"{what} must be a NumPy array, got {type(arg).__name__}")
@@ -133,7 +137,7 @@ def _check_array(kernel: str, buffer: Buffer, arg: Any, dims: Dims) -> None:
         raise RuntimeInputError(f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise RuntimeInputError(f"{what} is strided in memory", hint="pass np.ascontiguousarray(x)")
-    match_shape(arg.shape, buffer.shape, dims, what)
+    return arg.shape, buffer.shape, what
 
 
 def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,26 +90,81 @@ def shape_of(info: TensorStructInfo, dims: Mapping[e.Var, int]) -> tuple[int, ..
     return shape
 
 
-def match(value: Any, info: StructInfo | None, dims: Dims, name: str) -> None:
+@dataclass(frozen=True)
+class Deferred:
+    """A length that cannot be checked yet, because the sizes it is made of are not bound."""
+
+    got: int
+    expected: PrimExpr
+    axis: int
+    shape: tuple[int, ...]
+    wanted: tuple[PrimExpr, ...]
+    name: str
+
+    def check(self, dims: Dims) -> None:
+        """Check it now; what is still not bound is left."""
+        if not _free(self.expected, dims) and evaluate(self.expected, dims) != self.got:
+            raise RuntimeInputError(
+                f"{self.name}: dimension {self.axis} is {self.got}, "
+                f"expected {evaluate(self.expected, dims)} "
+                f"(shape {self.shape} against {_text(self.wanted)})"
+            )
+
+
+def match_all(values: Iterable[tuple[Any, StructInfo | None, str]], dims: Dims) -> None:
+    """`match` for several (value, struct info, name): sizes that one binds are checked in all.
+
+    Raises:
+        RuntimeInputError: as `match`.
+    """
+    later: list[Deferred] = []
+    for value, info, name in values:
+        match(value, info, dims, name, later)
+    for deferred in later:
+        deferred.check(dims)
+
+
+def match_shapes(
+    shapes: Iterable[tuple[tuple[int, ...], tuple[PrimExpr, ...], str]], dims: Dims
+) -> None:
+    """`match_shape` for several (shape, dimensions, name): what one binds is checked in all."""
+    later: list[Deferred] = []
+    for shape, wanted, name in shapes:
+        match_shape(shape, wanted, dims, name, later)
+    for deferred in later:
+        deferred.check(dims)
+
+
+def match(
+    value: Any,
+    info: StructInfo | None,
+    dims: Dims,
+    name: str,
+    later: list[Deferred] | None = None,
+) -> None:
     """Check a value against its struct info, binding symbolic dimensions that are still free.
+
+    `later` receives the lengths that cannot be checked before other values bind their sizes.
 
     Raises:
         RuntimeInputError: wrong kind, dtype, rank or length, naming the value and what is expected.
     """
     if isinstance(info, TensorStructInfo):
-        _match_tensor(value, info, dims, name)
+        _match_tensor(value, info, dims, name, later)
     elif isinstance(info, TupleStructInfo):
         if not isinstance(value, tuple | list) or len(value) != len(info.fields):
             raise RuntimeInputError(f"{name}: expected a tuple of {len(info.fields)} values")
         for i, (item, field) in enumerate(zip(value, info.fields, strict=True)):
-            match(item, field, dims, f"{name}[{i}]")
+            match(item, field, dims, f"{name}[{i}]", later)
     elif isinstance(info, ShapeStructInfo) and info.values is not None:
-        match_shape(tuple(value), info.values, dims, name)
+        match_shape(tuple(value), info.values, dims, name, later)
     elif isinstance(info, PrimStructInfo) and isinstance(info.value, e.Var):
         dims.setdefault(info.value, int(value))
 
 
-def _match_tensor(value: Any, info: TensorStructInfo, dims: Dims, name: str) -> None:
+def _match_tensor(
+    value: Any, info: TensorStructInfo, dims: Dims, name: str, later: list[Deferred] | None
+) -> None:
     if not isinstance(value, np.ndarray):
         raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
     if info.dtype is not None and value.dtype != info.dtype.numpy:
@@ -117,12 +173,18 @@ def _match_tensor(value: Any, info: TensorStructInfo, dims: Dims, name: str) -> 
             hint=f"convert it first: x.astype({str(info.dtype)!r})",
         )
     if info.dims is not None:
-        match_shape(value.shape, info.dims, dims, name)
+        match_shape(value.shape, info.dims, dims, name, later)
     elif info.ndim >= 0 and value.ndim != info.ndim:
         raise RuntimeInputError(f"{name}: expected {info.ndim} dimensions, got shape {value.shape}")
 
 
-def match_shape(shape: tuple, wanted: tuple[PrimExpr, ...], dims: Dims, name: str) -> None:
+def match_shape(
+    shape: tuple[int, ...],
+    wanted: tuple[PrimExpr, ...],
+    dims: Dims,
+    name: str,
+    later: list[Deferred] | None = None,
+) -> None:
     """Check the lengths of a shape against dimensions, binding those that are free variables."""
     if len(shape) != len(wanted):
         raise RuntimeInputError(
@@ -131,11 +193,14 @@ def match_shape(shape: tuple, wanted: tuple[PrimExpr, ...], dims: Dims, name: st
     for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
         if isinstance(expected, e.Var) and expected not in dims:
             dims[expected] = int(got)
-        elif not _free(expected, dims) and evaluate(expected, dims) != got:
-            raise RuntimeInputError(
-                f"{name}: dimension {axis} is {got}, expected {evaluate(expected, dims)} "
-                f"(shape {tuple(shape)} against {_text(wanted)})"
-            )
+            continue
+        if isinstance(expected, e.IntImm) and expected.value == got:
+            continue
+        deferred = Deferred(got, expected, axis, tuple(shape), wanted, name)
+        if later is not None and _free(expected, dims):
+            later.append(deferred)
+        else:
+            deferred.check(dims)
 
 
 def _free(x: Any, dims: Dims) -> bool:

@@ -25,7 +25,7 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import kernel_call
-from mlcnb.runtime.shapes import Dims, evaluate, match, shape_of
+from mlcnb.runtime.shapes import Dims, evaluate, match, match_all, shape_of
 from mlcnb.runtime.tensor import (
     aligned_empty,
     as_array,
@@ -102,12 +102,10 @@ def bind_arguments(
             f"{name} takes {len(function.params)} inputs ({wanted}), got {len(args)}"
         )
     dims: Dims = {}
-    values = []
-    for param, arg in zip(function.params, args, strict=True):
-        what = f"input {param.name_hint!r}"
-        value = _argument(arg, param.struct_info, param.name_hint)
-        match(value, param.struct_info, dims, what)
-        values.append(value)
+    pairs = list(zip(function.params, args, strict=True))
+    values = [_argument(arg, param.struct_info, param.name_hint) for param, arg in pairs]
+    infos = [(p.struct_info, f"input {p.name_hint!r}") for p in function.params]
+    match_all(((v, *info) for v, info in zip(values, infos, strict=True)), dims)
     return values, dims
 
 

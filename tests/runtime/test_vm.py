@@ -194,7 +194,8 @@ def test_packed_functions_cannot_write_to_constants(packed):
     text = """
     @R.function(pure=False)
     def main():
-        a = R.call_packed("tests.spoil", R.const([1.0, 2.0, 3.0], "float32"), sinfo_args=R.Tensor((3,), "float32"))
+        c = R.const([1.0, 2.0, 3.0], "float32")
+        a = R.call_packed("tests.spoil", c, sinfo_args=R.Tensor((3,), "float32"))
         return a
 """
 
