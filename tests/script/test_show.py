@@ -91,3 +91,23 @@ def test_a_long_node_is_shown_by_its_first_line() -> None:
         "  2 | def main(n: T.int32):",
         "  3 |     T.evaluate(n)",
     ]
+
+
+def test_nodes_can_be_underlined_and_annotated_in_the_text() -> None:
+    store = FUNC.body.body.body.seq[1]
+    text = FUNC.script(
+        header=False, obj_to_underline=[store.value], obj_to_annotate={store: "the second"}
+    )
+    assert text.split("\n")[-2:] == [
+        "            A[j] = B[j]  # the second",
+        "                   ^^^^",
+    ]
+
+
+def test_lines_can_be_numbered() -> None:
+    assert FUNC.script(print_line_numbers=True).split("\n")[:4] == [
+        "1  # from tvm.script import tir as T",
+        "2",
+        "3  @T.prim_func",
+        '4  def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):',
+    ]

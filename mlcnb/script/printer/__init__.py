@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlcnb.core.doc import NEWLINE, Doc, Page, Text, lines
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import EMPTY
 from mlcnb.core.recursion import deep
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
@@ -52,15 +54,35 @@ def _doc(p: Printer, obj: Any) -> Doc:
         raise MLCError(f"{type(obj).__name__} nests too deeply to be printed") from None
 
 
-def script(obj: Any, **options: Any) -> str:
+def script(
+    obj: Any,
+    *,
+    obj_to_underline: Sequence[Any] = (),
+    obj_to_annotate: Mapping[Any, str] = EMPTY,
+    print_line_numbers: bool = False,
+    **options: Any,
+) -> str:
     """The TVMScript text of a module, function or any other node.
 
     Args:
         obj: what to print.
+        obj_to_underline: nodes of it that get a line of carets underneath.
+        obj_to_annotate: node -> a remark that is put behind the line where it begins.
+        print_line_numbers: number the lines.
         **options: see `Options`: dialect, name, show_meta, syntax_sugar, show_all_struct_info,
             module_alias, indent_spaces, header.
     """
-    return document(obj, **options).text
+    page = document(obj, **options)
+    text = page.text
+    if obj_to_underline or obj_to_annotate:
+        text = page.underlined(obj_to_underline, list(obj_to_annotate.items()))
+    return _numbered(text) if print_line_numbers else text
+
+
+def _numbered(text: str) -> str:
+    lines = text.split("\n")
+    width = len(str(len(lines)))
+    return "\n".join(f"{i:>{width}}  {line}".rstrip() for i, line in enumerate(lines, 1))
 
 
 def script_with_constants(obj: Any, **options: Any) -> tuple[str, list[Any]]:
