@@ -26,4 +26,4 @@ def test_a_function_is_not_hidden_by_its_module() -> None:
 def test_unknown_names_are_refused_and_known_ones_listed() -> None:
     assert "IRModule" in dir(mlcnb) and "relax" in mlcnb.__all__
     with pytest.raises(AttributeError, match="module 'mlcnb' has no attribute 'nope'"):
-        mlcnb.nope  # noqa: B018
+        mlcnb.nope
