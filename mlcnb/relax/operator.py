@@ -205,7 +205,8 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     while exprs and exprs[-1] is None:
         exprs.pop()
     made = decl(**{n: _frozen(v) for n, v in values.items() if n in decl.node_fields})
-    return Call(Op(decl.op_name), tuple(exprs), made if decl.node_fields else None)
+    args_given = tuple(NULL if e is None else e for e in exprs)
+    return Call(Op(decl.op_name), args_given, made if decl.node_fields else None)
 
 
 def signature_text(decl: type[OpDecl]) -> str:
