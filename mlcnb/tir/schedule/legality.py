@@ -128,6 +128,12 @@ def why_late(tree: Tree, block: s.Block) -> str | None:
         value = context.values[axis.var]
         if axis.iter_type is s.IterType.REDUCE and any(c < 0 for c in value.terms.values()):
             return f"its reduce axis {axis.var.name} runs backwards"
+    reducing = reduce_variables(tree, block)
+    mixed = [
+        x for x in tree.loops(block) if x.loop_var in reducing & spatial_variables(tree, block)
+    ]
+    if mixed and len(reducing) > 1:
+        return f"{name_of(mixed[0])} runs over spatial and reduce axes at once"
     return None
 
 
@@ -252,6 +258,16 @@ def reduce_variables(tree: Tree, block: s.Block) -> set[e.Var]:
     found: set[e.Var] = set()
     for axis in block.iter_vars:
         if axis.iter_type is not s.IterType.SPATIAL:
+            found |= context.values[axis.var].variables()
+    return found
+
+
+def spatial_variables(tree: Tree, block: s.Block) -> set[e.Var]:
+    """The loop variables that the spatial axes of a block are bound to."""
+    context = bindings(tree, block)
+    found: set[e.Var] = set()
+    for axis in block.iter_vars:
+        if axis.iter_type is s.IterType.SPATIAL:
             found |= context.values[axis.var].variables()
     return found
 

@@ -12,6 +12,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.proof import backwards
+from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     conv2d,
     elementwise,
@@ -57,7 +58,14 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "row_sum": lambda: row_sum(3, 8),
     "relayouts": relayouts,
     "two_products": two_products,
+    **{name: lambda func=func: func for name, func in CARRIED.items()},
 }
+
+
+def scheduled(sch: Schedule, step: int | None = None) -> PrimFunc:
+    """The one function of a schedule, as it is now or at a step."""
+    mod = sch.mod if step is None else sch.steps[step].mod
+    return next(iter(mod.functions.values()))
 
 
 def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
@@ -145,7 +153,7 @@ def _reindex(sch: Schedule, choose: Choose) -> None:
 def _layout(sch: Schedule, choose: Choose) -> None:
     block = _handles(sch, choose)[0]
     buffer = sch.get(block).writes[0].buffer
-    if buffer in sch.mod["main"].buffers:
+    if buffer in scheduled(sch).buffers:
         raise ScheduleError("the signature stays as it is")
     first = choose([2, 3])
     maps = [
@@ -201,5 +209,5 @@ def attempt(sch: Schedule, name: str, choose: Choose) -> bool:
         assert sch.mod is before
         assert error.message
         return False
-    same_numbers(sch.steps[0].mod["main"], backwards(sch.mod["main"]))
+    same_numbers(scheduled(sch, 0), backwards(scheduled(sch)))
     return True

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.random_steps import PROGRAMS, STEPS, attempt
+from tests.tir.schedule.random_steps import PROGRAMS, STEPS, attempt, scheduled
 
 
 class RandomSchedule(RuleBasedStateMachine):
@@ -19,6 +19,7 @@ class RandomSchedule(RuleBasedStateMachine):
         """Take one of the programs."""
         self.program = PROGRAMS[name]()
         self.sch = Schedule(self.program)
+        self.given = scheduled(self.sch)
 
     @rule(name=st.sampled_from(sorted(STEPS)), data=st.data())
     def step(self, name: str, data: st.DataObject) -> None:
@@ -35,7 +36,7 @@ class RandomSchedule(RuleBasedStateMachine):
     def program_is_as_given(self) -> None:
         """The program that was handed in is never touched."""
         if hasattr(self, "sch"):
-            assert self.sch.steps[0].mod["main"] is self.program
+            assert scheduled(self.sch, 0) is self.given
 
     def teardown(self) -> None:
         """The trace does it all again."""
@@ -46,7 +47,7 @@ class RandomSchedule(RuleBasedStateMachine):
 
 
 RandomSchedule.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=80,
     stateful_step_count=10,
     deadline=None,
     derandomize=True,

@@ -17,7 +17,7 @@ under a loop of the producer's reduction, or where the consumer reads neighbours
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
     is_covered,
     read_buffers,
@@ -83,7 +83,7 @@ def reverse_compute_at(
     makers = _producers(state, block, loop)
     primary = makers[-1]
     made = {b: _made(state, block, loop, w, b) for w, b in makers}
-    wanted = _wanted(state, block, loop, primary[1], made[primary[1]])
+    wanted = _wanted(state, block, loop, primary[1], made[primary[1]], [w for w, _ in makers])
     nest = nest_for(state, block, loop, wanted, preserve_unit_loops)
     if state.checks:
         for buffer, box in made.items():
@@ -163,7 +163,9 @@ def _made(state: State, block: Block, loop: For, writer: Block, buffer: Buffer) 
     return box_of(tree, writer, region, loop)
 
 
-def _wanted(state: State, block: Block, loop: For, buffer: Buffer, box: Box) -> Sides:
+def _wanted(
+    state: State, block: Block, loop: For, buffer: Buffer, box: Box, makers: list[Block]
+) -> Sides:
     """For each axis of the block, the instances whose input is made in one iteration."""
     tree = state.tree
     known = known_bounds(tree, loop)
@@ -174,9 +176,10 @@ def _wanted(state: State, block: Block, loop: For, buffer: Buffer, box: Box) -> 
             "so no iteration would run them",
             block,
         )
-    if state.checks and not is_covered(tree, block, buffer, tree.blocks_under(tree.scope(block))):
+    if state.checks and not is_covered(tree, block, buffer, makers):
         raise state.refusal(
-            f"{NAME}: {name_of(block)} may read elements of {buffer.name} that are not written",
+            f"{NAME}: {name_of(block)} may read elements of {buffer.name} that "
+            f"{names_of(makers)} does not write",
             block,
         )
     found = solve(block, region, box.sides, known)

@@ -25,6 +25,7 @@ from mlcnb.tir.schedule.elementwise import refreshed
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import (
     reduce_variables,
+    spatial_variables,
     why_not_affine,
     why_not_reduction,
 )
@@ -116,13 +117,7 @@ def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
 
 def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> None:
     tree = state.tree
-    context = bindings(tree, block)
-    spatial = {
-        v
-        for axis in block.iter_vars
-        if axis.iter_type is IterType.SPATIAL
-        for v in context.values[axis.var].variables()
-    }
+    spatial = spatial_variables(tree, block)
     reducing = reduce_variables(tree, block)
     if loop.loop_var not in reducing or loop.loop_var in spatial:
         raise state.refusal(
