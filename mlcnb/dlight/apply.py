@@ -18,6 +18,6 @@ class ApplyDefaultSchedule(PrimFuncPass):
         sch = schedule_cpu(func, Target.current() or Target("llvm"))
         if sch is None:
             return func
-        done: PrimFunc = sch.mod["main"]
+        done: PrimFunc = sch.mod[sch.func_working_on]
         ctx.note(f"{len(sch.trace.insts)} steps")
         return done.with_attr("tir.is_scheduled", True)  # type: ignore[return-value]

@@ -330,18 +330,23 @@ class Function(BaseFunc):
 def const(value: Any, dtype: str | None = None) -> Constant:
     """A constant tensor of a number, a nested list or an array.
 
-    Python floats become float32 and ints int32 unless `dtype` says otherwise.
+    Python floats become float32 and ints int32 unless `dtype` says otherwise. A writeable array is
+    copied: a constant does not change with it.
     """
     if dtype is None and isinstance(value, float):
         dtype = "float32"
     if dtype is None and isinstance(value, int):
         dtype = "bool" if isinstance(value, bool) else "int32"
     array = np.asarray(value) if dtype is None else np.asarray(value, dtype=_dtype(dtype).numpy)
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    array.flags.writeable = (
-        False if array.base is None and array.flags.owndata else array.flags.writeable
-    )
+    if not array.flags.c_contiguous or (array.flags.writeable and _is_shared(array, value)):
+        array = np.array(array, order="C")
+    array.flags.writeable = False
     return Constant(array)
+
+
+def _is_shared(array: np.ndarray, value: Any) -> bool:
+    """True if somebody else may write to the array: it is, or lies in, what was given."""
+    return array is value or array.base is not None
 
 
 _dtype = dtype

@@ -122,11 +122,13 @@ class CompiledKernel:
 
 
 def _scheduled(schedule: Any, func: PrimFunc) -> PrimFunc:
+    """The function that rules made: a PrimFunc, the one that a Schedule works on, or as it was."""
     if schedule is None:
         return func
     if isinstance(schedule, PrimFunc):
         return schedule
-    return schedule.mod["main"]
+    made: PrimFunc = schedule.mod[schedule.func_working_on]
+    return made
 
 
 def build(
