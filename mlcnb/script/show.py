@@ -16,10 +16,9 @@ def show(obj: Any, *, line_numbers: bool = False, **options: Any) -> None:
     """Print the TVMScript text of `obj`; options as in `mlcnb.script.script`."""
     page = document(obj, **options)
     if display.in_notebook() and display.wants_html():
-        from IPython.display import HTML
         from IPython.display import display as put
 
-        put(HTML(page.html(line_numbers)))
+        put({"text/plain": page.text, "text/html": page.html(line_numbers)}, raw=True)
     elif sys.stdout.isatty():
         print(page.ansi(line_numbers))
     else:

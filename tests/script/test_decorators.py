@@ -167,12 +167,21 @@ def test_a_notebook_cell() -> None:
             "@T.prim_func\ndef g(A: T.Buffer((N,), 'int8')):\n    A[0] = T.int8(1)\ng"
         )
         assert isinstance(result.result, PrimFunc)
+        result = shell.run_cell("@T.prim_func\ndef h(n: T.int32):\n    T.evaluate(nn)")
+        assert "no name 'nn' here" in str(result.error_in_exec)
     finally:
         interactive.clear_instance()
 
 
 def run(text: str, name: str) -> None:
     exec(compile(text, name, "exec"), {"T": T, "I": I, "R": R})  # noqa: S102
+
+
+def test_a_cell_is_called_a_cell() -> None:
+    name = "folder/ipykernel_1/2.py"
+    linecache.cache[name] = (len(BROKEN), None, BROKEN.splitlines(True), name)
+    with pytest.raises(ParseError, match="--> this cell:5:16"):
+        run(BROKEN, name)
 
 
 def test_a_program_without_source_says_what_to_do() -> None:

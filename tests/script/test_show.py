@@ -42,9 +42,10 @@ def test_a_notebook_gets_html(monkeypatch: pytest.MonkeyPatch) -> None:
     display = pytest.importorskip("IPython.display")
     shown = []
     monkeypatch.setattr("mlcnb.core.display.in_notebook", lambda: True)
-    monkeypatch.setattr(display, "display", shown.append)
+    monkeypatch.setattr(display, "display", lambda bundle, raw: shown.append((bundle, raw)))
     show(FUNC, line_numbers=True)
-    assert shown[0].data == document(FUNC).html(line_numbers=True)
+    page = document(FUNC)
+    assert shown == [({"text/plain": page.text, "text/html": page.html(line_numbers=True)}, True)]
 
 
 def test_the_text_of_a_node_has_no_header() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError, ParseError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import GlobalVar, PrimExpr
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Constant, Expr
 from mlcnb.script import build, words
 from mlcnb.script.frames import Frame, LetType, Sliced
 from mlcnb.script.parser import operate
@@ -59,6 +59,8 @@ class Evaluator:
         self.source = source
         self.scope = scope
         self.trusted = trusted
+        #: constants of the metadata that are read already, by the id of their entry
+        self.constants: dict[int, Constant] = {}
         #: dtype of bare integers in expressions
         self.int_dtype = "int32"
 
@@ -290,7 +292,14 @@ class Evaluator:
             if owner is words.LET:
                 return LetType(index)
             found = owner[index]
-            return stored_constant(found) if is_stored(found) else found
+            return self.stored(found) if is_stored(found) else found
+
+    def stored(self, entry: dict) -> Constant:
+        """A constant of the metadata, read once however often it is used."""
+        known = self.constants.get(id(entry))
+        if known is None:
+            known = self.constants[id(entry)] = stored_constant(entry)
+        return known
 
     def access(self, buffer: Buffer, index: Any, node: ast.Subscript) -> Any:
         """A load, or a slice that is a region or a vector."""

@@ -37,7 +37,13 @@ class SourceError(ParseError):
 
     def excerpt(self) -> str:
         """Where it is, and the lines around it with carets."""
-        return f"  --> {self.source_name}:{self.line}:{self.column}\n{self.picture}"
+        return f"  --> {_title(self.source_name)}:{self.line}:{self.column}\n{self.picture}"
+
+
+def _title(name: str) -> str:
+    """A file name for people: a notebook cell's own is a number in a temporary folder."""
+    is_cell = "ipykernel_" in name or name.startswith("<ipython-input")
+    return "this cell" if is_cell else name
 
 
 class Source:

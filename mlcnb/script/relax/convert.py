@@ -60,24 +60,13 @@ def is_stored(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {"dtype", "shape", "data"}
 
 
-#: constants read from metadata: id of the entry -> (entry, Constant)
-_read: dict[int, tuple[dict, rx.Constant]] = {}
-
-
 def stored_constant(entry: dict) -> rx.Constant:
-    """A constant of `metadata`: {"dtype": …, "shape": […], "data": base64}; read once.
+    """A constant of `metadata`: {"dtype": …, "shape": […], "data": base64}.
 
     Raises:
         MLCError: dtype, shape and data do not fit together.
     """
-    known = _read.get(id(entry))
-    if known is not None and known[0] is entry:
-        return known[1]
-    made = rx.Constant(_array(entry))
-    if len(_read) > 10_000:
-        _read.clear()
-    _read[id(entry)] = (entry, made)
-    return made
+    return rx.Constant(_array(entry))
 
 
 def _array(entry: dict) -> np.ndarray:
