@@ -15,11 +15,10 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.script.printer": "document script script_with_constants",
-        "mlcnb.script.show": "show",
+        "mlcnb.script.display": "show",
         "mlcnb.script.parser": "parse from_source=parse",
-        "mlcnb.script.excerpt": "excerpt",
     },
-    submodules=("ir", "relax", "tir", "tirx", "printer"),
+    submodules=("ir", "relax", "tir", "tirx", "printer", "excerpt"),
 )
 __all__ = [*__all__, "text_of"]
 
