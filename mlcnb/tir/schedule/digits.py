@@ -12,6 +12,7 @@ wrongly.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from math import inf
 from typing import Any
 
 from mlcnb.ir import expr as e
@@ -90,6 +91,15 @@ class _Solver:
         elif isinstance(atom, Quotient | Remainder):
             inner, digit = digit_of(atom)
             self._digit(inner, digit)
+            if isinstance(atom, Quotient):
+                self.learn(atom.inner, atom.by - 1)
+            elif self._variation(atom.inner) < atom.by:
+                self.learn(atom.inner, 0)
+
+    def _variation(self, x: Affine) -> float:
+        """How far `x` may move while the domain's variables take all their values."""
+        spans = [(abs(c), self._span(t)) for t, c in x.terms.items() if self._varies(t)]
+        return sum(inf if span is None else c * span for c, span in spans)
 
     def _digit(self, inner: Affine, digit: Digit) -> None:
         key = (inner.const, frozenset(inner.terms.items()))
