@@ -386,6 +386,8 @@ class Schedule(display.Shown):
     decompose_reduction = step(do.decompose_reduction)
     rfactor = step(do.rfactor)
     blockize = step(do.blockize)
+    tensorize = step(do.tensorize)
+    pad_einsum = step(do.pad_einsum)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -22,6 +22,7 @@ from mlcnb.tir.schedule.primitives.inspect import (
     get_output_blocks,
     get_producers,
 )
+from mlcnb.tir.schedule.primitives.pad_einsum import pad_einsum
 from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reindex import reindex
 from mlcnb.tir.schedule.primitives.reorder import reorder
@@ -37,6 +38,7 @@ from mlcnb.tir.schedule.primitives.sample import (
 from mlcnb.tir.schedule.primitives.set_scope import set_scope
 from mlcnb.tir.schedule.primitives.split import split
 from mlcnb.tir.schedule.primitives.storage_align import storage_align
+from mlcnb.tir.schedule.primitives.tensorize import tensorize
 from mlcnb.tir.schedule.primitives.transform_block_layout import transform_block_layout
 from mlcnb.tir.schedule.primitives.transform_layout import transform_layout
 from mlcnb.tir.schedule.primitives.unroll import unroll
@@ -59,6 +61,7 @@ __all__ = [
     "get_loops",
     "get_output_blocks",
     "get_producers",
+    "pad_einsum",
     "parallel",
     "reindex",
     "reorder",
@@ -72,6 +75,7 @@ __all__ = [
     "set_scope",
     "split",
     "storage_align",
+    "tensorize",
     "transform_block_layout",
     "transform_layout",
     "unannotate",

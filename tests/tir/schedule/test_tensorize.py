@@ -1,0 +1,181 @@
+"""tensorize and pad_einsum: whole programs and refusals."""
+
+from __future__ import annotations
+
+from mlcnb.script import tir as T
+from mlcnb.tir import TensorIntrin
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import becomes, copy_2d, matmul, matmul_relu, refuses, row_sum
+
+
+@T.prim_func
+def dot_desc(
+    A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((1,), "float32")
+):
+    with T.block("root"):
+        T.reads(C[0:1], A[0:4], B[0:4])
+        T.writes(C[0:1])
+        for k in range(4):
+            with T.block("dot"):
+                v = T.axis.reduce(4, k)
+                C[0] = C[0] + A[v] * B[v]
+
+
+@T.prim_func
+def dot_impl(
+    A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((1,), "float32")
+):
+    with T.block("root"):
+        T.reads(C[0:1], A[0:4], B[0:4])
+        T.writes(C[0:1])
+        C[0] = C[0] + (A[0] * B[0] + A[1] * B[1] + A[2] * B[2] + A[3] * B[3])
+
+
+@T.prim_func
+def row_desc(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    with T.block("root"):
+        T.reads(A[0:4])
+        T.writes(B[0:4])
+        for i in range(4):
+            with T.block("double"):
+                v = T.axis.spatial(4, i)
+                B[v] = A[v] * T.float32(2)
+
+
+@T.prim_func
+def row_impl(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    with T.block("root"):
+        T.reads(A[0:4])
+        T.writes(B[0:4])
+        for i in T.vectorized(4):
+            B[i] = A[i] + A[i]
+
+
+TensorIntrin.register("test.double4", row_desc, row_impl, override=True)
+TensorIntrin.register("test.dot4", dot_desc, dot_impl, override=True)
+
+
+def test_row():
+    sch = Schedule(copy_2d(2, 8))
+    _i, j = sch.get_loops("B")
+    _j0, j1 = sch.split(j, [2, 4])
+    sch.tensorize(j1, "test.double4")
+    becomes(
+        sch,
+        """
+        for i, j_0 in T.grid(2, 2):
+            with T.block("B_o"):
+                v_i_o, v_j_o = T.axis.remap("SS", [i, j_0])
+                T.reads(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
+                T.writes(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
+                A_1 = T.match_buffer(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
+                B_1 = T.match_buffer(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
+                for i_1 in T.vectorized(4):
+                    B_1[i_1] = A_1[i_1] + A_1[i_1]
+        """,
+    )
+
+
+def test_block():
+    sch = Schedule(copy_2d(2, 4))
+    _i, j = sch.get_loops("B")
+    made = sch.blockize(j)
+    sch.tensorize(made, "test.double4")
+    assert repr(made) == "block B_o"
+
+
+def test_refusals():
+    sch = Schedule(copy_2d(2, 8))
+    _i, j = sch.get_loops("B")
+    with refuses(
+        sch,
+        "tensorize: block B_o is not what test.double4 computes: the extent of loop j is 8, not 4",
+    ):
+        sch.tensorize(j, "test.double4")
+    with refuses(
+        sch,
+        "tensorize: block B_o is not what test.dot4 computes: the extent of loop j is 8, not 4",
+    ):
+        sch.tensorize(j, "test.dot4")
+    with refuses(
+        sch,
+        "tensorize: no tensor intrinsic 'test.nothing'",
+        hint="registered: test.dot4, test.double4",
+    ):
+        sch.tensorize(j, "test.nothing")
+    sch = Schedule(row_sum(2, 4))
+    _i, k = sch.get_loops("B")
+    with refuses(
+        sch,
+        "tensorize: block B_o is not what test.dot4 computes: A[v_i, v_k] stands where "
+        "A[v] * B[v] should",
+    ):
+        sch.tensorize(k, "test.dot4")
+
+
+def test_pad_product():
+    sch = Schedule(matmul(3, 5, 6))
+    sch.pad_einsum("C", [4, 4, 4])
+    becomes(
+        sch,
+        """
+        A_pad = T.alloc_buffer((4, 8))
+        B_pad = T.alloc_buffer((8, 8))
+        C_pad = T.alloc_buffer((4, 8))
+        for i0, i1 in T.grid(4, 8):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(A[v0, v1])
+                T.writes(A_pad[v0, v1])
+                A_pad[v0, v1] = T.if_then_else(v0 < 3 and v1 < 6, A[v0, v1], T.float32(0.0))
+        for i0, i1 in T.grid(8, 8):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(B[v0, v1])
+                T.writes(B_pad[v0, v1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 6 and v1 < 5, B[v0, v1], T.float32(0.0))
+        for i, j, k in T.grid(4, 8, 8):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
+                T.writes(C_pad[v_i, v_j])
+                with T.init():
+                    C_pad[v_i, v_j] = T.float32(0.0)
+                C_pad[v_i, v_j] = C_pad[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]
+        for i0, i1 in T.grid(3, 5):
+            with T.block("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(C_pad[v0, v1])
+                T.writes(C[v0, v1])
+                C[v0, v1] = C_pad[v0, v1]
+        """,
+    )
+
+
+def test_pad_only_what_needs_it():
+    sch = Schedule(matmul(4, 8, 5))
+    sch.pad_einsum("C", [4, 4, 4])
+    names = [b.name_hint for b in sch.state.tree("main").blocks]
+    assert names == ["root", "A_pad", "B_pad", "C"]
+
+
+def test_pad_refusals():
+    sch = Schedule(matmul_relu(3, 3, 3))
+    C, D = sch.get_block("C"), sch.get_block("D")
+    with refuses(
+        sch,
+        "pad_einsum: block C has 3 axes, padding is [4, 4]",
+    ):
+        sch.pad_einsum(C, [4, 4])
+    with refuses(
+        sch,
+        "pad_einsum: block D cannot be padded: it has no init",
+    ):
+        sch.pad_einsum(D, [4, 4])
+    sch.split(sch.get_loops(C)[0], [1, 3])
+    with refuses(
+        sch,
+        "pad_einsum: axis v_i of block C is no loop of its own",
+        hint="pad before its loops are split and fused",
+    ):
+        sch.pad_einsum(C, [4, 4, 4])
