@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import mlcnb
 from mlcnb import cli
 from mlcnb.cli import _model, bench, lab, show
 from mlcnb.cli import run as run_command
@@ -189,8 +191,13 @@ def test_lab_without_jupyterlab_names_the_extra(tmp_path, monkeypatch, capsys):
         ("kernels", "Executable for llvm"),
         ("relax", "R.matmul"),
         ("optimized", "R.call_tir"),
-        ("tir", "@T.prim_func"),
+        ("summary", "IRModule: main; 2 operators"),
+        ("passes", "LegalizeOps"),
+        ("tir", "    def fused_"),
+        ("scheduled", '"tir.is_scheduled": True'),
+        ("kernels", "Executable for llvm; main; "),
         ("llvm", "define "),
+        ("llvm-opt", "define "),
         ("asm", "ret"),
     ],
 )
@@ -200,6 +207,23 @@ def test_show(stage, word, model, capsys):
     assert word in out
 
 
+def test_every_stage_is_tested():
+    (marks,) = (m for m in test_show.pytestmark if m.name == "parametrize")
+    assert {stage for stage, _ in marks.args[1]} == set(show.STAGES)
+
+
+@pytest.mark.parametrize("stage", ["tir", "scheduled"])
+def test_the_loops_that_are_shown_can_be_read_back(stage, model, capsys):
+    _, out, _ = call(capsys, "show", model, "--stage", stage)
+    mod = mlcnb.script.parse(out)
+    assert all(isinstance(f, mlcnb.tir.PrimFunc) for f in mod.functions.values())
+    name = list(mod)[0].name_hint
+    _, one, _ = call(capsys, "show", model, "--stage", stage, "--kernel", name)
+    assert [v.name_hint for v in mlcnb.script.parse(one)] == [name]
+    _, code, _ = call(capsys, "show", model, "--stage", "asm", "--kernel", name)
+    assert code.startswith(f"# {name}\n")
+
+
 def test_show_in_another_dialect_and_one_kernel(model, capsys):
     _, old, _ = call(capsys, "show", model, "--stage", "tir")
     _, new, _ = call(capsys, "show", model, "--stage", "tir", "--dialect", "0.27")
@@ -207,6 +231,15 @@ def test_show_in_another_dialect_and_one_kernel(model, capsys):
     code, _, err = call(capsys, "show", model, "--stage", "tir", "--kernel", "nothing")
     assert code == 2
     assert err.startswith("mlcnb show: no kernel 'nothing'\nhint: one of ")
+
+
+def test_a_kernel_of_a_stage_that_has_none(model, capsys):
+    assert call(capsys, "show", model, "--kernel", "mean") == (
+        2,
+        "",
+        "mlcnb show: --stage relax is of the whole model\n"
+        "hint: one of tir, scheduled, llvm, llvm-opt, asm\n",
+    )
 
 
 def test_show_says_what_is_wrong_with_a_file(tmp_path, capsys):
@@ -226,6 +259,55 @@ def test_compile_and_run_the_file(model, x, tmp_path, capsys):
     code, out, err = call(capsys, "run", library, "--input", x)
     assert (code, err) == (0, "")
     assert out.startswith("float32 [1, 3]  min 1.8  mean 2.2  max 2.6\n")
+
+
+def test_a_compiled_model_is_no_onnx_model(model, tmp_path, capsys):
+    call(capsys, "compile", model, "-o", tmp_path / "small.tar")
+    for command in ("show", "bench"):
+        code, _, err = call(capsys, command, tmp_path / "small.tar")
+        assert code == 2
+        assert err == (
+            f"mlcnb {command}: {tmp_path / 'small.tar'} is a compiled model\n"
+            "hint: mlcnb run takes it\n"
+        )
+
+
+def test_compile_looks_for_the_folder_first(model, tmp_path, capsys):
+    assert call(capsys, "compile", model, "-o", tmp_path / "no" / "x.tar") == (
+        2,
+        "",
+        f"mlcnb compile: there is no file {tmp_path / 'no'}\n",
+    )
+
+
+def test_run_keeps_results_under_the_name_that_was_given(model, x, tmp_path, capsys):
+    assert call(capsys, "run", model, "--input", x, "-o", tmp_path / "kept")[0] == 0
+    with np.load(tmp_path / "kept") as results:
+        assert results["arr_0"].shape == (1, 3)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "x.npy"]
+
+
+def test_scores_with_sides_of_one_are_a_row():
+    report = run_command.describe(np.ones((1, 4, 1, 1), np.float32), None, 2)
+    assert [c["p"] for c in report["classes"]] == [0.25, 0.25]
+    for shape in ((2, 4), (4,), (1, 4, 2), (1, 1)):
+        assert "classes" not in run_command.describe(np.ones(shape, np.float32), None, 2)
+
+
+def test_the_tours_model_from_photo_to_answer(tmp_path, capsys):
+    """As the README says it: the model itself, and the file that compile makes of it."""
+    assets = lab.find_notebooks() / "assets"
+    model, library = assets / "efficientnet_lite0.onnx", tmp_path / "model.tar"
+    photo = ("--input", assets / "chelsea.png", "--labels", assets / "imagenet_classes.txt")
+    code, out, err = call(capsys, "compile", model, "-o", library)
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r".*model\.tar: \d+ kernels, [\d,]+ bytes, [\d.]+ s\n", out)
+    answers = [call(capsys, "run", m, *photo, "--top", 3) for m in (model, library)]
+    assert answers[0] == answers[1]
+    code, out, err = answers[0]
+    assert (code, err) == (0, "")
+    assert out.startswith("float32 [1, 1000]  min ")
+    assert out.splitlines()[1:] == ["  0.386  tiger cat", "  0.356  Egyptian cat", "  0.169  tabby"]
 
 
 def test_run_on_an_array(model, x, tmp_path, capsys):
@@ -249,9 +331,11 @@ def test_run_on_an_array(model, x, tmp_path, capsys):
     [
         ([], "no --input for x: float32 [1, 4]\nhint: --input NAME=FILE"),
         (["z=x.npy"], "the model has no input 'z'\nhint: one of x"),
+        (["x=cat.png"], "there is no file cat.png"),
+        (["nothing.npy"], "there is no file nothing.npy"),
         (
-            ["x=cat.png"],
-            "cat.png: a picture does not fit x: float32 [1, 4]\nhint: give a .npy file",
+            [f"x={__file__}"],
+            f"{__file__}: a picture does not fit x: float32 [1, 4]\nhint: give a .npy file",
         ),
     ],
 )
@@ -306,6 +390,14 @@ def test_bench(model, capsys):
 def test_bench_without_a_peer(model, monkeypatch, capsys):
     monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
     assert bench.time_model(model, 1, seconds=0.01).peer is None
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "x"])
+def test_bench_of_no_batch(batch, model, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["bench", str(model), f"--batch={batch}"])
+    assert stop.value.code == 2
+    assert f"argument --batch: '{batch}' is not a number of 1 or more" in capsys.readouterr().err
 
 
 def test_shape_argument():

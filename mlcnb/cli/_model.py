@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,31 @@ def threads(text: str) -> int:
     return int(text)
 
 
+def positive(text: str) -> int:
+    """Read a number of one or more."""
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    return int(text)
+
+
 def load(args: argparse.Namespace, **fixed: tuple[int, ...]) -> Any:
     """The module of the model that the arguments name, with the shapes that they fix."""
-    if not args.model.exists():
-        raise MLCError(f"there is no file {args.model}")
+    check_model(args.model)
     shapes = {**fixed, **dict(args.shape)}
     return mlcnb.from_onnx(args.model, shape=shapes or None)
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path where nothing is."""
+    if not path.exists():
+        raise MLCError(f"there is no file {path}")
+
+
+def check_model(path: Path) -> None:
+    """Refuse a path where nothing is, or what `mlcnb compile` made."""
+    check_file(path)
+    if path.is_file() and tarfile.is_tarfile(path):
+        raise MLCError(f"{path} is a compiled model", hint="mlcnb run takes it")
 
 
 @dataclass(frozen=True)

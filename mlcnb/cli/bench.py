@@ -23,7 +23,6 @@ import numpy as np
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.cli.lab import find_notebooks
-from mlcnb.core.errors import MLCError
 from mlcnb.peers import as_list, difference, interleaved, onnxruntime_session
 
 Runner = Callable[[], Sequence[np.ndarray]]
@@ -33,7 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("models", type=Path, nargs="*", metavar="MODEL", help="ONNX files")
     parser.add_argument("--threads", type=_model.threads, default=1, metavar="N")
-    parser.add_argument("--batch", type=int, default=1, help="size of a dimension that is open")
+    parser.add_argument(
+        "--batch", type=_model.positive, default=1, help="size of a dimension that is open"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing for each model")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -87,8 +88,7 @@ def time_model(model: Path, threads: int, batch: int = 1, seconds: float = 2.0) 
         batch: the size of each dimension that the model leaves open.
         seconds: how long to repeat the runs, at least five times.
     """
-    if not model.exists():
-        raise MLCError(f"there is no file {model}")
+    _model.check_model(model)
     import_ms, mod = timed(lambda: mlcnb.from_onnx(model))
     inputs = _model.inputs_of(mod)
     compile_ms, ex = timed(lambda: mlcnb.compile(mod, target="llvm"))

@@ -25,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile, write the file, and say how large it is and how long it took."""
     start = time.perf_counter()
+    _model.check_file(args.output.absolute().parent)
     ex = mlcnb.compile(_model.load(args), target=args.target)
     ex.export_library(args.output)
     report = {

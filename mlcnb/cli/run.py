@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     arrays = read_inputs(args, _model.inputs_of(mod))
     results = as_list((ex or mlcnb.compile(mod, target="llvm"))(*arrays))
     if args.output:
-        np.savez(args.output, *results)
+        with args.output.open("wb") as file:  # by its name, savez would add .npz to it
+            np.savez(file, *results)
     names = args.labels.read_text().splitlines() if args.labels else None
     reports = [describe(array, names, args.top) for array in results]
     if args.json:
@@ -78,6 +79,7 @@ def _name_and_file(text: str, wanted: list[_model.Input]) -> tuple[str, Path]:
 
 def read(file: Path, wanted: _model.Input, mean: float, std: float) -> np.ndarray:
     """The array in a .npy file, or a picture made to fit the input."""
+    _model.check_file(file)
     if file.suffix == ".npy":
         return read_array(file)
     if len(wanted.dims) != 4:
@@ -105,8 +107,9 @@ def describe(array: np.ndarray, names: list[str] | None, top: int) -> dict[str, 
     if array.size and array.dtype.kind in "fiu":
         low, mean, high = (float(f(array)) for f in (np.min, np.mean, np.max))
         report |= {"min": low, "mean": mean, "max": high}
-    if array.ndim == 2 and array.shape[0] == 1 and array.dtype.kind == "f" and array.size > 1:
-        report["classes"] = classes(array[0].astype(np.float64), names, top)
+    is_row = array.ndim >= 2 and array.shape[1] == array.size > 1
+    if is_row and array.dtype.kind == "f":
+        report["classes"] = classes(array.reshape(-1).astype(np.float64), names, top)
     return report
 
 

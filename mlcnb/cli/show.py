@@ -1,8 +1,9 @@
 """Print a model at one stage of its way to machine code.
 
 summary: what is in it; relax: as imported; passes: what each graph pass did; optimized: after the
-graph passes; tir: the loops of each kernel; kernels: the compiled model; llvm: the LLVM IR of each
-kernel; asm: its assembly.
+graph passes; tir: the loops of each kernel; scheduled: the loops as the CPU runs them; kernels: the
+compiled model; llvm, llvm-opt: the LLVM IR of each kernel before and after LLVM's passes; asm: its
+assembly.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _model.add_model(parser)
     parser.add_argument("--stage", choices=STAGES, default="relax")
     parser.add_argument("--dialect", choices=("0.21", "0.27"), default="0.21", help="of TVMScript")
-    parser.add_argument("--kernel", metavar="NAME", help="only this one (tir, llvm and asm)")
+    parser.add_argument("--kernel", metavar="NAME", help=f"only this one ({_ONE_BY_ONE})")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the text of the stage."""
+    if args.kernel is not None and args.stage not in _ONE_BY_ONE.split(", "):
+        raise MLCError(f"--stage {args.stage} is of the whole model", hint=f"one of {_ONE_BY_ONE}")
     print(STAGES[args.stage](_model.load(args), args))
     return 0
 
@@ -60,30 +63,49 @@ def optimized(mod: Any, args: argparse.Namespace) -> str:
 
 def tir(mod: Any, args: argparse.Namespace) -> str:
     """The loop functions after the default pipeline."""
+    return functions(mlcnb.get_pipeline("default")(mod), args)
+
+
+def scheduled(mod: Any, args: argparse.Namespace) -> str:
+    """The loop functions after scheduling."""
     lowered = mlcnb.get_pipeline("default")(mod)
-    functions = {v.name_hint: f for v, f in lowered.items() if isinstance(f, mlcnb.tir.PrimFunc)}
-    return join(functions, args.kernel, lambda function: function.script(dialect=args.dialect))
+    return functions(mlcnb.dlight.ApplyDefaultSchedule()(lowered), args)
+
+
+def functions(mod: Any, args: argparse.Namespace) -> str:
+    """The loop functions of a module, or one of them, as a module with their names."""
+    found = {v.name_hint: f for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+    return mlcnb.IRModule.make(chosen(found, args.kernel)).script(dialect=args.dialect)
 
 
 def llvm(mod: Any, args: argparse.Namespace) -> str:
-    """The LLVM IR of the kernels, after optimisation."""
-    kernels = dict(mlcnb.compile(mod, target="llvm").kernels)
-    return join(kernels, args.kernel, lambda kernel: kernel.llvm_ir)
+    """The LLVM IR of the kernels, as LLVM is given it."""
+    return code(mod, args, ";", lambda kernel: kernel.llvm_ir)
+
+
+def llvm_optimized(mod: Any, args: argparse.Namespace) -> str:
+    """The LLVM IR of the kernels, after LLVM's passes."""
+    return code(mod, args, ";", lambda kernel: kernel.llvm_ir_optimized)
 
 
 def asm(mod: Any, args: argparse.Namespace) -> str:
     """The assembly of the kernels."""
-    kernels = dict(mlcnb.compile(mod, target="llvm").kernels)
-    return join(kernels, args.kernel, lambda kernel: kernel.asm)
+    return code(mod, args, "#", lambda kernel: kernel.asm)
 
 
-def join(parts: dict[str, Any], only: str | None, text: Callable[[Any], str]) -> str:
-    """The texts of all parts, or of the one that is asked for."""
-    if only is not None:
-        if only not in parts:
-            raise MLCError(f"no kernel {only!r}", hint=f"one of {', '.join(parts)}")
-        parts = {only: parts[only]}
-    return "\n\n".join(text(part) for part in parts.values())
+def code(mod: Any, args: argparse.Namespace, comment: str, text: Callable[[Any], str]) -> str:
+    """The text of each kernel, or of one of them, under its name."""
+    kernels = chosen(dict(mlcnb.compile(mod, target="llvm").kernels), args.kernel)
+    return "\n\n".join(f"{comment} {name}\n{text(kernel)}" for name, kernel in kernels.items())
+
+
+def chosen(parts: dict[str, Any], only: str | None) -> dict[str, Any]:
+    """All parts, or the one that is asked for."""
+    if only is None:
+        return parts
+    if only not in parts:
+        raise MLCError(f"no kernel {only!r}", hint=f"one of {', '.join(parts)}")
+    return {only: parts[only]}
 
 
 STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
@@ -92,7 +114,10 @@ STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
     "passes": passes,
     "optimized": optimized,
     "tir": tir,
+    "scheduled": scheduled,
     "kernels": kernels,
     "llvm": llvm,
+    "llvm-opt": llvm_optimized,
     "asm": asm,
 }
+_ONE_BY_ONE = "tir, scheduled, llvm, llvm-opt, asm"
