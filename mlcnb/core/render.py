@@ -93,7 +93,7 @@ def html(
         out.append(prefix + (_html_marked(line, number, here) if here else _html(line)))
     style = (
         f"background:{PAPER};color:{INK};padding:8px 10px;margin:0;overflow-x:auto;"
-        "font-size:12px;line-height:1.45;white-space:pre"
+        "font-family:monospace;font-size:12px;line-height:1.45;white-space:pre"
     )
     return f'<pre style="{style}">' + "\n".join(out) + "</pre>"
 

@@ -12,7 +12,7 @@ from mlcnb.core import render
 from mlcnb.view.as_text import bar
 from mlcnb.view.html import Html, css, details, escape, img_svg, join, table, tag
 from mlcnb.view.parts import Code, Facts, Fold, Line, Part, Picture, Table, Title, more, shown_lines
-from mlcnb.view.words import size
+from mlcnb.view.words import clip, size
 
 #: bytes of one view
 LIMIT = 200_000
@@ -39,26 +39,24 @@ _LINES = {
 }
 _FOLD = css(margin="4px 0", color=INK)
 _INNER = css(margin="4px 0", color=INK, padding="0 0 0 12px")
-_TABLE = css(border_collapse="collapse", margin="4px 0", color=INK, background=PAPER)
+_TABLE = css(
+    border_collapse="collapse", margin="4px 0", color=INK, background=PAPER, font_size="13px"
+)
 _WINDOW = css(overflow="auto", max_height="480px", background="#ffffff", border="1px solid #d0d7de")
-_BAR = css(color="#1f5fa8", white_space="pre")
-_CODE = css(background=PAPER, color=INK, font_size="12px", padding="0", white_space="pre")
-
-
-def _cell(align: str) -> str:
-    return css(
-        text_align=align,
-        padding="1px 12px 1px 0",
+_CODE, _BAR = (
+    css(
         background=PAPER,
-        color=INK,
-        border="none",
-        vertical_align="top",
-        white_space="pre-wrap",
-        font_size="13px",
+        color=ink,
+        font_family="monospace",
+        font_size="12px",
+        padding="0",
+        white_space="pre",
     )
-
-
-_LEFT, _RIGHT = _cell("left"), _cell("right")
+    for ink in (INK, "#1f5fa8")
+)
+_ROW = css(background=PAPER)
+_LEFT = css(text_align="left", padding="1px 14px 1px 0")
+_RIGHT = css(text_align="right", padding="1px 14px 1px 0")
 
 
 def to_html(parts: Sequence[Part], limit: int = LIMIT) -> str:
@@ -75,8 +73,14 @@ class _Writer:
         self.depth = 0
 
     def parts(self, parts: Sequence[Part]) -> Html:
-        """Parts one after the other."""
-        return join([self.part(part) for part in parts])
+        """Parts one after the other; for each that is still to come a note's room is kept."""
+        made = []
+        for number, part in enumerate(parts):
+            kept = _NOTE * (len(parts) - number - 1)
+            self.left -= kept
+            made.append(self.part(part))
+            self.left += kept
+        return join(made)
 
     def part(self, part: Part) -> Html:
         """One part, paid for."""
@@ -85,9 +89,9 @@ class _Writer:
         return self.pay(self.written(part))
 
     def pay(self, made: Html) -> Html:
-        """What was made, if there is room for it."""
+        """What was made, if there is room for it; a note always has."""
         cost = len(made.encode(errors="replace"))
-        if cost > self.left:
+        if cost > max(self.left, _NOTE):
             return Html("")
         self.left -= cost
         return made
@@ -101,7 +105,7 @@ class _Writer:
                 return tag("div", text, style=_LINES[kind])
             case Facts(pairs):
                 rows = [[tag("span", n, style=f"color:{_GREY}"), v] for n, v in pairs]
-                return table(rows, styles=(_LEFT, _LEFT), style=_TABLE)
+                return table(rows, (), (_LEFT, _LEFT), _TABLE, _ROW)
             case Table():
                 return self.table(part)
             case Code():
@@ -112,8 +116,8 @@ class _Writer:
 
     def fold(self, part: Fold) -> Html:
         """A fold with its body, or one line where there is no room for it."""
-        note = f"{part.title}: {part.see}" if part.see else part.title
-        if self.left < _SMALLEST:
+        note = clip(f"{part.title}: {part.see}" if part.see else part.title, 120)
+        if self.left < 2 * _SMALLEST:
             return self.pay(tag("div", note, style=_LINES["note"]))
         style = _INNER if self.depth else _FOLD
         frame = details(part.title, is_open=part.is_open, style=style)
@@ -138,21 +142,31 @@ class _Writer:
         return join([made, note])
 
     def table(self, part: Table) -> Html:
-        """The first rows, and the others folded below."""
+        """The first rows, and as many of the others as there is room for folded below."""
         styles = [_RIGHT if c.kind == "number" else _LEFT for c in part.columns]
         header = [c.title for c in part.columns]
-        rows = [
-            [_shown(c, k.kind) for c, k in zip(r, part.columns, strict=True)] for r in part.rows
-        ]
-        made = table(rows[: part.most], header if any(header) else (), styles, _TABLE)
-        rest = rows[part.most :]
-        if not rest:
+        kinds = [c.kind for c in part.columns]
+        rows = [[_shown(c, kind) for c, kind in zip(row, kinds, strict=True)] for row in part.rows]
+        fits = self.fitting(rows, 60 * len(kinds) + 60)
+        top = min(part.most, fits)
+        made = table(rows[:top], header if any(header) else (), styles, _TABLE, _ROW)
+        if top == len(rows):
             return made
-        title = more(len(rest), "row", part.see)
-        folded = details(title, table(rest, (), styles, _TABLE), style=_FOLD)
-        if len(made) + len(folded) > self.left:
-            folded = tag("div", title, style=_LINES["note"])
-        return join([made, folded])
+        title = more(len(rows) - top, "row", part.see)
+        if fits == len(rows):
+            return join(
+                [made, details(title, table(rows[top:], (), styles, _TABLE, _ROW), style=_FOLD)]
+            )
+        return join([made, tag("div", title, style=_LINES["note"])])
+
+    def fitting(self, rows: Sequence[Sequence[str]], frame: int) -> int:
+        """How many rows there is room for, where each takes `frame` bytes beside its cells."""
+        room = self.left - 2 * _SMALLEST
+        for number, row in enumerate(rows):
+            room -= frame + sum(len(cell.encode(errors="replace")) for cell in row)
+            if room < 0:
+                return number
+        return len(rows)
 
     def picture(self, part: Picture) -> Html:
         """The picture in a window that scrolls; a sentence where it is too large."""
@@ -163,12 +177,14 @@ class _Writer:
         return tag("div", image, style=_WINDOW)
 
 
+#: bytes of the smallest part worth showing, and of a note
 _SMALLEST = 600
+_NOTE = 200
 _GREY = "#57606a"
 
 
 def _shown(value: object, kind: str) -> Html:
     if kind == "bar" and isinstance(value, float):
-        return tag("code", bar(value), style=f"{_CODE};{_BAR}")
+        return tag("code", bar(value), style=_BAR)
     text = "" if value is None else str(value)
     return tag("code", text, style=_CODE) if kind == "code" and text else escape(text)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 from mlcnb.core import display
@@ -221,29 +222,51 @@ class _Stretch:
 
 def _stretches(change: Change, context: int) -> Iterator[_Stretch]:
     """The lines of a change in order, long unchanged stretches hidden."""
-    blocks = change.blocks
+    lines, words = _all_lines(change)
+    hidden = _hidden([sign for sign, _ in lines], context)
+    start = 0
+    for key, group in groupby(range(len(lines)), lambda row: hidden[row]):
+        stop = start + sum(1 for _ in group)
+        inside = tuple((r - start, a, b, sign) for r, a, b, sign in words if start <= r < stop)
+        yield _Stretch(tuple(lines[start:stop]), inside, key != "")
+        start = stop
+
+
+def _all_lines(change: Change) -> tuple[list[tuple[str, str]], list[Mark]]:
+    """Every line with its sign, and the words that differ."""
     lines: list[tuple[str, str]] = []
-    words: list[tuple[int, int, int, str]] = []
-    for number, (tag, i1, i2, j1, j2) in enumerate(blocks):
-        if tag != "equal":
+    words: list[Mark] = []
+    for tag, i1, i2, j1, j2 in change.blocks:
+        if tag == "equal":
+            pairs = zip(change.before[i1:i2], change.after[j1:j2], strict=True)
+            lines += [(" " if old == new else "~", new) for old, new in pairs]
+        else:
             made, marked = _changed(change.before[i1:i2], change.after[j1:j2], len(lines))
             lines += made
             words += marked
-            continue
-        pairs = zip(change.before[i1:i2], change.after[j1:j2], strict=True)
-        same = [(" " if old == new else "~", new) for old, new in pairs]
-        head = context if number > 0 else 0
-        tail = context if number < len(blocks) - 1 else 0
-        if len(same) <= head + tail + 2:
-            lines += same
-            continue
-        lines += same[:head]
-        if lines:
-            yield _Stretch(tuple(lines), tuple(words))
-        yield _Stretch(tuple(same[head : len(same) - tail]), hidden=True)
-        lines, words = same[len(same) - tail :], []
-    if lines:
-        yield _Stretch(tuple(lines), tuple(words))
+    return lines, words
+
+
+def _hidden(signs: Sequence[str], context: int) -> list[str]:
+    """For each line "" if it is shown, else its sign.
+
+    Shown are lines near an added or removed one and the first ones that are indented anew; a
+    stretch of one or two is not worth hiding.
+    """
+    shown: set[int] = set()
+    for row, sign in enumerate(signs):
+        if sign in "+-":
+            shown.update(range(row - context, row + context + 1))
+        elif sign == "~" and (row == 0 or signs[row - 1] != "~"):
+            shown.update(range(row - context, row + context))
+    hidden = ["" if row in shown else sign for row, sign in enumerate(signs)]
+    start = 0
+    for _, group in groupby(list(hidden)):
+        length = sum(1 for _ in group)
+        if length <= 2:
+            hidden[start : start + length] = [""] * length
+        start += length
+    return hidden
 
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

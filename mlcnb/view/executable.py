@@ -40,7 +40,8 @@ def executable(ex: Any) -> list[Part]:
     parts.append(Fold(f"kernels: {len(ex.kernels)}", [table(ex.kernels)], "ex.kernels", True, True))
     if is_graph:
         parts.append(_closed(picture(ex.mod, name)))
-        parts.append(replace(function_fold(name, function), in_text=False))
+        fold = function_fold(name, function, f"ex.mod[{name!r}].show()")
+        parts.append(replace(fold, in_text=False))
     return parts
 
 

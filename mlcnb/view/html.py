@@ -106,12 +106,14 @@ def table(
     header: Sequence[str] = (),
     styles: Sequence[str] = (),
     style: str = "",
+    row_style: str = "",
 ) -> Html:
     """A table; `styles` gives each column its cell style."""
 
     def row(kind: str, cells: Sequence[str]) -> Html:
         given = [*styles, *[""] * (len(cells) - len(styles))]
-        return tag("tr", *(tag(kind, c, style=s) for c, s in zip(cells, given, strict=False)))
+        made = (tag(kind, c, style=s) for c, s in zip(cells, given, strict=False))
+        return tag("tr", *made, style=row_style)
 
     head = [tag("thead", row("th", header))] if header else []
     body = tag("tbody", *(row("td", cells) for cells in rows))
@@ -125,7 +127,7 @@ def details(title: str, *body: str, is_open: bool = False, style: str = "") -> H
 
 def pre(text: str, style: str = "") -> Html:
     """Text as it is, in fixed width."""
-    return tag("pre", text, style=f"font-family:monospace;{style}")
+    return tag("pre", text, style=";".join(filter(None, (css(font_family="monospace"), style))))
 
 
 def img_svg(svg: str, alt: str, style: str = "", width: int | None = None) -> Html:

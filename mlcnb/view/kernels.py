@@ -40,9 +40,15 @@ def kernels(all_: Any) -> list[Part]:
 def table(all_: Any) -> Table:
     """A row for each kernel: what it is made of, its result, work, size, time to compile."""
     columns = [Column("kernel", "code"), Column("made of"), Column("result")]
-    columns += [Column(n, "number") for n in ("work", "object", "LLVM")]
+    columns += [Column(n, "number") for n in (work_title(all_), "object", "LLVM")]
     rows = [_row(name, kernel) for name, kernel in all_.items()]
     return Table(columns, rows, ROWS, "ex.kernels[NAME]")
+
+
+def work_title(all_: Any) -> str:
+    """The head of the column of work, which says so where sizes are not known."""
+    known = all(isinstance(survey.work(k.func), int | None) for k in all_.values())
+    return "work" if known else "work (sizes = 1)"
 
 
 def _row(name: str, kernel: Any) -> tuple[str, ...]:
@@ -50,7 +56,7 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     result = ", ".join(f"{b.dtype} {dims(b.shape)}" for b in survey.outputs_of(func))
     done = survey.work(func)
     told = (clip(name, 48), clip(" + ".join(survey.parts_of(func)), 48), clip(result, 48))
-    work = flops(done)
+    work = flops(done, told=False)
     if not hasattr(kernel, "compiled"):
         return (*told, work, "", "")
     return (*told, work, size(kernel.object_size), seconds(kernel.compile_seconds))

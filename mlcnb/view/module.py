@@ -129,7 +129,9 @@ def functions(mod: IRModule, entry: rx.Function | None) -> Part:
     calls = survey.kernel_calls(entry, mod.functions) if entry is not None else Counter()
     calls += _group_calls(mod, entry)
     columns = [Column("function", "code"), Column("kind"), Column("made of"), Column("result")]
-    columns += [Column("calls", "number"), Column("work", "number")]
+    known = all(isinstance(survey.work(f, mod.functions), int | None) for _, f in mod.items())
+    title = "work" if known else "work (sizes = 1)"
+    columns += [Column("calls", "number"), Column(title, "number")]
     rows = [_row(mod, var.name_hint, f, calls) for var, f in mod.items()]
     return Table(columns, rows, ROWS, "mod.functions")
 
@@ -154,7 +156,7 @@ def _row(mod: IRModule, name: str, function: Any, calls: Counter[str]) -> tuple[
         clip(made, 60),
         clip(result, 60),
         f"×{ran}" if ran else "",
-        flops(done),
+        flops(done, told=False),
     )
 
 

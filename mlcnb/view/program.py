@@ -44,11 +44,11 @@ def folded(title: str, code: Code, see: str, in_text: bool = True) -> Fold:
     return Fold(f"{title}, {plural(count, 'line')}", [code], see, is_open, in_text)
 
 
-def function_fold(name: str, function: Any) -> Fold:
+def function_fold(name: str, function: Any, see: str = "func.show()") -> Fold:
     """The text of one function."""
     words = "loops" if isinstance(function, PrimFunc) else "graph"
-    code = listing(function, "func.show()", **({"name": name} if name else {}))
-    return folded(f"TVMScript ({words})", code, "func.show()")
+    code = listing(function, see, **({"name": name} if name else {}))
+    return folded(f"TVMScript ({words})", code, see)
 
 
 def module_folds(mod: IRModule) -> list[Part]:

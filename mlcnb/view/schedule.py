@@ -47,7 +47,7 @@ def schedule(sch: Any) -> list[Part]:
     if name:
         func = sch.mod[name]
         parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
-        parts.append(function_fold(name, func))
+        parts.append(function_fold(name, func, "sch.show()"))
     return parts
 
 

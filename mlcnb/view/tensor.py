@@ -40,7 +40,7 @@ def figures(data: np.ndarray) -> list[tuple[str, str]]:
         return [("values", "none")]
     step = -(-data.size // SAMPLE)
     values = data.reshape(-1)[::step]
-    pairs = [("sample", f"every {step}th of {data.size:,} values")] if step > 1 else []
+    pairs = [("sample", f"one value in {step} of {data.size:,}")] if step > 1 else []
     if values.dtype.kind == "b":
         return [*pairs, ("true", f"{int(values.sum()):,} of {values.size:,}")]
     wide = values.astype(np.float64)

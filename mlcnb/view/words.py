@@ -45,10 +45,11 @@ def memory(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
-def flops(n: Any) -> str:
+def flops(n: Any, told: bool = True) -> str:
     """A number of floating-point operations, '' for none or an unknown number.
 
-    Of an expression it is the value where all symbolic sizes are 1.
+    Of an expression it is the value where all symbolic sizes are 1, and says so if it is to be
+    `told`.
     """
     if n is None or isinstance(n, int | float):
         return _scaled(n, "FLOP") if n else ""
@@ -56,7 +57,8 @@ def flops(n: Any) -> str:
     value = as_int(simplify(substitute(n, dict.fromkeys(names, const(1, "int64")))))
     if value is None:
         return f"{dim(n)} FLOP"
-    return f"{_scaled(value, 'FLOP')} for {', '.join(f'{v.name} = 1' for v in names)}"
+    sizes = f" for {', '.join(f'{v.name} = 1' for v in names)}" if told else ""
+    return _scaled(value, "FLOP") + sizes
 
 
 def _scaled(n: float, unit: str) -> str:

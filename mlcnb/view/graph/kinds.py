@@ -71,11 +71,13 @@ _MODULES = {
     "search": "reduction",
     "sorting": "reduction",
     "set": "reduction",
+    "median": "reduction",
     "manipulate": "movement",
     "indexing": "movement",
     "shape": "movement",
     "memory": "movement",
     "creation": "movement",
+    "random": "movement",
     "image": "movement",
 }
 

@@ -1,0 +1,1 @@
+"""Tests of what cells show: text, HTML, pictures, with names that mean harm."""

@@ -1,0 +1,142 @@
+"""What HTML and SVG of ours may hold, and what every reader can read.
+
+check_html(html)    only listed tags, attributes and styles, well nested; pictures checked too;
+                    every text has a contrast of 4.5:1 or more against what is painted behind it
+check_svg(svg)      only shapes and text: nothing that runs, links or loads
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+LIMIT = 200_000
+VOID = {"br", "img"}
+TAGS = {
+    *("div", "span", "b", "i", "br", "code", "pre", "img", "details", "summary"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+ATTRIBUTES = {
+    "img": {"alt", "src", "style", "width"},
+    "details": {"open", "style"},
+    "td": {"style", "colspan", "title"},
+    "th": {"style", "colspan", "title"},
+}
+STYLE = re.compile(r"[a-z-]+:[#\w.,% -]+")
+SVG = "{http://www.w3.org/2000/svg}"
+SVG_TAGS = {
+    "svg": {"class", "role", "width", "height", "viewBox"},
+    "title": set(),
+    "style": set(),
+    "g": {"transform"},
+    "rect": {"class", "x", "y", "width", "height", "rx", "fill"},
+    "path": {"class", "d"},
+    "text": {"class", "x", "y"},
+}
+PATH = re.compile(r"[MLHVCAZhvlac0-9 .-]*")
+INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+class _Reader(HTMLParser):
+    """Walks the HTML and refuses what is not on the lists."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        #: open elements: tag, ink, paper
+        self.open: list[tuple[str, str, str]] = [("page", "#000000", "#ffffff")]
+        self.texts: list[str] = []
+        self.pictures: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in TAGS, f"<{tag}>"
+        given = dict(attrs)
+        assert len(given) == len(attrs), f"<{tag}> has an attribute twice"
+        extra = given.keys() - ATTRIBUTES.get(tag, {"style", "title"})
+        assert not extra, f"<{tag}> has {extra}"
+        if tag == "img":
+            self.picture(given)
+        styles = dict(self.style(part) for part in (given.get("style") or "").split(";") if part)
+        _, ink, paper = self.open[-1]
+        if tag not in VOID:
+            colours = styles.get("color", ink), styles.get("background", paper)
+            self.open.append((tag, *colours))
+
+    def style(self, part: str) -> tuple[str, str]:
+        assert STYLE.fullmatch(part), f"style {part!r}"
+        name, _, value = part.partition(":")
+        return name, value
+
+    def picture(self, given: dict[str, str | None]) -> None:
+        start = "data:image/svg+xml;base64,"
+        source = given["src"] or ""
+        assert source.startswith(start)
+        assert given["alt"]
+        svg = base64.b64decode(source.removeprefix(start), validate=True).decode()
+        check_svg(svg)
+        self.pictures.append(svg)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop()[0] == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        assert not INVISIBLE.search(data), f"hidden characters in {data[:80]!r}"
+        if data.strip():
+            tag, ink, paper = self.open[-1]
+            assert contrast(ink, paper) >= 4.5, f"{ink} on {paper} in <{tag}>: {data[:40]!r}"
+            self.texts.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"comment {data!r}")
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+def check_html(html: str, limit: int = LIMIT) -> str:
+    """Assert that the HTML is allowed; gives its text."""
+    assert len(html.encode()) <= limit, f"{len(html.encode()):,} bytes"
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert [tag for tag, *_ in reader.open] == ["page"], "elements left open"
+    return "".join(reader.texts)
+
+
+def pictures(html: str) -> list[str]:
+    """The SVGs in the HTML."""
+    reader = _Reader()
+    reader.feed(html)
+    return reader.pictures
+
+
+def check_svg(svg: str) -> list[str]:
+    """Assert that the SVG is allowed; gives its texts."""
+    root = ElementTree.fromstring(svg)
+    texts = []
+    for element in root.iter():
+        assert element.tag.startswith(SVG), element.tag
+        tag = element.tag.removeprefix(SVG)
+        assert tag in SVG_TAGS, f"<{tag}>"
+        extra = element.attrib.keys() - SVG_TAGS[tag]
+        assert not extra, f"<{tag}> has {extra}"
+        assert PATH.fullmatch(element.get("d", "")), element.get("d")
+        if tag == "style":
+            assert not re.search(r"url|@|expression|\\|<", element.text or "")
+        elif element.text:
+            assert not INVISIBLE.search(element.text), f"hidden characters in {element.text[:80]!r}"
+            texts.append(element.text)
+    return texts
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast of two colours, as WCAG 2 defines it: 1 to 21."""
+    low, high = sorted((_luminance(a), _luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    assert re.fullmatch(r"#[0-9a-f]{6}", colour), colour
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,202 @@
+"""Small objects to look at, with any name put wherever a name can be."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.llvm.backend import CompiledKernel
+from mlcnb.codegen.llvm.emit.kernel import signature_of
+from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.ir.expr import Var
+from mlcnb.ir.instrument import PassStep, PassTrace, trace
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import Span
+from mlcnb.ir.transform import module_pass
+from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax import expr as rx
+from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.runtime.profile import Profile, Row
+from mlcnb.runtime.tensor import tensor
+from mlcnb.script import parse
+from mlcnb.script import tir as T
+from mlcnb.target import Target
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule import Schedule
+from mlcnb.view.diff import diff
+from mlcnb.view.graph import graph
+
+
+@T.prim_func
+def matmul(
+    A: T.Buffer((16, 8), "float32"),
+    B: T.Buffer((8, 32), "float32"),
+    C: T.Buffer((16, 32), "float32"),
+):
+    T.func_attr({"global_symbol": "matmul"})
+    for i, j, k in T.grid(16, 32, 8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+
+
+MLP = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((1, 4), dtype="float32"), w: R.Tensor((4, 8), dtype="float32")):
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            lv = R.matmul(x, w)
+            lv1 = R.nn.relu(lv)
+            lv2 = R.add(lv1, lv)
+            gv = R.nn.softmax(lv2)
+            R.output(gv)
+        return gv
+"""
+
+
+def mlp() -> IRModule:
+    return parse(MLP)
+
+
+def named_module(name: str) -> IRModule:
+    """A graph whose input, function, variables, attributes and origins have this name."""
+    x = rx.Var(name, rx.tensor_info((1, 4), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            lv = bb.emit(op.nn.relu(x), name_hint=name)
+            lv1 = bb.emit(op.add(lv, rx.const(np.ones((1, 4), "float32"))), name_hint=name)
+            gv = bb.emit_output(op.nn.softmax(lv1), name_hint=name)
+        bb.emit_func_output(gv)
+    mod = bb.get()
+    main = _with_origin(mod["main"], Span("onnx", name))
+    main = main.with_attr("global_symbol", name).with_attr("note", name)
+    return mod.with_functions({"main": main, name: main})
+
+
+def _with_origin(function: rx.Function, span: Span) -> rx.Function:
+    blocks = []
+    for block in function.body.blocks:
+        bindings = [replace(b, value=replace(b.value, span=span)) for b in block.bindings]
+        blocks.append(replace(block, bindings=tuple(bindings)))
+    return replace(function, body=replace(function.body, blocks=tuple(blocks)))
+
+
+def named_loops(name: str) -> PrimFunc:
+    """A loop function whose buffers, loops, block, annotations and attributes have this name."""
+
+    def rule(n: Any) -> Any:
+        if isinstance(n, Buffer | Var):
+            return replace(n, name=name)
+        if isinstance(n, s.Block) and n.iter_vars:
+            return replace(n, name_hint=name, annotations=FrozenDict({name: name}))
+        return None
+
+    return rewrite(matmul, rule).with_attr("global_symbol", name or "f").with_attr("note", name)
+
+
+def scheduled(name: str | None = None) -> Schedule:
+    """A schedule after three steps, one of them undone."""
+    sch = Schedule(matmul if name is None else named_loops(name))
+    block = sch.get_block("C" if name is None else name)
+    i, j, k = sch.get_loops(block)
+    j0, j1 = sch.split(j, [None, 16])
+    sch.reorder(i, j0, k, j1)
+    sch.annotate(i, "note" if name is None else name, name or "outer")
+    sch.vectorize(j1)
+    return sch.undo()
+
+
+def passes(name: str) -> PassTrace:
+    """A run of passes, one of which says this name."""
+
+    @module_pass
+    def renaming(mod: IRModule, ctx: Any) -> IRModule:
+        """Say a name."""
+        ctx.note(f"renamed {name}")
+        return mod.with_attr("note", name)
+
+    return still(trace([renaming, *get_pipeline("zero").passes], named_module(name)))
+
+
+def still(run: PassTrace) -> PassTrace:
+    """The run with times that do not change from day to day."""
+    run.steps = [_still(step) for step in run.steps]
+    return run
+
+
+def _still(step: PassStep) -> PassStep:
+    return dataclasses.replace(step, seconds=0.00125)
+
+
+def profiled(name: str) -> Profile:
+    """A profile of two calls."""
+    rows = (
+        Row(name, "matmul", 1.5e-3, 0.75, 8192, 4096),
+        Row("lv1", name, 0.5e-3, 0.25, None, 128),
+    )
+    return Profile(rows, 2e-3, 10, 2)
+
+
+def failed(name: str) -> ScheduleError:
+    """An error that points into a program."""
+    func = named_loops(name)
+    loop = next(n for n in statements(func.body) if isinstance(n, s.For))
+    return ScheduleError(f"{name} is wrong", where=loop, root=func, hint=f"rename {name}")
+
+
+def everything(name: str) -> dict[str, Any]:
+    """An object for each view that has a name in it."""
+    run = passes(name)
+    return {
+        "module": named_module(name),
+        "lowered": run.result,
+        "function": named_module(name)["main"],
+        "loops": named_loops(name),
+        "loops in a module": IRModule.make({name: named_loops(name)}),
+        "schedule": scheduled(name),
+        "trace": scheduled(name).trace,
+        "passes": run,
+        "step": run.steps[0],
+        "fusion": run["FuseOps"],
+        "pipeline": get_pipeline("zero"),
+        "pass": run.steps[0].pass_,
+        "graph": graph(named_module(name)),
+        "fused graph": graph(run["FuseOps"].after),
+        "diff": diff(named_module("x"), named_module(name)),
+        "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
+        "profile": profiled(name),
+        "error": failed(name),
+        "variable": rx.Var(name),
+        "struct info": rx.tensor_info((1, 4), "float32"),
+        "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
+        "tensor": tensor(np.arange(6.0).reshape(2, 3)),
+        "kernel": named_kernel(name),
+    }
+
+
+def named_kernel(name: str) -> Any:
+    """A compiled kernel under this name, and code that holds the name."""
+    func = named_loops(name)
+    compiled = SimpleNamespace(
+        ir=f"define i32 @k() {{ ; {name}\n  ret i32 0\n}}",
+        ir_after=f"; {name}",
+        assembly=f"\t.text\nk:\n\tret # {name}\n",
+        object=b"",
+        seconds={"parse": 0.001},
+        cached=False,
+        cpu=SimpleNamespace(cpu=name, arch="x86_64"),
+    )
+    made: Any = compiled
+    return CompiledKernel(name, func, Target("llvm"), None, made, signature_of(func, 0), ())

@@ -1,0 +1,322 @@
+"""Small objects as a cell shows them: the text here, the HTML in files."""
+
+from __future__ import annotations
+
+import re
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+import mlcnb
+from mlcnb import view
+from mlcnb.core.errors import ScheduleError
+from mlcnb.ir.instrument import trace
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.transform import FoldConstant, LegalizeOps
+from mlcnb.runtime.tensor import tensor
+from mlcnb.target import Target
+from mlcnb.tir.transform import lower
+from tests.view.allowed import check_html
+from tests.view.samples import matmul, mlp, profiled, scheduled, still
+from tests.view.snapshot import same
+
+
+def shows(name: str, obj: object, text: str) -> None:
+    """Assert the text, and the HTML of the file (pictures left out: their engines differ)."""
+    assert view.to_text(obj) == dedent(text).strip("\n")
+    html = view.to_html(obj)
+    check_html(html)
+    html = re.sub(r'src="data:[^"]*"', 'src="…"', html)
+    same(f"{name}.html", re.sub(r"µs|(?<=>)[\d.]+ ms", "…", html).replace("><", ">\n<"))
+
+
+def test_module():
+    shows(
+        "module",
+        mlp(),
+        """
+        IRModule: main; 4 operators; 120 FLOP
+          inputs     x: float32 [1, 4], w: float32 [4, 8]
+          output     float32 [1, 8]
+          operators  add, matmul, relu, softmax
+        graph: 4 operators: mod.graph()
+        TVMScript, 12 lines:
+          @I.ir_module
+          class Module:
+              @R.function
+              def main(x: R.Tensor((1, 4), dtype="float32"), w: R.Tensor((4, 8), dtype="float32")) -> R.Tensor((1, 8), dtype="float32"):
+                  R.func_attr({"num_input": 1})
+                  with R.dataflow():
+                      lv: R.Tensor((1, 8), dtype="float32") = R.matmul(x, w)
+                      lv1: R.Tensor((1, 8), dtype="float32") = R.nn.relu(lv)
+                      lv2: R.Tensor((1, 8), dtype="float32") = R.add(lv1, lv)
+                      gv: R.Tensor((1, 8), dtype="float32") = R.nn.softmax(lv2)
+                      R.output(gv)
+                  return gv
+        """,  # noqa: E501
+    )
+
+
+def test_an_empty_module():
+    shows("empty", IRModule(), "IRModule: no functions")
+
+
+def test_loops():
+    shows(
+        "loops",
+        matmul,
+        """
+        PrimFunc matmul: made of C; 8.19 kFLOP; touches 3.58 kB; 2.29 FLOP/B
+          parameter  dtype    shape        size  use
+          A          float32  [16, 8]     512 B  read
+          B          float32  [8, 32]   1.02 kB  read
+          C          float32  [16, 32]  2.05 kB  written
+        loops: 1 block, 3 loops:
+                           extent  kind       times
+            for i              16  serial        16
+              for j            32  serial       512
+                for k           8  serial     4,096
+                  block C          SSR, init  4,096  A, B -> C
+        TVMScript (loops), 11 lines:
+          @T.prim_func
+          def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+              # with T.block("root"):
+              for i, j, k in T.grid(16, 32, 8):
+                  with T.block("C"):
+                      vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                      T.reads(A[vi, vk], B[vk, vj])
+                      T.writes(C[vi, vj])
+                      with T.init():
+                          C[vi, vj] = T.float32(0.0)
+                      C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        """,  # noqa: E501
+    )
+
+
+def test_lowered_loops_say_what_is_read_and_written():
+    text = view.to_text(lower(matmul))
+    assert re.findall(r"^  [ABC] .*float32.*$", text, re.M) == [
+        "  A          float32  [16, 8]     512 B  read",
+        "  B          float32  [8, 32]   1.02 kB  read",
+        "  C          float32  [16, 32]  2.05 kB  read, written",
+    ]
+
+
+def test_schedule():
+    sch = scheduled()
+    text = re.sub(r" +(time|[\d.]+ [µm]s)$", "", view.to_text(sch), flags=re.M)
+    assert text == dedent("""\
+        Schedule of matmul: 3 steps, 1 undone
+                    step  call
+                       0  as given
+                       1  split(loop j, factors=[None, 16])
+                       2  reorder(loop i, loop j_0, loop k, loop j_1)
+          >            3  annotate(loop i, ann_key='note', ann_val='outer')
+          (undone)     4  vectorize(loop j_1)
+        step 3: matmul: changed, +2 -1 lines:
+            @T.prim_func
+            def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+                # with T.block("root"):
+          -     for i, j_0, k, j_1 in T.grid(16, 2, 8, 16):
+          +     for i in T.serial(16, annotations={"note": "outer"}):
+          +         for j_0, k, j_1 in T.grid(2, 8, 16):
+          ~             with T.block("C"):
+          ~                 vi = T.axis.spatial(16, i)
+          … 7 lines indented anew
+        loops now:
+                             extent  kind       times
+            for i                16  serial        16  note=outer
+              for j_0             2  serial        32
+                for k             8  serial       256
+                  for j_1        16  serial     4,096
+                    block C          SSR, init  4,096  A, B -> C
+        TVMScript (loops), 14 lines:
+          @T.prim_func
+          def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+              # with T.block("root"):
+              for i in T.serial(16, annotations={"note": "outer"}):
+                  for j_0, k, j_1 in T.grid(2, 8, 16):
+                      with T.block("C"):
+                          vi = T.axis.spatial(16, i)
+                          vj = T.axis.spatial(32, j_0 * 16 + j_1)
+                          vk = T.axis.reduce(8, k)
+                          T.reads(A[vi, vk], B[vk, vj])
+                          T.writes(C[vi, vj])
+                          with T.init():
+                              C[vi, vj] = T.float32(0.0)
+                          C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]""")  # noqa: E501
+    html = re.sub(r"[\d.]+ [µm]s", "…", view.to_html(sch))
+    check_html(html)
+    same("schedule.html", html.replace("><", ">\n<"))
+
+
+def test_trace_of_a_schedule():
+    text = view.to_text(scheduled().trace)
+    assert text.splitlines()[0] == "Trace: 5 instructions"
+    assert '  b0 = sch.get_block(name="C", func_name="matmul")' in text
+
+
+def test_error():
+    sch = scheduled()
+    loops = sch.get_loops("C")
+    with pytest.raises(ScheduleError) as info:
+        sch.vectorize(loops[2])
+    shows(
+        "error",
+        info.value,
+        """
+        ScheduleError: vectorize: loop k is not parallel: it runs over the reduce axis vk of block C: its iterations update the same elements of C
+          2 | def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+          3 |     # with T.block("root"):
+          4 |     for i in T.serial(16, annotations={"note": "outer"}):
+        > 5 |         for j_0, k, j_1 in T.grid(2, 8, 16):
+            |                  ^
+          6 |             with T.block("C"):
+          7 |                 vi = T.axis.spatial(16, i)
+          8 |                 vj = T.axis.spatial(32, j_0 * 16 + j_1)
+        hint: rfactor the loop first, or choose a spatial loop
+        """,  # noqa: E501
+    )
+
+
+def test_passes():
+    run = still(trace([FoldConstant(), LegalizeOps()], mlp()))
+    shows(
+        "passes",
+        run,
+        """
+        2 passes, 2.50 ms; 1 changed the module; operators 4 -> 4
+             pass            time  operators  what it did
+          1  LegalizeOps  1.25 ms          4  4 operators became calls of 4 loop functions
+        one step with its diff: trace["NAME"] or trace[NUMBER]
+        1 pass changed nothing: FoldConstant
+        """,
+    )
+
+
+def test_a_step_of_a_pass():
+    text = view.to_text(still(trace([LegalizeOps()], mlp()))[0])
+    assert text == dedent("""\
+        LegalizeOps: 4 operators became calls of 4 loop functions (1.25 ms)
+        Replace every operator by a call_tir of the loop nest that its declaration gives.
+        main changed; matmul, relu, add, softmax added
+        main: changed, +4 -4 lines:
+            @R.function
+            def main(x: R.Tensor((1, 4), dtype="float32"), w: R.Tensor((4, 8), dtype="float32")) -> R.Tensor((1, 8), dtype="float32"):
+                R.func_attr({"num_input": 1})
+                with R.dataflow():
+          -         lv: R.Tensor((1, 8), dtype="float32") = R.matmul(x, w)
+          +         lv = R.call_tir(cls.matmul, (x, w), out_sinfo=R.Tensor((1, 8), dtype="float32"))
+          -         lv1: R.Tensor((1, 8), dtype="float32") = R.nn.relu(lv)
+          +         lv1 = R.call_tir(cls.relu, (lv,), out_sinfo=R.Tensor((1, 8), dtype="float32"))
+          -         lv2: R.Tensor((1, 8), dtype="float32") = R.add(lv1, lv)
+          +         lv2 = R.call_tir(cls.add, (lv1, lv), out_sinfo=R.Tensor((1, 8), dtype="float32"))
+          -         gv: R.Tensor((1, 8), dtype="float32") = R.nn.softmax(lv2)
+          +         gv = R.call_tir(cls.softmax, (lv2,), out_sinfo=R.Tensor((1, 8), dtype="float32"))
+                    R.output(gv)
+                return gv
+        4 functions added: matmul, relu, add, softmax: print(diff.text)""")  # noqa: E501
+
+
+def test_pipeline():
+    text = view.to_text(mlcnb.get_pipeline("zero"))
+    assert [line.split("  ")[:3] for line in text.splitlines()][:1] == [["zero: 5 passes"]]
+    assert re.search(r"^  0  LegalizeOps\(\) +Replace every operator by a call_tir of", text, re.M)
+
+
+def test_profile():
+    shows(
+        "profile",
+        profiled("lv"),
+        """
+        Profile: 2.00 ms a run; 8.19 kFLOP at 0.0041 GFLOP/s; 2 calls of 2 kernels; median of 10 runs, 2 threads
+          call  kernel     time   share                GFLOP/s  GB/s
+          lv    matmul  1.50 ms  75.0 %  ████████████      0.0   0.0
+          lv1   lv       500 µs  25.0 %  ████                    0.0
+        """,  # noqa: E501
+    )
+
+
+def test_target():
+    target = Target("llvm -mcpu=x86-64-v3 -num-cores=4")
+    shows(
+        "target",
+        target,
+        """
+        Target llvm -mcpu=x86-64-v3 -num-cores=4: CPU code through LLVM
+          vectors     256 bits, 16 registers
+          features    avx2, avx, fma, f16c
+          cores       4
+          caches      L1 32 KiB, L2 1 MiB, L3 16 MiB
+          attributes  mcpu=x86-64-v3, num-cores=4
+        """,
+    )
+
+
+def test_tensor():
+    shows(
+        "tensor",
+        tensor(np.array([[0.0, 1.5, np.nan], [3.0, np.inf, -1.5]], "float32")),
+        """
+        Tensor float32 [2, 3] on cpu(0), 24 B
+          range   -1.5 .. 3, mean 0.75, standard deviation 1.677
+          spread  █       █       █      █
+          zeros   1; NaN 1; infinite 1
+        [[ 0.   1.5  nan]
+         [ 3.   inf -1.5]]
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (np.zeros((0, 3)), "values  none"),
+        (np.ones(4, bool), "true  4 of 4"),
+        (np.full(100, 7), "range   7 .. 7, mean 7, standard deviation 0"),
+        (np.arange(3_000_000), "sample  one value in 3 of 3,000,000"),
+        (np.full(100, np.nan), "zeros  0; NaN 100; infinite 0"),
+    ],
+)
+def test_odd_tensors(data, told):
+    shown = view.to_text(tensor(data))
+    assert told in shown
+    check_html(view.to_html(tensor(data)))
+
+
+def test_executable_of_loops():
+    ex = mlcnb.compile(matmul, target="llvm")
+    text = view.to_text(ex)
+    assert text.startswith("Executable for llvm; matmul\n  arguments    A: float32 [16, 8], ")
+    assert "machine code" in text
+    assert "LLVM IR after optimisation, " in text
+    html = view.to_html(ex)
+    shown = check_html(html)
+    for word in ("vfmadd", "define i32 @", "T.block", "ret"):
+        assert word in shown
+
+
+def test_executable_of_a_graph():
+    ex = mlcnb.compile(mlp(), target="llvm")
+    text = view.to_text(ex)
+    first, *rest = text.splitlines()
+    assert re.fullmatch(r"Executable for llvm; main; \d calls of \d kernels", first)
+    assert any(re.match(r"  memory +arena .*, constants \d", line) for line in rest)
+    assert "kernels: " in text
+    check_html(view.to_html(ex))
+    assert view.to_text(ex.kernels).startswith("Kernels: ")
+    check_html(view.to_html(ex.kernels))
+
+
+def test_executable_of_the_interpreter():
+    ex = mlcnb.compile(mlp(), target="interp")
+    assert "allocated step by step" in view.to_text(ex)
+    assert "run by the reference interpreter" in view.to_text(ex.kernels[0])
+    check_html(view.to_html(ex.kernels[0]))
+
+
+def test_small_nodes():
+    param = mlp()["main"].params[0]
+    assert view.to_text(param.struct_info) == 'R.Tensor((1, 4), dtype="float32")'
+    check_html(view.to_html(matmul.buffer_map[matmul.params[0]]))
