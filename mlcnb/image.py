@@ -37,7 +37,8 @@ def load(
         hint = "pip install 'mlcnb[lab]'"
         raise MissingDependencyError("pictures are read by pillow", hint=hint) from None
     try:
-        picture = Image.open(file).convert("RGB")
+        with Image.open(file) as opened:
+            picture = opened.convert("RGB")
     except (Image.UnidentifiedImageError, OSError) as error:
         raise MLCError(f"{file} cannot be read as a picture: {error}") from None
     scale = max(height / picture.height, width / picture.width) * 8 / 7
@@ -45,7 +46,7 @@ def load(
     picture = picture.resize(size, Image.Resampling.BICUBIC)
     left, top = (size[0] - width) // 2, (size[1] - height) // 2
     pixels = np.asarray(picture.crop((left, top, left + width, top + height)), np.float32)
-    return ((pixels / 255 - mean) / std).transpose(2, 0, 1)[None].astype(dtype)
+    return ((pixels / 255 - mean) / std).transpose(2, 0, 1)[None].astype(dtype, order="C")
 
 
 @dataclass(frozen=True)

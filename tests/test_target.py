@@ -1,0 +1,117 @@
+"""Target: what a string says, and what the machine it names has."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from mlcnb.core.errors import TargetError
+from mlcnb.target import Target, available_cores
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ("llvm", "llvm"),
+        ("cpu", "llvm"),
+        ("interp", "interp"),
+        ("llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64-v3"),
+        ("llvm --num-cores=4 -mcpu=znver4", "llvm -mcpu=znver4 -num-cores=4"),
+        ({"kind": "llvm", "mcpu": "neoverse-n1"}, "llvm -mcpu=neoverse-n1"),
+        ({"kind": "llvm", "mattr": ["+avx2", "+fma"]}, "llvm -mattr=+avx2,+fma"),
+        ({"kind": "cuda", "arch": "sm_90", "tag": "", "keys": ["cuda", "gpu"]}, "cuda -arch=sm_90"),
+        (Target("llvm -mcpu=znver4"), "llvm -mcpu=znver4"),
+    ],
+    ids=str,
+)
+def test_spellings(spec, text):
+    target = Target(spec)
+    assert str(target) == text
+    assert repr(target) == f"Target({text!r})"
+    assert Target(text) == target == Target(target.export())
+    assert hash(Target(text)) == hash(target)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", 'an empty target string\nhint: e.g. "llvm"'),
+        ("tpu", "no target kind 'tpu'\nhint: there are llvm, cuda, interp"),
+        ("llvm x", "target 'llvm x': cannot read 'x'\nhint: write -name=value"),
+        ("llvm -num-cores=many", "target attribute num-cores='many' is no int"),
+        (7, "a target is a string or a dict, not int"),
+        (None, "a target is a string or a dict, not NoneType"),
+    ],
+    ids=str,
+)
+def test_what_is_no_target(spec, message):
+    with pytest.raises(TargetError) as caught:
+        Target(spec)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_attribute_names_those_there_are():
+    with pytest.raises(TargetError) as caught:
+        Target("llvm -speed=high")
+    assert str(caught.value).startswith("no target attribute 'speed'\nhint: there are arch, mattr, ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "bits", "registers", "lanes"),
+    [
+        ("llvm -mcpu=x86-64", 128, 16, 4),
+        ("llvm -mcpu=x86-64-v2", 128, 16, 4),
+        ("llvm -mcpu=x86-64-v3", 256, 16, 8),
+        ("llvm -mcpu=x86-64-v4", 512, 32, 16),
+        ("llvm -mcpu=cortex-a72", 128, 32, 4),
+        ("llvm -mcpu=x86-64-v3 -vector-bits=128", 128, 16, 4),
+        ("llvm -mcpu=x86-64-v4 -mattr=-avx512f", 256, 16, 8),
+    ],
+)
+def test_vectors(spec, bits, registers, lanes):
+    target = Target(spec)
+    assert (target.vector_bits, target.vector_registers) == (bits, registers)
+    assert (target.lanes(), target.lanes("float64"), target.lanes("int8")) == (
+        lanes,
+        lanes // 2,
+        lanes * 4,
+    )
+
+
+def test_this_machine():
+    target = Target("llvm")
+    assert target.mcpu == "host" and target.is_cpu and not Target("cuda").is_cpu
+    assert target.num_cores == available_cores() >= 1
+    assert Target("llvm -num-cores=3").num_cores == 3
+    first, second, third = target.caches
+    assert 8 << 10 <= first <= second <= 1 << 30 and third > 0
+    assert Target("llvm -mcpu=znver4").caches == (32 << 10, 1 << 20, 16 << 20)
+    if hasattr(os, "sched_getaffinity"):
+        assert available_cores() == len(os.sched_getaffinity(0))
+
+
+def test_current_target_nests_and_is_each_threads_own():
+    assert Target.current() is None
+    outer, inner, seen = Target("llvm"), Target("interp"), []
+    with outer:
+        with inner, outer:
+            assert Target.current() is outer
+        assert Target.current() is outer
+        thread = threading.Thread(target=lambda: seen.append(Target.current()))
+        thread.start()
+        thread.join()
+    assert (Target.current(), seen) == (None, [None])
+    with pytest.raises(TargetError) as caught:
+        Target.current(allow_none=False)
+    assert str(caught.value) == 'no current target\nhint: use `with Target("llvm"):`'
+    with pytest.raises(ZeroDivisionError), outer:
+        1 // 0
+    assert Target.current() is None
+
+
+def test_host_of_a_gpu():
+    target = Target("cuda", host="llvm -mcpu=x86-64-v3")
+    assert str(target.host) == "llvm -mcpu=x86-64-v3"
+    assert target.export() == {"kind": "cuda"}
