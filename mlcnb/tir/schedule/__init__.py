@@ -12,5 +12,6 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule.schedule": "Schedule Step",
         "mlcnb.tir.schedule.handles": "BlockRV LoopRV ExprRV",
         "mlcnb.tir.schedule.trace": "Trace Instruction",
+        "mlcnb.core.errors": "ScheduleError",
     },
 )

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mlcnb.ir import expr as e
-from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.digits import determined, injective
@@ -369,11 +368,6 @@ def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
         if found is not inner:
             return f"{name_of(inner)} is not the only statement inside {name_of(outer)}"
     return None
-
-
-def is_constant(x: e.PrimExpr, value: int) -> bool:
-    """True if `x` is that number."""
-    return p.as_int(x) == value
 
 
 # -- moving and inlining -------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
-from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.reading import Context, simplified
 
 
 class Rebuilder:
@@ -165,22 +165,6 @@ def mentions(x: Any, variables: Mapping[Any, Any]) -> bool:
     if isinstance(x, e.PrimExpr):
         return any(mentions(getattr(x, name), variables) for name in x.child_fields)
     return False
-
-
-def substituted(
-    n: Any, values: Mapping[e.Var, e.PrimExpr], forward: dict[s.Stmt, s.Stmt] | None = None
-) -> Any:
-    """A statement with variables replaced as they stand, in blocks too, and sums simplified."""
-    context = Context(values={v: of(x) for v, x in values.items()})
-    return _Everywhere(context, {} if forward is None else forward).stmt(n)
-
-
-class _Everywhere(Substitution):
-    """A substitution that enters blocks with axes."""
-
-    def on_Block(self, n: s.Block) -> Any:
-        """All blocks are entered."""
-        return Rebuilder.on_Block(self, n)
 
 
 def rewrite_values(x: Any, rule: Callable[[Node], Node | None]) -> Any:

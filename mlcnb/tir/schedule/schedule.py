@@ -32,7 +32,6 @@ from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
-from mlcnb.tir.schedule.tree import Tree
 
 CHECKS = ("default", "none", "numeric")
 
@@ -398,8 +397,3 @@ def _main(mod: IRModule) -> str:
     if len(names) == 1:
         return names[0]
     return "main" if "main" in names else ""
-
-
-def tree_of(sch: Schedule, name: str | None = None) -> Tree:
-    """The function that a schedule works on, indexed (for views and rules)."""
-    return sch.state.tree(name or sch.state.working_on)

@@ -12,11 +12,11 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind
 
 
-def add_unit_loop(state: State, block_or_loop: Block | For) -> For:
+def add_unit_loop(state: State, block_or_loop: Block | For) -> Change:
     """Wrap a block or a loop in a loop of extent 1 and give that loop."""
     inner = state.tree.place(block_or_loop)
     edit = state.edit()
     made = For(e.Var("u"), p.const(0), p.const(1), ForKind.SERIAL, inner)
     edit.put(inner, made)
     edit.became(block_or_loop, block_or_loop)
-    return Change.of(edit, made)  # type: ignore[return-value]
+    return Change.of(edit, made)

@@ -15,15 +15,15 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
-def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> None:
+def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> Change:
     """Set an annotation; a drawn number is kept as its value, lists as tuples."""
     edit = state.edit()
     marks = {**block_or_loop.annotations, ann_key: _frozen(ann_val)}
     edit.update(block_or_loop, annotations=FrozenDict(marks))
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)
 
 
-def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> None:
+def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> Change:
     """Take an annotation off.
 
     Raises:
@@ -39,7 +39,7 @@ def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> None:
     edit = state.edit()
     kept = {k: v for k, v in block_or_loop.annotations.items() if k != ann_key}
     edit.update(block_or_loop, annotations=FrozenDict(kept))
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)
 
 
 def _frozen(value: Any) -> Any:

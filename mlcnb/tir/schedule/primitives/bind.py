@@ -15,7 +15,7 @@ THREAD_AXES = tuple(f"{part}.{axis}" for part in ("blockIdx", "threadIdx") for a
 VIRTUAL_AXES = ("vthread", "vthread.x", "vthread.y", "vthread.z")
 
 
-def bind(state: State, loop: For, thread_axis: str) -> None:
+def bind(state: State, loop: For, thread_axis: str) -> Change:
     """Bind a loop to blockIdx.x/y/z, threadIdx.x/y/z or vthread(.x/.y/.z).
 
     Raises:
@@ -40,4 +40,4 @@ def bind(state: State, loop: For, thread_axis: str) -> None:
     refuse_carried(state, "bind", loop, private=True)
     edit = state.edit()
     edit.update(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread_axis)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)

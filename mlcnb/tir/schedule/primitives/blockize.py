@@ -16,7 +16,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import BufferRegion
-from mlcnb.tir.schedule.affine import ZERO, Affine
+from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
@@ -44,7 +44,7 @@ class _Axis:
     size: int
 
 
-def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Block:
+def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Change:
     """Make everything under a loop, the loop included, one block.
 
     Args:
@@ -89,7 +89,7 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
     edit.put(target, realize)
     for old, new in outer.forward.items():
         edit.became(old, new)
-    return Change.of(edit, outer.block)  # type: ignore[return-value]
+    return Change.of(edit, outer.block)
 
 
 @dataclass
@@ -137,7 +137,7 @@ def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExp
     inside = {x.loop_var for x in loops}
     inner, outer = [], []
     for condition in conjuncts(state.tree.realize(block).predicate):
-        used = of(condition.a).variables() | of(condition.b).variables()  # type: ignore[attr-defined]
+        used = variables_of(condition)
         if not used & inside:
             outer.append(condition)
         elif used <= inside:
@@ -216,11 +216,7 @@ def _init(
         match_buffers=(),
     )
     kept = tuple(v for v, keep in zip(values, spatial, strict=True) if keep)
-    conditions = [
-        c
-        for c in conjuncts(predicate)
-        if (of(c.a).variables() | of(c.b).variables()) <= used  # type: ignore[attr-defined]
-    ]
+    conditions = [c for c in conjuncts(predicate) if variables_of(c) <= used]
     copied = [x for x in loops if x.loop_var in used]
     fresh = FreshCopy({})
     for x in copied:

@@ -31,7 +31,7 @@ def cache_read(
     read_buffer_index: int,
     storage_scope: str,
     consumer_blocks: list[Block] | None = None,
-) -> Block:
+) -> Change:
     """Copy what is read of a buffer into a new one in `storage_scope`, and read that.
 
     Args:
@@ -69,7 +69,7 @@ def cache_read(
     first = min(within, key=lambda b: tree.position[b])
     edit.before(tree.child_towards(parent, tree.realize(first)), nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy)  # type: ignore[return-value]
+    return Change.of(edit, copy)
 
 
 def _refuse(

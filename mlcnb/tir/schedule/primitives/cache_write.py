@@ -33,7 +33,7 @@ def cache_write(
     write_buffer_index: int,
     storage_scope: str,
     consumer_blocks: list[Block] | None = None,
-) -> Block:
+) -> Change:
     """Let a block write into a new buffer in `storage_scope`, and copy that to the old buffer.
 
     Args:
@@ -73,7 +73,7 @@ def cache_write(
         replace_block(edit, user, swap)
     edit.after(tree.child_towards(parent, tree.realize(block)), nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy)  # type: ignore[return-value]
+    return Change.of(edit, copy)
 
 
 def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> None:

@@ -43,7 +43,7 @@ def compute_at(
     loop: For,
     preserve_unit_loops: bool = False,
     index: int = -1,
-) -> None:
+) -> Change:
     """Move a block under a loop that holds all of its consumers.
 
     Args:
@@ -72,7 +72,7 @@ def compute_at(
         made = Tree(change.func)
         around = [arrived(edit.forward, x) for x in (*state.tree.loops(loop), loop)]
         refuse_marks(state, "compute_at", made, around)
-    return change  # type: ignore[return-value]
+    return change
 
 
 def refuse_place(state: State, name: str, block: Block, loop: For) -> None:

@@ -22,7 +22,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
 
-def compute_inline(state: State, block: Block) -> None:
+def compute_inline(state: State, block: Block) -> Change:
     """Put the value that a block computes where it is read, and take the block away.
 
     Args:
@@ -54,7 +54,7 @@ def compute_inline(state: State, block: Block) -> None:
         edit.put(reader, new)
     edit.put(tree.realize(block), None)
     edit.free(tree.scope(block), store.buffer)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)
 
 
 def inlinable_store(

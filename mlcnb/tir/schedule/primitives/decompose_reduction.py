@@ -31,7 +31,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt
 
 
-def decompose_reduction(state: State, block: Block, loop: For) -> Block:
+def decompose_reduction(state: State, block: Block, loop: For) -> Change:
     """Move the init of a reduction block into a block before `loop`.
 
     Args:
@@ -56,7 +56,7 @@ def decompose_reduction(state: State, block: Block, loop: For) -> Block:
     edit.became(block, update)
     edit.before(loop, nest)
     made = _innermost(nest)
-    return Change.of(edit, made)  # type: ignore[return-value]
+    return Change.of(edit, made)
 
 
 def _refuse(state: State, block: Block, loop: For, loops: list[For]) -> None:

@@ -23,7 +23,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
-def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> For:
+def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     """Fuse consecutive loops, given from the outside in, into one serial loop.
 
     Args:
@@ -53,7 +53,7 @@ def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> For:
     body = Substitution(context, edit.forward).stmt(loops[-1].body)
     made = replace(loops[0], loop_var=fused, extent=extent, kind=ForKind.SERIAL, body=body)
     edit.put(loops[0], made)
-    return Change.of(edit, made)  # type: ignore[return-value]
+    return Change.of(edit, made)
 
 
 def _refuse(state: State, loops: tuple[For, ...]) -> None:

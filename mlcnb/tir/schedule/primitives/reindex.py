@@ -42,7 +42,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, IterType, IterVar, Stmt
 
 
-def reindex(state: State, block: Block, buffer: Any) -> Block:
+def reindex(state: State, block: Block, buffer: Any) -> Change:
     """Put a copy between a block and a buffer, indexed by the axes that the block indexes it with.
 
     Args:
@@ -79,7 +79,7 @@ def reindex(state: State, block: Block, buffer: Any) -> Block:
     anchor = state.tree.child_towards(parent, state.tree.realize(block))
     (edit.after if is_write else edit.before)(anchor, nest)
     edit.allocate(state.tree.scope(block), new)
-    return Change.of(edit, copy)  # type: ignore[return-value]
+    return Change.of(edit, copy)
 
 
 def _indices(state: State, block: Block, buffer: Buffer) -> tuple[e.PrimExpr, ...]:

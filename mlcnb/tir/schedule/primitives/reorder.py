@@ -18,7 +18,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
 
 
-def reorder(state: State, *ordered_loops: For) -> None:
+def reorder(state: State, *ordered_loops: For) -> Change:
     """Put the given loops into the given order, outermost first; loops between them stay where
     they are.
 
@@ -32,7 +32,7 @@ def reorder(state: State, *ordered_loops: For) -> None:
     wanted = iter(ordered_loops)
     order = [next(wanted) if x in ordered_loops else x for x in chain]
     if order == chain:
-        return Change(state.func, {})  # type: ignore[return-value]
+        return Change(state.func, {})
     _refuse_ranges(state, chain, order)
     if state.checks:
         reason = why_not_reordered(state.tree, chain, order)
@@ -47,7 +47,7 @@ def reorder(state: State, *ordered_loops: For) -> None:
         body = replace(x, body=body)
         edit.became(x, body)
     edit.put(chain[0], body)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)
 
 
 def _refuse(state: State, loops: tuple[For, ...]) -> None:

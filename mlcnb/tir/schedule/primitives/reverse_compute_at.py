@@ -66,7 +66,7 @@ def reverse_compute_at(
     loop: For,
     preserve_unit_loops: bool = False,
     index: int = -1,
-) -> None:
+) -> Change:
     """Move a block under a loop that holds producers of it.
 
     Args:
@@ -97,7 +97,7 @@ def reverse_compute_at(
     change = Change.of(edit)
     if state.checks:
         _refuse_after(state, block, loop, change)
-    return change  # type: ignore[return-value]
+    return change
 
 
 def _producers(state: State, block: Block, loop: For) -> list[tuple[Block, Buffer]]:

@@ -45,7 +45,7 @@ from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
 
 
-def reverse_compute_inline(state: State, block: Block) -> None:
+def reverse_compute_inline(state: State, block: Block) -> Change:
     """Compute what an elementwise block computes where its input is made, and take the block away.
 
     Args:
@@ -83,7 +83,7 @@ def reverse_compute_inline(state: State, block: Block) -> None:
     edit.free(state.tree.scope(block), middle)
     change = Change.of(edit)
     _refuse_early(state, block, producer, change)
-    return change  # type: ignore[return-value]
+    return change
 
 
 def _producer(state: State, block: Block) -> tuple[Block, Buffer]:

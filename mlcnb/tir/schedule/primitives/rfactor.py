@@ -21,6 +21,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.elementwise import refreshed
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import (
@@ -60,7 +61,7 @@ class _Parts:
     axis: int
 
 
-def rfactor(state: State, loop: For, factor_axis: int) -> Block:
+def rfactor(state: State, loop: For, factor_axis: int) -> Change:
     """Factor an associative and commutative reduction by one of its loops.
 
     Args:
@@ -89,7 +90,7 @@ def rfactor(state: State, loop: For, factor_axis: int) -> Block:
     edit.after(top, nest)
     edit.allocate(state.tree.scope(parts.block), new)
     edit.became(parts.block, combining)
-    return Change.of(edit, making.block)  # type: ignore[return-value]
+    return Change.of(edit, making.block)
 
 
 def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
@@ -238,8 +239,7 @@ def _refuse_unstarted(state: State, parts: _Parts) -> None:
     context = Context(known_bounds(tree, parts.realize), first)
     for condition in conjuncts(parts.realize.predicate):
         at_first = simplified(condition, context)
-        used = of(condition.a).variables() | of(condition.b).variables()  # type: ignore[attr-defined]
-        if parts.loop.loop_var in used and not p.is_const(at_first, 1):
+        if parts.loop.loop_var in variables_of(condition) and not p.is_const(at_first, 1):
             raise state.refusal(
                 f"rfactor: some iterations of {name_of(parts.loop)} have nothing to reduce",
                 parts.loop,
@@ -299,9 +299,5 @@ def _combining_nest(
 
 
 def _spatial_predicate(parts: _Parts, reducing: set[e.Var]) -> e.PrimExpr:
-    kept = [
-        c
-        for c in conjuncts(parts.realize.predicate)
-        if not (of(c.a).variables() | of(c.b).variables()) & reducing  # type: ignore[attr-defined]
-    ]
+    kept = [c for c in conjuncts(parts.realize.predicate) if not variables_of(c) & reducing]
     return p.all_of(*kept)

@@ -14,7 +14,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
-def set_scope(state: State, block: Block, buffer_index: int | str, storage_scope: str) -> None:
+def set_scope(state: State, block: Block, buffer_index: int | str, storage_scope: str) -> Change:
     """Put a buffer that a block writes into another memory scope.
 
     Args:
@@ -44,4 +44,4 @@ def set_scope(state: State, block: Block, buffer_index: int | str, storage_scope
     made = replace(swapped, alloc_buffers=buffers)
     edit.became(home, made)
     edit.put(home, made)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)

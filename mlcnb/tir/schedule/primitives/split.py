@@ -32,7 +32,7 @@ def split(
     factors: Sequence[Any],
     preserve_unit_iters: bool = True,
     disable_predication: bool = False,
-) -> list[For]:
+) -> Change:
     """Split a loop into nested loops of the given extents, outermost first; order is kept.
 
     Args:
@@ -78,7 +78,7 @@ def split(
         body = replace(new, body=body)
         made.insert(0, body)
     edit.put(loop, body)
-    return Change.of(edit, made)  # type: ignore[return-value]
+    return Change.of(edit, made)
 
 
 def refuse_marked(state: State, primitive: str, loop: For) -> None:

@@ -17,7 +17,7 @@ KEY = "buffer_dim_align"
 
 def storage_align(
     state: State, block: Block, buffer_index: int, axis: int, factor: int, offset: int
-) -> None:
+) -> Change:
     """Ask that the stride of `axis` be k * factor + offset elements.
 
     Args:
@@ -48,4 +48,4 @@ def storage_align(
     marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}
     edit = state.edit()
     edit.update(block, annotations=FrozenDict(marks))
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)

@@ -29,7 +29,7 @@ def tensorize(
     block_or_loop: Block | For,
     tensor_intrin: str,
     preserve_unit_iters: bool = True,
-) -> None:
+) -> Change:
     """Put the implementation of a tensor intrinsic in the place of what it describes.
 
     Args:
@@ -55,14 +55,16 @@ def tensorize(
     edit.became(block, new)
     func = edit.done()
     if made is None:
-        return Change(func, edit.forward)  # type: ignore[return-value]
+        return Change(func, edit.forward)
     both = {old: arrived(edit.forward, n) for old, n in made.forward.items()}
-    return Change(func, {**edit.forward, **both})  # type: ignore[return-value]
+    return Change(func, {**edit.forward, **both})
 
 
 def _intrinsic(state: State, where: Block | For, name: str) -> TensorIntrin:
     try:
-        return TensorIntrin.get(name)  # type: ignore[return-value]
+        found = TensorIntrin.get(name)
+        assert found is not None
+        return found
     except MLCError as error:
         raise state.refusal(f"tensorize: {error.message}", where, error.hint) from error
 

@@ -27,7 +27,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt
 
 
-def transform_block_layout(state: State, block: Block, index_map: Any) -> None:
+def transform_block_layout(state: State, block: Block, index_map: Any) -> Change:
     """Replace the axes of a block by what a map makes of them, and its loops by loops over those.
 
     Args:
@@ -66,7 +66,7 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> None:
         body = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, body)
     edit.put(top, body)
     edit.became(block, made)
-    return Change.of(edit).noting(index_map=layout.map)  # type: ignore[return-value]
+    return Change.of(edit).noting(index_map=layout.map)
 
 
 class _Body(Substitution):

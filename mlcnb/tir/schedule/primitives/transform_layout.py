@@ -25,7 +25,7 @@ from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.nests import point
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
@@ -38,7 +38,7 @@ def transform_layout(
     pad_value: Any = None,
     *,
     assume_injective_transform: bool = False,
-) -> None:
+) -> Change:
     """Lay a buffer out anew, in the whole function.
 
     Args:
@@ -77,8 +77,8 @@ def transform_layout(
     func = replace(state.func, buffer_map=FrozenDict(params))
     change = Change.of(edit, func=func).noting(index_map=layout.map)
     if pad_value is None or not layout.pads:
-        return change  # type: ignore[return-value]
-    return _padded(state, block, old, new, layout, pad_value, change)  # type: ignore[return-value]
+        return change
+    return _padded(state, block, old, new, layout, pad_value, change)
 
 
 def named_buffer(state: State, primitive: str, block: Block, given: Any) -> Buffer:
@@ -117,7 +117,7 @@ def _padded(
             hint="cache_read it, and lay out the copy",
         )
     made = Tree(done.func)
-    last = _arrived(done, max(writers, key=lambda b: tree.position[b]))
+    last = arrived(done.forward, max(writers, key=lambda b: tree.position[b]))
     top = made.child_towards(made.scope(last), made.realize(last))
     nest = _fill(new, layout, value, index_dtype(tree, block))
     edit = Edit(made)
@@ -125,10 +125,6 @@ def _padded(
     func = edit.done()
     forward = {k: edit.forward.get(v, v) for k, v in done.forward.items()}
     return dataclasses.replace(done, func=func, forward={**edit.forward, **forward})
-
-
-def _arrived(done: Change, n: Block) -> Block:
-    return done.forward.get(n, n)  # type: ignore[return-value]
 
 
 def _fill(new: Buffer, layout: Layout, value: Any, kind: str) -> Stmt:

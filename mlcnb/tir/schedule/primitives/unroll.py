@@ -9,8 +9,8 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
-def unroll(state: State, loop: For) -> None:
+def unroll(state: State, loop: For) -> Change:
     """Mark a loop as unrolled. The order of iterations stays, so this is always legal."""
     edit = state.edit()
     edit.update(loop, kind=ForKind.UNROLLED, thread_binding=None)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)

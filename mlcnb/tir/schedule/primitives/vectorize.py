@@ -12,7 +12,7 @@ from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
-def vectorize(state: State, loop: For) -> None:
+def vectorize(state: State, loop: For) -> Change:
     """Make the iterations of a loop the lanes of a vector.
 
     Raises:
@@ -27,4 +27,4 @@ def vectorize(state: State, loop: For) -> None:
     refuse_carried(state, "vectorize", loop, private=False)
     edit = state.edit()
     edit.update(loop, kind=ForKind.VECTORIZED, thread_binding=None)
-    return Change.of(edit)  # type: ignore[return-value]
+    return Change.of(edit)
