@@ -18,11 +18,19 @@ from mlcnb.ir.function import BaseFunc
 
 @node
 class IRModule(Node):
-    """Functions by their `GlobalVar`, attributes, and global infos (such as virtual devices)."""
+    """Functions by their `GlobalVar` (or name), attributes, and global infos (such as virtual
+    devices).
+    """
 
     functions: FrozenDict = EMPTY
     attrs: FrozenDict = EMPTY
     global_infos: FrozenDict = EMPTY
+
+    def __post_init__(self) -> None:
+        given = self.functions
+        if type(given) is not FrozenDict or any(isinstance(name, str) for name in given):
+            pairs = {_global(name): function for name, function in given.items()}
+            object.__setattr__(self, "functions", FrozenDict(pairs))
 
     @staticmethod
     def make(functions: Mapping[Any, BaseFunc], **attrs: Any) -> IRModule:

@@ -6,17 +6,36 @@ StructInfo = Tensor(shape, dtype, ndim) | Shape(values) | Prim(dtype) | Tuple(fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import Node, node
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 
 
 class StructInfo(Node):
-    """Base of all struct infos."""
+    """Base of all struct infos. Dtypes may be given as strings, shapes as tuples or lists."""
 
     __slots__ = ()
+
+
+def _plain(info: StructInfo, field: str, kind: type, make: Callable[[Any], Any]) -> None:
+    """Put `make(value)` into a field that was given as plain Python."""
+    value = getattr(info, field)
+    if type(value) is kind:
+        object.__setattr__(info, field, make(value))
+
+
+def _shape(dims: Any) -> Any:
+    from mlcnb.relax.expr import shape_expr
+
+    return shape_expr(dims)
+
+
+def _dims(dims: Any) -> tuple[PrimExpr, ...]:
+    values: tuple[PrimExpr, ...] = _shape(dims).values
+    return values
 
 
 @node
@@ -31,6 +50,9 @@ class PrimStructInfo(StructInfo):
     dtype: DType
     value: PrimExpr | None = None
 
+    def __post_init__(self) -> None:
+        _plain(self, "dtype", str, dtype)
+
 
 @node
 class ShapeStructInfo(StructInfo):
@@ -38,6 +60,9 @@ class ShapeStructInfo(StructInfo):
 
     values: tuple[PrimExpr, ...] | None = None
     ndim: int = -1
+
+    def __post_init__(self) -> None:
+        _plain(self, "values", list, _dims)
 
 
 @node
@@ -53,6 +78,13 @@ class TensorStructInfo(StructInfo):
     ndim: int = -1
     vdevice: Any = None
 
+    def __post_init__(self) -> None:
+        _plain(self, "dtype", str, dtype)
+        _plain(self, "shape", list, _shape)
+        _plain(self, "shape", tuple, _shape)
+        if self.ndim < 0 and self.dims is not None:
+            object.__setattr__(self, "ndim", len(self.dims))
+
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
         """The dimensions, or None where they are not known one by one."""
@@ -64,6 +96,9 @@ class TupleStructInfo(StructInfo):
     """A tuple, field by field."""
 
     fields: tuple[StructInfo, ...]
+
+    def __post_init__(self) -> None:
+        _plain(self, "fields", list, tuple)
 
 
 @node
