@@ -68,7 +68,7 @@ class MlcnbBackendRep(BackendRep):
         values = self._values(inputs)
         executable = self._executable(values)
         result = executable(*(v for n, v in values.items() if n not in self.frozen))
-        return result if isinstance(result, tuple) else (result,)
+        return result if len(self.model.graph.output) > 1 else (result,)
 
     def _values(self, inputs: Any) -> dict[str, np.ndarray]:
         """Inputs by name, as arrays."""

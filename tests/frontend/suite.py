@@ -1,0 +1,177 @@
+"""ONNX's own backend suite: its cases, one by one, through `mlcnb.onnx_backend`.
+
+    python -m tests.frontend.suite            run all, print what does not pass
+    python -m tests.frontend.suite --write    and write that as the list of what is not supported
+
+A case passes, or raises a typed error (an `MLCError`); a wrong answer or any other exception is a
+bug and is never written to the list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from mlcnb.core.errors import MLCError
+from mlcnb.onnx_backend import MlcnbBackend
+
+#: case -> name of the typed error, one a line, sorted
+LIST = Path(__file__).with_name("onnx_unsupported.txt")
+#: cases whose values are drawn at random: only shapes and dtypes can be compared
+RANDOM = ("test_bernoulli",)
+#: kinds of cases; the `real` ones are the light models, which have tests of their own
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+
+
+class Case(NamedTuple):
+    """One case: its name, and the suite's own record of it."""
+
+    name: str
+    record: Any
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """All cases, sorted by name."""
+    from onnx.backend.test.loader import load_model_tests
+
+    found = [Case(c.name, c) for kind in KINDS for c in load_model_tests(kind=kind)]
+    return tuple(sorted(found, key=lambda c: c.name))
+
+
+def expected() -> dict[str, str]:
+    """The checked-in list: case -> name of the error."""
+    lines = LIST.read_text().splitlines() if LIST.exists() else []
+    return dict(line.split() for line in lines if line and not line.startswith("#"))
+
+
+def data_sets(case: Case) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+    """(model, inputs, outputs) of each data set of a case."""
+    record = case.record
+    model = record.model if record.model is not None else onnx.load(_file(record, "model.onnx"))
+    if record.data_sets is not None:
+        for inputs, outputs in record.data_sets:
+            yield model, [_plain(i) for i in inputs], [_plain(o) for o in outputs]
+        return
+    for folder in sorted(Path(record.model_dir).glob("test_data_set_*")):
+        pair = [_stored(folder, kind, model) for kind in ("input", "output")]
+        yield model, *pair
+
+
+def _file(record: Any, name: str) -> str:
+    return str(Path(record.model_dir) / name)
+
+
+def _stored(folder: Path, kind: str, model: Any) -> list[Any]:
+    values = model.graph.input if kind == "input" else model.graph.output
+    found = []
+    for number in range(len(list(folder.glob(f"{kind}_*.pb")))):
+        data = (folder / f"{kind}_{number}.pb").read_bytes()
+        found.append(_read(data, values[number].type))
+    return found
+
+
+def _read(data: bytes, kind: Any) -> Any:
+    if kind.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    if kind.HasField("optional_type"):
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+
+
+def _plain(value: Any) -> Any:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def run(case: Case) -> None:
+    """Run a case and compare; raises what went wrong.
+
+    Tolerances are the suite's: rtol 1e-3, atol 1e-7, or what the case says; for 16-bit floats those
+    of their precision.
+    """
+    for model, inputs, outputs in data_sets(case):
+        found = MlcnbBackend.prepare(model).run(inputs)
+        assert len(found) == len(outputs), f"{len(found)} outputs, expected {len(outputs)}"
+        for ours, theirs in zip(found, outputs, strict=True):
+            if case.name.startswith(RANDOM):
+                assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            else:
+                compare(ours, theirs, case.record.rtol, case.record.atol)
+
+
+#: what one rounding is worth, relative: operators of several steps may round more than once
+PRECISION = {"float16": 2e-3, "bfloat16": 2e-2}
+
+
+def compare(ours: Any, theirs: Any, rtol: float, atol: float) -> None:
+    """Equal in shape, dtype and value."""
+    if isinstance(theirs, list | tuple):
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs, strict=True):
+            compare(a, b, rtol, atol)
+        return
+    if theirs is None:
+        assert ours is None
+        return
+    theirs = np.asarray(theirs)
+    assert ours.dtype == theirs.dtype, f"dtype {ours.dtype}, expected {theirs.dtype}"
+    assert ours.shape == theirs.shape, f"shape {ours.shape}, expected {theirs.shape}"
+    if theirs.dtype.kind in "biuOSU":
+        np.testing.assert_array_equal(ours, theirs)
+        return
+    near = PRECISION.get(theirs.dtype.name, 0.0)
+    wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(
+        ours.astype(wide), theirs.astype(wide), rtol=max(rtol, near), atol=max(atol, near)
+    )
+
+
+def outcome(case: Case) -> str:
+    """ "pass", the name of the typed error, or "BUG …"."""
+    try:
+        with np.errstate(all="ignore"):
+            run(case)
+    except MLCError as error:
+        return type(error).__name__
+    except Exception as error:  # noqa: BLE001 (anything untyped is a bug, to be shown with the rest)
+        return f"BUG {type(error).__name__}: {' '.join(str(error).split())[:160]}"
+    return "pass"
+
+
+def main() -> int:
+    """Run all cases, print those that do not pass and a count; 1 if there are bugs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="", help="a part of the names")
+    args = parser.parse_args()
+    start, found = time.perf_counter(), {}
+    for case in cases():
+        if args.only in case.name:
+            found[case.name] = outcome(case)
+            if found[case.name] != "pass":
+                print(case.name, found[case.name], flush=True)
+    passed = sum(o == "pass" for o in found.values())
+    bugs = sum(o.startswith("BUG") for o in found.values())
+    refused = len(found) - passed - bugs
+    print(
+        f"{passed} pass, {refused} refused with a typed error, {bugs} bugs, of {len(found)} "
+        f"in {time.perf_counter() - start:.0f} s"
+    )
+    if args.write:
+        head = "# cases of ONNX's backend suite that are refused, with the error of each\n"
+        rows = [f"{n} {o}\n" for n, o in sorted(found.items()) if o.isidentifier() and o != "pass"]
+        LIST.write_text(head + "".join(rows))
+    return int(bugs > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

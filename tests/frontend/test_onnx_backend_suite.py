@@ -1,0 +1,50 @@
+"""ONNX's own backend suite through `mlcnb.onnx_backend`, against the checked-in list.
+
+What is not in `onnx_unsupported.txt` passes; what is in it raises just the typed error that stands
+there, and fails here on the day that it passes. Every second case runs here, which takes a minute;
+all of them with `MLCNB_FULL_SUITE=1`, or `python -m tests.frontend.suite`.
+"""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+import onnx.backend.test
+import pytest
+
+from mlcnb import core
+from mlcnb.onnx_backend import MlcnbBackend, supports_device
+from tests.frontend import suite
+
+EXPECTED = suite.expected()
+STEP = 1 if os.environ.get("MLCNB_FULL_SUITE") else 2
+SAMPLE = suite.cases()[::STEP]
+
+
+def test_the_list_names_cases_and_typed_errors():
+    names = {case.name for case in suite.cases()}
+    assert set(EXPECTED) <= names
+    for error in set(EXPECTED.values()):
+        assert issubclass(getattr(core.errors, error), core.errors.MLCError)
+
+
+def test_nine_of_ten_cases_are_supported():
+    assert len(EXPECTED) <= 0.1 * len(suite.cases())
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=[case.name for case in SAMPLE])
+def test_case(case):
+    assert suite.outcome(case) == EXPECTED.get(case.name, "pass")
+
+
+def test_onnx_runner_takes_the_backend():
+    """The hook that other projects use: `BackendTest` makes test cases of it, and they run."""
+    runner = onnx.backend.test.BackendTest(MlcnbBackend, __name__)
+    runner.include(r"^test_(add|relu|softmax_axis_0|conv_with_strides_padding)_cpu$")
+    made = [t for kind in runner.test_suite for t in kind]
+    result = unittest.TestResult()
+    unittest.TestSuite(made).run(result)
+    assert (result.testsRun - len(result.skipped), result.failures, result.errors) == (4, [], [])
+    assert supports_device("CPU")
+    assert not supports_device("CUDA")
