@@ -55,8 +55,10 @@ _CODE, _BAR = (
     for ink in (INK, "#1f5fa8")
 )
 _ROW = css(background=PAPER)
-_LEFT = css(text_align="left", padding="1px 14px 1px 0")
-_RIGHT = css(text_align="right", padding="1px 14px 1px 0")
+_LEFT = css(text_align="left", padding="1px 14px 1px 0", white_space="nowrap")
+_RIGHT = css(text_align="right", padding="1px 14px 1px 0", white_space="nowrap")
+_PROSE = css(text_align="left", padding="1px 14px 1px 0")
+_CELLS = {"number": _RIGHT, "prose": _PROSE}
 
 
 def to_html(parts: Sequence[Part], limit: int = LIMIT) -> str:
@@ -105,7 +107,7 @@ class _Writer:
                 return tag("div", text, style=_LINES[kind])
             case Facts(pairs):
                 rows = [[tag("span", n, style=f"color:{_GREY}"), v] for n, v in pairs]
-                return table(rows, (), (_LEFT, _LEFT), _TABLE, _ROW)
+                return table(rows, (), (_LEFT, _PROSE), _TABLE, _ROW)
             case Table():
                 return self.table(part)
             case Code():
@@ -143,11 +145,11 @@ class _Writer:
 
     def table(self, part: Table) -> Html:
         """The first rows, and as many of the others as there is room for folded below."""
-        styles = [_RIGHT if c.kind == "number" else _LEFT for c in part.columns]
+        styles = [_CELLS.get(c.kind, _LEFT) for c in part.columns]
         header = [c.title for c in part.columns]
         kinds = [c.kind for c in part.columns]
         rows = [[_shown(c, kind) for c, kind in zip(row, kinds, strict=True)] for row in part.rows]
-        fits = self.fitting(rows, 60 * len(kinds) + 60)
+        fits = self.fitting(rows, 80 * len(kinds) + 60)
         top = min(part.most, fits)
         made = table(rows[:top], header if any(header) else (), styles, _TABLE, _ROW)
         if top == len(rows):

@@ -58,7 +58,11 @@ class Facts(Part):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its title, and kind: "text", "code", "number" (to the right), "bar" (a share)."""
+    """A column: its title, and kind.
+
+    kind: "text", "prose" (may go over several lines), "code", "number" (to the right), or "bar" (a
+    share).
+    """
 
     title: str
     kind: str = "text"

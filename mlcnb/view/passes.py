@@ -22,7 +22,7 @@ _COLUMNS = (
     Column("pass", "code"),
     Column("time", "number"),
     Column("operators", "number"),
-    Column("what it did"),
+    Column("what it did", "prose"),
 )
 
 
@@ -78,7 +78,7 @@ def step(s: Any) -> list[Part]:
 @shows("mlcnb.ir.transform:Sequential")
 def sequential(s: Any) -> list[Part]:
     """The passes of a pipeline, each with its first sentence."""
-    columns = (Column("", "number"), Column("pass", "code"), Column("what it does"))
+    columns = (Column("", "number"), Column("pass", "code"), Column("what it does", "prose"))
     rows = [(str(i), clip(repr(p), 60), _sentence(p)) for i, p in enumerate(s.passes)]
     return [Title(f"{s.name}: {plural(len(s), 'pass', 'passes')}"), Table(columns, rows, 60)]
 

@@ -17,6 +17,7 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import declarations
 from mlcnb.relax.transform import AnnotateTIROpPattern, FuseOps, FuseTIR, LegalizeOps
 from mlcnb.script import parse
+from mlcnb.view.as_text import to_text
 from mlcnb.view.graph import drawing, graph, kinds, layout
 from mlcnb.view.graph.fold import chains, ends, fold, groups, repeats
 from mlcnb.view.graph.layout import Placed
@@ -228,7 +229,11 @@ def test_folding_keeps_to_the_limit_and_to_the_work(layers, most):
 
 def test_a_folded_graph_says_so():
     drawn = layered(100).graph(max_nodes=60)
-    assert "folded; all of it: mod.graph(max_nodes=302)" in view.to_text(drawn)
+    assert "folded; all of it: mod.graph()\n" in f"{view.to_text(drawn)}\n"
+    large = layered(200).graph()
+    assert "folded; all of it: mod.graph(max_nodes=602)" in view.to_text(large)
+    parts = large.parts("mod.graph('f')")
+    assert "mod.graph('f', max_nodes=602)" in to_text(parts)
     assert drawn.summary == "300 operators, folded to 4 nodes"
 
 

@@ -100,9 +100,16 @@ class Graph:
             return [Line(str(error), "note"), *_words(self)]
         parts: list[Part] = [Picture(lambda: svg, self.title, text=self.explain())]
         if self.is_folded:
-            wanted = see.replace("()", f"(max_nodes={len(self.full.nodes)})")
-            parts.append(Line(f"folded; all of it: {wanted}", "note"))
+            parts.append(Line(f"folded; all of it: {self._unfolded(see)}", "note"))
         return parts
+
+    def _unfolded(self, see: str) -> str:
+        """The call that shows everything."""
+        count = len(self.full.nodes)
+        if count <= MAX_NODES:
+            return see
+        given = see.removesuffix(")")
+        return f"{given}{'' if given.endswith('(') else ', '}max_nodes={count})"
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.explain()}"
