@@ -23,6 +23,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mlcnb.core import display
 from mlcnb.view.engine import find_engine
 
 #: features of a CPU that decide which kernels are generated, widest first
@@ -56,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(display.Shown):
     """All findings, by section; `print` it, or look into `sections`."""
 
     sections: dict[str, tuple[Finding, ...]]

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core import display
 from mlcnb.core.errors import MissingDependencyError, MLCError
 
 
@@ -61,7 +62,7 @@ class ClassScore:
         return f"{self.name or f'class {self.number}'} {self.probability:.3f}"
 
 
-class Classes(tuple[ClassScore, ...]):
+class Classes(display.Shown, tuple[ClassScore, ...]):
     """The likeliest classes, best first; prints as `top-1: …` and `top-3: …`."""
 
     def __repr__(self) -> str:

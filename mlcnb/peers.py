@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core import display
 from mlcnb.core.errors import MissingDependencyError
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.threads import get_num_threads
@@ -69,7 +70,7 @@ def onnxruntime_session(model: str | Path | bytes, threads: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(display.Shown):
     """Medians in milliseconds of an executable and of ONNX Runtime; how far the results differ.
 
     ratio is ours by theirs: below 1, mlcnb is the faster one.

@@ -12,11 +12,14 @@ from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.diagnosis import Diagnosis, Finding
+from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
+from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform.pipeline import get_pipeline
@@ -183,6 +186,9 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
+        "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
+        "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
 
 

@@ -11,8 +11,11 @@ import pytest
 import mlcnb
 from mlcnb import view
 from mlcnb.core.errors import ScheduleError
+from mlcnb.diagnosis import Diagnosis, Finding
+from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
+from mlcnb.peers import Comparison
 from mlcnb.relax.transform import FoldConstant, LegalizeOps
 from mlcnb.runtime.tensor import tensor
 from mlcnb.target import Target
@@ -250,6 +253,49 @@ def test_target():
           cores       4
           caches      L1 32 KiB, L2 1 MiB, L3 16 MiB
           attributes  mcpu=x86-64-v3, num-cores=4
+        """,
+    )
+
+
+def test_classes():
+    shows(
+        "classes",
+        Classes([ClassScore(282, "tiger cat", 0.386), ClassScore(281, "tabby", 0.25)]),
+        """
+        top-1: tiger cat 0.386
+          class      number  probability
+          tiger cat     282       38.6 %  ████▋
+          tabby         281       25.0 %  ███
+        """,
+    )
+
+
+def test_comparison():
+    shows(
+        "comparison",
+        Comparison(2.0, 4.0, "ONNX Runtime 1.23", 1, 20, 1e-6),
+        """
+        ratio to ONNX Runtime 1.23: 0.50
+                              median
+          mlcnb              2.00 ms  ██████
+          ONNX Runtime 1.23  4.00 ms  ████████████
+        20 runs in turns on 1 thread; largest difference of the results 1.0e-06
+        """,
+    )
+
+
+def test_diagnosis():
+    made = (Finding("CPU", "a fast one"), Finding("cupy", "none", False, "pip install cupy"))
+    shows(
+        "diagnosis",
+        Diagnosis({"machine": made}),
+        """
+        what this machine has
+          machine
+          CPU               a fast one
+          cupy     missing  none
+        to install:
+        pip install cupy
         """,
     )
 

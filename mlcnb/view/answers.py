@@ -1,0 +1,53 @@
+"""What a person asked for: class names, a comparison with a library, what the machine has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.view.highlight import code
+from mlcnb.view.parts import Column, Line, Part, Table, Title
+from mlcnb.view.registry import shows
+from mlcnb.view.words import clip, percent, plural, seconds
+
+
+@shows("mlcnb.image:Classes")
+def classes(found: Any) -> list[Part]:
+    """The likeliest classes with bars."""
+    if not found:
+        return [Title("no classes")]
+    columns = [Column("class"), Column("number", "number"), Column("probability", "number")]
+    rows = [
+        (clip(c.name or "?", 60), str(c.number), percent(c.probability), float(c.probability))
+        for c in found
+    ]
+    best = found[0]
+    title = f"top-1: {clip(best.name or f'class {best.number}')} {best.probability:.3f}"
+    return [Title(title), Table([*columns, Column("", "bar")], rows, 20)]
+
+
+@shows("mlcnb.peers:Comparison")
+def comparison(c: Any) -> list[Part]:
+    """Two times, with bars."""
+    columns = [Column(""), Column("median", "number"), Column("", "bar")]
+    slowest = max(c.ours_ms, c.peer_ms)
+    pairs = (("mlcnb", c.ours_ms), (clip(c.peer), c.peer_ms))
+    rows = [(name, seconds(ms / 1e3), float(ms / slowest)) for name, ms in pairs]
+    told = f"{plural(c.runs, 'run')} in turns on {plural(c.threads, 'thread')}"
+    return [
+        Title(f"ratio to {clip(c.peer)}: {c.ratio:.2f}"),
+        Table([*columns], rows),
+        Line(f"{told}; largest difference of the results {c.max_difference:.1e}", "note"),
+    ]
+
+
+@shows("mlcnb.diagnosis:Diagnosis")
+def diagnosis(d: Any) -> list[Part]:
+    """A table for each section, and the commands that bring what is missing."""
+    parts: list[Part] = [Title("what this machine has")]
+    for title, findings in d.sections.items():
+        columns = [Column(title), Column(""), Column("", "prose")]
+        rows = [(f.name, "" if f.ok else "missing", clip(f.value, 200)) for f in findings]
+        parts.append(Table(columns, rows, 60))
+        for remedy in dict.fromkeys(f.remedy for f in findings if f.remedy):
+            parts += [Line("to install:", "note"), code(remedy)]
+    return parts
