@@ -80,8 +80,8 @@ def onnx_one_hot(n: OnnxNode, indices: Expr, depth: Expr, values: Expr) -> Expr:
     at = n.emit(call("relax.astype", indices, dtype=kind))
     wrapped = call("relax.add", at, const(size, kind))
     at = n.emit(call("relax.where", call("relax.less", at, const(0, kind)), wrapped, at))
-    line = [-1 if i == axis % ndim else 1 for i in range(ndim)]
-    places = const(np.arange(size, dtype=np.int64).reshape(line))
+    line = [size if i == axis % ndim else 1 for i in range(ndim)]
+    places = call("relax.reshape", call("relax.arange", 0, size, 1, dtype=kind), line)
     hit = n.emit(call("relax.equal", make_call(ExpandDims, at, axis=axis % ndim), places))
     off, on = (n.emit(call("relax.take", values, const(i, kind), axis=0)) for i in (0, 1))
     return call("relax.where", hit, on, off)
