@@ -357,6 +357,22 @@ def _is_repeated(tree: Tree, bottom: s.For, buffer: Buffer, users: Sequence[s.Bl
     return True
 
 
+def concurrent_loops(loops: Iterable[s.Stmt]) -> list[s.For]:
+    """Those of the loops that run in parallel, as lanes, or as threads."""
+    kinds = (s.ForKind.PARALLEL, s.ForKind.VECTORIZED, s.ForKind.THREAD_BINDING)
+    return [x for x in loops if isinstance(x, s.For) and x.kind in kinds]
+
+
+def why_marks_break(tree: Tree, loops: Iterable[s.Stmt]) -> tuple[s.For, str] | None:
+    """A loop of those that is marked as parallel but carries a dependence, and the reason."""
+    for loop in concurrent_loops(loops):
+        if loop in tree:
+            reason = why_carried(tree, loop, private=loop.kind is not s.ForKind.VECTORIZED)
+            if reason:
+                return loop, reason
+    return None
+
+
 def why_not_chain(tree: Tree, loops: Sequence[s.For]) -> str | None:
     """The reason why `loops`, sorted from the outside in, are not one in another with nothing
     between.

@@ -18,7 +18,6 @@ from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_carried
 from mlcnb.tir.schedule.nests import Nest
 from mlcnb.tir.schedule.reading import Context, divided, of
 from mlcnb.tir.schedule.regions import (
@@ -240,15 +239,3 @@ def put_in(
         edit.before(items[place], new)
     else:
         edit.after(items[-1], new)
-
-
-def refuse_marks(state: State, name: str, made: Tree, loops: Iterable[s.For]) -> None:
-    """Refuse where a loop that runs in parallel would now carry a dependence."""
-    concurrent = (s.ForKind.PARALLEL, s.ForKind.VECTORIZED, s.ForKind.THREAD_BINDING)
-    for loop in loops:
-        if loop.kind in concurrent:
-            reason = why_carried(made, loop, private=loop.kind is not s.ForKind.VECTORIZED)
-            if reason:
-                raise state.refusal(
-                    f"{name}: {name_of(loop)} is {loop.kind.value}, and then {reason}"
-                )

@@ -11,7 +11,7 @@ the box is touched; without it the box may be too large, never too small.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,11 +172,19 @@ def _numbers(inner: Mapping[e.Var, Span]) -> dict[e.Var, Bounds]:
 
 
 def box_of(
-    tree: Tree, block: s.Block, region: BufferRegion, below: s.Stmt, context: Context | None = None
+    tree: Tree,
+    block: s.Block,
+    region: BufferRegion,
+    below: s.Stmt,
+    context: Context | None = None,
+    also: Sequence[s.For] = (),
 ) -> Box:
-    """The box that one region of a block covers over the loops that stand inside `below`."""
+    """The box that one region of a block covers over the loops that stand inside `below`.
+
+    also: loops further out that are run over too.
+    """
     context = context or bindings(tree, block)
-    loops = loops_below(tree, block, below)
+    loops = [*also, *loops_below(tree, block, below)]
     inner = spans(loops, context.bounds)
     sides, starts = [], []
     for axis, side in enumerate(region.region):

@@ -27,6 +27,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
+from mlcnb.tir.schedule.legality import why_marks_break
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
@@ -34,6 +35,12 @@ from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
 
 CHECKS = ("default", "none", "numeric")
+#: primitives that move accesses: after them, loops that were marked as parallel are looked at again
+_MOVES = frozenset(
+    "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
+    "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
+    "blockize pad_einsum".split()
+)
 
 
 @dataclass(frozen=True)
@@ -252,6 +259,16 @@ class Schedule(display.Shown):
         return self._snapshots[self._now]
 
     def _do(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
+        """Do a step; where it is refused, not even the trace remembers it."""
+        now = self._snapshot
+        known = len(now.instructions)
+        try:
+            return self._done(primitive, arguments)
+        except ScheduleError:
+            del now.instructions[known:]
+            raise
+
+    def _done(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Resolve the arguments, run the primitive, keep what it made, hand out handles."""
         started = time.perf_counter()
         arguments = {k: self._named(primitive, k, v) for k, v in arguments.items()}
@@ -310,6 +327,13 @@ class Schedule(display.Shown):
         label = f"step {self._now + 1} ({primitive.name})"
         before = self._snapshot
         after = before.after(name, change, label)
+        if self.check != "none" and primitive.name in _MOVES:
+            broken = why_marks_break(after.tree(name), change.forward.values())
+            if broken is not None:
+                raise ScheduleError(
+                    f"{primitive.name}: {name_of(broken[0])} is {broken[0].kind.value}, and then "
+                    f"{broken[1]}"
+                )
         if self.check == "numeric":
             check_numeric(before.mod, after.mod, name, label)
         del self._snapshots[self._now + 1 :], self._steps[self._now + 1 :]

@@ -94,6 +94,26 @@ def test_imperfect_tiles():
     same_numbers(sch.steps[0].mod["main"], sch.mod["main"])
 
 
+def test_threads_fetch_into_shared_memory():
+    sch = Schedule(matmul(8, 8, 8))
+    C = sch.get_block("C")
+    fetched = sch.cache_read(C, 0, "shared")
+    i, j, k = sch.get_loops(C)
+    i0, i1 = sch.split(i, [2, 4])
+    j0, j1 = sch.split(j, [2, 4])
+    k0, k1 = sch.split(k, [2, 4])
+    sch.reorder(i0, j0, i1, j1, k0, k1)
+    for loop, axis in ((i0, "blockIdx.y"), (j0, "blockIdx.x"), (i1, "threadIdx.y")):
+        sch.bind(loop, axis)
+    sch.bind(j1, "threadIdx.x")
+    sch.compute_at(fetched, k0)
+    rows, columns = sch.get_loops(fetched)[-2:]
+    sch.bind(rows, "threadIdx.y")
+    sch.bind(columns, "threadIdx.x")
+    snapshot("matmul_threads.txt", text(sch))
+    same_numbers(sch.steps[0].mod["main"], sch.mod["main"])
+
+
 def test_trace_snapshot():
     sch = Schedule(matmul(16, 32, 8))
     tile_matmul(sch)

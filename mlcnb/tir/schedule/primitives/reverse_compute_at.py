@@ -37,7 +37,6 @@ from mlcnb.tir.schedule.moving import (
     nest_sides,
     put_in,
     reads_within,
-    refuse_marks,
     solve,
 )
 from mlcnb.tir.schedule.nests import Nest
@@ -234,7 +233,6 @@ def _refuse_after(state: State, block: Block, loop: For, change: Change) -> None
     """Checks of the program that came out: reductions run once, parallel loops stay parallel."""
     made = Tree(change.func)
     around = [arrived(change.forward, x) for x in (*state.tree.loops(loop), loop)]
-    refuse_marks(state, NAME, made, around)
     early = why_uncovered(made, block)
     if early:
         raise state.refusal(f"{NAME}: in {name_of(loop)}, {name_of(block)} is too early: {early}")
