@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import operator
 import os
 import threading
 import time
@@ -41,11 +42,13 @@ def set_num_threads(n: int) -> None:
 
     Raises:
         ValueError: `n` is less than 1.
+        TypeError: `n` is no whole number.
         ExecutionError: the pool stays busy for ten seconds.
     """
-    if n < 1:
+    wanted = operator.index(n)
+    if wanted < 1:
         raise ValueError(f"a program needs at least 1 thread, not {n}")
-    _pool.resize(n)
+    _pool.resize(wanted)
 
 
 def default_num_threads() -> int:

@@ -9,7 +9,8 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import MLCError, RuntimeInputError
-from tests.runtime.programs import chain, compiled, module, random, softmax
+from mlcnb.script import parse
+from tests.runtime.programs import HEAD, chain, compiled, module, random, softmax
 
 X, Y = random(2, 3), random(3, seed=1)
 
@@ -301,6 +302,41 @@ def test_an_output_that_lies_in_an_input():
     )
 
 
+# dtypes ------------------------------------------------------------------------------------------
+
+EVERY_DTYPE = """
+    @R.function
+    def main(x: R.Tensor((2, 37), "DTYPE"), y: R.Tensor((37,), "DTYPE")):
+        with R.dataflow():
+            a = R.add(x, y)
+            b = R.multiply(a, x)
+            c = R.max(b, axis=[1], keepdims=True)
+            gv = R.subtract(c, b)
+            R.output(gv)
+        return gv
+"""
+
+
+@pytest.mark.parametrize("target", ["llvm", "interp"])
+@pytest.mark.parametrize(
+    "dtype",
+    "float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int8 int16 int32 int64 "
+    "uint8 uint16 uint32 uint64".split(),
+)
+def test_every_dtype(dtype, target):
+    """Small whole numbers, which all of them hold."""
+    ex = mlc.compile(parse(HEAD + EVERY_DTYPE.replace("DTYPE", dtype)), target=target)
+    kind = mlc.dtype(dtype).numpy
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 3, shape).astype(kind) for shape in ((2, 37), 37))
+    product = (x + y) * x
+    result = ex(x, y)
+    assert result.dtype == kind
+    np.testing.assert_array_equal(
+        result.astype("f8"), (product.max(1, keepdims=True) - product).astype("f8")
+    )
+
+
 # threads of Python -------------------------------------------------------------------------------
 
 
@@ -329,3 +365,11 @@ def test_several_threads_call_one_executable(name):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_number_of_threads():
+    before = mlc.get_num_threads()
+    for n, error in ((0, ValueError), (-1, ValueError), ("2", TypeError), (1.5, TypeError)):
+        with pytest.raises(error):
+            mlc.set_num_threads(n)
+        assert mlc.get_num_threads() == before
