@@ -8,6 +8,7 @@ plan            memory and one native call, for each set of sizes      runtime.g
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -118,4 +119,14 @@ def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
     if target.kind == "interp":
         return {name: InterpretedKernel(name, f) for name, f in funcs.items()}
     rule = schedule_cpu if schedule == "default" else schedule
-    return dict(backend.build(funcs, target, rule, symbols=threads.symbols()))
+    with progress_bar("compiling kernels", len(funcs)) as bar:
+        return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update))
+
+
+def progress_bar(what: str, total: int) -> Any:
+    """A bar that appears after a second, in a notebook or a terminal, and goes when it is done."""
+    from tqdm.auto import tqdm
+
+    quiet = not (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
+    return tqdm(total=total, desc=what, delay=1, leave=False, disable=quiet, bar_format=form)

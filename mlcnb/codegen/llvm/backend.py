@@ -136,7 +136,7 @@ def build(
     target: Target,
     schedule: Schedule | None = None,
     symbols: Mapping[str, int] | None = None,
-    progress: Callable[[int], Any] | None = None,
+    progress: Callable[[float], Any] | None = None,
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
 
@@ -145,7 +145,7 @@ def build(
         target: an llvm target.
         schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
         symbols: addresses of the runtime's functions that kernels may call.
-        progress: called with the number of kernels done since the last call.
+        progress: called with 0.5 after each of a kernel's two steps: its IR, its object.
 
     Raises:
         CodegenError: a function that cannot become code.
@@ -207,13 +207,14 @@ def _compile(
     cpu: Cpu,
     schedule: Schedule | None,
     store: disk.Store | None,
-    progress: Callable[[int], Any] | None,
+    progress: Callable[[float], Any] | None,
 ) -> list[Made]:
     """(object, workspace bytes, assertion texts) of each function: from the cache, else made."""
     level = Options(level=int(target.attrs.get("opt-level", 3)))
     irs: list[str] = []
     facts: list[tuple[int, tuple[str, ...]]] = []
     rules = schedule_name(schedule)
+    tell = progress or _silent
     kept = store if rules else None
     for name, func in entries:
         key = f"{PREFIX}\n{target}\n{cpu}\n{rules}\n{name}\n{_text(func)}" if rules else ""
@@ -222,12 +223,13 @@ def _compile(
             kept.put(key, json.dumps(found[:3]).encode())
         irs.append(found[0])
         facts.append((found[1], tuple(found[2])))
-        if progress is not None:
-            progress(0)
-    objects = compile_many(irs, cpu, level, store=store)
-    if progress is not None:
-        progress(len(entries))
+        tell(0.5)
+    objects = compile_many(irs, cpu, level, store=store, on_done=lambda _: tell(0.5))
     return [(obj, *fact) for obj, fact in zip(objects, facts, strict=True)]
+
+
+def _silent(_step: float) -> None:
+    """Nobody wants to know."""
 
 
 def schedule_name(schedule: Schedule | None) -> str | None:
