@@ -55,7 +55,9 @@ def test_what_is_no_target(spec, message):
 def test_an_unknown_attribute_names_those_there_are():
     with pytest.raises(TargetError) as caught:
         Target("llvm -speed=high")
-    assert str(caught.value).startswith("no target attribute 'speed'\nhint: there are arch, mattr, ")
+    assert str(caught.value).startswith(
+        "no target attribute 'speed'\nhint: there are arch, mattr, "
+    )
 
 
 @pytest.mark.parametrize(
