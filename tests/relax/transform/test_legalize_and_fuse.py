@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -572,7 +574,9 @@ def test_pipelines_by_name() -> None:
         register_pipeline("zero", lambda target=None: [])
 
 
-def test_a_pipeline_can_be_registered() -> None:
+def test_a_pipeline_can_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = importlib.import_module("mlcnb.relax.transform.pipeline")
+    monkeypatch.setattr(registry, "_pipelines", dict(registry._pipelines))
     seen = []
 
     @register_pipeline("test.mine", override=True)
