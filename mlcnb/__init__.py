@@ -33,6 +33,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.threads": "set_num_threads get_num_threads",
         "mlcnb.runtime.artifact": "load_module",
         "mlcnb.view.diff": "diff",
+        "mlcnb.view.graph": "graph",
         "mlcnb.view.mode": "display",
         "mlcnb.peers": "compare",
         "mlcnb.diagnosis": "doctor",

@@ -46,7 +46,7 @@ def diagnosis(d: Any) -> list[Part]:
     parts: list[Part] = [Title("what this machine has")]
     for title, findings in d.sections.items():
         columns = [Column(title), Column(""), Column("", "prose")]
-        rows = [(f.name, "" if f.ok else "missing", clip(f.value, 200)) for f in findings]
+        rows = [(f.name, "" if f.ok else "✗", clip(f.value, 200)) for f in findings]
         parts.append(Table(columns, rows, 60))
         for remedy in dict.fromkeys(f.remedy for f in findings if f.remedy):
             parts += [Line("to install:", "note"), code(remedy)]

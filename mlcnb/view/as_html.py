@@ -11,7 +11,19 @@ from collections.abc import Sequence
 from mlcnb.core import render
 from mlcnb.view.as_text import bar
 from mlcnb.view.html import Html, css, details, escape, img_svg, join, table, tag
-from mlcnb.view.parts import Code, Facts, Fold, Line, Part, Picture, Table, Title, more, shown_lines
+from mlcnb.view.parts import (
+    Code,
+    Facts,
+    Fold,
+    Line,
+    Part,
+    Picture,
+    Scroll,
+    Table,
+    Title,
+    more,
+    shown_lines,
+)
 from mlcnb.view.words import clip, size
 
 #: bytes of one view
@@ -42,7 +54,10 @@ _INNER = css(margin="4px 0", color=INK, padding="0 0 0 12px")
 _TABLE = css(
     border_collapse="collapse", margin="4px 0", color=INK, background=PAPER, font_size="13px"
 )
-_WINDOW = css(overflow="auto", max_height="480px", background="#ffffff", border="1px solid #d0d7de")
+_SCROLL, _WINDOW = (
+    css(overflow="auto", max_height="480px", background=ground, border="1px solid #d0d7de")
+    for ground in (PAPER, "#ffffff")
+)
 _CODE, _BAR = (
     css(
         background=PAPER,
@@ -88,6 +103,9 @@ class _Writer:
         """One part, paid for."""
         if isinstance(part, Fold):
             return self.fold(part)
+        if isinstance(part, Scroll):
+            self.left -= len(_SCROLL) + 24
+            return tag("div", self.parts(part.parts), style=_SCROLL)
         return self.pay(self.written(part))
 
     def pay(self, made: Html) -> Html:

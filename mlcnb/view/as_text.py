@@ -20,6 +20,7 @@ from mlcnb.view.parts import (
     Line,
     Part,
     Picture,
+    Scroll,
     Table,
     Title,
     more,
@@ -70,6 +71,9 @@ class _Writer:
                 yield from self.code(part)
             case Picture():
                 yield from (part.text or part.alt).splitlines()
+            case Scroll(parts):
+                for inner in parts:
+                    yield from self.part(inner)
             case Fold():
                 yield from self.fold(part)
 

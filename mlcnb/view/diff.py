@@ -27,7 +27,7 @@ from mlcnb.core.render import Text
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.script.printer import document
-from mlcnb.view.parts import Code, Fold, Part, Title
+from mlcnb.view.parts import Code, Fold, Part, Scroll, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.survey import operator_count
 from mlcnb.view.words import clip, count, listed, plural
@@ -35,6 +35,8 @@ from mlcnb.view.words import clip, count, listed, plural
 #: backgrounds of lines, and of the words in them that differ
 ADDED, REMOVED, MOVED = "#d6f3dc", "#fbdcdf", "#e4ecf7"
 ADDED_WORD, REMOVED_WORD = "#9be0ac", "#f2a9af"
+#: lines of a change that are shown without a window that scrolls
+WINDOW = 40
 #: functions that are added or removed and shown
 MOST = 6
 
@@ -349,4 +351,5 @@ def _shown(change: Change, context: int) -> list[Part]:
             parts.append(Fold(stretch.texts[0], [stretch.code()]))
         else:
             parts.append(stretch.code())
-    return parts
+    lines = sum(len(part.lines) for part in parts if isinstance(part, Code))
+    return parts if lines <= WINDOW else [Scroll(parts)]

@@ -6,6 +6,7 @@
          | Table(columns, rows)         cells are text, or a share from 0 to 1 for a bar
          | Code(lines, see)             tokens, as the printer lays them out
          | Fold(title, body, see)       parts that open on a click; text says how to see them
+         | Scroll(parts)                parts in a window of limited height
          | Picture(draw, alt)           an SVG, made only where it is shown
 
 A view is one function from an object to parts. `mlcnb.view.as_text` and `mlcnb.view.as_html` write
@@ -15,7 +16,7 @@ the parts, so that text and HTML say the same thing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.doc import Page
@@ -109,13 +110,19 @@ class Fold(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Scroll(Part):
+    """Parts in a window of limited height."""
+
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
 class Picture(Part):
-    """An SVG that `draw` makes, the words that stand for it, and the height of its window."""
+    """An SVG that `draw` makes, its name, and the text that stands for it."""
 
     draw: Callable[[], str]
     alt: str
-    height: int = 420
-    text: str = field(default="")
+    text: str = ""
 
 
 def code_of(page: Page, marks: Iterable[tuple[Any, str]] = (), see: str = "") -> Code:

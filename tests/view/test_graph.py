@@ -336,6 +336,7 @@ def test_a_thousand_nodes():
     svg = drawn.svg(tooltips=False)
     seconds = time.perf_counter() - start
     print(f"{len(drawn.model.nodes)} nodes: {seconds:.2f} s, {len(svg):,} bytes")
+    assert seconds < 5
     assert not drawn.is_folded
     check_svg(svg)
 

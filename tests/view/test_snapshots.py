@@ -292,8 +292,8 @@ def test_diagnosis():
         """
         what this machine has
           machine
-          CPU               a fast one
-          cupy     missing  none
+          CPU         a fast one
+          cupy     ✗  none
         to install:
         pip install cupy
         """,

@@ -49,7 +49,8 @@ class Graph:
 
     @cached_property
     def _placed(self) -> layout.Placed:
-        return layout.place(self.dot)
+        quick = len(self.model.nodes) > MAX_NODES
+        return layout.place(layout.dot_of(self.model, labels=False) if quick else self.dot)
 
     def svg(self, tooltips: bool = True) -> str:
         """The picture as SVG: no script, no link, no event, everything escaped.

@@ -35,7 +35,7 @@ _STYLE = (
 def draw(model: Model, placed: Placed, title: str, tip: Callable[[Node], str] | None = None) -> str:
     """The picture. `tip` gives the text that hovering over a node shows."""
     legend = _legend(model)
-    width = max(placed.width, legend[1]) + 2 * MARGIN
+    width = max(placed.width + _overhang(model, placed), legend[1]) + 2 * MARGIN
     height = placed.height + 2 * MARGIN + LEGEND
     size = f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}"'
     parts = [
@@ -50,6 +50,12 @@ def draw(model: Model, placed: Placed, title: str, tip: Callable[[Node], str] | 
         "</g></svg>",
     ]
     return "".join(parts)
+
+
+def _overhang(model: Model, placed: Placed) -> float:
+    """Room at the right for labels that the layout knows nothing of."""
+    free = (e for n, e in enumerate(model.edges) if placed.edges[n][1] is None)
+    return max((len(e.label) * SMALL for e in free), default=0.0)
 
 
 def _text(text: str) -> str:
@@ -103,17 +109,23 @@ def _edges(model: Model, placed: Placed) -> Iterable[str]:
         points, at = placed.edges[number]
         lines[edge.back].append(_curve(points[:-1]))
         tips.append(_tip(points[-2], points[-1]))
-        if edge.label and at is not None:
-            x = at[0] - len(edge.label) * SMALL / 2
-            labels.append(
-                f'<text class="l" x="{_n(x)}" y="{_n(at[1] + 3)}">{_text(edge.label)}</text>'
-            )
+        if edge.label:
+            labels.append(_edge_label(edge.label, at, points))
     for back, drawn in lines.items():
         if drawn:
             yield f'<path class="e{" d" if back else ""}" d="{"".join(drawn)}"/>'
     if tips:
         yield f'<path class="a" d="{"".join(tips)}"/>'
     yield from labels
+
+
+def _edge_label(label: str, at: Point | None, points: list[Point]) -> str:
+    """The label around its place, or right of the middle of the line where it was given none."""
+    if at is None:
+        middle = points[len(points) // 2]
+        at = middle[0] + 4 + len(label) * SMALL / 2, middle[1]
+    x = at[0] - len(label) * SMALL / 2
+    return f'<text class="l" x="{_n(x)}" y="{_n(at[1] + 3)}">{_text(label)}</text>'
 
 
 def _curve(points: list[Point]) -> str:
