@@ -9,7 +9,8 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.tir.schedule.schedule": "Schedule Step",
+        "mlcnb.tir.schedule.schedule": "Schedule",
+        "mlcnb.tir.schedule.history": "Step",
         "mlcnb.tir.schedule.handles": "BlockRV LoopRV ExprRV",
         "mlcnb.tir.schedule.trace": "Trace Instruction",
         "mlcnb.core.errors": "ScheduleError",

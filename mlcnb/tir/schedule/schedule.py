@@ -15,7 +15,6 @@ TVM 0.21's `tir.Schedule`; what is not legal raises ScheduleError and leaves the
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core import display
@@ -26,8 +25,9 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
+from mlcnb.tir.schedule.dependence import why_marks_break
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
-from mlcnb.tir.schedule.legality import why_marks_break
+from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
@@ -43,25 +43,7 @@ _MOVES = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Step:
-    """One change of the program: which, when in the trace, and how long it took in seconds."""
-
-    number: int
-    instruction: Instruction | None
-    mod: IRModule
-    seconds: float
-
-    @property
-    def name(self) -> str:
-        """The primitive's name; `start` for the program as it was given."""
-        return self.instruction.name if self.instruction else "start"
-
-    def __repr__(self) -> str:
-        return f"step {self.number}: {self.name}"
-
-
-class Schedule(display.Shown):
+class Schedule(History, display.Shown):
     """A program with the steps that have been done to it.
 
     Args:
@@ -93,9 +75,7 @@ class Schedule(display.Shown):
         start = Snapshot(
             prepared(given, self.check != "none"), _main(given), 1 if seed is None else seed
         )
-        self._snapshots = [start]
-        self._steps = [Step(0, None, start.mod, 0.0)]
-        self._now = 0
+        super().__init__(start)
 
     # -- what is there ---------------------------------------------------------------------------
 
@@ -163,73 +143,6 @@ class Schedule(display.Shown):
     def __repr__(self) -> str:
         return display.text(self._shown())
 
-    # -- time travel -----------------------------------------------------------------------------
-
-    @property
-    def steps(self) -> list[Step]:
-        """The program as given and every change since, those that were undone too."""
-        return list(self._steps)
-
-    @property
-    def position(self) -> int:
-        """The number of the step that the program stands at."""
-        return self._now
-
-    def undo(self, steps: int = 1) -> Schedule:
-        """Go back: the program, the handles and the trace are as they were before the last step."""
-        return self.goto(self._now - steps)
-
-    def redo(self, steps: int = 1) -> Schedule:
-        """Go forward again after an undo."""
-        return self.goto(self._now + steps)
-
-    def goto(self, number: int) -> Schedule:
-        """Stand at a step; 0 is the program as it was given.
-
-        Raises:
-            ScheduleError: there is no such step.
-        """
-        if not 0 <= number < len(self._snapshots):
-            raise ScheduleError(
-                f"goto: there is no step {number}",
-                hint=f"there are 0 to {len(self._snapshots) - 1}",
-            )
-        while self._now > number:
-            self._carry_back()
-        self._now = number
-        return self
-
-    def _carry_back(self) -> None:
-        """Handles made by looking at a later program stay good for nodes that were there before."""
-        later, earlier = self._snapshots[self._now], self._snapshots[self._now - 1]
-        origin = {new: old for old, new in later.forward.items()}
-        for handle, (name, n) in later.handles.items():
-            old = origin.get(n, n)
-            if handle not in earlier.handles and old in earlier.tree(name):
-                earlier.handles[handle] = (name, old)
-        self._now -= 1
-
-    def copy(self) -> Schedule:
-        """Another schedule that goes on from here; handles are good for both."""
-        other = object.__new__(Schedule)
-        other.check, other.error_render_level = self.check, self.error_render_level
-        other._snapshots = [x.duplicate() for x in self._snapshots[: self._now + 1]]
-        other._steps = self._steps[: self._now + 1]
-        other._now = self._now
-        return other
-
-    def diff(self, before: int | None = None, after: int | None = None) -> str:
-        """What changed between two steps, as a unified diff of the text; by default the last
-        step.
-        """
-        from difflib import unified_diff
-
-        after = self._now if after is None else after
-        before = max(after - 1, 0) if before is None else before
-        old, new = (display.text(self._steps[n].mod).splitlines() for n in (before, after))
-        names = [repr(self._steps[n]) for n in (before, after)]
-        return "\n".join(unified_diff(old, new, names[0], names[1], n=2, lineterm=""))
-
     # -- dice ------------------------------------------------------------------------------------
 
     def seed(self, seed: int) -> None:
@@ -253,10 +166,6 @@ class Schedule(display.Shown):
         self._snapshot.instructions.append(Instruction("enter_postproc", {}))
 
     # -- how a step is done ----------------------------------------------------------------------
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        return self._snapshots[self._now]
 
     def _do(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Do a step; where it is refused, not even the trace remembers it."""
@@ -285,7 +194,7 @@ class Schedule(display.Shown):
         self._snapshot.seed = dice.state
         self._record(primitive, arguments, outputs, state.decided)
         if isinstance(made, Change):
-            self._finish(started)
+            self._finish(time.perf_counter() - started)
         return outputs
 
     def _named(self, primitive: Primitive, parameter: str, value: Any) -> Any:
@@ -336,9 +245,7 @@ class Schedule(display.Shown):
                 )
         if self.check == "numeric":
             check_numeric(before.mod, after.mod, name, label)
-        del self._snapshots[self._now + 1 :], self._steps[self._now + 1 :]
-        self._snapshots.append(after)
-        self._now += 1
+        self._append(after)
 
     def _handed_out(self, result: Any, name: str) -> Any:
         """Handles for nodes, variables for drawn numbers; anything else as it is."""
@@ -366,11 +273,6 @@ class Schedule(display.Shown):
         made = tuple(o for o in listed if isinstance(o, Handle | Var))
         inst = Instruction(primitive.name, given, made, decision, primitive.varargs, primitive.pure)
         self._snapshot.instructions.append(inst)
-
-    def _finish(self, started: float) -> None:
-        inst = self._snapshot.instructions[-1]
-        spent = time.perf_counter() - started
-        self._steps.append(Step(self._now, inst, self._snapshot.mod, spent))
 
     # -- the primitives, one line each -----------------------------------------------------------
 

@@ -50,7 +50,7 @@ def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]
     method.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     method.__name__ = primitive.name
     method.__qualname__ = f"Schedule.{primitive.name}"
-    method.__doc__ = function.__doc__
+    method.__doc__ = (function.__doc__ or "").replace("    state: the program.\n    ", "")
     method.primitive = primitive  # type: ignore[attr-defined]
     return method
 

@@ -16,14 +16,9 @@ are bound to threads, a buffer in shared memory is made for all threads of the b
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.dependence import why_inputs_change
 from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import (
-    is_output_block,
-    read_buffers,
-    why_inputs_change,
-    why_neither,
-    written_buffers,
-)
+from mlcnb.tir.schedule.legality import is_output_block, read_buffers, why_neither, written_buffers
 from mlcnb.tir.schedule.moving import (
     Sides,
     body_items,

@@ -16,8 +16,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_inputs_change, why_not_reduction, why_readers_mind
+from mlcnb.tir.schedule.legality import why_not_reduction
 from mlcnb.tir.schedule.nests import point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap

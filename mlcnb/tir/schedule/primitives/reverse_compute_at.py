@@ -17,18 +17,20 @@ under a loop of the producer's reduction, or where the consumer reads neighbours
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.schedule.dependence import (
+    is_covered,
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
-    is_covered,
     read_buffers,
     reduce_variables,
-    why_inputs_change,
     why_late,
     why_neither,
     why_not_affine,
     why_overwrites,
-    why_readers_mind,
-    why_uncovered,
 )
 from mlcnb.tir.schedule.moving import (
     Sides,

@@ -18,6 +18,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule.affine import Affine, structure_key
 from mlcnb.tir.schedule.caching import refuse_views
+from mlcnb.tir.schedule.dependence import (
+    is_covered,
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
 from mlcnb.tir.schedule.elementwise import (
     axis_bounds,
     hits,
@@ -27,13 +33,7 @@ from mlcnb.tir.schedule.elementwise import (
     substituted_value,
 )
 from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import (
-    is_covered,
-    is_output_block,
-    why_inputs_change,
-    why_readers_mind,
-    why_uncovered,
-)
+from mlcnb.tir.schedule.legality import is_output_block
 from mlcnb.tir.schedule.moving import full, limits, reads_within
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store

@@ -1,0 +1,122 @@
+"""Going back and forth: a schedule's snapshots, and which of them is the current one.
+
+sch.undo(), sch.redo(), sch.goto(3)      the program, the handles and the trace of that step
+sch.copy()                               another schedule that goes on from here
+sch.diff(1, 3)                           what changed in between
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Self
+
+from mlcnb.core import display
+from mlcnb.core.errors import ScheduleError
+from mlcnb.ir.module import IRModule
+from mlcnb.tir.schedule.state import Snapshot
+from mlcnb.tir.schedule.trace import Instruction
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of the program: which, when in the trace, and how long it took in seconds."""
+
+    number: int
+    instruction: Instruction | None
+    mod: IRModule
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The primitive's name; `start` for the program as it was given."""
+        return self.instruction.name if self.instruction else "start"
+
+    def __repr__(self) -> str:
+        return f"step {self.number}: {self.name}"
+
+
+class History:
+    """Snapshots and steps, kept for as long as nothing else is done in their place."""
+
+    def __init__(self, start: Snapshot) -> None:
+        self._snapshots = [start]
+        self._steps = [Step(0, None, start.mod, 0.0)]
+        self._now = 0
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self._snapshots[self._now]
+
+    def _append(self, after: Snapshot) -> None:
+        """Go on from here with a new snapshot; what was undone is forgotten."""
+        del self._snapshots[self._now + 1 :], self._steps[self._now + 1 :]
+        self._snapshots.append(after)
+        self._now += 1
+
+    def _finish(self, seconds: float) -> None:
+        """The step that led to the current snapshot is done and recorded."""
+        inst = self._snapshot.instructions[-1]
+        self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds))
+
+    @property
+    def steps(self) -> list[Step]:
+        """The program as given and every change since, those that were undone too."""
+        return list(self._steps)
+
+    @property
+    def position(self) -> int:
+        """The number of the step that the program stands at."""
+        return self._now
+
+    def undo(self, steps: int = 1) -> Self:
+        """Go back: the program, the handles and the trace are as they were before the last step."""
+        return self.goto(self._now - steps)
+
+    def redo(self, steps: int = 1) -> Self:
+        """Go forward again after an undo."""
+        return self.goto(self._now + steps)
+
+    def goto(self, number: int) -> Self:
+        """Stand at a step; 0 is the program as it was given.
+
+        Raises:
+            ScheduleError: there is no such step.
+        """
+        if not 0 <= number < len(self._snapshots):
+            raise ScheduleError(
+                f"goto: there is no step {number}",
+                hint=f"there are 0 to {len(self._snapshots) - 1}",
+            )
+        while self._now > number:
+            self._carry_back()
+        self._now = number
+        return self
+
+    def _carry_back(self) -> None:
+        """Handles made by looking at a later program stay good for nodes that were there before."""
+        later, earlier = self._snapshots[self._now], self._snapshots[self._now - 1]
+        origin = {new: old for old, new in later.forward.items()}
+        for handle, (name, n) in later.handles.items():
+            old = origin.get(n, n)
+            if handle not in earlier.handles and old in earlier.tree(name):
+                earlier.handles[handle] = (name, old)
+        self._now -= 1
+
+    def copy(self) -> Self:
+        """Another schedule that goes on from here; handles are good for both."""
+        other = copy(self)
+        other._snapshots = [x.duplicate() for x in self._snapshots[: self._now + 1]]
+        other._steps = self._steps[: self._now + 1]
+        return other
+
+    def diff(self, before: int | None = None, after: int | None = None) -> str:
+        """What changed between two steps, as a unified diff of the text; by default the last
+        step.
+        """
+        after = self._now if after is None else after
+        before = max(after - 1, 0) if before is None else before
+        old, new = (display.text(self._steps[n].mod).splitlines() for n in (before, after))
+        names = [repr(self._steps[n]) for n in (before, after)]
+        return "\n".join(unified_diff(old, new, names[0], names[1], n=2, lineterm=""))
