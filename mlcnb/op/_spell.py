@@ -6,6 +6,7 @@ shape_of(n, x, "shape")  a shape-valued input, symbolic where it is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -18,6 +19,11 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op.onnx import OnnxNode
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import declaration, make_call
+
+#: dimensions of a tensor, as in NumPy
+MAX_NDIM = 64
+#: elements of a constant that a spelling computes
+MAX_COMPUTED = 1 << 24
 
 
 def call(op: str, *args: Any, **attrs: Any) -> Any:
@@ -51,16 +57,33 @@ def ints_of(n: OnnxNode, x: Expr | None, name: str) -> tuple[int, ...] | None:
 
 def axes_of(n: OnnxNode, x: Expr | None, name: str = "axes") -> tuple[int, ...] | None:
     """Axes, from the input `x` or the attribute `name`; None where neither is given."""
-    return ints_of(n, x, name)
+    found = ints_of(n, x, name)
+    if found is not None:
+        _want_few(n, len(found), name)
+    return found
 
 
 def shape_of(n: OnnxNode, x: Expr | None, name: str) -> list[Any]:
     """A shape-valued input (or attribute `name`): Python ints, and PrimExprs where symbolic."""
     if x is None:
-        return list(n.require(name))
-    known = n.known(x)
-    values = n.constant(x, name) if known is None else known
-    return [_dim(v) for v in np.reshape(values, -1)]
+        values = n.require(name)
+    else:
+        known = n.known(x)
+        values = np.reshape(n.constant(x, name) if known is None else known, -1)
+    _want_few(n, len(values), name)
+    return [_dim(v) for v in values]
+
+
+def _want_few(n: OnnxNode, count: int, name: str) -> None:
+    """Refuse more axes than a tensor can have."""
+    if count > MAX_NDIM:
+        n.refuse(f"{name} has {count} entries: no tensor has more than {MAX_NDIM} dimensions")
+
+
+def affordable(n: OnnxNode, what: str, *dims: int) -> None:
+    """Refuse constants of these dimensions, which the spelling would compute, as too large."""
+    if min(dims, default=0) < 0 or math.prod(dims) > MAX_COMPUTED:
+        n.refuse(f"{what} would take constants of {dims} elements")
 
 
 def _dim(value: Any) -> Any:
@@ -74,4 +97,15 @@ def scalar_of(n: OnnxNode, x: Expr | None, name: str, default: Any = None) -> An
     """A constant number, from the input `x` or the attribute `name`."""
     if x is None:
         return n.attr(name, default)
-    return np.reshape(n.constant(x, name), -1)[0].item()
+    values = np.reshape(n.constant(x, name), -1)
+    if len(values) != 1:
+        n.refuse(f"{name} has {len(values)} elements, it must be one number")
+    return values[0].item()
+
+
+def finite_of(n: OnnxNode, x: Expr | None, name: str, default: Any = None) -> Any:
+    """As scalar_of, for a number that is neither infinite nor NaN."""
+    value = scalar_of(n, x, name, default)
+    if not math.isfinite(value):
+        n.refuse(f"{name} is {value}")
+    return value

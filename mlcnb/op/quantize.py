@@ -17,7 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.op._convert import convert
-from mlcnb.op._dims import as_int, axis_at, differ, refuse, size, tell, tensor
+from mlcnb.op._dims import as_int, axis_at, differ, refuse, size, tell, tell_dims, tensor
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
 from mlcnb.op._onnx_dtype import dtype_of
 from mlcnb.op._spell import call
@@ -164,7 +164,9 @@ def _wide(kind: str) -> DType:
 
 def _granular(n: OnnxNode, value: Expr, x: Expr) -> Expr:
     """A scale as our operators take it: no dimension, one, or all of x's."""
-    dims, block, axis = n.dims(value), n.attr("block_size", 0), n.attr("axis", 1)
+    dims, block, axis = n.dims(value), n.attr("block_size", 0), _axis(n, x)
+    if block < 0:
+        n.refuse(f"block_size is {block}")
     if all(as_int(d) == 1 for d in dims):
         return n.emit(call("relax.reshape", value, ())) if dims else value
     if not block:
@@ -180,7 +182,10 @@ def _granular(n: OnnxNode, value: Expr, x: Expr) -> Expr:
 
 def _axis(n: OnnxNode, x: Expr) -> int:
     """The axis of the scales; where there is one dimension only, that one."""
-    return n.attr("axis", 1) if len(n.dims(x)) > 1 else 0
+    ndim, axis = len(n.dims(x)), n.attr("axis", 1)
+    if ndim > 1 and not -ndim <= axis < ndim:
+        n.refuse(f"axis {axis} is outside of {tell_dims(n.dims(x))}")
+    return axis if ndim > 1 else 0
 
 
 @onnx("QuantizeLinear")

@@ -28,7 +28,7 @@ from mlcnb.op._elementwise import (
     unary,
     want_kinds,
 )
-from mlcnb.op._spell import call
+from mlcnb.op._spell import call, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
 from mlcnb.relax.operator import OpDecl, Scalar, Tensor, make_call, operator
@@ -210,11 +210,20 @@ def onnx_clip(n: OnnxNode, x: Expr, min: Expr | None = None, max: Expr | None = 
     """The bounds are inputs, either of which may be left out or known at run time only."""
     known = [None if b is None else n.known(b) for b in (min, max)]
     if all(b is None or k is not None for b, k in zip((min, max), known, strict=True)):
-        return _clipped(n, x, *(None if k is None else k.item() for k in known))
+        return _clipped(n, x, _known_bound(n, min, "min"), _known_bound(n, max, "max"))
     for bound, op in ((min, "relax.maximum"), (max, "relax.minimum")):
         if bound is not None:
             x = n.emit(call(op, x, bound))
     return x
+
+
+def _known_bound(n: OnnxNode, x: Expr | None, name: str) -> Any:
+    """A bound as a number or an expression of sizes; None where it is left out."""
+    if x is None:
+        return None
+    known = n.known(x)
+    symbolic = known is not None and known.dtype == object and known.size == 1
+    return known.item() if known is not None and symbolic else scalar_of(n, x, name)
 
 
 def _clipped(n: OnnxNode, x: Expr, lo: Any, hi: Any) -> Expr:

@@ -11,8 +11,8 @@ import mlcnb
 from tests.frontend.build import floats, model, node
 from tests.frontend.hostile import CASES, external, saved, secret, with_external
 
-#: bytes that a refusal may take, and seconds after which it counts as hanging
-SECONDS = 10.0
+#: seconds of this process and bytes that a refusal may take
+SECONDS = 1.0
 BYTES = 300 << 20
 
 
@@ -25,10 +25,10 @@ def test_refused(name, tmp_path):
     build, error, parts = CASES[name]
     hostile = build(tmp_path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(error) as caught:
         mlcnb.from_onnx(hostile)
-    assert time.perf_counter() - start < SECONDS
+    assert time.process_time() - start < SECONDS
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
     text = str(caught.value)
     assert [p for p in parts if p not in text] == [], text

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import scalar_of
+from mlcnb.op._spell import affordable, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 
@@ -26,6 +26,10 @@ def onnx_mel_weight_matrix(
     """All five inputs must be known."""
     given = zip((bins, length, rate, lower, upper), _NAMES, strict=True)
     values = [scalar_of(n, x, name) for x, name in given]
+    count, size, frequency, low, high = values
+    affordable(n, "the matrix", int(count) + 2, int(size) // 2 + 1)
+    if frequency <= 0 or not 0 <= low <= high <= frequency / 2:
+        n.refuse(f"edges of {low} and {high} Hz at a rate of {frequency} Hz")
     return const(mel_weights(*values), dtype_of(n, "output_datatype", "float32"))
 
 

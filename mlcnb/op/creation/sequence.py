@@ -14,7 +14,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import refuse, tensor, tidy
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import scalar_of
+from mlcnb.op._spell import affordable, finite_of, scalar_of
 from mlcnb.op._sugar import sugar
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
@@ -114,10 +114,9 @@ _NAMES = ("start", "limit", "delta")
 
 def _known_scalar(n: OnnxNode, x: Expr, name: str) -> PrimExpr:
     found = n.known(x)
-    value = np.reshape(n.constant(x, name) if found is None else found, -1)[0]
-    if isinstance(value, PrimExpr):
-        return value
-    return p.const(value.item(), n.dtype(x))
+    if found is not None and found.dtype == object and found.size == 1:
+        return p.as_expr(found.item())
+    return p.const(finite_of(n, x, name), n.dtype(x))
 
 
 def _typed(value: PrimExpr, kind: DType) -> PrimExpr:
@@ -172,6 +171,7 @@ class HammingWindow(OpDecl):
 def _window(n: OnnxNode, size: Expr, weights: tuple[float, ...]) -> Expr:
     """The sum of weights[k] * cos(2 pi k i / N), computed at import."""
     count = int(scalar_of(n, size, "size"))
+    affordable(n, "a window", count)
     points = np.arange(count) * 2 * np.pi / max(count - (0 if n.attr("periodic", 1) else 1), 1)
     values = sum(w * np.cos(k * points) for k, w in enumerate(weights))
     return const(np.asarray(values), dtype_of(n, "output_datatype", "float32"))

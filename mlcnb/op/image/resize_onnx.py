@@ -15,7 +15,7 @@ import numpy as np
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
-from mlcnb.op._spell import call, shape_of
+from mlcnb.op._spell import affordable, call, shape_of
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.image.resize import Resize2d
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -35,7 +35,7 @@ def onnx_upsample(n: OnnxNode, x: Expr, scales: Expr | None = None) -> Expr:
 def onnx_resize_10(n: OnnxNode, x: Expr, scales: Expr | None = None) -> Expr:
     """Coordinates are asymmetric, nearest rounds down."""
     given = n.require("scales") if scales is None else n.constant(scales, "scales")
-    factors = [float(s) for s in np.reshape(given, -1)]
+    factors = _factors(n, given)
     return _resize(n, x, tuple(range(len(factors))), None, factors, "asymmetric", "floor")
 
 
@@ -50,7 +50,7 @@ def onnx_resize(
     """All coordinate modes; `axes`, `antialias` and the aspect ratio since opset 18."""
     dims = n.dims(x)
     axes = tuple(a % len(dims) for a in n.attr("axes") or range(len(dims)))
-    factors = None if scales is None else [float(s) for s in n.constant(scales, "scales")]
+    factors = None if scales is None else _factors(n, n.constant(scales, "scales"))
     wanted = None if sizes is None or factors else shape_of(n, sizes, "sizes")
     if not factors and wanted is None:
         n.refuse("neither scales nor sizes are given")
@@ -60,6 +60,14 @@ def onnx_resize(
         region = [float(v) for v in n.constant(roi, "roi")]
     rounding = n.attr("nearest_mode", "round_prefer_floor")
     return _resize(n, x, axes, wanted, factors or None, mode, rounding, region)
+
+
+def _factors(n: OnnxNode, given: Any) -> list[float]:
+    """Scales, which are positive."""
+    factors = [float(s) for s in np.reshape(given, -1)]
+    if not all(0 < f < math.inf for f in factors):
+        n.refuse(f"scales {factors} are not all positive numbers")
+    return factors
 
 
 def _resize(
@@ -79,6 +87,8 @@ def _resize(
     out, scales = _sizes(n, [dims[a] for a in axes], wanted, factors)
     if len(out) != len(axes):
         n.refuse(f"{len(out)} sizes for the axes {tuple(axes)} of {tell_dims(dims)}")
+    if any(as_int(size) is not None and as_int(size) < 1 for size in out):  # type: ignore[operator]
+        n.refuse(f"a result of {tell_dims(out)} has no elements")
     if method != "nearest_neighbor" and not dtype(n.dtype(x)).is_float:
         n.refuse(f"{method} interpolation of {n.dtype(x)}", hint="cast to float32 before")
     changed = [i for i, a in enumerate(axes) if not _equal(dims[a], out[i], scales[i], region)]
@@ -108,6 +118,7 @@ def _resize(
         have, want = as_int(dims[axes[i]]), as_int(out[i])
         if have is None or want is None:
             n.refuse(f"this mode needs known sizes, but the input is {tell_dims(dims)}")
+        affordable(n, "the weights", have, want)
         bounds = (0.0, 1.0) if region is None else (region[i], region[i + len(axes)])
         r = ip.Resizing(
             have, want, method, mode, scales[i], rounding, n.attr("cubic_coeff_a", -0.75),

@@ -120,6 +120,8 @@ def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
     if axis is None:
         x, axis = n.emit(call("relax.flatten", x)), 0
     dims = n.dims(x)
+    if not -len(dims) <= axis < len(dims):
+        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
     extent = as_int(dims[axis])
     if extent is not None and places.size and places[-1] >= extent:
         n.refuse(f"the condition holds at {places[-1]}, beyond axis {axis} of {tell_dims(dims)}")

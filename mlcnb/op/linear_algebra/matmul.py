@@ -22,6 +22,7 @@ from mlcnb.op._dims import (
     refuse,
     tell,
     tell_dim,
+    tell_dims,
     tensor,
     tidy,
     want_rank,
@@ -119,6 +120,8 @@ def onnx_matmul(n: OnnxNode, a: Expr, b: Expr) -> Expr:
 def onnx_gemm(n: OnnxNode, a: Expr, b: Expr, c: Expr | None = None) -> Expr:
     """alpha * A' * B' + beta * C, where A' and B' may be transposed."""
     kind, alpha, beta = n.dtype(a), n.attr("alpha", 1.0), n.attr("beta", 1.0)
+    if len(n.dims(a)) != 2 or len(n.dims(b)) != 2:
+        n.refuse(f"A {tell_dims(n.dims(a))} and B {tell_dims(n.dims(b))} must be matrices")
     if not dtype(kind).is_float and (alpha % 1 or beta % 1):
         n.refuse(f"alpha {alpha} and beta {beta} are no whole numbers, but A is {kind}")
     if n.attr("transA", 0):

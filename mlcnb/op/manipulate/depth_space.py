@@ -70,7 +70,7 @@ def onnx_depth_to_space(n: OnnxNode, x: Expr) -> Expr:
     """Channels become blocks of rows and columns; DCR: the block is the outer part of a channel."""
     b, mode = n.require("blocksize"), n.attr("mode", "DCR")
     batch, c, h, w = n.dims(x)
-    if mode not in ("DCR", "CRD") or as_int(c) is None or as_int(c) % (b * b):  # type: ignore[operator]
+    if mode not in ("DCR", "CRD") or b < 1 or as_int(c) is None or as_int(c) % (b * b):  # type: ignore[operator]
         n.refuse(f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}")
     deep = as_int(c) // (b * b)  # type: ignore[operator]
     apart = [batch, b, b, deep, h, w] if mode == "DCR" else [batch, deep, b, b, h, w]
@@ -83,7 +83,7 @@ def onnx_space_to_depth(n: OnnxNode, x: Expr) -> Expr:
     """Blocks of rows and columns become channels."""
     b, mode = n.require("blocksize"), n.attr("mode", "DCR")
     batch, c, h, w = n.dims(x)
-    if mode not in ("DCR", "CRD") or (as_int(h) or 0) % b or (as_int(w) or 0) % b:
+    if mode not in ("DCR", "CRD") or b < 1 or (as_int(h) or 0) % b or (as_int(w) or 0) % b:
         n.refuse(f"mode {mode!r} with blocks of {b} x {b} of {tell_dims(n.dims(x))}")
     rows, columns = tidy(h // b), tidy(w // b)
     apart = [batch, c, rows, b, columns, b]

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import axis_at, differ, refuse, tell, tensor, tidy
+from mlcnb.op._dims import axis_at, differ, refuse, tell, tell_dims, tensor, tidy
 from mlcnb.op._spell import ints_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -205,9 +205,16 @@ class Split(OpDecl):
 def onnx_split(n: OnnxNode, x: Expr, split: Expr | None = None) -> Any:
     """`split` is an attribute before opset 13, then an input; `num_outputs` comes with opset 18."""
     axis, sizes = n.attr("axis", 0), ints_of(n, split, "split")
+    if n.attr("num_outputs", n.num_outputs) != n.num_outputs:
+        n.refuse(f"num_outputs is {n.attr('num_outputs')}, but there are {n.num_outputs} outputs")
     if sizes is None:
         return _each(n, make_call(Split, x, n.attr("num_outputs", n.num_outputs), axis))
-    extent = as_int(n.dims(x)[axis])
+    if len(sizes) != n.num_outputs:
+        n.refuse(f"{len(sizes)} parts for {n.num_outputs} outputs")
+    dims = n.dims(x)
+    if not -len(dims) <= axis < len(dims):
+        n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    extent = as_int(dims[axis])
     if extent is not None and sum(sizes) != extent:
         n.refuse(f"the parts {sizes} do not add up to the {extent} of axis {axis}")
     cuts = tuple(sum(sizes[: i + 1]) for i in range(len(sizes) - 1))

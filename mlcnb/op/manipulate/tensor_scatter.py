@@ -24,8 +24,9 @@ def onnx_tensor_scatter(
     room, count = as_int(dims[axis]), as_int(n.dims(update)[axis])
     if room is None or count is None or mode not in ("linear", "circular"):
         n.refuse(f"mode {mode!r} on a cache of {tell_dims(dims)}")
-    line = [-1 if i == axis else 1 for i in range(len(dims))]
-    places = const(np.arange(room, dtype=np.int64).reshape(line))
+    line = [room if i == axis else 1 for i in range(len(dims))]
+    places = n.emit(call("relax.arange", 0, room, 1, dtype="int64"))
+    places = n.emit(call("relax.reshape", places, line))
     first: Expr = const(np.zeros([1] * len(dims), np.int64))
     if write_indices is not None:
         first = n.emit(call("relax.reshape", write_indices, [dims[0], *[1] * (len(dims) - 1)]))

@@ -73,6 +73,11 @@ def onnx_pads(
 ) -> tuple[int, ...]:
     """`pads`, or what `auto_pad` makes of them."""
     mode, rank = n.attr("auto_pad", "NOTSET"), len(kernel)
+    if not len(spatial) == rank == len(strides) == len(dilation):
+        n.refuse(
+            f"kernel {tuple(kernel)}, strides {tuple(strides)} and dilations {tuple(dilation)} "
+            f"are not one number for each spatial dimension of {tell_dims(spatial)}"
+        )
     if mode in ("NOTSET", ""):
         return tuple(n.attr("pads") or (0,) * (2 * rank))
     if mode == "VALID":

@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import same, tell_dims, tidy
 from mlcnb.op._spell import call
@@ -37,9 +35,6 @@ class Formula:
 
     def iota(self, extent: Any, line: Sequence[int]) -> Expr:
         """0, 1, … extent - 1 as int64, reshaped to `line` (with one -1)."""
-        known = as_int(extent)
-        if known is not None:
-            return const(np.arange(known, dtype=np.int64).reshape(line))
         shape = [extent if d == -1 else d for d in line]
         return self.reshape(self.arange(0, extent, 1, dtype="int64"), shape)
 
@@ -78,7 +73,10 @@ def onnx_attention(
         batch, heads, seq, dim = n.dims(result)
         turned = f.permute_dims(result, axes=(0, 2, 1, 3))
         result = f.reshape(turned, [batch, seq, tidy(heads * dim)])
-    outputs = (result, k, v, modes[n.attr("qk_matmul_output_mode", 0)])
+    mode = n.attr("qk_matmul_output_mode", 0)
+    if mode not in modes:
+        n.refuse(f"qk_matmul_output_mode is {mode}, not one of {tuple(modes)}")
+    outputs = (result, k, v, modes[mode])
     return outputs[: n.num_outputs] if n.num_outputs > 1 else result
 
 
@@ -110,6 +108,8 @@ def _scores(n: OnnxNode, f: Formula, q: Expr, k: Expr) -> Expr:
         if not dim:
             n.refuse("the head size is not known")
         scale = 1 / math.sqrt(dim)
+    if not 0 <= scale < math.inf:
+        n.refuse(f"scale is {scale}")
     root = const(math.sqrt(scale), kind)
     turned = f.permute_dims(_repeated(n, f, q, k), axes=(0, 1, 3, 2))
     return f.matmul(f.multiply(q, root), f.multiply(turned, root))
@@ -131,6 +131,8 @@ def _weights(n: OnnxNode, f: Formula, scores: Expr, bias: Expr | None, kind: str
 def _offset(n: OnnxNode, f: Formula, q: Expr, past: Expr | None, nonpad: Expr | None) -> Expr:
     """How many keys stand before the first query: one number, or one a sample (batch, 1, 1, 1)."""
     if past is not None:
+        if len(n.dims(past)) != 4:
+            n.refuse(f"the past has shape {tell_dims(n.dims(past))}, not four dimensions")
         before = n.dims(past)[2]
         known = as_int(before)
         if known is not None:

@@ -238,7 +238,8 @@ def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
     if len(dims) not in BY_RANK:
         n.refuse(f"a convolution over {rank} spatial dimensions", hint="1 to 3 are there")
     kernel = n.attr("kernel_shape") or tuple(shape[2:])
-    if any(differ(a, b) for a, b in zip(kernel, shape[2:], strict=True)):
+    same = len(kernel) == len(shape[2:]) == rank
+    if not same or any(differ(a, b) for a, b in zip(kernel, shape[2:], strict=True)):
         n.refuse(f"kernel_shape {kernel} is not that of the weight")
     strides = n.attr("strides") or (1,) * rank
     dilation = n.attr("dilations") or (1,) * rank

@@ -7,13 +7,14 @@ Col2Im                       transposed, with a kernel of ones and zeros
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
-from mlcnb.op._spell import call, ints_of
+from mlcnb.op._spell import affordable, call, ints_of
 from mlcnb.op.linear_algebra.integer import along, requantized, shifted
 from mlcnb.op.nn import conv_transpose
 from mlcnb.op.nn.conv import Conv1d, onnx_conv
@@ -88,7 +89,10 @@ def onnx_col2im(n: OnnxNode, x: Expr, image_shape: Expr, block_shape: Expr) -> E
         n.refuse(f"columns of {tell_dims(dims)} over {rank} dimensions", hint="1 to 3 are there")
     strides, dilation = (n.attr(a) or (1,) * rank for a in ("strides", "dilations"))
     pads = n.attr("pads") or (0,) * (2 * rank)
-    size = int(np.prod(block))
+    size = math.prod(block)
+    if min(*block, *strides, *dilation) < 1 or size > many:
+        n.refuse(f"blocks of {block}, strides {strides} and dilations {dilation}")
+    affordable(n, "the kernel", size, many)
     places, spare = [], []
     for i in range(rank):
         reach = (block[i] - 1) * dilation[i] + 1

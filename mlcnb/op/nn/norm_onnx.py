@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import ints, same
+from mlcnb.op._dims import same
 from mlcnb.op._spell import call, in_float32
 from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.nn.layer_norm import GroupNorm, InstanceNorm, LayerNorm, RmsNorm
@@ -19,10 +17,7 @@ from mlcnb.relax.operator import make_call
 
 def _filled(n: OnnxNode, value: float, dims: Sequence[Any], kind: str) -> Expr:
     """A tensor full of one number."""
-    known = ints(dims)
-    if known is None:
-        return n.emit(make_call(BroadcastTo, const(value, kind), list(dims)))
-    return const(np.full(known, value), kind)
+    return n.emit(make_call(BroadcastTo, const(value, kind), list(dims)))
 
 
 def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:

@@ -276,6 +276,7 @@ def _first_max(a: Any, b: Any) -> Any:
 @in_float32
 def onnx_lp_pool(n: OnnxNode, x: Expr) -> Expr:
     """(sum over the window of |x| ** p) ** (1 / p), as a mean times the size of the window."""
+    _want_norm(n)
     attrs, p, kind = window_attrs(n, x), n.attr("p", 2), n.dtype(x)
     dims = n.dims(x)
     if attrs["ceil_mode"]:
@@ -286,6 +287,12 @@ def onnx_lp_pool(n: OnnxNode, x: Expr) -> Expr:
     count = constant(float(np.prod(attrs["pool_size"])), kind)
     total = n.emit(call("relax.multiply", n.emit(mean), count))
     return total if p == 1 else _power(total, 1 / p, kind)
+
+
+def _want_norm(n: OnnxNode) -> None:
+    """Refuse a p that makes no norm."""
+    if n.attr("p", 2) < 1:
+        n.refuse(f"p is {n.attr('p')}, it must be 1 or more")
 
 
 def _power(x: Expr, p: float, kind: str) -> Expr:
@@ -314,6 +321,7 @@ def _reaching(n: OnnxNode, spatial: Any, attrs: dict[str, Any]) -> tuple[int, ..
 @in_float32
 def onnx_global_lp_pool(n: OnnxNode, x: Expr) -> Expr:
     """(sum of |x| ** p over all spatial dimensions) ** (1 / p)"""
+    _want_norm(n)
     p, kind = n.attr("p", 2), n.dtype(x)
     magnitude = n.emit(call("relax.abs", x))
     power = magnitude if p == 1 else n.emit(_power(magnitude, p, kind))
@@ -334,7 +342,8 @@ def onnx_max_unpool(n: OnnxNode, x: Expr, indices: Expr, shape: Expr | None = No
         for i in range(rank)
     ]
     unpooled = [*dims[:2], *inner]
-    zeros = constant(np.zeros(int(np.prod(unpooled))), n.dtype(x))  # type: ignore[arg-type]
+    zeros = n.emit(call("relax.zeros", unpooled, dtype=n.dtype(x)))
+    zeros = n.emit(call("relax.reshape", zeros, [-1]))
     flat = [n.emit(call("relax.reshape", v, [-1])) for v in (indices, x)]
     filled = n.emit(call("relax.scatter_elements", zeros, *flat, axis=0))
     result = n.emit(call("relax.reshape", filled, unpooled))

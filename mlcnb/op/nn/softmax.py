@@ -13,7 +13,7 @@ from mlcnb import te
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axis_at, product, refuse, size, tell, tidy
+from mlcnb.op._dims import axis_at, product, refuse, size, tell, tell_dims, tidy
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -162,6 +162,8 @@ def onnx_hardmax(n: OnnxNode, x: Expr) -> Expr:
 
     def build(v: Expr, axis: int) -> Expr:
         dims, kind = n.dims(v), n.dtype(v)
+        if not -len(dims) <= axis < len(dims):
+            n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
         depth = as_int(dims[axis])
         if depth is None:
             n.refuse("hardmax along a symbolic dimension")

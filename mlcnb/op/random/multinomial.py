@@ -12,7 +12,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.op._dims import as_int, refuse, tell, tensor, want_rank, want_same_dtype
 from mlcnb.op._elementwise import FLOATS, INTEGERS, want_kinds
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import call
+from mlcnb.op._spell import affordable, call
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.op.random.generators import Uniform, seed_of
 from mlcnb.op.scan import Cumsum
@@ -81,6 +81,7 @@ def onnx_multinomial(n: OnnxNode, x: Expr) -> Expr:
     count = rows * each
     prob = n.emit(call("relax.nn.softmax", x, axis=-1))
     drawn = n.emit(make_call(Uniform, (count, 1), seed=seed_of(n), dtype=n.dtype(x)))
+    affordable(n, "the rows", rows, each)
     row = const(np.repeat(np.arange(rows), each).reshape(count, 1))
     kind = dtype_of(n, "dtype", "int32")
     found = n.emit(make_call(MultinomialFromUniform, prob, drawn, row, kind))

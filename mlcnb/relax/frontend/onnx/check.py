@@ -118,7 +118,8 @@ class _Checker:
 
     def declared(self, value: Any) -> None:
         """The shape that an input says it has."""
-        dims = [d.dim_value for d in value.type.tensor_type.shape.dim if d.HasField("dim_value")]
+        given = value.type.tensor_type.shape.dim
+        dims = [d.dim_value if d.HasField("dim_value") else 1 for d in given]
         if any(d < -1 for d in dims) or element_count(max(d, 0) for d in dims) is None:
             self.refuse(f"input {value.name!r} has dimensions that are negative or overflow")
 

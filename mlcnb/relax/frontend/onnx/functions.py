@@ -132,7 +132,10 @@ def body(node: Any, opset: int, types: list[Any]) -> Any:
     if not version[1]:
         data = found.get_function_with_opset_version(version[0])
     else:
-        data = found.get_context_dependent_function_with_opset_version(
-            version[0], node.SerializeToString(), [t.SerializeToString() for t in types]
-        )
+        try:
+            data = found.get_context_dependent_function_with_opset_version(
+                version[0], node.SerializeToString(), [t.SerializeToString() for t in types]
+            )
+        except (onnx.checker.ValidationError, ValueError, RuntimeError):  # of a sequence …
+            return None
     return onnx.FunctionProto.FromString(data) if data else None

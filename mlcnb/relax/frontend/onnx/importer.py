@@ -18,7 +18,6 @@ from typing import Any
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict
-from mlcnb.ir.dtype import dtype
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
@@ -35,6 +34,7 @@ from mlcnb.relax.expr import (
     tensor_info,
 )
 from mlcnb.relax.frontend.onnx import control, functions
+from mlcnb.relax.frontend.onnx.diagnose import type_of
 from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.inputs import Inputs
 from mlcnb.relax.frontend.onnx.limits import MAX_FUNCTION_DEPTH, MAX_NODES
@@ -42,13 +42,12 @@ from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.names import Scope, plain
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.protos import call_key, opsets_of, plain_domain
-from mlcnb.relax.frontend.onnx.spell import apply
+from mlcnb.relax.frontend.onnx.spell import apply, guarded
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.onnx.values import Values
 from mlcnb.relax.infer import is_pure_call
 from mlcnb.relax.mutator import Renamer, return_info
 from mlcnb.relax.operator import declaration, make_call
-from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 
@@ -241,7 +240,8 @@ class Importer:
             return self.function(function, node, inputs, frame)
         structure = control.STRUCTURE.get((node.domain, node.op_type))
         if structure is not None:
-            return structure(self, node, inputs, frame)
+            with guarded(node, inputs):
+                return structure(self, node, inputs, frame)
         spell = spelling(node.domain, node.op_type, node.opset)
         if spell is not None:
             return apply(spell, node, inputs)
@@ -290,15 +290,3 @@ def numbered(func: Function) -> Function:
     bound = [b.var for b in bindings_of(func) if b.var.name_hint.startswith("lv")]
     new = {v: Var(names.fresh("lv"), v.struct_info, v.span) for v in bound}
     return Renamer(new).rewrite(func)
-
-
-def type_of(x: Any) -> Any:
-    """The TypeProto of a value; empty where it was left out."""
-    import onnx
-
-    info = getattr(x, "struct_info", None)
-    if not isinstance(info, TensorStructInfo) or info.dtype is None:
-        return onnx.TypeProto()
-    kind = onnx.helper.np_dtype_to_tensor_dtype(dtype(info.dtype).numpy)
-    dims = None if info.dims is None else [getattr(d, "value", None) for d in info.dims]
-    return onnx.helper.make_tensor_type_proto(kind, dims)

@@ -24,6 +24,8 @@ MAX_NODES = 100_000
 MAX_TURNS = 1_000
 #: elements of a constant that says how to build (a shape, axes, pads)
 MAX_KNOWN_ELEMENTS = 1 << 16
+#: dimensions of a tensor, as in NumPy
+MAX_NDIM = 64
 #: no product of dimensions reaches this, whatever the option says
 MAX_PRODUCT = (1 << 63) - 1
 
@@ -32,19 +34,21 @@ def element_count(dims: Iterable[int]) -> int | None:
     """How many elements a tensor has; None where a dimension is negative or a product overflows.
 
     The product of the dimensions that are not 0 must fit as well: indices are computed from it.
+    None, too, where there are more dimensions than a tensor may have.
     """
     count, nonzero = 1, 1
-    for d in dims:
+    for number, d in enumerate(dims):
         count *= d
         nonzero *= d or 1
-        if d < 0 or nonzero > MAX_PRODUCT:
+        if d < 0 or nonzero > MAX_PRODUCT or number >= MAX_NDIM:
             return None
     return count
 
 
 def least_bytes(dims: Iterable[Any], dtype: DType) -> int | None:
     """The bytes of a tensor, symbolic dimensions counted as 1; None as in `element_count`."""
-    count = element_count(value for d in dims if (value := as_int(d)) is not None)
+    known = (as_int(d) for d in dims)
+    count = element_count(1 if d is None else d for d in known)
     return None if count is None else count * max(dtype.nbytes, 1)
 
 

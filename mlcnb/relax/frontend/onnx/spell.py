@@ -2,24 +2,29 @@
 
 TypeInferError of an operator      ModelError         the model's shapes or dtypes do not fit
 refusal of an operator             the same error     with file, node and opset before it
-an error of Python's               SpellingError      a fault in mlcnb, or a hostile file
+an error of Python's               ModelError         where ONNX's own inference refuses the node
+                                   SpellingError      else: a fault in mlcnb, or a hostile file
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError, UnsupportedError
+from mlcnb.relax.frontend.onnx.diagnose import reason
 from mlcnb.relax.frontend.onnx.errors import SpellingError
 from mlcnb.relax.frontend.onnx.node import Node
 
+#: stands for any number of inputs
+OPEN = 1 << 30
 #: what Python raises where a program did not expect what it got
 UNPLANNED = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,
-    TypeError, ValueError,
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
+    ValueError,
 )  # fmt: skip
 
 
@@ -32,13 +37,31 @@ def apply(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> list[Any]
         SpellingError: it failed.
     """
     check_inputs(spell, node, inputs)
-    try:
+    with guarded(node, inputs):
         result = spell(node, *inputs)
         results = list(result) if isinstance(result, tuple | list) else [result]
         return [None if r is None else node.emit(r) for r in results]
+
+
+@contextmanager
+def guarded(node: Node, inputs: list[Any]) -> Iterator[None]:
+    """What goes wrong in the block is an error that names the node."""
+    try:
+        yield
     except MLCError as error:
         raise named(error, node) from error
+    except MemoryError as error:
+        raise ModelError(
+            f"{node.where}: its constants take more memory than there is: {error}",
+            hint="the model asks for too much",
+        ) from error
     except UNPLANNED as error:
+        why = reason(node, inputs)
+        if why is not None:
+            raise ModelError(
+                f"{node.where}: ONNX's own inference refuses it: {why}",
+                hint="the model is damaged: export it again",
+            ) from error
         raise SpellingError(
             f"{node.where}: the import stopped: {type(error).__name__}: {error}",
             hint="the model may be damaged; if not, this is a fault in mlcnb: please report it",
@@ -66,12 +89,13 @@ def check_inputs(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> No
         ModelError: saying how many it takes.
     """
     least, most = bounds(spell)
-    missing = [i for i, x in enumerate(inputs[:least]) if x is None]
+    needed = inputs if most >= OPEN else inputs[:least]
+    missing = [i for i, x in enumerate(needed) if x is None]
     if missing:
         raise ModelError(f"{node.where}: input {missing[0]} is left out", hint="it is required")
     if not least <= len(inputs) <= most:
         many = f"{least}" if least == most else f"{least} or more"
-        many = many if most > 1000 or least == most else f"{least} to {most}"
+        many = many if most >= OPEN or least == most else f"{least} to {most}"
         raise ModelError(
             f"{node.where} has {len(inputs)} inputs, it takes {many}",
             hint="the model is damaged, or of another opset than it says",
@@ -86,4 +110,4 @@ def bounds(spell: Callable[..., Any]) -> tuple[int, int]:
     places = [p for p in params if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
     least = sum(1 for p in places if p.default is kinds.empty)
     is_open = any(p.kind is kinds.VAR_POSITIONAL for p in params)
-    return least, 1 << 30 if is_open else len(places)
+    return least, OPEN if is_open else len(places)
