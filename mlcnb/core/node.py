@@ -68,6 +68,8 @@ class Node:
     compared_fields: ClassVar[tuple[str, ...]] = ()
     #: fields that define variables
     binder_fields: ClassVar[frozenset[str]] = frozenset()
+    #: fields that name things for people
+    label_fields: ClassVar[tuple[str, ...]] = ()
 
     def __repr__(self) -> str:
         return display.text(self)
@@ -88,6 +90,7 @@ def node(cls: type[T]) -> type[T]:
     made.node_fields = tuple(f.name for f in fields)
     made.child_fields = tuple(f.name for f in shown)
     made.binder_fields = frozenset(f.name for f in fields if f.metadata.get("binder"))
+    made.label_fields = tuple(f.name for f in shown if f.metadata.get("label"))
     made.compared_fields = tuple(
         f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
     )

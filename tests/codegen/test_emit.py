@@ -289,3 +289,31 @@ def test_the_second_half_of_a_condition_is_read_only_where_it_counts():
     _, found, _ = run_both(parse(GUARDED), a, b, n)
     np.testing.assert_array_equal(found, [0, 1, 11, 11, 10, 10, 10, 10])
     assert mlc.compile(parse(GUARDED)).kernels[0].llvm_ir.count("phi i1") == 2
+
+
+ROWS = """
+@T.prim_func
+def rows(A: T.Buffer((64, 16), "float32"), B: T.Buffer((64, 16), "float32")):
+    for i in {outer}:
+        for j in T.vectorized(16):
+            B[i, j] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    "outer, terms, mark",
+    [
+        ("range(64)", 1, None),
+        ("range(64)", 9, "llvm.loop.unroll.disable"),
+        ("T.unroll(64)", 1, "llvm.loop.unroll.full"),
+    ],
+)
+def test_llvm_is_told_which_loops_to_write_out(outer, terms, mark):
+    func = parse(ROWS.format(outer=outer, value=" + ".join(["A[i, j] * A[i, j]"] * terms)))
+    ir = emit_kernel(lower(func), "rows").ir
+    assert [line.split('"')[1] for line in ir.splitlines() if "distinct" in line] == (
+        [] if mark is None else [mark]
+    )
+    a = np.linspace(-1, 1, 64 * 16, dtype=np.float32).reshape(64, 16)
+    _, found = run_both(func, a, np.zeros_like(a))
+    np.testing.assert_allclose(found, terms * a * a, rtol=1e-5)

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mlcnb.codegen.llvm import half
+from mlcnb.codegen.llvm import engine, half
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many, link
 from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs
@@ -80,6 +80,20 @@ def test_equal_texts_are_compiled_once_and_order_is_kept():
     assert (a.defines, b.defines) == (("a",), ("b",))
     assert done == [a, b]
     assert link([a, b, again]).names == ("a", "b")
+
+
+def test_compiling_begins_before_the_last_text_is_made():
+    started = threading.Event()
+
+    def texts():
+        yield add_module("a")
+        assert started.wait(60), "the first text waits for the second"
+        yield add_module("b")
+
+    real = engine._compile
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_compile", lambda *args: started.set() or real(*args))
+        assert [c.defines for c in compile_many(texts())] == [("a",), ("b",)]
 
 
 def test_modules_call_each_other_and_the_c_library():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+import mlcnb.tir.schedule.schedule as schedule_module
 from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import is_scheduled, schedule_cpu
@@ -225,3 +226,20 @@ def test_no_tile_spills_and_every_product_is_a_fused_multiply_add(cpu, lanes):
     assert hot.fma >= 8
     assert hot.spills == 0
     assert hot.fma >= 0.4 * hot.instructions
+
+
+def test_a_function_is_checked_once_whatever_the_rules(monkeypatch):
+    func, _ = loops_of(lambda a, b: R.add(a, b), random(8, 32), random(8, 32))
+    made = []
+    real = schedule_module.prepared
+    monkeypatch.setattr(schedule_module, "prepared", lambda *args: made.append(args) or real(*args))
+    schedule_cpu(func, HOST)
+    assert len(made) == 1
+
+
+def test_small_windows_are_written_out():
+    func, _ = loops_of(
+        lambda a: R.nn.max_pool2d(a, pool_size=3, layout=f"NCHW{LANES}c"), blocked(LANES, 9)
+    )
+    loops = [i for i in schedule_cpu(func, HOST).mod["main"].script().splitlines() if "for rh" in i]
+    assert "T.unroll(3)" in loops[0]

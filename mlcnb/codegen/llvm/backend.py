@@ -11,7 +11,7 @@ text: a hit costs neither scheduling nor lowering nor LLVM.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, 
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
-from mlcnb.ir.structural import structural_digest, structural_equal
+from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
@@ -150,15 +150,18 @@ def build(
     Raises:
         CodegenError: a function that cannot become code.
     """
-    distinct = _distinct(funcs)
+    texts = {name: structural_text(f.without_attr("global_symbol")) for name, f in funcs.items()}
+    first: dict[str, str] = {}
+    for name, (meaning, _) in texts.items():
+        first.setdefault(meaning, name)
+    entries = [(name, funcs[name], texts[name]) for name in first.values()]
     cpu = cpu_of(target)
-    store = disk.user_store()
-    made = _compile(list(distinct.values()), target, cpu, schedule, store, progress)
+    made = _compile(entries, target, cpu, schedule, disk.user_store(), progress or _silent)
     library = link([m[0] for m in made], symbols) if cpu.runs_here and made else None
-    by_key = dict(zip(distinct, made, strict=True))
+    by_meaning = dict(zip(first, made, strict=True))
     kernels = {}
     for name, func in funcs.items():
-        compiled, workspace, messages = by_key[_key_of(distinct, func)]
+        compiled, workspace, messages = by_meaning[texts[name][0]]
         kernel = CompiledKernel(
             name, func, target, schedule, compiled, signature_of(func, workspace), messages
         )
@@ -174,57 +177,39 @@ def cpu_of(target: Target) -> Cpu:
     return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
 
 
-def _distinct(funcs: Mapping[str, PrimFunc]) -> dict[tuple[bytes, int], tuple[str, PrimFunc]]:
-    """The functions that differ, each under the name of its first appearance."""
-    found: dict[tuple[bytes, int], tuple[str, PrimFunc]] = {}
-    for name, func in funcs.items():
-        key = _key_of(found, func)
-        found.setdefault(key, (name, func))
-    return found
-
-
-def _key_of(found: Mapping[tuple[bytes, int], tuple[str, PrimFunc]], func: PrimFunc) -> Any:
-    """The digest, and a number that keeps unequal functions of one digest apart."""
-    digest, number = structural_digest(func.without_attr("global_symbol")), 0
-    while (digest, number) in found:
-        other = found[digest, number][1]
-        if other is func or _same(other, func):
-            break
-        number += 1
-    return digest, number
-
-
-def _same(a: PrimFunc, b: PrimFunc) -> bool:
-    return structural_equal(a.without_attr("global_symbol"), b.without_attr("global_symbol"))
-
-
+#: a function by name, and its whole content (`structural_text`)
+Entry = tuple[str, PrimFunc, tuple[str, str]]
 Made = tuple[Compiled, int, tuple[str, ...]]
 
 
 def _compile(
-    entries: list[tuple[str, PrimFunc]],
+    entries: list[Entry],
     target: Target,
     cpu: Cpu,
     schedule: Schedule | None,
     store: disk.Store | None,
-    progress: Callable[[float], Any] | None,
+    tell: Callable[[float], Any],
 ) -> list[Made]:
-    """(object, workspace bytes, assertion texts) of each function: from the cache, else made."""
+    """(object, workspace bytes, assertion texts) of each function: from the cache, else made.
+
+    LLVM works on the first kernels while the next ones are scheduled and lowered.
+    """
     level = Options(level=int(target.attrs.get("opt-level", 3)))
-    irs: list[str] = []
     facts: list[tuple[int, tuple[str, ...]]] = []
     rules = schedule_name(schedule)
-    tell = progress or _silent
     kept = store if rules else None
-    for name, func in entries:
-        key = f"{PREFIX}\n{target}\n{cpu}\n{rules}\n{name}\n{_text(func)}" if rules else ""
-        found = _lookup(kept, key) or _emit(name, func, target, schedule)
-        if kept is not None and not found[3]:
-            kept.put(key, json.dumps(found[:3]).encode())
-        irs.append(found[0])
-        facts.append((found[1], tuple(found[2])))
-        tell(0.5)
-    objects = compile_many(irs, cpu, level, store=store, on_done=lambda _: tell(0.5))
+
+    def irs() -> Iterator[str]:
+        for name, func, text in entries:
+            key = "\n".join((PREFIX, str(target), str(cpu), str(rules), name, *text))
+            found = _lookup(kept, key) or _emit(name, func, target, schedule)
+            if kept is not None and not found[3]:
+                kept.put(key, json.dumps(found[:3]).encode())
+            facts.append((found[1], tuple(found[2])))
+            tell(0.5)
+            yield found[0]
+
+    objects = compile_many(irs(), cpu, level, store=store, on_done=lambda _: tell(0.5))
     return [(obj, *fact) for obj, fact in zip(objects, facts, strict=True)]
 
 
@@ -244,10 +229,6 @@ def schedule_name(schedule: Schedule | None) -> str | None:
     name = getattr(schedule, "__qualname__", "")
     ours = module.startswith("mlcnb.") and name.isidentifier()
     return f"{module}.{name}" if ours else None
-
-
-def _text(func: PrimFunc) -> str:
-    return func.script(show_meta=True)
 
 
 def _lookup(store: disk.Store | None, key: str) -> tuple[str, int, list[str], bool] | None:

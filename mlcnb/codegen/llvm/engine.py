@@ -3,10 +3,10 @@
     text --parse, verify--> module --O3--> optimised module --emit--> object --link--> addresses
     Compiled.ir                            .ir_after, .assembly       .object          Library["f"]
 
-One module per kernel. `compile_many` takes the texts of a whole program, makes each distinct one
-once, looks into a cache first, and compiles on several threads: each module has its own LLVM
-context, so the two slow calls are made without llvmlite's global lock. What is only for reading
-(IR after, assembly) is kept as bitcode and printed when asked for.
+One module per kernel. `compile_many` takes the texts of a whole program as they are made, compiles
+each distinct one once, looks into a cache first, and works on several threads: each module has its
+own LLVM context, so the two slow calls are made without llvmlite's global lock. What is only for
+reading (IR after, assembly) is kept as bitcode and printed when asked for.
 
 Linking goes through LLVM's ORC layer. Every outside name is resolved here, from the caller's table
 or from a fixed list of C library functions; a name found in neither is an error before linking.
@@ -21,7 +21,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -119,7 +119,7 @@ def compile_ir(
 
 
 def compile_many(
-    irs: Sequence[str],
+    irs: Iterable[str],
     cpu: Cpu | None = None,
     options: Options = DEFAULT,
     *,
@@ -130,7 +130,7 @@ def compile_many(
     """Compile modules, each distinct text once; equal texts give the same `Compiled`.
 
     Args:
-        irs: IR texts.
+        irs: IR texts. What makes them one by one works beside the threads that compile the first.
         cpu: the host by default.
         store: a cache to look into and to fill; none by default.
         jobs: threads to compile on; the number of cores (at most 8) by default.
@@ -140,36 +140,25 @@ def compile_many(
         CodegenError: the first error, in the order of `irs`.
     """
     cpu = cpu or Cpu.host()
-    done: dict[str, Compiled] = {}
-    missing: list[str] = []
-    for ir in dict.fromkeys(irs):
-        kept = _from_store(ir, cpu, options, store)
-        if kept is None:
-            missing.append(ir)
-        else:
-            done[ir] = kept
-    for compiled in _compile_all(missing, cpu, options, jobs):
-        done[compiled.ir] = compiled
-        if store is not None:
-            store.put(_key(compiled.ir, cpu, options), compiled.blob())
-        if on_done is not None:
-            on_done(compiled)
-    return [done[ir] for ir in irs]
-
-
-def _compile_all(
-    irs: list[str], cpu: Cpu, options: Options, jobs: int | None
-) -> Iterable[Compiled]:
-    workers = min(jobs or min(os.cpu_count() or 1, 8), len(irs))
-    if workers <= 1:
-        for ir in irs:
-            yield _compile(ir, cpu, options)
-        return
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="mlcnb-compile")
+    order: list[str] = []
+    done: dict[str, Compiled | Future[Compiled]] = {}
+    pool = ThreadPoolExecutor(jobs or min(os.cpu_count() or 1, 8), "mlcnb-compile")
     try:
-        yield from pool.map(lambda ir: _compile(ir, cpu, options), irs)
+        for ir in irs:
+            order.append(ir)
+            if ir not in done:
+                kept = _from_store(ir, cpu, options, store)
+                done[ir] = kept or pool.submit(_compile, ir, cpu, options)
+        for ir, found in done.items():
+            compiled = found if isinstance(found, Compiled) else found.result()
+            if store is not None and found is not compiled:
+                store.put(_key(ir, cpu, options), compiled.blob())
+            done[ir] = compiled
+            if on_done is not None:
+                on_done(compiled)
     finally:
         pool.shutdown(cancel_futures=True)
+    return [done[ir] for ir in order]  # type: ignore[misc]
 
 
 def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:

@@ -30,14 +30,16 @@ def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
     """
     if is_scheduled(func):
         return None
+    fresh = Schedule(func)
+    survey = Survey.of(fresh)
     for rule in RULES:
-        sch = Schedule(func)
+        sch = fresh.copy()
         try:
-            if rule(sch, Survey.of(sch), target):
+            if rule(sch, survey, target):
                 return sch
         except ScheduleError:
             continue  # a step that cannot be proved legal here: the next rule is more general
-    return Schedule(func)
+    return fresh
 
 
 def is_scheduled(func: PrimFunc) -> bool:

@@ -14,6 +14,7 @@ the multiply-add units: see `mlcnb.dlight.cpu.tiles`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.dlight.cpu.general import elementwise, spread
@@ -21,6 +22,9 @@ from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+
+#: a window of fewer steps (of one channel: depthwise, pooling) is written out
+WINDOW = 16
 
 
 def blocked_window(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -80,4 +84,7 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
         sch.unroll(loop)
     sch.vectorize(c)
     sch.vectorize(sch.get_loops(start)[-1])
+    if math.prod(e or WINDOW for e in anchor.reduced()) < WINDOW:
+        for loop in reduce:
+            sch.unroll(loop)
     spread(sch, [n, oc_0, oh], anchor.work)

@@ -15,11 +15,17 @@ class Module:
         self.declarations: dict[str, str] = {}
         self.messages: list[str] = []
         self.counter = 0
+        self.marks = 0
 
     def declare(self, name: str, text: str) -> str:
         """Have `name` declared (or defined) by `text`; gives `@name`."""
         self.declarations.setdefault(name, text)
         return f"@{name}"
+
+    def metadata(self) -> int:
+        """A fresh number for a metadata node (!0 is taken by branch weights)."""
+        self.marks += 1
+        return self.marks
 
     def text(self) -> str:
         """The whole module."""

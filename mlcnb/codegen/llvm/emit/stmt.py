@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit import unrolling
 from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
@@ -59,7 +60,7 @@ def serial(em: Emitter, x: s.For) -> None:
             poll(em)
         em.stmt(x.body)
 
-    count_loop(em, x.loop_var, start, stop, body, at_least_once(x.extent))
+    count_loop(em, x.loop_var, start, stop, body, at_least_once(x.extent), x)
     em.in_loop = outer
 
 
@@ -80,9 +81,18 @@ def at_least_once(extent: e.PrimExpr) -> bool:
 
 
 def count_loop(
-    em: Emitter, var: e.Var, start: str, stop: str, body: Callable[[], None], runs: bool
+    em: Emitter,
+    var: e.Var,
+    start: str,
+    stop: str,
+    body: Callable[[], None],
+    runs: bool,
+    loop: s.For | None = None,
 ) -> None:
-    """A counted loop, tested at its end (and at its start unless it `runs` for certain)."""
+    """A counted loop, tested at its end (and at its start unless it `runs` for certain).
+
+    loop: the loop of the program that it is, if it is one.
+    """
     f = em.f
     head, done = f.label("loop"), f.label("end")
     if not runs:
@@ -97,10 +107,11 @@ def count_loop(
     place = len(f.lines) - 1
     f.env[var] = (counter, True)
     body()
+    hint = unrolling.hint(em, f.lines[place:], loop)
     f.do(f"{following} = add nsw i64 {counter}, 1")
     again = f.emit(f"icmp slt i64 {following}, {stop}")
     f.lines[place] = f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]"
-    f.do(f"br i1 {again}, label %{head}, label %{done}")
+    f.do(f"br i1 {again}, label %{head}, label %{done}{hint}")
     f.place(done)
 
 

@@ -1,0 +1,43 @@
+"""UnrollLoop: short loops are written out, long ones are left to the code generator."""
+
+from __future__ import annotations
+
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.script import parse
+from mlcnb.tir.transform.unroll_loop import MAX_STATEMENTS, unroll_loops
+
+COPY = """
+@T.prim_func
+def copy(A: T.Buffer((256,), "float32"), B: T.Buffer((256,), "float32")):
+{body}
+"""
+
+
+def copy(body: str):
+    return parse(COPY.format(body=body))
+
+
+def test_a_short_loop_becomes_its_iterations():
+    before = copy("    for i in T.unroll(2):\n        B[i] = A[i]\n")
+    assert_structural_equal(unroll_loops(before), copy("    B[0] = A[0]\n    B[1] = A[1]\n"))
+
+
+def test_a_nest_of_many_statements_stays_for_the_code_generator():
+    loops = (
+        f"    for i in T.unroll({MAX_STATEMENTS}):\n"
+        "        for j in T.unroll(2):\n"
+        "            B[i * 2 + j] = A[i * 2 + j]\n"
+    )
+    inner = (
+        f"    for i in T.unroll({MAX_STATEMENTS}):\n"
+        "        B[i * 2 + 0] = A[i * 2 + 0]\n"
+        "        B[i * 2 + 1] = A[i * 2 + 1]\n"
+    )
+    assert_structural_equal(unroll_loops(copy(loops)), copy(inner))
+
+
+def test_a_loop_that_is_too_long_is_a_plain_loop():
+    before = copy("    for i in T.unroll(257):\n        B[0] = A[0]\n")
+    assert_structural_equal(
+        unroll_loops(before), copy("    for i in range(257):\n        B[0] = A[0]\n")
+    )
