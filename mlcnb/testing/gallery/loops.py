@@ -1,0 +1,91 @@
+"""Loops: cut, joined, reordered, and marked with how they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlcnb.testing.gallery.example import primitive
+from mlcnb.testing.gallery.programs import chain, double, double_2d, matmul, row_sum
+from mlcnb.tir.schedule import Schedule
+
+
+@primitive("Cuts a loop into two or more, which together count as far; None is whatever is left.")
+def split() -> Iterator[Schedule]:
+    sch = Schedule(double(14))
+    (i,) = sch.get_loops("B")
+    yield sch
+    i_0, i_1 = sch.split(i, [None, 4])
+    yield sch
+    sch.split(i_1, [3, 1])
+
+
+@primitive("Joins loops that stand directly inside each other into one.")
+def fuse() -> Iterator[Schedule]:
+    sch = Schedule(double_2d(4, 4))
+    i, j = sch.get_loops("B")
+    yield sch
+    sch.fuse(i, j)
+    yield sch
+    other = Schedule(chain(8))
+    sch.fuse(other.get_loops("B")[0], other.get_loops("C")[0])
+
+
+@primitive("Changes which loop stands inside which.")
+def reorder() -> Iterator[Schedule]:
+    sch = Schedule(matmul(3, 4, 3))
+    i, j, k = sch.get_loops("C")
+    yield sch
+    sch.reorder(i, k, j)
+    yield sch
+    sch.reorder(i, j, i)
+
+
+@primitive("Puts a loop of one iteration around a block or a loop: a place for others to go to.")
+def add_unit_loop() -> Iterator[Schedule]:
+    sch = Schedule(double(8))
+    (i,) = sch.get_loops("B")
+    yield sch
+    sch.add_unit_loop(i)
+    yield sch
+    sch.add_unit_loop("D")
+
+
+@primitive("Runs the iterations of a loop on several threads: each number is a thread's own step.")
+def parallel() -> Iterator[Schedule]:
+    sch = Schedule(row_sum(4, 4))
+    i, k = sch.get_loops("B")
+    yield sch
+    sch.parallel(i)
+    yield sch
+    sch.parallel(k)
+
+
+@primitive("Does all iterations of a loop in one instruction: equal numbers are one step.")
+def vectorize() -> Iterator[Schedule]:
+    sch = Schedule(double_2d(4, 8))
+    i, j = sch.get_loops("B")
+    yield sch
+    sch.vectorize(j)
+    yield sch
+    sch.vectorize(sch.split(i, [2, 2])[1])
+
+
+@primitive("Writes the iterations of a loop out one after the other, when the program is lowered.")
+def unroll() -> Iterator[Schedule]:
+    sch = Schedule(double_2d(4, 4))
+    i, j = sch.get_loops("B")
+    yield sch
+    sch.unroll(j)
+    yield sch
+    sch.unroll("B")
+
+
+@primitive("Gives the iterations of a loop to the blocks or threads of a GPU.")
+def bind() -> Iterator[Schedule]:
+    sch = Schedule(double_2d(4, 8))
+    i, j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    yield sch
+    sch.bind(j, "threadIdx.x")
+    yield sch
+    sch.bind(j, "blockIdx.x")
