@@ -234,20 +234,24 @@ def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.
     As many multiply-adds as can be under way at once, each on a register of its own: no program
     on this machine computes faster with its vectors.
     """
-    from mlcnb.script import from_source
-
     used = threads or get_num_threads()
-    target = Target("llvm")
-    lanes, chains, steps = target.lanes(dtype), target.vector_registers * 3 // 4, 100_000
-    text = _MULTIPLY_ADDS.format(
-        lanes=lanes, chains=chains, steps=steps, threads=used, dtype=dtype
-    )
-    run = compile(from_source(text))
-    x, y = np.full(lanes, 0.5, dtype), np.zeros(used, dtype)
+    run, flops = peak_kernel(used, dtype)
+    x, y = np.full(Target("llvm").lanes(dtype), 0.5, dtype), np.zeros(used, dtype)
     with fixed_threads(threads):
         best, end = float("inf"), time.perf_counter() + seconds
         while time.perf_counter() < end:
             start = time.perf_counter()
             run(x, y)
             best = min(best, time.perf_counter() - start)
-    return 2 * used * lanes * chains * steps / best / 1e9
+    return flops / best / 1e9
+
+
+def peak_kernel(threads: int, dtype: str) -> tuple[Executable, int]:
+    """The program that `peak` runs, and its floating-point operations."""
+    from mlcnb.script import from_source
+
+    target = Target("llvm")
+    lanes, chains, steps = target.lanes(dtype), target.vector_registers * 3 // 4, 100_000
+    sizes = {"lanes": lanes, "chains": chains, "steps": steps, "threads": threads}
+    run = compile(from_source(_MULTIPLY_ADDS.format(dtype=dtype, **sizes)))
+    return run, 2 * threads * lanes * chains * steps

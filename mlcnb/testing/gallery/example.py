@@ -1,7 +1,8 @@
 """An example of a primitive: a generator that yields its schedule before and after the call.
 
-    @primitive("Cuts a loop into several.")
+    @primitive
     def split():
+        'Cuts a loop into several.'
         sch = Schedule(double(16))
         (i,) = sch.get_loops("B")
         yield sch                      what stands above is the preparation
@@ -33,8 +34,6 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
 Steps = Callable[[], Iterator[Schedule]]
-#: largest difference of results that the order of a sum, or a narrower dtype, may make
-TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,11 @@ class Example(display.Shown):
         name: of the primitive.
         says: what it does, in one sentence.
         steps: the generator.
-        tolerance: relative difference of the results that is allowed.
     """
 
     name: str
     says: str
     steps: Steps
-    tolerance: float = TOLERANCE
 
     @cached_property
     def _ran(self) -> tuple[Schedule, Schedule, MLCError]:
@@ -90,7 +87,10 @@ class Example(display.Shown):
     def source(self) -> tuple[str, str, str]:
         """The lines that prepare, those of the call, those that are refused."""
         text = dedent(inspect.getsource(self.steps))
-        body = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)).body
+        function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
+        body = function.body
+        if ast.get_docstring(function) is not None:
+            body = body[1:]
         lines, parts, start = text.splitlines(), [], body[0].lineno
         for statement in body:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield):
@@ -138,20 +138,21 @@ class Gallery(Mapping[str, Example], display.Shown):
         return display.text(self)
 
 
+#: families in the order in which one learns them; others come after
+_FIRST = ("loops", "places", "memory", "reductions", "tiles", "sampling")
 _FOUND: dict[str, dict[str, Example]] = {}
 
 
-def primitive(says: str, tolerance: float = TOLERANCE) -> Callable[[Steps], Steps]:
-    """Decorator: this generator is the example of the primitive that it is named after."""
+def primitive(steps: Steps) -> Steps:
+    """Decorator: this generator is the example of the primitive that it is named after.
 
-    def keep(steps: Steps) -> Steps:
-        module = inspect.getmodule(steps)
-        family = (getattr(module, "__doc__", None) or "").partition("\n")[0].partition(":")[0]
-        example = Example(steps.__name__, says, steps, tolerance)
-        _FOUND.setdefault(family, {})[example.name] = example
-        return steps
-
-    return keep
+    Its docstring says what the primitive does; its file's, before the colon, names the family.
+    """
+    module = inspect.getmodule(steps)
+    family = (getattr(module, "__doc__", None) or "").partition(":")[0]
+    example = Example(steps.__name__, inspect.getdoc(steps) or "", steps)
+    _FOUND.setdefault(family, {})[example.name] = example
+    return steps
 
 
 def gallery(name: str | None = None) -> Any:
@@ -171,8 +172,9 @@ def gallery(name: str | None = None) -> Any:
 def _load() -> Gallery:
     """Import every file of the folder: a new example is found by lying here."""
     package = importlib.import_module("mlcnb.testing.gallery")
-    for info in pkgutil.iter_modules(package.__path__, "mlcnb.testing.gallery."):
-        importlib.import_module(info.name)
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    for name in sorted(names, key=lambda n: (_FIRST + (n,)).index(n)):
+        importlib.import_module(f"mlcnb.testing.gallery.{name}")
     return Gallery(_FOUND)
 
 
@@ -193,5 +195,3 @@ def _random(random: np.random.Generator, buffer: Any) -> np.ndarray:
     if buffer.dtype.is_float:
         return random.standard_normal(shape).astype(buffer.dtype.numpy)
     return random.integers(0, 2, shape).astype(buffer.dtype.numpy)
-
-

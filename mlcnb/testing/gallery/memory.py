@@ -5,39 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlcnb.testing.gallery.example import primitive
-from mlcnb.testing.gallery.programs import chain, double, matmul, row_sum, transpose
+from mlcnb.testing.gallery.programs import (
+    blur,
+    chain,
+    double,
+    matmul,
+    row_sum,
+    running_sum,
+    transpose,
+)
 from mlcnb.tir.schedule import Schedule
 
 
-@primitive("Copies what a block reads into a buffer of its own, in a faster memory.")
+@primitive
 def cache_read() -> Iterator[Schedule]:
+    """Copies what a block reads into a buffer of its own, in a faster memory."""
     sch = Schedule(transpose(4))
     yield sch
     sch.cache_read("B", 0, "shared")
     yield sch
-    sch.cache_read("B", 1, "shared")
+    Schedule(running_sum(8)).cache_read("B", 1, "shared")
 
 
-@primitive("Lets a block write into a buffer of its own, which is copied out afterwards.")
+@primitive
 def cache_write() -> Iterator[Schedule]:
+    """Lets a block write into a buffer of its own, which is copied out afterwards."""
     sch = Schedule(matmul(3, 3, 2))
     yield sch
     sch.cache_write("C", 0, "local")
     yield sch
-    sch.cache_write("C", 1, "local")
+    Schedule(running_sum(8)).cache_write("B", 0, "local")
 
 
-@primitive("Copies what a block reads into a buffer that is laid out as the block's axes are.")
+@primitive
 def reindex() -> Iterator[Schedule]:
+    """Copies what a block reads into a buffer that is laid out as the block's axes are."""
     sch = Schedule(transpose(4))
     yield sch
     sch.reindex("B", ("read", 0))
     yield sch
-    sch.reindex("B", ("read", 3))
+    Schedule(blur(6)).reindex("C", ("read", 0))
 
 
-@primitive("Says in which memory a buffer lies.")
+@primitive
 def set_scope() -> Iterator[Schedule]:
+    """Says in which memory a buffer lies."""
     sch = Schedule(chain(8))
     yield sch
     sch.set_scope("B", 0, "shared")
@@ -45,8 +57,9 @@ def set_scope() -> Iterator[Schedule]:
     sch.set_scope("C", 0, "shared")
 
 
-@primitive("Spreads the rows of a buffer, so that threads do not meet in one bank of memory.")
+@primitive
 def storage_align() -> Iterator[Schedule]:
+    """Spreads the rows of a buffer, so that threads do not meet in one bank of memory."""
     sch = Schedule(transpose(4))
     copy = sch.cache_read("B", 0, "shared")
     yield sch
@@ -55,8 +68,9 @@ def storage_align() -> Iterator[Schedule]:
     sch.storage_align(copy, 0, axis=2, factor=32, offset=1)
 
 
-@primitive("Changes where the elements of a buffer lie, for all blocks that use it.")
+@primitive
 def transform_layout() -> Iterator[Schedule]:
+    """Changes where the elements of a buffer lie, for all blocks that use it."""
     sch = Schedule(chain(8))
     yield sch
     sch.transform_layout("B", ("write", 0), lambda i: (i % 2, i // 2))
@@ -64,8 +78,9 @@ def transform_layout() -> Iterator[Schedule]:
     sch.transform_layout("C", ("write", 0), lambda i: i // 2)
 
 
-@primitive("Gives a block new axes, and with them new loops.")
+@primitive
 def transform_block_layout() -> Iterator[Schedule]:
+    """Gives a block new axes, and with them new loops."""
     sch = Schedule(double(8))
     yield sch
     sch.transform_block_layout("B", lambda i: (i % 2, i // 2))
@@ -73,10 +88,11 @@ def transform_block_layout() -> Iterator[Schedule]:
     Schedule(row_sum(4, 4)).transform_block_layout("B", lambda i, k: (i * 4 + k,))
 
 
-@primitive("Rounds the sizes of a matmul up to whole tiles; what is added counts as zero.")
+@primitive
 def pad_einsum() -> Iterator[Schedule]:
+    """Rounds the sizes of a matmul up to whole tiles; what is added counts as zero."""
     sch = Schedule(matmul(3, 3, 3))
     yield sch
     sch.pad_einsum("C", [4, 4, 4])
     yield sch
-    sch.pad_einsum("C", [4, 4])
+    Schedule(blur(6)).pad_einsum("C", [4])

@@ -9,28 +9,32 @@ from mlcnb.testing.gallery.programs import blur, chain, chain_2d, matmul_shifted
 from mlcnb.tir.schedule import Schedule
 
 
-@primitive("Moves a producer into a loop of its consumer: there, just what is needed is computed.")
+@primitive
 def compute_at() -> Iterator[Schedule]:
+    """Moves a producer into a loop of its consumer: there, just what is needed is computed."""
     sch = Schedule(chain_2d(4, 4))
     i, j = sch.get_loops("C")
     yield sch
     sch.compute_at("B", i)
     yield sch
-    sch.compute_at("C", i)
+    sch.compute_at("C", j)
 
 
-@primitive("Moves a consumer into a loop of its producer: each part is used as soon as it is made.")
+@primitive
 def reverse_compute_at() -> Iterator[Schedule]:
+    """Moves a consumer into a loop of its producer: each part is used as soon as it is made."""
     sch = Schedule(matmul_shifted(3))
     i, j, k = sch.get_loops("C")
     yield sch
     sch.reverse_compute_at("D", i)
     yield sch
-    sch.reverse_compute_at("D", k)
+    other = Schedule(matmul_shifted(3))
+    other.reverse_compute_at("D", other.get_loops("C")[2])
 
 
-@primitive("Computes a producer where it is used; its buffer goes away.")
+@primitive
 def compute_inline() -> Iterator[Schedule]:
+    """Computes a producer where it is used; its buffer goes away."""
     sch = Schedule(blur(6))
     yield sch
     sch.compute_inline("B")
@@ -38,8 +42,9 @@ def compute_inline() -> Iterator[Schedule]:
     Schedule(row_sum(4, 4)).compute_inline("B")
 
 
-@primitive("Computes a consumer where its operand is made; the operand's buffer goes away.")
+@primitive
 def reverse_compute_inline() -> Iterator[Schedule]:
+    """Computes a consumer where its operand is made; the operand's buffer goes away."""
     sch = Schedule(chain(8))
     yield sch
     sch.reverse_compute_inline("C")

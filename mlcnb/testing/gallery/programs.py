@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlcnb import te
+from mlcnb.script import from_source
 from mlcnb.tir import PrimFunc
 
 
@@ -76,3 +77,33 @@ def matmul_shifted(n: int = 4) -> PrimFunc:
     C = te.compute((n, n), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
     D = te.compute((n, n), lambda i, j: C[i, j] + 1.0, name="D")
     return te.create_prim_func([A, B, D])
+
+
+def diagonal(n: int = 4) -> PrimFunc:
+    """Each element of A is computed from its neighbour above and to the right."""
+    return from_source(_DIAGONAL.format(n=n, m=n + 1))
+
+
+_DIAGONAL = """
+@T.prim_func
+def main(A: T.Buffer(({m}, {m}), "float32")):
+    for i, j in T.grid({n}, {n}):
+        with T.block("A"):
+            v, w = T.axis.remap("SS", [i, j])
+            A[v + 1, w] = A[v, w + 1] + T.float32(1)
+"""
+
+
+def running_sum(n: int = 8) -> PrimFunc:
+    """B[i] = A[i] + B[i - 1]"""
+    return from_source(_RUNNING_SUM.format(n=n))
+
+
+_RUNNING_SUM = """
+@T.prim_func
+def main(A: T.Buffer(({n},), "float32"), B: T.Buffer(({n},), "float32")):
+    for i in range({n}):
+        with T.block("B"):
+            v = T.axis.spatial({n}, i)
+            B[v] = A[v] + T.if_then_else(v > 0, B[T.max(v - 1, 0)], T.float32(0))
+"""

@@ -9,8 +9,9 @@ from mlcnb.testing.gallery.programs import chain_2d, double
 from mlcnb.tir.schedule import Schedule
 
 
-@primitive("Draws one of several values; `seed` makes it the same each time.")
+@primitive
 def sample_categorical() -> Iterator[Schedule]:
+    """Draws one of several values; `seed` makes it the same each time."""
     sch = Schedule(double(16), seed=3)
     (i,) = sch.get_loops("B")
     yield sch
@@ -20,8 +21,9 @@ def sample_categorical() -> Iterator[Schedule]:
     sch.sample_categorical([2, 4, 8], [0.5, 0.5])
 
 
-@primitive("Draws factors whose product is the extent of a loop.")
+@primitive
 def sample_perfect_tile() -> Iterator[Schedule]:
+    """Draws factors whose product is the extent of a loop."""
     sch = Schedule(double(24), seed=2)
     (i,) = sch.get_loops("B")
     yield sch
@@ -32,8 +34,9 @@ def sample_perfect_tile() -> Iterator[Schedule]:
     sch.sample_perfect_tile(i_0, n=2, decision=[5, 5])
 
 
-@primitive("Draws factors of which the inner ones make up a given part of the loop.")
+@primitive
 def sample_partitioned_tile() -> Iterator[Schedule]:
+    """Draws factors of which the inner ones make up a given part of the loop."""
     sch = Schedule(double(24), seed=2)
     (i,) = sch.get_loops("B")
     yield sch
@@ -43,8 +46,9 @@ def sample_partitioned_tile() -> Iterator[Schedule]:
     sch.sample_partitioned_tile(sch.get_loops("B")[0], n=2, innerpart_factor=5)
 
 
-@primitive("Draws a loop of the consumers that a producer may be moved to.")
+@primitive
 def sample_compute_location() -> Iterator[Schedule]:
+    """Draws a loop of the consumers that a producer may be moved to."""
     sch = Schedule(chain_2d(4, 4), seed=1)
     yield sch
     place = sch.sample_compute_location("B")

@@ -1,4 +1,4 @@
-"""Tiles and instructions: part of a program as one block, or as one instruction."""
+"""Tiles, instructions, notes: part of a program as one block, or as one instruction."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ TensorIntrin.register(
 )
 
 
-@primitive("Makes one block of all that is in a loop: a tile that other primitives see as one.")
+@primitive
 def blockize() -> Iterator[Schedule]:
+    """Makes one block of all that is in a loop: a tile that other primitives see as one."""
     sch = Schedule(double_2d(4, 8))
     i, j = sch.get_loops("B")
     j_0, j_1 = sch.split(j, [None, 4])
@@ -49,8 +50,9 @@ def blockize() -> Iterator[Schedule]:
     other.blockize(i)
 
 
-@primitive("Replaces a tile by an instruction that computes the same: here 4 numbers are doubled.")
+@primitive
 def tensorize() -> Iterator[Schedule]:
+    """Replaces a tile by an instruction that computes the same: here 4 numbers are doubled."""
     sch = Schedule(double_2d(4, 8))
     i, j = sch.get_loops("B")
     j_0, j_1 = sch.split(j, [None, 4])
@@ -60,8 +62,9 @@ def tensorize() -> Iterator[Schedule]:
     Schedule(chain_2d(4, 4)).tensorize("C", "gallery.double4")
 
 
-@primitive("Leaves a note on a block or a loop, for lowering or for those who come after.")
+@primitive
 def annotate() -> Iterator[Schedule]:
+    """Leaves a note on a block or a loop, for lowering or for those who come after."""
     sch = Schedule(double_2d(4, 8))
     i, j = sch.get_loops("B")
     yield sch
@@ -70,8 +73,9 @@ def annotate() -> Iterator[Schedule]:
     sch.annotate("D", "note", 1)
 
 
-@primitive("Takes a note away.")
+@primitive
 def unannotate() -> Iterator[Schedule]:
+    """Takes a note away."""
     sch = Schedule(double_2d(4, 8))
     i, j = sch.get_loops("B")
     sch.annotate(i, "pragma_auto_unroll_max_step", 16)
