@@ -165,6 +165,10 @@ class _Reader:
     fma = re.compile(r"$^")
     stack = re.compile(r"$^")
 
+    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
+        """How these lines of one function write a place on the stack."""
+        return self.stack
+
     def is_vector(self, word: str, rest: str) -> bool:
         """Whether the instruction works on more than one lane."""
         return False
@@ -187,10 +191,16 @@ class _X86(_Reader):
     jump = re.compile(r"j[a-z]+ (\.?L\w+)$")
     call = re.compile(r"callq? \*?(?:_(?=_))?([\w.$]+)")
     fma = re.compile(r"vfn?m(add|sub)\w+|vpdp\w+|vdpbf16ps")
-    stack = re.compile(r"\(%r[sb]p[,)]")
+    stack = re.compile(r"\(%rsp[,)]")
+    framed = re.compile(r"\(%r[sb]p[,)]")
     _scalar = re.compile(
         r".*(ss|sd|sh|si|sil|siq)$|v?mov[dq]$|v?u?comis[sd]$|v?cvt\w*2(ss|sd|si\w*)$"
     )
+
+    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
+        # without a frame pointer, rbp is a register like any other
+        has_frame = any(line.split() == ["movq", "%rsp,", "%rbp"] for line in lines)
+        return self.framed if has_frame else self.stack
 
     def is_vector(self, word: str, rest: str) -> bool:
         if "%ymm" in rest or "%zmm" in rest:
@@ -261,13 +271,14 @@ _READERS: dict[str, _Reader] = {"x86_64": _X86(), "aarch64": _AArch64(), "riscv6
 
 
 def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Facts:
-    loops = [_count(lines[a : b + 1], reader) for a, b in _innermost(_loops(lines, reader))]
+    stack = reader.stack_in(lines)
+    loops = [_count(lines[a : b + 1], reader, stack) for a, b in _innermost(_loops(lines, reader))]
     hot = max(loops, key=lambda c: (c.fma, c.vector, c.instructions), default=None)
     called = (m[1] for line in lines if (m := reader.call.match(line.strip())))
     width = max((reader.bits(line) for line in lines), default=0)
     return Facts(
         name,
-        _count(lines, reader),
+        _count(lines, reader, stack),
         hot,
         width,
         tuple(dict.fromkeys(called)),
@@ -290,7 +301,7 @@ def _innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [loop for loop in loops if not any(contains(loop, other) for other in loops)]
 
 
-def _count(lines: Iterable[str], reader: _Reader) -> Counts:
+def _count(lines: Iterable[str], reader: _Reader, stack: re.Pattern[str]) -> Counts:
     tally = dict.fromkeys(Counts.__slots__, 0)
     for line in lines:
         if _LABEL.match(line):
@@ -302,6 +313,6 @@ def _count(lines: Iterable[str], reader: _Reader) -> Counts:
         tally["fma"] += bool(reader.fma.match(word))
         tally["loads"] += access == "load"
         tally["stores"] += access == "store"
-        if access and reader.stack.search(rest) and reader.is_float(rest):
+        if access and stack.search(rest) and reader.is_float(rest):
             tally[f"spill_{access}s"] += 1
     return Counts(**tally)
