@@ -291,6 +291,7 @@ class Schedule(History, display.Shown):
 
     split = step(do.split)
     fuse = step(do.fuse)
+    merge = step(do.merge)
     reorder = step(do.reorder)
     add_unit_loop = step(do.add_unit_loop)
     parallel = step(do.parallel)

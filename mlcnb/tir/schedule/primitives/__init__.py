@@ -22,6 +22,7 @@ from mlcnb.tir.schedule.primitives.inspect import (
     get_output_blocks,
     get_producers,
 )
+from mlcnb.tir.schedule.primitives.merge import merge
 from mlcnb.tir.schedule.primitives.pad_einsum import pad_einsum
 from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reindex import reindex
@@ -61,6 +62,7 @@ __all__ = [
     "get_loops",
     "get_output_blocks",
     "get_producers",
+    "merge",
     "pad_einsum",
     "parallel",
     "reindex",
