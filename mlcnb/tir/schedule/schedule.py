@@ -241,6 +241,7 @@ class Schedule(History, display.Shown):
     def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
         now = self._snapshot
         nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        primitive.check(nodes)
         spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
         try:
             return primitive.function(state, *spread, **nodes)
