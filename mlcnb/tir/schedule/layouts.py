@@ -100,7 +100,9 @@ def with_separators(method: Callable[..., None]) -> Callable[..., None]:
     """
 
     @wraps(method)
-    def transform_layout(self: Any, block: Any, buffer: Any, index_map: Any, *args: Any, **kw: Any):
+    def transform_layout(
+        self: Any, block: Any, buffer: Any, index_map: Any, *args: Any, **kw: Any
+    ) -> None:
         separators: list[int] = []
 
         @wraps(index_map)
