@@ -24,7 +24,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.view.svg import INK, LINE, Drawing
+from mlcnb.view.svg import INK, Drawing
 from mlcnb.view.words import clip
 
 #: elements of a program that is drawn, and columns of a grid
@@ -187,15 +187,13 @@ def draw(found: list[Grid]) -> Drawing:
         cell = max(CELL, 5.6 * wide + 8)
         size = " × ".join(map(str, g.shape)) or "scalar"
         d.text(0, y + 10, f"{clip(g.name, 24)}: {size}", INK, bold=True)
-        rows = -(-g.elements // g.columns)
+        boxes = []
         for at in range(g.elements):
             row, column = divmod(at, g.columns)
             x, top = column * cell, y + 16 + row * CELL
-            d.rect(x, top, cell, CELL, _fill(g, at, most), LINE)
-            words = g.words(at)
-            if words:
-                d.text(x + cell / 2, top + 14, words, INK, 9.5, "middle")
-        y += 16 + rows * CELL + 12
+            boxes.append((x, top, cell, CELL, _fill(g, at, most), g.words(at)))
+        d.cells(boxes)
+        y += 16 + -(-g.elements // g.columns) * CELL + 12
     return d
 
 
