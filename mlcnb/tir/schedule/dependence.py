@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.reducers import matched_update
 from mlcnb.tir.schedule.digits import determined
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
@@ -26,7 +27,6 @@ from mlcnb.tir.schedule.legality import (
     why_overwrites,
     written_buffers,
 )
-from mlcnb.tir.schedule.reducers import matched_update
 from mlcnb.tir.schedule.regions import (
     Box,
     bindings,
