@@ -4,16 +4,19 @@ for i in range(16):                             for i in range(16):
     B = T.alloc_buffer((16, 64))                    B = T.alloc_buffer((1, 64))
     for j in range(64):                  ->         for j in range(64):
         B[i, j] = ...                                   B[0, j] = ...
+
+Memory that the threads of a block share has to hold what all of them touch.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, bound_axis
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
@@ -26,31 +29,39 @@ Ranges = dict[Var, "tuple[int, int] | None"]
 
 def compact_buffers(func: PrimFunc) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    return func.with_body(rewrite(func.body, _compact_block))
+    threads = {
+        n.loop_var: _loop_range(n)
+        for n in walk(func.body)
+        if isinstance(n, For) and bound_axis(n) in IN_BLOCK_AXES
+    }
+    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads)))
 
 
-def _compact_block(n: Node) -> Node | None:
+def _compact_block(n: Node, threads: Ranges) -> Node | None:
     if not isinstance(n, Block) or not n.alloc_buffers:
         return None
-    uses = _Uses({id(b): b for b in n.alloc_buffers})
-    uses.visit(n.body)
-    parts = {b: _box(b, uses.accesses[id(b)]) for b in n.alloc_buffers if id(b) not in uses.opaque}
-    cut = {b: box for b, box in parts.items() if box is not None}
-    if not cut:
-        return None
-    return _apply(n, cut)
+    shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
+    own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
+    cut: dict[Buffer, list[Part | None]] = {}
+    for buffers, ranges in ((shared, threads), (own, {})):
+        uses = _Uses(buffers, ranges)
+        if buffers:
+            uses.visit(n.body)
+        found = {b: _box(b, uses.accesses[k]) for k, b in buffers.items() if k not in uses.opaque}
+        cut.update((b, box) for b, box in found.items() if box is not None)
+    return _apply(n, cut) if cut else None
 
 
 class _Uses:
     """All accesses of some buffers below a block, with the ranges of the loops in between."""
 
-    def __init__(self, wanted: dict[int, Buffer]) -> None:
+    def __init__(self, wanted: dict[int, Buffer], outside: Ranges) -> None:
         self.accesses: dict[int, list[tuple[tuple[PrimExpr, ...], Ranges]]] = {
             key: [] for key in wanted
         }
         self.pointers = {id(b.data): key for key, b in wanted.items()}
         self.opaque: set[int] = set()
-        self.ranges: Ranges = {}
+        self.ranges: Ranges = dict(outside)
 
     def visit(self, n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:

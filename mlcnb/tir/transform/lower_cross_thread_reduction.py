@@ -86,8 +86,14 @@ class _Lowering:
 
 
 def _reductions_over(loop: s.For) -> Iterator[s.BlockRealize]:
-    """Blocks in the loop, not in other blocks, with a reduce axis that runs with it."""
+    """Blocks in the loop, not in other blocks, with a reduce axis that runs with it.
+
+    What a thread reduces into memory of its own is its own affair.
+    """
     for realize in _blocks_in(loop):
+        own = all(r.buffer.scope == "local" for r in realize.block.writes)
+        if realize.block.init is None and own:
+            continue
         for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
             if axis.iter_type is s.IterType.REDUCE and _uses(value, {loop.loop_var}):
                 yield realize
