@@ -97,6 +97,26 @@ class ExecutionError(MLCError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
 
 
+class DataRaceError(ExecutionError):
+    """Two threads of a GPU touch one element, one of them writes it, and nothing orders them.
+
+    Attributes:
+        buffer: the buffer's name.
+        index: the element.
+        threads: where the two threads stand: {axis: number}, in the order of the run.
+        accesses: what each of them does: ("read" or "write", the statement).
+    """
+
+    buffer: str = ""
+    index: tuple[int, ...] = ()
+    threads: tuple[dict[str, int], ...] = ()
+    accesses: tuple[tuple[str, Any], ...] = ()
+
+
+class BarrierError(ExecutionError):
+    """Threads that should meet do not: some wait where others never come by."""
+
+
 class ModelError(MLCError):
     """A model file that is damaged, hostile or contradicts itself."""
 

@@ -27,6 +27,7 @@ __getattr__, __dir__, __all__ = attach(
             "parent_map blocks_of find_block loops_above detect_buffer_access_lca"
         ),
         "mlcnb.tir.analysis.variables": "undefined_vars",
+        "mlcnb.tir.analysis.verify_gpu_code": "verify_gpu_code assert_gpu_code GpuLimits",
         "mlcnb.tir.analysis.well_formed": "verify_well_formed",
     },
 )
