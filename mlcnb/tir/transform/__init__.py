@@ -22,6 +22,6 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
         "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
-        "mlcnb.tir.transform.lower": "lower lowering_passes",
+        "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )
