@@ -35,6 +35,7 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 
@@ -174,6 +175,8 @@ def everything(name: str) -> dict[str, Any]:
         "trace": scheduled(name).trace,
         "passes": run,
         "step": run.steps[0],
+        "lowering": lower(named_loops(name), steps=True),
+        "lowering step": lower(named_loops(name), steps=True)["Simplify"],
         "fusion": run["FuseOps"],
         "pipeline": get_pipeline("zero"),
         "pass": run.steps[0].pass_,

@@ -31,6 +31,6 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
         "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
         "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
-        "mlcnb.tir.transform.lower": "lower lowering_passes",
+        "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )
