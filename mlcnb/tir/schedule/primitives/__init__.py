@@ -12,6 +12,7 @@ from mlcnb.tir.schedule.primitives.cache_read import cache_read
 from mlcnb.tir.schedule.primitives.cache_write import cache_write
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.primitives.decompose_padding import decompose_padding
 from mlcnb.tir.schedule.primitives.decompose_reduction import decompose_reduction
 from mlcnb.tir.schedule.primitives.fuse import fuse
 from mlcnb.tir.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
@@ -57,6 +58,7 @@ __all__ = [
     "cache_write",
     "compute_at",
     "compute_inline",
+    "decompose_padding",
     "decompose_reduction",
     "fuse",
     "fuse_reduction_epilogue",
