@@ -41,7 +41,7 @@ _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
     "blockize pad_einsum merge loop_partition fuse_reduction_epilogue "
-    "decompose_padding".split()
+    "decompose_padding rolling_buffer".split()
 )
 
 
@@ -334,6 +334,7 @@ class Schedule(History, display.Shown):
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)
     decompose_padding = step(do.decompose_padding)
+    rolling_buffer = step(do.rolling_buffer)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -5,19 +5,22 @@ with T.block("root"):                           with T.block("root"):
     for i in range(16):                  ->             with T.block(""):
         ... B[i, 0:16] = ...                                B = T.alloc_buffer((16, 16))
         ... = B[i, 0:16]                                    ... B ...
+
+A buffer that a reduction updates, or that rolls, lives outside of the loops of that: what it holds
+is needed in the next iteration.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, children, map_children, replace
+from mlcnb.core.node import Node, children, map_children, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, IterType, Stmt
 
 
 def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
@@ -52,24 +55,28 @@ def _common_ancestors(body: Stmt, wanted: set[int]) -> dict[int, Node]:
     """data pointer -> the innermost For or Block that all accesses of it stand in."""
     paths: dict[int, list[Node]] = {}
     stack: list[Node] = []
+    carried = _Carried()
 
-    def touch(data: Var) -> None:
+    def touch(data: Var, written: bool = False) -> None:
         if id(data) not in wanted:
             return
+        here = carried.outside(stack) if written else stack
         if id(data) not in paths:
-            paths[id(data)] = list(stack)
+            paths[id(data)] = list(here)
             return
         old = paths[id(data)]
         same = 0
-        while same < min(len(old), len(stack)) and old[same] is stack[same]:
+        while same < min(len(old), len(here)) and old[same] is here[same]:
             same += 1
         del old[same:]
 
     def visit(n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore):
-            touch(n.buffer.data)
+            touch(n.buffer.data, isinstance(n, BufferStore))
         if isinstance(n, Var) and n.pointee is not None:
             touch(n)
+        if isinstance(n, BlockRealize):
+            carried.enter(n)
         opens = isinstance(n, For | Block)
         if opens:
             stack.append(n)
@@ -85,6 +92,35 @@ def _common_ancestors(body: Stmt, wanted: set[int]) -> dict[int, Node]:
 
     visit(body)
     return {data: path[-1] for data, path in paths.items() if path}
+
+
+class _Carried:
+    """The loop variables that order the instances of a block: those of its axes that are not
+    spatial.
+    """
+
+    def __init__(self) -> None:
+        self.loops: dict[Var, set[Var]] = {}
+        self.blocks: dict[int, set[Var]] = {}
+
+    def enter(self, n: BlockRealize) -> None:
+        """A block is run: its axes stand for the loop variables in their values."""
+        found: set[Var] = set()
+        for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+            used = [v for v in walk(value) if isinstance(v, Var)]
+            behind = {x for v in used for x in self.loops.get(v, {v})}
+            self.loops[axis.var] = behind
+            if axis.iter_type is not IterType.SPATIAL:
+                found |= behind
+        self.blocks[id(n.block)] = found
+
+    def outside(self, stack: list[Node]) -> list[Node]:
+        """The part of a path that is outside of all loops which order a block on it."""
+        ordered = {v for n in stack for v in self.blocks.get(id(n), ())}
+        for depth, n in enumerate(stack):
+            if isinstance(n, For) and n.loop_var in ordered:
+                return stack[:depth]
+        return stack
 
 
 class _Placer:

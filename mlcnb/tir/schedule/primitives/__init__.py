@@ -34,6 +34,7 @@ from mlcnb.tir.schedule.primitives.reorder_block_iter_var import reorder_block_i
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.primitives.rfactor import rfactor
+from mlcnb.tir.schedule.primitives.rolling_buffer import rolling_buffer
 from mlcnb.tir.schedule.primitives.sample import (
     sample_categorical,
     sample_compute_location,
@@ -78,6 +79,7 @@ __all__ = [
     "reverse_compute_at",
     "reverse_compute_inline",
     "rfactor",
+    "rolling_buffer",
     "sample_categorical",
     "sample_compute_location",
     "sample_partitioned_tile",
