@@ -28,6 +28,7 @@ from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.dependence import why_marks_break
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
 from mlcnb.tir.schedule.history import History
+from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.regions import symbols
@@ -40,8 +41,8 @@ CHECKS = ("default", "none", "numeric")
 _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
-    "blockize pad_einsum merge loop_partition fuse_reduction_epilogue "
-    "decompose_padding rolling_buffer".split()
+    "blockize pad_einsum merge loop_partition fuse_reduction_epilogue cache_inplace cache_index "
+    "reindex_cache_read reindex_cache_write decompose_padding rolling_buffer".split()
 )
 
 
@@ -240,6 +241,7 @@ class Schedule(History, display.Shown):
     def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
         now = self._snapshot
         nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        primitive.check(nodes)
         spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
         try:
             return primitive.function(state, *spread, **nodes)
@@ -322,11 +324,20 @@ class Schedule(History, display.Shown):
     reverse_compute_inline = step(do.reverse_compute_inline)
     cache_read = step(do.cache_read)
     cache_write = step(do.cache_write)
+    cache_inplace = step(do.cache_inplace)
+    cache_index = step(do.cache_index)
     reindex = step(do.reindex)
-    transform_layout = step(do.transform_layout)
+    reindex_cache_read = step(do.reindex_cache_read)
+    reindex_cache_write = step(do.reindex_cache_write)
+    transform_layout = with_separators(step(do.transform_layout))
     transform_block_layout = step(do.transform_block_layout)
     set_scope = step(do.set_scope)
     storage_align = step(do.storage_align)
+    set_dtype = step(do.set_dtype)
+    unsafe_set_dtype = step(do.unsafe_set_dtype)
+    set_axis_separator = step(do.set_axis_separator)
+    unsafe_hide_buffer_access = step(do.unsafe_hide_buffer_access)
+    annotate_buffer_access = step(do.annotate_buffer_access)
     decompose_reduction = step(do.decompose_reduction)
     rfactor = step(do.rfactor)
     fuse_reduction_epilogue = step(do.fuse_reduction_epilogue)
