@@ -42,7 +42,7 @@ _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
     "blockize pad_einsum merge loop_partition fuse_reduction_epilogue cache_inplace cache_index "
-    "reindex_cache_read reindex_cache_write".split()
+    "reindex_cache_read reindex_cache_write decompose_padding rolling_buffer".split()
 )
 
 
@@ -344,8 +344,18 @@ class Schedule(History, display.Shown):
     blockize = step(do.blockize)
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)
+    decompose_padding = step(do.decompose_padding)
+    rolling_buffer = step(do.rolling_buffer)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
+
+    def can_decompose_padding(self, block: Any, loop: Any) -> bool:
+        """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded."""
+        try:
+            self.copy().decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
 
 
 def _main(mod: IRModule) -> str:
