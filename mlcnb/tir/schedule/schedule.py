@@ -31,6 +31,7 @@ from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.proof import check_numeric
+from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
@@ -40,8 +41,8 @@ CHECKS = ("default", "none", "numeric")
 _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
-    "blockize pad_einsum cache_inplace cache_index reindex_cache_read "
-    "reindex_cache_write".split()
+    "blockize pad_einsum merge loop_partition fuse_reduction_epilogue cache_inplace cache_index "
+    "reindex_cache_read reindex_cache_write".split()
 )
 
 
@@ -114,6 +115,20 @@ class Schedule(History, display.Shown):
         if isinstance(rand_var_or_sref, Var):
             return const(self._snapshot.values[rand_var_or_sref])
         return rand_var_or_sref
+
+    def symbol(self, name: str, func_name: str | None = None) -> Var:
+        """The variable of that name among the parameters and dimensions of a function.
+
+        Raises:
+            ScheduleError: there is none, or more than one.
+        """
+        func = self.mod[func_name or self._function_of({})]
+        named = [v for v in symbols(func) if v.name == name]
+        if len(named) != 1:
+            raise ScheduleError(
+                f"{len(named) or 'no'} variables of the function have the name {name!r}", root=func
+            )
+        return named[0]
 
     def get_sref(self, rand_var_or_stmt: Any) -> Any:
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
@@ -226,6 +241,7 @@ class Schedule(History, display.Shown):
     def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
         now = self._snapshot
         nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        primitive.check(nodes)
         spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
         try:
             return primitive.function(state, *spread, **nodes)
@@ -293,7 +309,10 @@ class Schedule(History, display.Shown):
 
     split = step(do.split)
     fuse = step(do.fuse)
+    loop_partition = step(do.loop_partition)
+    merge = step(do.merge)
     reorder = step(do.reorder)
+    reorder_block_iter_var = step(do.reorder_block_iter_var)
     add_unit_loop = step(do.add_unit_loop)
     parallel = step(do.parallel)
     vectorize = step(do.vectorize)
@@ -321,6 +340,7 @@ class Schedule(History, display.Shown):
     annotate_buffer_access = step(do.annotate_buffer_access)
     decompose_reduction = step(do.decompose_reduction)
     rfactor = step(do.rfactor)
+    fuse_reduction_epilogue = step(do.fuse_reduction_epilogue)
     blockize = step(do.blockize)
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)

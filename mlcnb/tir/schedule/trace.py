@@ -21,6 +21,7 @@ from mlcnb.core import display
 from mlcnb.ir import expr as e
 from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule import trace_json
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
 
 #: arguments that are left out of the text where they are None
@@ -145,6 +146,8 @@ class Trace(display.Shown):
         """A Python function that does the steps, as TVM prints it; it runs as it is."""
         names = _Names()
         lines = ["# from tvm import tir", "def apply_trace(sch: 'tir.Schedule') -> None:"]
+        symbols = dict.fromkeys(v.name for i in self.insts for v in _symbols(i.arguments))
+        lines += [f"  {name} = sch.symbol({name!r})" for name in symbols]
         for inst in self.insts:
             call = inst.call(names.value)
             made = ", ".join(names.make(o) for o in inst.outputs)
@@ -200,6 +203,15 @@ def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_mapped(v, known) for v in value)
     return value
+
+
+def _symbols(value: Any) -> Iterator[e.Var]:
+    """The variables of the function in sizes that were given as expressions."""
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _symbols(item)
+    elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
+        yield from sorted(variables_of(value), key=lambda v: v.name)
 
 
 def _variables(value: Any) -> Iterator[Any]:

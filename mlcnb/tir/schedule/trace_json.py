@@ -6,7 +6,8 @@
      []]                                                   [position, decision] of what was drawn
 
 Among the inputs a name is a result of an earlier instruction, and text stands in quotes of its own.
-Layouts are kept as the JSON of their nodes: reading runs nothing but the primitives.
+Layouts and sizes are kept as the JSON of their nodes, the variables of the function by their names:
+reading runs nothing but the primitives.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import json as ir_json
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import Handle
 
 #: arguments that TVM's JSON keeps among the inputs, all others are attributes
@@ -111,10 +114,10 @@ def _run(
             continue
         source = inputs if name in INPUTS else attrs
         if name in SPREAD:
-            value: Any = [_read(x, known, True) for x in inputs]
+            value: Any = [_read(x, known, True, sch) for x in inputs]
             inputs = []
         elif source:
-            value = _read(source.pop(0), known, name in INPUTS)
+            value = _read(source.pop(0), known, name in INPUTS, sch)
         else:
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -134,7 +137,7 @@ def _method(sch: Any, kind: Any) -> Any:
     return method
 
 
-def _read(x: Any, known: Mapping[str, Any], quoted: bool) -> Any:
+def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
     if isinstance(x, str) and quoted:
         if x in known:
             return known[x]
@@ -142,9 +145,16 @@ def _read(x: Any, known: Mapping[str, Any], quoted: bool) -> Any:
             return json.loads(x)
         raise ScheduleError(f"the trace uses {x!r}, which no earlier instruction gives")
     if isinstance(x, list):
-        return [_read(item, known, quoted) for item in x]
+        return [_read(item, known, quoted, sch) for item in x]
     if isinstance(x, dict) and "map" in x:
-        return {k: _read(v, known, quoted) for k, v in x["map"].items()}
+        return {k: _read(v, known, quoted, sch) for k, v in x["map"].items()}
     if isinstance(x, dict) and "node" in x:
-        return ir_json.load_json(json.dumps(x["node"]))
+        return _of_function(ir_json.load_json(json.dumps(x["node"])), sch)
     return x
+
+
+def _of_function(x: Any, sch: Any) -> Any:
+    """An expression in terms of the function's own variables, which are told by their names."""
+    if not isinstance(x, e.PrimExpr):
+        return x
+    return substitute(x, {v: sch.symbol(v.name) for v in variables_of(x)})

@@ -147,7 +147,7 @@ def conv2d(
 def text(sch: Schedule) -> str:
     """The statements of the scheduled function."""
     lines = display.text(only(sch.mod)).splitlines()
-    start = next(n for n, line in enumerate(lines) if "# with T.block" in line)
+    start = next(n for n, line in enumerate(lines) if 'with T.block("root")' in line)
     return dedent("\n".join(lines[start + 1 :]))
 
 

@@ -17,6 +17,7 @@ from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.primitives.decompose_reduction import decompose_reduction
 from mlcnb.tir.schedule.primitives.fuse import fuse
+from mlcnb.tir.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
 from mlcnb.tir.schedule.primitives.inspect import (
     get_block,
     get_child_blocks,
@@ -25,12 +26,15 @@ from mlcnb.tir.schedule.primitives.inspect import (
     get_output_blocks,
     get_producers,
 )
+from mlcnb.tir.schedule.primitives.loop_partition import loop_partition
+from mlcnb.tir.schedule.primitives.merge import merge
 from mlcnb.tir.schedule.primitives.pad_einsum import pad_einsum
 from mlcnb.tir.schedule.primitives.parallel import parallel
 from mlcnb.tir.schedule.primitives.reindex import reindex
 from mlcnb.tir.schedule.primitives.reindex_cache_read import reindex_cache_read
 from mlcnb.tir.schedule.primitives.reindex_cache_write import reindex_cache_write
 from mlcnb.tir.schedule.primitives.reorder import reorder
+from mlcnb.tir.schedule.primitives.reorder_block_iter_var import reorder_block_iter_var
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.primitives.rfactor import rfactor
@@ -66,18 +70,22 @@ __all__ = [
     "compute_inline",
     "decompose_reduction",
     "fuse",
+    "fuse_reduction_epilogue",
     "get_block",
     "get_child_blocks",
     "get_consumers",
     "get_loops",
     "get_output_blocks",
     "get_producers",
+    "loop_partition",
+    "merge",
     "pad_einsum",
     "parallel",
     "reindex",
     "reindex_cache_read",
     "reindex_cache_write",
     "reorder",
+    "reorder_block_iter_var",
     "reverse_compute_at",
     "reverse_compute_inline",
     "rfactor",
