@@ -285,7 +285,7 @@ def test_programs_equal_to_themselves():
 
 def test_the_first_two_iterations_that_conflict():
     func_ = CARRIED["last_one_wins_later"]
-    (loop, _) = [x for x in func_.body.block.body.seq]
+    loop, _ = func_.body.block.body.seq
     found = carried_by(func_, loop, True, PATIENT)
     assert str(found.first) == "block C at i = 0 writes C[0]"
     assert str(found.second) == "block C at i = 4 writes C[0]"

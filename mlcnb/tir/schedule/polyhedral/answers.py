@@ -60,7 +60,7 @@ def why_not_equal(before: PrimFunc, after: PrimFunc, operations: int) -> str | N
 
 
 def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -> str | None:
-    """As `why_not_equal`; and each instance of a block computes one thing, however often it runs."""
+    """As `why_not_equal`; and each instance of a block computes one thing, if it runs twice too."""
     try:
         with effort(operations):
             found = repeats_differ(flow_of(after))
