@@ -4,7 +4,8 @@
                         where=loop, root=func, hint="use None for one factor")
 
 `where` is the node at fault and `root` the program it stands in: the message then shows the program
-with a caret under the node (a view, loaded when the error is shown).
+with a caret under the node (a view, loaded when the error is shown). Control characters in names
+are shown as `\\x1b`: a message goes to a terminal.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from mlcnb.core import display
+from mlcnb.core.text import visible
 
 
 class MLCError(Exception):
@@ -43,7 +45,7 @@ class MLCError(Exception):
         lines += self.details()
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def excerpt(self) -> str:
         """The lines of `root` around `where` with carets, or '' where neither is known."""

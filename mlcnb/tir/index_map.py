@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from math import gcd, lcm
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class IndexMap(Node):
     `inverse_index_map`, if given, is taken for the inverse.
     """
 
+    #: stands between indices where a new axis of physical memory begins
+    AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+
     initial_indices: tuple[Var, ...] = binder()
     final_indices: tuple[PrimExpr, ...]
     inverse_index_map: Any = None
@@ -53,15 +56,37 @@ class IndexMap(Node):
             inverse_index_map: the inverse, a map or a function.
             index_dtype: dtype of the variables.
         """
+        made, separators = IndexMap.from_func_with_separators(
+            mapping, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise MLCError("the map has axis separators", hint="from_func_with_separators")
+        return made
+
+    @staticmethod
+    def from_func_with_separators(
+        mapping: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> tuple[IndexMap, list[int]]:
+        """The map, and before which of its indices `IndexMap.AXIS_SEPARATOR` stands.
+
+        lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j // 4, j % 4]     separators [1]
+        """
         names = _argument_names(mapping, ndim)
         variables = tuple(Var(name, dtype(index_dtype)) for name in names)
         final = mapping(*variables)
-        listed = final if isinstance(final, list | tuple) else [final]
+        given = final if isinstance(final, list | tuple) else [final]
+        listed = [x for x in given if not _is_separator(x)]
+        places = [n for n, x in enumerate(given) if _is_separator(x)]
+        separators = [place - n for n, place in enumerate(places)]
         indices = tuple(p.as_expr(x, dtype(index_dtype)) for x in listed)
         inverse = inverse_index_map
         if inverse is not None and not isinstance(inverse, IndexMap):
             inverse = IndexMap.from_func(inverse, len(indices), index_dtype=index_dtype)
-        return IndexMap(variables, indices, inverse)
+        return IndexMap(variables, indices, inverse), separators
 
     def map_indices(
         self, indices: Sequence[Any], analyzer: Analyzer | None = None
@@ -193,6 +218,52 @@ class IndexMap(Node):
             full = p.ceildiv(extent, p.const(step, extent.dtype)) * p.const(step, extent.dtype)
             result.append(simplify(full) if step > 1 else extent)
         return result
+
+
+@node
+class RegionMap(Node):
+    """A box as a function of axes: from `begins` to `ends`, which are expressions of the axes.
+
+    lambda v_i, v_j: [(v_i - 1, v_i + 2), (v_j, v_j + 1)]
+    """
+
+    axes: tuple[Var, ...] = binder()
+    begins: tuple[PrimExpr, ...]
+    ends: tuple[PrimExpr, ...]
+
+    @staticmethod
+    def from_func(given: Callable[..., Any], axes: Sequence[Var]) -> RegionMap:
+        """What a function of the axes gives, (begin, end) or an index for each dimension.
+
+        Raises:
+            MLCError: an entry is neither.
+        """
+        pairs = []
+        for entry in given(*axes):
+            pair = entry if isinstance(entry, tuple | list) else (entry, entry + 1)
+            if len(pair) != 2:
+                raise MLCError(f"a range is (begin, end), not {len(pair)} numbers")
+            pairs.append(tuple(p.as_expr(x) for x in pair))
+        return RegionMap(tuple(axes), tuple(x for x, _ in pairs), tuple(y for _, y in pairs))
+
+    def ranges(self, axes: Sequence[Var]) -> list[tuple[PrimExpr, PrimExpr]]:
+        """(begin, end) for each dimension, of other axes.
+
+        Raises:
+            MLCError: these are more axes, or fewer.
+        """
+        if len(axes) != len(self.axes):
+            raise MLCError(f"{len(self.axes)} axes are expected, {len(axes)} were given")
+        values = dict(zip(self.axes, axes, strict=True))
+        found = [
+            rewrite(x, lambda _: None, enter=values.get)  # type: ignore[arg-type]
+            for x in (*self.begins, *self.ends)
+        ]
+        return list(zip(found[: len(self.begins)], found[len(self.begins) :], strict=True))
+
+
+def _is_separator(x: Any) -> bool:
+    return isinstance(x, str) and x == IndexMap.AXIS_SEPARATOR
 
 
 def _argument_names(mapping: Callable[..., Any], ndim: int | None) -> list[str]:

@@ -34,11 +34,11 @@ CHECKS = ("default", "rules", "none", "numeric", "dependence", "both")
 TRUSTED, RULE, PROVED = "trusted", "by rule", "proved (islpy)"
 #: primitives that say how a loop runs: the loop alone is in question
 MARKS = frozenset(["parallel", "vectorize", "bind"])
-#: primitives that move accesses: after them, loops that were marked as parallel are looked at again
-MOVES = frozenset(
-    "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
-    "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
-    "blockize pad_einsum".split()
+#: primitives that move no accesses; after any other, loops that were marked are looked at again
+STILL = MARKS | frozenset(
+    "split fuse unroll add_unit_loop set_scope storage_align annotate unannotate "
+    "annotate_buffer_access unsafe_hide_buffer_access set_axis_separator tensorize "
+    "reorder_block_iter_var".split()
 )
 #: primitives whose refusals are looked at twice
 SECOND = MARKS | frozenset(
@@ -103,7 +103,7 @@ class Judge:
         """
         if not self.is_strict:
             return TRUSTED
-        if primitive in MOVES:
+        if primitive not in STILL:
             self._refuse_broken_marks(primitive, tree, change)
         found = []
         if self.check in ("dependence", "both"):

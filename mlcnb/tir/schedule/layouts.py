@@ -7,7 +7,8 @@ A layout is a `tir.IndexMap`, or a function of index expressions that makes one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -90,3 +91,31 @@ def _made(given: Any, ndim: int, kind: str) -> IndexMap:
 def _text(x: e.PrimExpr) -> str:
     known = p.as_int(x)
     return str(x) if known is None else str(known)
+
+
+def with_separators(method: Callable[..., None]) -> Callable[..., None]:
+    """transform_layout for maps that hold `IndexMap.AXIS_SEPARATOR`: set_axis_separator follows.
+
+    lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j]     two steps, as in TVM
+    """
+
+    @wraps(method)
+    def transform_layout(
+        self: Any, block: Any, buffer: Any, index_map: Any, *args: Any, **kw: Any
+    ) -> None:
+        separators: list[int] = []
+
+        @wraps(index_map)
+        def plain(*indices: e.Var) -> list[Any]:
+            final = index_map(*indices)
+            given = list(final) if isinstance(final, list | tuple) else [final]
+            places = [n for n, x in enumerate(given) if x is IndexMap.AXIS_SEPARATOR]
+            separators[:] = [place - n for n, place in enumerate(places)]
+            return [x for x in given if x is not IndexMap.AXIS_SEPARATOR]
+
+        method(self, block, buffer, plain if callable(index_map) else index_map, *args, **kw)
+        if separators:
+            name = buffer.name if isinstance(buffer, Buffer) else buffer
+            self.set_axis_separator(block, name, separators)
+
+    return transform_layout

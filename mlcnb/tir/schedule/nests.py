@@ -17,7 +17,7 @@ from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
-from mlcnb.tir.schedule.reading import larger, of, smaller
+from mlcnb.tir.schedule.reading import Context, larger, of, simplified, smaller
 from mlcnb.tir.schedule.regions import Side, at_most, largest
 
 
@@ -208,3 +208,17 @@ def copy_nest(
 def point(buffer: Buffer, indices: Sequence[e.PrimExpr]) -> BufferRegion:
     """The region that is one element."""
     return BufferRegion(buffer, tuple(e.Range(i, p.const(1, i.dtype)) for i in indices))
+
+
+def looped(block: s.Block, name: str = "ax", predicate: e.PrimExpr | None = None) -> s.Stmt:
+    """A block in loops of its own, one for each axis, over the whole domain.
+
+    predicate: a condition on the block's axes; said of the loops that they are bound to.
+    """
+    loops = [e.Var(f"{name}{n}", axis.var.dtype) for n, axis in enumerate(block.iter_vars)]
+    axes = {axis.var: of(var) for axis, var in zip(block.iter_vars, loops, strict=True)}
+    holds = p.const(True) if predicate is None else simplified(predicate, Context(values=axes))
+    body: s.Stmt = s.BlockRealize(tuple(loops), holds, block)
+    for var, axis in reversed(list(zip(loops, block.iter_vars, strict=True))):
+        body = s.For(var, axis.dom.min, axis.dom.extent, s.ForKind.SERIAL, body)
+    return body

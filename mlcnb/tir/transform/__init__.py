@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = attach(
             "ConvertBlocksToOpaque convert_blocks_to_opaque"
         ),
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
+        "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
         "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",

@@ -16,6 +16,7 @@ from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaqu
 from mlcnb.tir.transform.flatten_buffer import flatten_buffers
 from mlcnb.tir.transform.loop_partition import partition_loops
 from mlcnb.tir.transform.lower_init_block import lower_init_block
+from mlcnb.tir.transform.lower_match_buffer import lower_match_buffer
 from mlcnb.tir.transform.lower_opaque_block import lower_opaque_block
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 from mlcnb.tir.transform.simplify import simplify_stmt
@@ -28,6 +29,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("PlanAndUpdateBufferAllocationLocation", plan_buffer_allocation),
     ("ConvertBlocksToOpaque", convert_blocks_to_opaque),
     ("CompactBufferAllocation", compact_buffers),
+    ("LowerMatchBuffer", lower_match_buffer),
     ("LowerOpaqueBlock", lower_opaque_block),
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),

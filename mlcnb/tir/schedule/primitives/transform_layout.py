@@ -13,14 +13,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.affine import Bounds
-from mlcnb.tir.schedule.caching import index_dtype, refuse_views
+from mlcnb.tir.schedule.caching import (
+    index_dtype,
+    named_buffer,
+    place_of,
+    refuse_views,
+    replaced_everywhere,
+    users_of,
+)
 from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.nests import point
 from mlcnb.tir.schedule.reading import Context, of, simplified
@@ -55,12 +61,9 @@ def transform_layout(
     old = named_buffer(state, "transform_layout", block, buffer)
     layout = Layout(state, "transform_layout", index_map, old.shape, block)
     new = replace(old, shape=layout.shape, strides=(), axis_separators=())
-    tree = state.tree
-    home = next((b for b in tree.blocks if old in b.alloc_buffers), tree.root)
-    users = [b for b in tree.blocks if any(r.buffer is old for r in (*b.reads, *b.writes))]
-    refuse_views(state, "transform_layout", old, users)
+    refuse_views(state, "transform_layout", old, users_of(state.tree, old))
     known: dict[e.Var, Bounds] = {}
-    for user in tree.blocks:
+    for user in state.tree.blocks:
         known.update(axis_bounds(user))
     edit = state.edit()
     swap = BufferSwap(
@@ -69,38 +72,13 @@ def transform_layout(
         rule=lambda indices: layout.indices(indices, known),
         box=lambda r, to: layout.region(r, to, known),
     )
-    made = swap.stmt(home)
-    made = replace(made, alloc_buffers=tuple(new if b is old else b for b in made.alloc_buffers))
-    edit.put(home, made)
-    edit.became(home, made)
-    params = {k: new if b is old else b for k, b in state.func.buffer_map.items()}
-    func = replace(state.func, buffer_map=FrozenDict(params))
-    change = Change.of(edit, func=func).noting(index_map=layout.map)
+    func = replaced_everywhere(state, old, new, edit, swap)
+    change = Change.of(edit, func=func).noting(
+        buffer=place_of(block, old, buffer), index_map=layout.map
+    )
     if pad_value is None or not layout.pads:
         return change
     return _padded(state, block, old, new, layout, pad_value, change)
-
-
-def named_buffer(state: State, primitive: str, block: Block, given: Any) -> Buffer:
-    """The buffer that an argument names: ("read", n), ("write", n), a name, or itself."""
-    there = [r.buffer for r in (*block.reads, *block.writes)]
-    if isinstance(given, Buffer) and given in there:
-        return given
-    if isinstance(given, str):
-        found = next((b for b in there if b.name == given), None)
-        if found is not None:
-            return found
-    if isinstance(given, tuple | list) and len(given) == 2 and given[0] in ("read", "write"):
-        regions = block.reads if given[0] == "read" else block.writes
-        if 0 <= given[1] < len(regions):
-            return regions[given[1]].buffer
-    reads = ", ".join(r.buffer.name for r in block.reads) or "nothing"
-    writes = ", ".join(r.buffer.name for r in block.writes) or "nothing"
-    raise state.refusal(
-        f"{primitive}: {given!r} is no buffer of {name_of(block)}",
-        block,
-        hint=f'("read", n) of {reads}, or ("write", n) of {writes}',
-    )
 
 
 def _padded(
