@@ -11,7 +11,6 @@ from typing import Any
 
 from mlcnb.arith.presburger import Translator, ask, context
 from mlcnb.core import display
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import WellFormedError
 from mlcnb.ir.module import IRModule
 from mlcnb.tir.analysis.relations import Access, Collector
@@ -22,7 +21,7 @@ from mlcnb.tir.stmt import BufferStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutOfBounds(Shown):
+class OutOfBounds:
     """An access that leaves its buffer, or is not proved to stay in it.
 
     access: the load or store; axis: the dimension; index: the element; where: the iteration, and

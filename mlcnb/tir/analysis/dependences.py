@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any
 
 from mlcnb.arith.presburger import ask, context
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
@@ -44,7 +43,7 @@ class DepKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoopDependence(Shown):
+class LoopDependence:
     """`target` must stay after `source`.
 
     Args:

@@ -12,7 +12,6 @@ from functools import partial, reduce
 from typing import Any
 
 from mlcnb.arith.presburger import ask
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
@@ -47,7 +46,7 @@ class Dependency:
         return f"{self.kind.name} of {self.buffer.name}, {ends}{sure}"
 
 
-class BlockScope(Shown):
+class BlockScope:
     """The child blocks of a block in program order, and the dependences between them."""
 
     def __init__(self, block: s.Block | None, children: list[s.Block], found: list[Dependency]):
@@ -161,7 +160,7 @@ def children_of(func: PrimFunc, scope: s.Block | None) -> list[s.Block]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UncoveredRead(Shown):
+class UncoveredRead:
     """A read of an element that nothing has written by then.
 
     access: the read; iteration: of its loops; element: its indices; exact: it happens, else it may.
