@@ -63,6 +63,10 @@ class MLCError(Exception):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return display.mimebundle(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Its text in a cell: IPython takes no other's for an object that has a repr."""
+        printer.text(display.cell(self))
+
 
 #: "module:function" that draws (root, where) as text with carets; set by the package
 excerpt_view: str | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
+from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.diagnosis import Diagnosis, Finding
@@ -193,6 +194,7 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
