@@ -36,6 +36,8 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.analysis import analyze
+from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 
@@ -173,8 +175,11 @@ def everything(name: str) -> dict[str, Any]:
         "loops in a module": IRModule.make({name: named_loops(name)}),
         "schedule": scheduled(name),
         "trace": scheduled(name).trace,
+        "analysis": analyze(named_loops(name)),
         "passes": run,
         "step": run.steps[0],
+        "lowering": lower(named_loops(name), steps=True),
+        "lowering step": lower(named_loops(name), steps=True)["Simplify"],
         "fusion": run["FuseOps"],
         "pipeline": get_pipeline("zero"),
         "pass": run.steps[0].pass_,
