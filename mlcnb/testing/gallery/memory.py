@@ -11,6 +11,7 @@ from mlcnb.testing.gallery.programs import (
     chain_2d,
     double,
     matmul,
+    padded,
     row_sum,
     running_sum,
     stretched,
@@ -169,3 +170,15 @@ def pad_einsum() -> Iterator[Schedule]:
     sch.pad_einsum("C", [4, 4, 4])
     yield sch
     Schedule(blur(6)).pad_einsum("C", [4])
+
+
+@primitive
+def decompose_padding() -> Iterator[Schedule]:
+    """Makes of a block that pads one that fills with the constant, and one that copies."""
+    sch = Schedule(padded(8))
+    (i,) = sch.get_loops("P")
+    yield sch
+    sch.decompose_padding("P", i)
+    yield sch
+    other = Schedule(double(8))
+    other.decompose_padding("B", other.get_loops("B")[0])

@@ -108,6 +108,17 @@ def stretched(n: int = 8) -> PrimFunc:
     return te.create_prim_func([A, B])
 
 
+def padded(n: int = 8) -> PrimFunc:
+    """P = A with two zeros before and after it"""
+    A = te.placeholder((n,), name="A")
+    P = te.compute(
+        (n + 4,),
+        lambda i: te.if_then_else(te.all(i >= 2, i < n + 2), A[i - 2], 0.0),
+        name="P",
+    )
+    return te.create_prim_func([A, P])
+
+
 def reversed_chain(n: int = 8) -> PrimFunc:
     """B = A * 2, C = B from its end"""
     A = te.placeholder((n,), name="A")
