@@ -42,7 +42,8 @@ _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
     "blockize pad_einsum merge loop_partition fuse_reduction_epilogue cache_inplace cache_index "
-    "reindex_cache_read reindex_cache_write decompose_padding rolling_buffer".split()
+    "reindex_cache_read reindex_cache_write decompose_padding rolling_buffer read_at "
+    "write_at".split()
 )
 
 
@@ -346,6 +347,8 @@ class Schedule(History, display.Shown):
     pad_einsum = step(do.pad_einsum)
     decompose_padding = step(do.decompose_padding)
     rolling_buffer = step(do.rolling_buffer)
+    read_at = step(do.read_at)
+    write_at = step(do.write_at)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -121,7 +121,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
     known = known_bounds(tree, loop)
     found: Sides = {}
     for written in block.writes:
-        also = _threads_that_share(state, loop, written.buffer)
+        also = threads_that_share(state, loop, written.buffer)
         boxes = [
             box_of(tree, b, r, loop, also=also)
             for b in readers
@@ -138,7 +138,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
     return found
 
 
-def _threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
+def threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
     """Thread loops around the new place that see one buffer: all that their threads need is made.
 
     Shared memory is one for the threads of a block, global memory for all blocks.
