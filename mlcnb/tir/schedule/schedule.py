@@ -26,7 +26,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.dependence import why_marks_break
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
@@ -270,8 +270,8 @@ class Schedule(History, display.Shown):
         """Handles for nodes, variables for drawn numbers; anything else as it is."""
         if isinstance(result, list):
             return [self._handed_out(r, name) for r in result]
-        if isinstance(result, s.For | s.Block):
-            handle = (LoopRV if isinstance(result, s.For) else BlockRV)(self)
+        if isinstance(result, s.For | s.Block | Mark):
+            handle = (BlockRV if isinstance(result, s.Block) else LoopRV)(self)
             self._snapshot.handles[handle] = (name, result)
             return handle
         if isinstance(result, int) and not isinstance(result, bool):

@@ -24,7 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
 from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.handles import name_of, text_of
-from mlcnb.tir.schedule.primitives.split import refuse_marked
+from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.reducers import update_of
@@ -84,6 +84,9 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
         raise state.refusal(
             f"loop_partition: more than one of the factors {_listed(factors)} is None", loop
         )
+    odd = [f for f in factors if not isinstance(f, int | e.PrimExpr | None) or is_fraction(f)]
+    if odd:
+        raise state.refusal(f"loop_partition: factor {odd[0]} is no integer", loop)
     lengths = [None if f is None else of(p.as_expr(f, loop.loop_var.dtype)) for f in factors]
     total = Affine(0)
     for length in lengths:
