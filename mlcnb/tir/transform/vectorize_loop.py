@@ -14,6 +14,7 @@ from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import (
@@ -219,18 +220,6 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
         return None
 
     return rewrite(value, rule)
-
-
-#: calls that work on each lane alone
-LANEWISE = frozenset(
-    "tir." + name
-    for name in (
-        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin "
-        "acos atan atan2 sinh cosh asinh acosh atanh floor ceil round nearbyint trunc fabs abs pow "
-        "power fmod copysign isnan isinf isfinite bitwise_and bitwise_or bitwise_xor bitwise_not "
-        "shift_left shift_right popcount clz fma likely"
-    ).split()
-)
 
 
 class VectorizeLoop(PrimFuncPass):
