@@ -16,7 +16,12 @@ from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, bound_axis
+from mlcnb.tir.analysis.kernels import (
+    IN_BLOCK_AXES,
+    SHARED_SCOPES,
+    VIRTUAL_AXES,
+    bound_axis,
+)
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
@@ -29,25 +34,24 @@ Ranges = dict[Var, "tuple[int, int] | None"]
 
 def compact_buffers(func: PrimFunc) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    threads = {
-        n.loop_var: _loop_range(n)
-        for n in walk(func.body)
-        if isinstance(n, For) and bound_axis(n) in IN_BLOCK_AXES
-    }
-    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads)))
+    bound = [n for n in walk(func.body) if isinstance(n, For) and bound_axis(n) is not None]
+    threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
+    virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
+    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads, virtual)))
 
 
-def _compact_block(n: Node, threads: Ranges) -> Node | None:
+def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:
     if not isinstance(n, Block) or not n.alloc_buffers:
         return None
     shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
     own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
     cut: dict[Buffer, list[Part | None]] = {}
-    for buffers, ranges in ((shared, threads), (own, {})):
+    for buffers, ranges, wider in ((shared, threads, virtual), (own, {}, {})):
         uses = _Uses(buffers, ranges)
         if buffers:
             uses.visit(n.body)
-        found = {b: _box(b, uses.accesses[k]) for k, b in buffers.items() if k not in uses.opaque}
+        used = {b: uses.accesses[k] for k, b in buffers.items() if k not in uses.opaque}
+        found = {b: _box(b, accesses, wider) for b, accesses in used.items()}
         cut.update((b, box) for b, box in found.items() if box is not None)
     return _apply(n, cut) if cut else None
 
@@ -89,11 +93,19 @@ def _loop_range(loop: For) -> tuple[int, int] | None:
     return start, start + extent - 1
 
 
-def _box(buffer: Buffer, accesses: list[tuple[tuple[PrimExpr, ...], Ranges]]) -> Any:
-    """A Part for each dimension, or None where nothing is gained."""
+Accesses = list[tuple[tuple[PrimExpr, ...], Ranges]]
+
+
+def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges) -> Any:
+    """A Part for each dimension, or None where nothing is gained.
+
+    virtual: virtual threads, which may share it where the parts of each alone are not of one size.
+    """
     if not accesses:
         return None
-    box = [_part(buffer, axis, accesses) for axis in range(buffer.ndim)]
+    wider = [(indices, {**virtual, **ranges}) for indices, ranges in accesses]
+    axes = range(buffer.ndim)
+    box = [_part(buffer, x, accesses) or _part(buffer, x, wider) for x in axes]
     full = [p.as_int(extent) for extent in buffer.shape]
     gained = any(part is not None and part[1] != size for part, size in zip(box, full, strict=True))
     return box if gained else None
