@@ -26,12 +26,15 @@ from mlcnb.tir.function import PrimFunc
 class CudaSource:
     """The CUDA C++ of one kernel.
 
-    headers, helpers: what its file needs above it; reports: its last parameter is an int that it
-    sets where it stops (`messages` are the texts of its assertions).
+    grid, block: their sizes (x, y, z) as text; headers, helpers: what its file needs above it;
+    reports: its last parameter is an int that it sets where it stops (`messages` are the texts of
+    its assertions).
     """
 
     name: str
     text: str
+    grid: str
+    block: str
     headers: tuple[str, ...]
     helpers: tuple[str, ...]
     dynamic_shared: int
@@ -68,10 +71,11 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         line = "  extern __shared__ __align__(16) unsigned char shared_memory[];"
         writer.lines.insert(0, line)
     head = f'extern "C" __global__ void{_bounds(launch)}\n{_signature(name, params)} {{'
-    text = "\n".join([_title(launch, writer), head, *writer.lines, "}"])
+    grid, block = (_shape(launch, writer, part) for part in ("blockIdx", "threadIdx"))
+    text = "\n".join([_title(grid, block, writer.dynamic), head, *writer.lines, "}"])
     return CudaSource(
-        name, text, tuple(headers_of(func.body)), tuple(writer.helpers), writer.dynamic,
-        writer.reports, tuple(writer.messages),
+        name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
+        writer.dynamic, writer.reports, tuple(writer.messages),
     )  # fmt: skip
 
 
@@ -126,11 +130,10 @@ def _bounds(launch: Launch) -> str:
     return f" __launch_bounds__({prod(sizes)})"  # type: ignore[arg-type]
 
 
-def _title(launch: Launch, writer: Writer) -> str:
-    parts = []
-    for name, part in (("grid", "blockIdx"), ("block", "threadIdx")):
-        sizes = ", ".join(writer.expr(n) for n in _sizes(launch, part))
-        parts.append(f"{name} ({sizes})")
-    if writer.dynamic:
-        parts.append(f"{writer.dynamic} bytes of dynamic shared memory")
-    return f"// {', '.join(parts)}"
+def _shape(launch: Launch, writer: Writer, part: str) -> str:
+    return f"({', '.join(writer.expr(n) for n in _sizes(launch, part))})"
+
+
+def _title(grid: str, block: str, dynamic: int) -> str:
+    more = f", {dynamic} bytes of dynamic shared memory" if dynamic else ""
+    return f"// grid {grid}, block {block}{more}"
