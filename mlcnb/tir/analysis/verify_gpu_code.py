@@ -149,11 +149,12 @@ def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
                 "split the loops so that a tile has a fixed size",
             )
         elif scope in most:
-            used[scope].append((n.buffer_var.name, prod(sizes) * n.dtype.nbytes))  # type: ignore[arg-type]
+            size = prod(sizes) * n.dtype.nbytes  # type: ignore[arg-type]
+            used[scope].append((n.buffer_var.name, -(-size // 16) * 16))
     for scope, parts in used.items():
         total = sum(size for _, size in parts)
         if total > most[scope]:
-            listed = ", ".join(f"{name} {size:,}" for name, size in parts)
+            listed = ", ".join(f"{name} {size:,}" for name, size in reversed(parts))
             other = "use smaller tiles" + (", or scope shared.dyn" if scope == "shared" else "")
             yield (
                 f"a block uses {total:,} bytes of {scope} memory ({listed}), the GPU has "

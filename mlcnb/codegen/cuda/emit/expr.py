@@ -285,6 +285,6 @@ _RESERVED = (
     "long main mutable namespace new operator private protected public register restrict return "
     "short signed sizeof static struct switch template this throw true try typedef typename union "
     "unsigned using vec virtual void volatile while threadIdx blockIdx blockDim gridDim warpSize "
-    "status shared_memory lane uint uchar ushort abs exp log pow min max floor ceil y0 y1 j0 j1 yn "
+    "status shared_memory uint uchar ushort abs exp log pow min max floor ceil y0 y1 j0 j1 yn "
     "jn"
 ).split()
