@@ -16,6 +16,7 @@ from mlcnb.arith import Analyzer
 from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Frame, Returned
 from mlcnb.codegen.interp.memory import View, compact_strides, flat_argument
+from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.buffer import Buffer
@@ -98,13 +99,17 @@ class Program:
 
         def bind(f: Frame, arg: Any, checks: list, copies: list) -> None:
             if kind.is_handle:
+                if not isinstance(arg, np.ndarray):
+                    raise RuntimeInputError(
+                        f"argument {param.name} must be an array, got {type(arg).__name__}"
+                    )
                 f[slot] = arg.reshape(-1)
                 return
             if not isinstance(arg, int | float | np.number | np.bool_):
                 raise RuntimeInputError(
                     f"argument {param.name} must be a number, got {type(arg).__name__}"
                 )
-            f[slot] = float(arg) if kind.is_float else int(arg)
+            f[slot] = _in_range(param, arg)
 
         return bind
 
@@ -155,6 +160,18 @@ class Program:
                 checks.append(lambda: check(f, size, shape))
 
         return bind
+
+
+def _in_range(param: Var, arg: Any) -> int | float | bool:
+    """A number as one of the parameter's dtype: floats are rounded, integers must fit."""
+    if param.dtype.is_float:
+        return to_dtype(param.dtype)(float(arg))
+    value = int(arg)
+    if param.dtype.is_bool:
+        return bool(value)
+    if not param.dtype.min_value <= value <= param.dtype.max_value:
+        raise RuntimeInputError(f"argument {param.name} must be {param.dtype}, got {value}")
+    return value
 
 
 def _solver(dim: PrimExpr) -> tuple[Var, Callable[[int], int]] | None:

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.core.errors import WellFormedError
-from mlcnb.core.node import Node, children
+from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
@@ -38,6 +39,10 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
             raise
         return False
     return True
+
+
+def _has_block(body: s.Stmt) -> bool:
+    return any(isinstance(n, s.BlockRealize) for n in walk(body))
 
 
 class _Checker:
@@ -127,8 +132,32 @@ class _Checker:
         if n.kind is s.ForKind.THREAD_BINDING and not n.thread_binding:
             self.fail(f"loop {n.loop_var.name} is bound to no thread axis", n)
         self.loops.add(n.loop_var)
-        self.scoped([n.loop_var], [n.body], n)
+        self.scoped([n.loop_var], [self.leavable(n)], n)
         self.loops.discard(n.loop_var)
+
+    def while_loop(self, n: s.While) -> None:
+        self.visit(n.condition)
+        self.require_bool(n.condition, n)
+        self.visit(self.leavable(n))
+
+    def leavable(self, n: s.For | s.While) -> s.Stmt:
+        """The body of a loop; one that is left early holds no block and runs in order."""
+        if not is_left_early(n.body):
+            return n.body
+        name = f"loop {n.loop_var.name}" if isinstance(n, s.For) else "a while loop"
+        hint = "T.where(condition) keeps a block from running"
+        self.require(not _has_block(n.body), n, f"{name} is left early and holds a block", hint)
+        if isinstance(n, s.For) and n.kind not in (s.ForKind.SERIAL, s.ForKind.UNROLLED):
+            breaks = is_left_early(n.body, ("break_loop",))
+            self.require(not breaks, n, f"{name} is {n.kind.value}: `break` needs a serial loop")
+        return n.body
+
+    def evaluate(self, n: s.Evaluate) -> None:
+        self.visit(n.value)
+        if isinstance(n.value, e.Call) and n.value.op == "tir.ret" and n.value.args:
+            returned, said = n.value.args[0].dtype, self.func.ret_type
+            fits = said is None or returned == said
+            self.require(fits, n, f"{returned} is returned, the signature says {said}")
 
     def let(self, n: Any) -> None:
         self.visit(n.value)
@@ -251,9 +280,9 @@ class _Checker:
 
     # dtypes
 
-    def require(self, holds: bool, where: Any, message: str) -> None:
+    def require(self, holds: bool, where: Any, message: str, hint: str | None = None) -> None:
         if not holds:
-            self.fail(message, where)
+            self.fail(message, where, hint)
 
     def require_index(self, x: PrimExpr, where: Any, what: str) -> None:
         self.require(x.dtype.is_integer, where, f"{what} is {x.dtype}, not an integer")
@@ -311,7 +340,8 @@ _HANDLERS: dict[type, Any] = {
     s.BufferStore: _Checker.store,
     s.SeqStmt: _Checker.sequence,
     s.IfThenElse: _Checker.conditional,
-    s.While: _Checker.conditional,
+    s.While: _Checker.while_loop,
+    s.Evaluate: _Checker.evaluate,
     s.AssertStmt: _Checker.conditional,
     s.Reduce: _Checker.foreign,
     ProducerLoad: _Checker.foreign,

@@ -14,6 +14,7 @@ from mlcnb.core.node import Node, map_children, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import (
@@ -45,7 +46,7 @@ def _vectorize(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
         return None
     lanes = p.as_int(n.extent)
-    if lanes is None or lanes == 1:
+    if lanes is None or lanes == 1 or is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     try:
         return _Widen(n, lanes).stmt(n.body)

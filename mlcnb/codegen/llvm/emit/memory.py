@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
@@ -72,6 +73,10 @@ def from_memory(em: Emitter, raw: str, kind: DType) -> str:
     if kind.is_bool:
         zero = "0" if kind.lanes == 1 else "zeroinitializer"
         return em.f.emit(f"icmp ne {memory} {raw}, {zero}")
+    if kind.is_float and kind.bits <= 8:
+        return small.decode(em, raw, kind)
+    if kind.bits < 8:
+        return em.f.emit(f"trunc {memory} {raw} to {t.register_type(kind)}")
     if kind.element == "bfloat16":
         wide = t.vector("i32", kind.lanes)
         extended = em.f.emit(f"zext {memory} {raw} to {wide}")
@@ -84,7 +89,9 @@ def from_memory(em: Emitter, raw: str, kind: DType) -> str:
 def to_memory(em: Emitter, value: str, kind: DType) -> str:
     """i1 becomes a byte, a float that holds a bfloat16 its upper half."""
     memory, register = t.memory_type(kind), t.register_type(kind)
-    if kind.is_bool:
+    if kind.is_float and kind.bits <= 8:
+        return small.encode(em, value, kind)
+    if kind.bits < 8:
         return em.f.emit(f"zext {register} {value} to {memory}")
     if kind.element == "bfloat16":
         wide = t.vector("i32", kind.lanes)
