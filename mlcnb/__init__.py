@@ -36,6 +36,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.graph": "graph",
         "mlcnb.view.mode": "display",
         "mlcnb.peers": "compare",
+        "mlcnb.benchmark": "benchmark peak",
         "mlcnb.diagnosis": "doctor",
     },
     submodules=(

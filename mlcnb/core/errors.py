@@ -4,7 +4,8 @@
                         where=loop, root=func, hint="use None for one factor")
 
 `where` is the node at fault and `root` the program it stands in: the message then shows the program
-with a caret under the node (a view, loaded when the error is shown).
+with a caret under the node (a view, loaded when the error is shown). Control characters in names
+are shown as `\\x1b`: a message goes to a terminal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core import display
+from mlcnb.core.text import visible
 
 
 class MLCError(Exception):
@@ -40,7 +42,7 @@ class MLCError(Exception):
             lines.append(excerpt)
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def excerpt(self) -> str:
         """The lines of `root` around `where` with carets, or '' where neither is known."""
@@ -93,6 +95,26 @@ class RuntimeInputError(MLCError):
 
 class ExecutionError(MLCError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
+
+
+class DataRaceError(ExecutionError):
+    """Two threads of a GPU touch one element, one of them writes it, and nothing orders them.
+
+    Attributes:
+        buffer: the buffer's name.
+        index: the element.
+        threads: where the two threads stand: {axis: number}, in the order of the run.
+        accesses: what each of them does: ("read" or "write", the statement).
+    """
+
+    buffer: str = ""
+    index: tuple[int, ...] = ()
+    threads: tuple[dict[str, int], ...] = ()
+    accesses: tuple[tuple[str, Any], ...] = ()
+
+
+class BarrierError(ExecutionError):
+    """Threads that should meet do not: some wait where others never come by."""
 
 
 class ModelError(MLCError):

@@ -129,6 +129,26 @@ def test_packed_product(rows, columns):
     check(lambda a, b: R.nn.matmul_packed(a, b, columns=columns), random(rows, 24), weight)
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+def test_packed_product_of_any_number_of_rows(rows):
+    """A batch that is not known yet: columns stay in registers, the bias is added to them there."""
+    columns, block = 70, 2 * LANES
+    a, w, bias = random(rows, 24), random(-(-columns // block), 24, block), random(columns)
+    x = te.placeholder((te.var("n", "int64"), 24), "float32", "x")
+    weight, b = te.placeholder(w.shape, "float32", "w"), te.placeholder((columns,), "float32", "b")
+    given = [Var(n, tensor_info(s, "float32")) for n, s in (("x", a.shape), ("w", w.shape))]
+    product = attrs_of(R.nn.matmul_packed(*given, columns=columns)).compute(x, weight)
+    func = te.create_prim_func(
+        [x, weight, b, te.compute(product.shape, lambda i, j: product[i, j] + b[j], name="add")]
+    )
+    text = schedule_cpu(func, HOST).mod["main"].script()
+    assert 'T.alloc_buffer((n, T.int64(70)), scope="local")' in text
+    found = np.full((rows, columns), np.nan, "float32")
+    mlc.compile(func, schedule="default")(a, w, bias, found)
+    wanted = a @ w.transpose(1, 0, 2).reshape(24, -1)[:, :columns] + bias
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
+
+
 @pytest.mark.parametrize("shape", [(4, 34, 34, 50), (2, 8, 19, 64), (1, 1, 5, 33)])
 def test_batched_product(shape):
     batch, m, k, n = shape

@@ -25,7 +25,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.transform.lower import lower
+from mlcnb.tir.transform.lower import Lowering, lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
 #: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
@@ -70,8 +70,8 @@ class CompiledKernel:
         return lower(self.scheduled)
 
     @property
-    def steps(self) -> list[tuple[str, PrimFunc, float]]:
-        """What every lowering pass made of it: (name, function, seconds)."""
+    def steps(self) -> Lowering:
+        """What every lowering pass made of it; each step is (name, function, seconds)."""
         return lower(self.scheduled, steps=True)
 
     @property

@@ -147,11 +147,12 @@ def contiguous(
         if width is None:
             return False
         reach = width
-        varying = [(abs(c), t) for t, c in index.terms.items() if _uses(t, inner)]
-        varying.sort(key=lambda pair: pair[0])
-        for coefficient, atom in varying:
-            span = _full_span(atom, known)
-            if span is None and isinstance(atom, e.Var) and atom is varying[-1][1]:
+        varying = [
+            (abs(c), _full_span(t, known), t) for t, c in index.terms.items() if _uses(t, inner)
+        ]
+        varying.sort(key=lambda term: (term[0], term[1] is None))
+        for coefficient, span, atom in varying:
+            if span is None and isinstance(atom, e.Var) and atom is varying[-1][2]:
                 span = 0
             if span is None or coefficient > reach + 1 or not _take(atom, seen):
                 return False

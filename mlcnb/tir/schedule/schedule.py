@@ -28,8 +28,10 @@ from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.dependence import why_marks_break
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
 from mlcnb.tir.schedule.history import History
+from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.proof import check_numeric
+from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
@@ -39,7 +41,8 @@ CHECKS = ("default", "none", "numeric")
 _MOVES = frozenset(
     "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
     "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
-    "blockize pad_einsum".split()
+    "blockize pad_einsum merge loop_partition fuse_reduction_epilogue cache_inplace cache_index "
+    "reindex_cache_read reindex_cache_write decompose_padding rolling_buffer".split()
 )
 
 
@@ -112,6 +115,20 @@ class Schedule(History, display.Shown):
         if isinstance(rand_var_or_sref, Var):
             return const(self._snapshot.values[rand_var_or_sref])
         return rand_var_or_sref
+
+    def symbol(self, name: str, func_name: str | None = None) -> Var:
+        """The variable of that name among the parameters and dimensions of a function.
+
+        Raises:
+            ScheduleError: there is none, or more than one.
+        """
+        func = self.mod[func_name or self._function_of({})]
+        named = [v for v in symbols(func) if v.name == name]
+        if len(named) != 1:
+            raise ScheduleError(
+                f"{len(named) or 'no'} variables of the function have the name {name!r}", root=func
+            )
+        return named[0]
 
     def get_sref(self, rand_var_or_stmt: Any) -> Any:
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
@@ -224,6 +241,7 @@ class Schedule(History, display.Shown):
     def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
         now = self._snapshot
         nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        primitive.check(nodes)
         spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
         try:
             return primitive.function(state, *spread, **nodes)
@@ -291,7 +309,10 @@ class Schedule(History, display.Shown):
 
     split = step(do.split)
     fuse = step(do.fuse)
+    loop_partition = step(do.loop_partition)
+    merge = step(do.merge)
     reorder = step(do.reorder)
+    reorder_block_iter_var = step(do.reorder_block_iter_var)
     add_unit_loop = step(do.add_unit_loop)
     parallel = step(do.parallel)
     vectorize = step(do.vectorize)
@@ -303,18 +324,38 @@ class Schedule(History, display.Shown):
     reverse_compute_inline = step(do.reverse_compute_inline)
     cache_read = step(do.cache_read)
     cache_write = step(do.cache_write)
+    cache_inplace = step(do.cache_inplace)
+    cache_index = step(do.cache_index)
     reindex = step(do.reindex)
-    transform_layout = step(do.transform_layout)
+    reindex_cache_read = step(do.reindex_cache_read)
+    reindex_cache_write = step(do.reindex_cache_write)
+    transform_layout = with_separators(step(do.transform_layout))
     transform_block_layout = step(do.transform_block_layout)
     set_scope = step(do.set_scope)
     storage_align = step(do.storage_align)
+    set_dtype = step(do.set_dtype)
+    unsafe_set_dtype = step(do.unsafe_set_dtype)
+    set_axis_separator = step(do.set_axis_separator)
+    unsafe_hide_buffer_access = step(do.unsafe_hide_buffer_access)
+    annotate_buffer_access = step(do.annotate_buffer_access)
     decompose_reduction = step(do.decompose_reduction)
     rfactor = step(do.rfactor)
+    fuse_reduction_epilogue = step(do.fuse_reduction_epilogue)
     blockize = step(do.blockize)
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)
+    decompose_padding = step(do.decompose_padding)
+    rolling_buffer = step(do.rolling_buffer)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
+
+    def can_decompose_padding(self, block: Any, loop: Any) -> bool:
+        """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded."""
+        try:
+            self.copy().decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
 
 
 def _main(mod: IRModule) -> str:

@@ -15,12 +15,22 @@ __getattr__, __dir__, __all__ = attach(
             "ConvertBlocksToOpaque convert_blocks_to_opaque"
         ),
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
+        "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
         "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
         "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
-        "mlcnb.tir.transform.lower": "lower lowering_passes",
+        "mlcnb.tir.transform.lower_cross_thread_reduction": (
+            "LowerCrossThreadReduction lower_cross_thread_reduction"
+        ),
+        "mlcnb.tir.transform.unify_thread_binding": "UnifyThreadBinding unify_thread_binding",
+        "mlcnb.tir.transform.inject_virtual_thread": "InjectVirtualThread inject_virtual_thread",
+        "mlcnb.tir.transform.thread_sync": "ThreadSync thread_sync",
+        "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
+        "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
+        "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
+        "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

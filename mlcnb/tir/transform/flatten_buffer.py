@@ -96,6 +96,18 @@ def offset_of(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
     return total + flat
 
 
+def strides_of(buffer: Buffer) -> tuple[e.PrimExpr, ...]:
+    """The strides of a buffer in elements; those of a compact one are made up."""
+    if buffer.strides:
+        return buffer.strides
+    strides: list[e.PrimExpr] = []
+    stride: e.PrimExpr = p.const(1, buffer.shape[-1].dtype if buffer.shape else "int32")
+    for extent in reversed(buffer.shape):
+        strides.append(stride)
+        stride = stride * extent
+    return tuple(strides[::-1])
+
+
 class FlattenBuffer(PrimFuncPass):
     """Give every buffer one dimension, as memory has."""
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
@@ -177,7 +179,7 @@ def _outer(
         at_outer[c.axis.var] = start
         values.append(start.plus(c.inner).expr(kind))
     forward: dict[Stmt, Stmt] = {}
-    inner = block if block.init is None else replace(block, init=None, reads=_with_old(block))
+    inner = block if block.init is None else update_of(block)
     body: Stmt = BlockRealize(tuple(values), predicate, inner)
     for x in reversed(loops):
         body = replace(x, body=body)
@@ -188,11 +190,6 @@ def _outer(
         forward[block] = inner
     made = Block(tuple(axes), reads, writes, f"{block.name_hint}_o", body, init)
     return _Made(made, forward)
-
-
-def _with_old(block: Block) -> tuple[BufferRegion, ...]:
-    read = {r.buffer for r in block.reads}
-    return (*(r for r in block.writes if r.buffer not in read), *block.reads)
 
 
 def _init(
@@ -215,6 +212,7 @@ def _init(
         alloc_buffers=(),
         match_buffers=(),
     )
+    inner = replace(inner, reads=detect_buffer_access(inner)[0])
     kept = tuple(v for v, keep in zip(values, spatial, strict=True) if keep)
     conditions = [c for c in conjuncts(predicate) if variables_of(c) <= used]
     copied = [x for x in loops if x.loop_var in used]

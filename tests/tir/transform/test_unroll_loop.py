@@ -30,7 +30,7 @@ def test_a_nest_of_many_statements_stays_for_the_code_generator():
     )
     inner = (
         f"    for i in T.unroll({MAX_STATEMENTS}):\n"
-        "        B[i * 2 + 0] = A[i * 2 + 0]\n"
+        "        B[i * 2] = A[i * 2]\n"
         "        B[i * 2 + 1] = A[i * 2 + 1]\n"
     )
     assert_structural_equal(unroll_loops(copy(loops)), copy(inner))
