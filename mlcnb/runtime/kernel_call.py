@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.interp.memory import element_shape
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
@@ -153,7 +154,7 @@ def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str
         raise RuntimeInputError(f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise RuntimeInputError(f"{what} is strided in memory", hint="pass np.ascontiguousarray(x)")
-    return arg.shape, buffer.shape, what
+    return element_shape(buffer, arg.shape), buffer.shape, what
 
 
 def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[Any]]:

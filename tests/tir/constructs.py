@@ -117,6 +117,14 @@ def _(A, B, C, I, n, m):
 
 
 text_only(
+    "targets",
+    """
+    T.func_attr({"target": T.target({"kind": "cuda", "arch": "sm_80"}, {"kind": "llvm"}),
+                 "other": T.target("llvm -num-cores=4")})
+    T.evaluate(0)
+""",
+)
+text_only(
     "threads",
     """
     for i in T.thread_binding(4, thread="blockIdx.x"):
@@ -337,8 +345,7 @@ def _(A, B, C, I, n, m):
     C[:4] = A[:4] + (A[:4] + A[:4])
 
 
-# regions of other buffers: lowered by another pass, so what LLVM does with them is tested there
-text_only(
+@row(
     "match_buffer of a region",
     """
     for i in range(4):
@@ -348,17 +355,41 @@ text_only(
             C[vi] = E[3]
 """,
 )
-text_only(
+def _(A, B, C, I, n, m):
+    C[:4] = A[3::4]
+
+
+@row(
     "match_buffer with strides",
     """
     for i, j in T.grid(4, 4):
         with T.block("b"):
             vi, vj = T.axis.remap("SS", [i, j])
             E = T.match_buffer(B[vi * 4:vi * 4 + 4, vj * 4:vj * 4 + 4], (4, 4),
-                               strides=("s0", "s1"), offset_factor=1)
-            C[vi] = E[1, 2]
+                               strides=("s0", "s1"), elem_offset="off", offset_factor=4)
+            C[vi * 4 + vj] = E[1, 2]
+            I[vi * 4 + vj] = T.Cast("int32", E.strides[0] + E.elem_offset)
 """,
 )
+def _(A, B, C, I, n, m):
+    C[:] = B[1::4, 2::4].reshape(-1)
+    I[:] = [16 + i * 64 + j * 4 for i in range(4) for j in range(4)]
+
+
+@row(
+    "match_buffer without some dimensions",
+    """
+    for i in range(16):
+        with T.block("b"):
+            vi = T.axis.spatial(16, i)
+            s = T.int32()
+            E = T.match_buffer(B[vi, 0:16], (16,), strides=(s,))
+            C[vi] = E[15]
+""",
+)
+def _(A, B, C, I, n, m):
+    C[:] = B[:, 15]
+
 
 # buffers -----------------------------------------------------------------------------------------
 
@@ -471,6 +502,21 @@ text_only(
 """,
     head="d: T.handle",
 )
+
+
+@row(
+    "elements that are vectors",
+    """
+    v = T.allocate([2], "float32x4", "local")
+    D = T.decl_buffer((2,), "float32x4", data=v, scope="local")
+    D[1] = X[1] + T.Broadcast(T.float32(1), 4)
+    X[0] = D[1] * X[2]
+""",
+    head='X: T.Buffer((3,), "float32x4")',
+)
+def _(X):
+    X[0] = (X[1] + np.float32(1)) * X[2]
+
 
 # names -------------------------------------------------------------------------------------------
 

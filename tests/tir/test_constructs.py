@@ -38,6 +38,7 @@ def _argument(random: np.random.Generator, func: PrimFunc, param: Any) -> Any:
         return True if param.dtype.is_bool else 1.5 if param.dtype.is_float else _three(param.dtype)
     buffer = func.buffer_map[param]
     shape = [getattr(dim, "value", 5) for dim in buffer.shape]
+    shape += [buffer.dtype.lanes] * (buffer.dtype.lanes != 1)
     if buffer.dtype.is_float:
         return np.asarray(random.random(shape) * 3 + 0.25).astype(buffer.dtype.numpy)
     high = min(8, buffer.dtype.max_value + 1)

@@ -21,7 +21,7 @@ from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Frame, Returned
 from mlcnb.codegen.interp.kernel import KernelCompiler
 from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
-from mlcnb.codegen.interp.memory import View, compact_strides, flat_argument
+from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
 from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
@@ -160,14 +160,15 @@ class Program:
             flat, target = flat_argument(buffer, arg)
             if target is not None:
                 copies.append((target, flat))
-            for dim, size in zip(dims, arg.shape, strict=True):
-                dim(f, size, checks, arg.shape)
-            for dim, step in zip(strides, compact_strides(arg.shape), strict=bool(strides)):
-                dim(f, step, checks, arg.shape)
+            shape = element_shape(buffer, arg.shape)
+            for dim, size in zip(dims, shape, strict=True):
+                dim(f, size, checks, shape)
+            for dim, step in zip(strides, compact_strides(shape), strict=bool(strides)):
+                dim(f, step, checks, shape)
             for dim in offsets:
-                dim(f, 0, checks, arg.shape)
+                dim(f, 0, checks, shape)
             f[data] = flat
-            f[slot] = View(buffer, flat, arg.shape)
+            f[slot] = View(buffer, flat, shape)
 
         return bind
 

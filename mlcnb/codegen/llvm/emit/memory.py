@@ -21,9 +21,11 @@ def load(em: Emitter, x: BufferLoad) -> str:
     """The value of a load, as registers hold it."""
     place = _only_index(x.buffer, x.indices)
     kind = x.dtype
-    if place.dtype.lanes == 1 and kind.lanes == 1:
+    if place.dtype.lanes == 1:
         pointer = address(em, x.buffer, index(em, place))
-        raw = em.f.emit(f"load {t.memory_scalar(kind)}, ptr {pointer}, align {_align(kind)}")
+        raw = em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {_align(kind)}")
+    elif x.buffer.dtype.lanes != 1:
+        raise CodegenError(f"a vector of elements of {x.buffer.name!r}, which are vectors already")
     elif isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm):
         raw = _load_ramp(em, x, place, place.stride.value)
     else:
@@ -63,7 +65,9 @@ def address(em: Emitter, buffer: Buffer, offset: str) -> str:
     base = em.pointer(buffer.data)
     if offset == "0":
         return base
-    element = t.memory_scalar(buffer.dtype)
+    element = t.memory_type(buffer.dtype)
+    if buffer.dtype.lanes != 1:  # LLVM rounds the size of <3 x float> up
+        element = f"[{buffer.dtype.lanes} x {t.memory_scalar(buffer.dtype)}]"
     return em.f.emit(f"getelementptr inbounds {element}, ptr {base}, i64 {offset}", "p")
 
 
