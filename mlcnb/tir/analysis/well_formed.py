@@ -3,7 +3,7 @@
 A variable is defined where it is used, and not a second time there (loops side by side may share
 one); a buffer is declared and indexed with as many integers as it has dimensions; operands have one
 dtype, conditions are bool; a block has a value for each axis and uses outer loops only through its
-axes.
+axes, and no axis leaves its domain; what ends a loop early stands in that loop, and in no block.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Any
 from mlcnb.core.errors import WellFormedError
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.domains import outside
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
@@ -55,6 +57,10 @@ class _Checker:
         #: loop variables that a block around here hides
         self.hidden: set[Var] = set()
         self.loops: set[Var] = set()
+        #: loops of constant bounds that run at least once: their first and last value
+        self.ranges: dict[Var, tuple[int, int]] = {}
+        #: True under a condition, where some iterations may not come by
+        self.conditional_here = False
         self.block: s.Block | None = None
 
     def fail(self, message: str, where: Any, hint: str | None = None) -> None:
@@ -132,13 +138,18 @@ class _Checker:
         if n.kind is s.ForKind.THREAD_BINDING and not n.thread_binding:
             self.fail(f"loop {n.loop_var.name} is bound to no thread axis", n)
         self.loops.add(n.loop_var)
+        first, extent = p.as_int(n.min), p.as_int(n.extent)
+        if first is not None and extent is not None and extent > 0:
+            self.ranges[n.loop_var] = first, first + extent - 1
         self.scoped([n.loop_var], [self.leavable(n)], n)
         self.loops.discard(n.loop_var)
 
     def while_loop(self, n: s.While) -> None:
         self.visit(n.condition)
         self.require_bool(n.condition, n)
+        before, self.conditional_here = self.conditional_here, True
         self.visit(self.leavable(n))
+        self.conditional_here = before
 
     def leavable(self, n: s.For | s.While) -> s.Stmt:
         """The body of a loop; one that is left early holds no block and runs in order."""
@@ -197,7 +208,23 @@ class _Checker:
             self.require_index(value, n, f"an axis of block {block.name_hint}")
         self.visit(n.predicate)
         self.require_bool(n.predicate, n)
+        if p.is_const(n.predicate, 1) and not self.conditional_here:
+            for axis, value in zip(block.iter_vars, n.iter_values, strict=True):
+                self.within_domain(block, axis, value)
         self.inside_block(block)
+
+    def within_domain(self, block: s.Block, axis: s.IterVar, value: PrimExpr) -> None:
+        found = outside(value, axis.dom, self.ranges)
+        if found is None:
+            return
+        low, extent = p.as_int(axis.dom.min) or 0, p.as_int(axis.dom.extent) or 0
+        at = ", ".join(f"{var.name} = {i}" for var, i in found[1].items())
+        self.fail(
+            f"axis {axis.var.name} of block {block.name_hint} takes the value {found[0]}"
+            f"{' at ' if at else ''}{at}, outside of its domain {low}..{low + extent}",
+            axis,
+            "give the axis the extent that its loops have, or add T.where",
+        )
 
     def inside_block(self, block: s.Block) -> None:
         for axis in block.iter_vars:
@@ -314,9 +341,11 @@ class _Checker:
     def conditional(self, n: Any) -> None:
         self.visit(n.condition)
         self.require_bool(n.condition, n)
+        before, self.conditional_here = self.conditional_here, True
         for part in children(n):
             if part is not n.condition:
                 self.visit(part)
+        self.conditional_here = before
 
     def sequence(self, n: s.SeqStmt) -> None:
         self.require(len(n.seq) > 0, n, "a sequence of no statements")
