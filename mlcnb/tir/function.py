@@ -69,5 +69,10 @@ class TensorIntrin(Node):
             raise MLCError(f"no tensor intrinsic {name!r}", hint=f"registered: {known}")
         return _intrinsics.get(name)
 
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all that are registered."""
+        return sorted(_intrinsics)
+
 
 _intrinsics: dict[str, Any] = {}
