@@ -63,6 +63,10 @@ class MLCError(Exception):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return display.mimebundle(self)
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Its text in a cell: IPython takes no other's for an object that has a repr."""
+        printer.text(display.cell(self))
+
 
 #: "module:function" that draws (root, where) as text with carets; set by the package
 excerpt_view: str | None = None
@@ -120,6 +124,26 @@ class RuntimeInputError(MLCError):
 
 class ExecutionError(MLCError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
+
+
+class DataRaceError(ExecutionError):
+    """Two threads of a GPU touch one element, one of them writes it, and nothing orders them.
+
+    Attributes:
+        buffer: the buffer's name.
+        index: the element.
+        threads: where the two threads stand: {axis: number}, in the order of the run.
+        accesses: what each of them does: ("read" or "write", the statement).
+    """
+
+    buffer: str = ""
+    index: tuple[int, ...] = ()
+    threads: tuple[dict[str, int], ...] = ()
+    accesses: tuple[tuple[str, Any], ...] = ()
+
+
+class BarrierError(ExecutionError):
+    """Threads that should meet do not: some wait where others never come by."""
 
 
 class ModelError(MLCError):

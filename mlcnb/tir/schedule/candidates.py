@@ -155,11 +155,12 @@ def _takes(q: Any, site: Site) -> bool:
 
 def _kind(annotation: str) -> str | None:
     """What a parameter takes: a loop, a block, any of them; None for anything else."""
-    if annotation == "Block":
-        return "block"
-    if annotation in ("For", "For | list[Block]"):
+    kinds = set(annotation.split(" | "))
+    if {"Block", "For"} <= kinds:
+        return "any"
+    if "For" in kinds:
         return "loop"
-    return "any" if annotation == "Block | For" else None
+    return "block" if "Block" in kinds else None
 
 
 def _with(primitive: Primitive, site: Site, own: str) -> Iterator[Call]:

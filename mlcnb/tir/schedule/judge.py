@@ -123,8 +123,7 @@ class Judge:
             if self.check != "rules" and _is_free(tree.func, loop, private, QUICK):
                 continue
             error = ScheduleError(
-                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {broken[1]}",
-                hint="mark loops as parallel, vectorized or bound after they have their blocks",
+                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {broken[1]}"
             )
             error.evidence = lambda loop=loop: find(tree.func, tree.func, loop)
             raise error

@@ -83,15 +83,17 @@ def legal_steps(sch: Schedule, block_or_loop: Handle | str) -> LegalSteps:
     """
     if isinstance(block_or_loop, str):
         sch = _trial(sch, sch.state.working_on)
-        block_or_loop = sch.get_block(block_or_loop)
-    name, node = sch.state.node(block_or_loop)
+        handle = sch.get_block(block_or_loop)
+    else:
+        handle = block_or_loop
+    name, node = sch.state.node(handle)
     if not isinstance(node, s.For | s.Block):
         raise ScheduleError(
             "legal_steps: a block or a loop is wanted",
             hint="pass what get_block or get_loops gives",
         )
     site = Site.of(sch.state.tree(name), node)
-    found = LegalSteps(sch.describe(block_or_loop))
+    found = LegalSteps(sch.describe(handle))
     for primitive in (x for x in primitives() if fits(x, site)):
         needed = missing_argument(primitive)
         if needed is not None:

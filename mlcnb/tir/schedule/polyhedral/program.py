@@ -23,9 +23,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.reducers import Reducer, matched_update
 from mlcnb.tir.schedule.polyhedral.effort import NotAffine, context
 from mlcnb.tir.schedule.polyhedral.writing import Names, condition, fresh, index
-from mlcnb.tir.schedule.reducers import Reducer, matched_update
 
 
 @dataclass(frozen=True)

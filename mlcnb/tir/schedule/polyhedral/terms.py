@@ -19,11 +19,11 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.reducers import Reducer
 from mlcnb.tir.schedule.polyhedral.effort import NotAffine, Undecided
 from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, kind_of, memory_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
 from mlcnb.tir.schedule.polyhedral.writing import condition
-from mlcnb.tir.schedule.reducers import Reducer
 
 #: reductions of reductions of ... that are looked into
 DEEPEST = 12

@@ -15,6 +15,7 @@ from mlcnb.tir.schedule.primitives.cache_read import cache_read
 from mlcnb.tir.schedule.primitives.cache_write import cache_write
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.primitives.decompose_padding import decompose_padding
 from mlcnb.tir.schedule.primitives.decompose_reduction import decompose_reduction
 from mlcnb.tir.schedule.primitives.fuse import fuse
 from mlcnb.tir.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
@@ -30,6 +31,7 @@ from mlcnb.tir.schedule.primitives.loop_partition import loop_partition
 from mlcnb.tir.schedule.primitives.merge import merge
 from mlcnb.tir.schedule.primitives.pad_einsum import pad_einsum
 from mlcnb.tir.schedule.primitives.parallel import parallel
+from mlcnb.tir.schedule.primitives.read_at import read_at
 from mlcnb.tir.schedule.primitives.reindex import reindex
 from mlcnb.tir.schedule.primitives.reindex_cache_read import reindex_cache_read
 from mlcnb.tir.schedule.primitives.reindex_cache_write import reindex_cache_write
@@ -38,6 +40,7 @@ from mlcnb.tir.schedule.primitives.reorder_block_iter_var import reorder_block_i
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.primitives.rfactor import rfactor
+from mlcnb.tir.schedule.primitives.rolling_buffer import rolling_buffer
 from mlcnb.tir.schedule.primitives.sample import (
     sample_categorical,
     sample_compute_location,
@@ -55,6 +58,7 @@ from mlcnb.tir.schedule.primitives.transform_layout import transform_layout
 from mlcnb.tir.schedule.primitives.unroll import unroll
 from mlcnb.tir.schedule.primitives.unsafe_hide_buffer_access import unsafe_hide_buffer_access
 from mlcnb.tir.schedule.primitives.vectorize import vectorize
+from mlcnb.tir.schedule.primitives.write_at import write_at
 
 __all__ = [
     "add_unit_loop",
@@ -68,6 +72,7 @@ __all__ = [
     "cache_write",
     "compute_at",
     "compute_inline",
+    "decompose_padding",
     "decompose_reduction",
     "fuse",
     "fuse_reduction_epilogue",
@@ -81,6 +86,7 @@ __all__ = [
     "merge",
     "pad_einsum",
     "parallel",
+    "read_at",
     "reindex",
     "reindex_cache_read",
     "reindex_cache_write",
@@ -89,6 +95,7 @@ __all__ = [
     "reverse_compute_at",
     "reverse_compute_inline",
     "rfactor",
+    "rolling_buffer",
     "sample_categorical",
     "sample_compute_location",
     "sample_partitioned_tile",
@@ -106,4 +113,5 @@ __all__ = [
     "unsafe_hide_buffer_access",
     "unsafe_set_dtype",
     "vectorize",
+    "write_at",
 ]
