@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlcnb.core import render
 from mlcnb.core.doc import Page, Where
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.render import Text
 from mlcnb.script.printer import document
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Code, Line, Part
+from mlcnb.view.parts import Code, Column, Facts, Line, Part, Table, Title
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
@@ -26,9 +27,38 @@ def error(e: MLCError) -> list[Part]:
     shown = excerpt(e)
     if shown is not None:
         parts.append(shown)
+    if isinstance(e, ScheduleError) and e.counterexample is not None:
+        parts += counterexample(e.counterexample)
     if e.hint:
         parts.append(Line(f"hint: {e.hint}", "hint"))
     return parts
+
+
+@shows("mlcnb.tir.schedule.counterexample:CounterExample")
+def counterexample(found: Any) -> list[Part]:
+    """The two iterations in a table, what would be different, and the values."""
+    parts: list[Part] = [Title(f"counter-example{f' for {found.loop}' if found.loop else ''}")]
+    if found.first is not None:
+        rows = [_event(n, x) for n, x in enumerate((found.first, found.second), 1)]
+        columns = [Column("order", "number"), *map(Column, ("block", "iteration", "access"))]
+        parts.append(Table(columns, rows))
+    if found.change:
+        parts.append(Line(found.change))
+    if found.is_certain:
+        shapes = ", ".join(map(str, found.shapes))
+        facts = [
+            ("element", found.element),
+            ("value expected", str(found.expected)),
+            ("value got", str(found.got)),
+        ]
+        parts.append(Facts([*facts, ("run on shapes", shapes)] if shapes else facts))
+    return parts
+
+
+def _event(order: int, event: Any) -> tuple[str, str, str, str]:
+    at = ", ".join(f"{name} = {value}" for name, value in event.iteration.items())
+    element = f"{event.buffer}[{', '.join(map(str, event.indices))}]"
+    return str(order), event.block, at, f"{'writes' if event.is_write else 'reads'} {element}"
 
 
 def excerpt(e: MLCError) -> Code | None:
