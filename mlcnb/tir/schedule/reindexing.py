@@ -164,6 +164,10 @@ def _refuse(
 ) -> None:
     tree = state.tree
     known = axis_bounds(block)
+    if not is_write and any(r.buffer is old for r in block.writes):
+        raise state.refusal(
+            f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
+        )
     ragged = why_ragged(tree, block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
