@@ -40,6 +40,7 @@ from mlcnb.tir.schedule.analysis import analyze
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
+from mlcnb.view.order import Order
 
 
 @T.prim_func
@@ -200,6 +201,7 @@ def everything(name: str) -> dict[str, Any]:
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
         ),
+        "order": Order(named_loops(name)),
         "example": named_example(name),
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),

@@ -108,6 +108,7 @@ class KernelCompiler(BlockCompiler):
                 else:
                     for frame in ordered.values():
                         run(frame)
+                block.check()
 
         return start
 

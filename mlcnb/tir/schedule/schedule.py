@@ -25,7 +25,7 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
@@ -269,8 +269,8 @@ class Schedule(History, display.Shown):
         """Handles for nodes, variables for drawn numbers; anything else as it is."""
         if isinstance(result, list):
             return [self._handed_out(r, name) for r in result]
-        if isinstance(result, s.For | s.Block):
-            handle = (LoopRV if isinstance(result, s.For) else BlockRV)(self)
+        if isinstance(result, s.For | s.Block | Mark):
+            handle = (BlockRV if isinstance(result, s.Block) else LoopRV)(self)
             self._snapshot.handles[handle] = (name, result)
             return handle
         if isinstance(result, int) and not isinstance(result, bool):
@@ -346,6 +346,8 @@ class Schedule(History, display.Shown):
     pad_einsum = step(do.pad_einsum)
     decompose_padding = step(do.decompose_padding)
     rolling_buffer = step(do.rolling_buffer)
+    read_at = step(do.read_at)
+    write_at = step(do.write_at)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -364,17 +364,19 @@ def _values(kind) -> np.ndarray:
     if kind == "bool":
         return np.array([False, True])
     bits = np.arange(1 << kind.bits, dtype=f"u{kind.bits // 8}").view(kind.numpy)
-    return bits[np.isfinite(bits.astype("float64"))]
+    with np.errstate(all="ignore"):
+        return bits[np.isfinite(bits.astype("float64"))]
 
 
 def _exact(wide, values: np.ndarray) -> bool:
     """Whether every value is one of the wide dtype, compared as numbers."""
-    numbers = values.astype("float64")
+    with np.errstate(all="ignore"):
+        numbers = values.astype("float64")
     if wide.is_integer:
         ends = np.iinfo(wide.numpy)
         inside = (numbers >= ends.min) & (numbers <= ends.max) & (numbers == np.floor(numbers))
         return bool(inside.all())
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return bool((values.astype(wide.numpy).astype("float64") == numbers).all())
 
 
