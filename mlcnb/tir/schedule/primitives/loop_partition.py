@@ -21,13 +21,13 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
 from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.reducers import update_of
 from mlcnb.tir.schedule.regions import at_most, dimensions, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt, seq
