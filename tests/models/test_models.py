@@ -146,12 +146,17 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "PlanAndUpdateBufferAllocationLocation",
         "ConvertBlocksToOpaque",
         "CompactBufferAllocation",
+        "LowerMatchBuffer",
+        "InjectDoubleBuffer",
+        "InjectSoftwarePipeline",
         "LowerOpaqueBlock",
         "LoopPartition",
         "FlattenBuffer",
         "Simplify",
         "VectorizeLoop",
+        "StorageRewrite",
         "UnrollLoop",
+        "RemoveNoOp",
     ]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.general import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.cpu.tiles import choose_block
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -55,9 +55,7 @@ def tile(
 ) -> None:
     """Split, reorder, and keep the accumulators in registers."""
     *batch, row, column, k = sch.get_loops(anchor.handle)
-    chunks = -(-columns // lanes)
-    width = next(v for v in (4, 3, 2, 1) if chunks % v == 0 or (chunks > 8 and v == 2))
-    rows = choose_tile(anchor.extents[-3], None, target.vector_registers, width).rows
+    rows, width, _even = choose_block(anchor.extents[-3], columns, lanes, target.vector_registers)
     j_0, j_1, lane = sch.split(column, [None, width, lanes])
     i_0, i_1 = sch.split(row, [None, rows])
     sch.reorder(*batch, i_0, j_0, k, i_1, j_1, lane)

@@ -26,6 +26,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.decompose_ops": "DecomposeOpsForInference",
         f"{_HERE}.fold_pad": "FoldPad",
         f"{_HERE}.group_conv_to_matmul": "GroupConvToMatmul",
+        f"{_HERE}.sink_reshape": "SinkReshape",
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.pack_matmul": "PackMatmul",
         f"{_HERE}.legalize_ops": "LegalizeOps",

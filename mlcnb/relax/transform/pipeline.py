@@ -38,6 +38,7 @@ from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
+from mlcnb.relax.transform.sink_reshape import SinkReshape
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
 from mlcnb.target import Target
@@ -116,6 +117,8 @@ def layout_passes(target: Any = None) -> list[Pass]:
     """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
     return [
         GroupConvToMatmul(),
+        SinkReshape(),
+        SimplifyOps(),
         ConvertLayout(),
         PackMatmul(),
         FoldConstant(),

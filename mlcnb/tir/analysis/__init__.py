@@ -29,6 +29,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.tir.analysis.variables": "undefined_vars",
         "mlcnb.tir.analysis.verify": "verify_memory verify_ssa",
+        "mlcnb.tir.analysis.verify_gpu_code": "verify_gpu_code assert_gpu_code GpuLimits",
         "mlcnb.tir.analysis.well_formed": "verify_well_formed",
     },
 )

@@ -14,13 +14,35 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.convert_blocks_to_opaque": (
             "ConvertBlocksToOpaque convert_blocks_to_opaque"
         ),
+        "mlcnb.tir.transform.common_subexpr_elim": (
+            "CommonSubexprElimTIR eliminate_common_subexpr"
+        ),
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
+        "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
+        "mlcnb.tir.transform.inject_double_buffer": "InjectDoubleBuffer inject_double_buffer",
+        "mlcnb.tir.transform.inject_software_pipeline": (
+            "InjectSoftwarePipeline inject_software_pipeline"
+        ),
+        "mlcnb.tir.transform.narrow_data_type": (
+            "NarrowDataType narrow_data_type ForceNarrowIndexToInt32 force_narrow_index_to_int32"
+        ),
+        "mlcnb.tir.transform.remove_no_op": "RemoveNoOp remove_no_op",
+        "mlcnb.tir.transform.storage_rewrite": "StorageRewrite rewrite_storage",
         "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
         "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
-        "mlcnb.tir.transform.lower": "lower lowering_passes",
+        "mlcnb.tir.transform.lower_cross_thread_reduction": (
+            "LowerCrossThreadReduction lower_cross_thread_reduction"
+        ),
+        "mlcnb.tir.transform.unify_thread_binding": "UnifyThreadBinding unify_thread_binding",
+        "mlcnb.tir.transform.inject_virtual_thread": "InjectVirtualThread inject_virtual_thread",
+        "mlcnb.tir.transform.thread_sync": "ThreadSync thread_sync",
+        "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
+        "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
+        "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
+        "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, rewrite
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -26,14 +28,23 @@ from mlcnb.tir.stmt import (
     Stmt,
     flattened,
 )
+from mlcnb.tir.transform.flatten_buffer import offset_of
 
 
 def lower_opaque_block(func: PrimFunc) -> PrimFunc:
     """`func` without blocks: predicates become `if`, local buffers become allocations.
 
-    Loops of one iteration are replaced by their only value.
+    Loops of one iteration are replaced by their only value. Blocks of threads see what those before
+    them wrote: without blocks that takes barriers, which `ThreadSync` will place.
     """
-    return func.with_body(rewrite(func.body, _lower))
+    new = func.with_body(rewrite(func.body, _lower))
+    if new is func or not uses_threads(new) or any(map(_is_barrier, walk(new.body))):
+        return new
+    return replace(new, attrs=FrozenDict({**new.attrs, IMPLICIT: True}))
+
+
+def _is_barrier(n: Node) -> bool:
+    return isinstance(n, Call) and n.op == "tir.tvm_storage_sync"
 
 
 def _lower(n: Node) -> Node | None:
@@ -56,9 +67,15 @@ def _lower_block(n: BlockRealize) -> Stmt:
 
 def _allocate(buffer: Buffer, body: Stmt) -> Stmt:
     inner = DeclBuffer(buffer, body)
-    return Allocate(
-        buffer.data, buffer.dtype, buffer.shape or (p.const(1),), p.const(True), inner, FrozenDict()
-    )
+    return Allocate(buffer.data, buffer.dtype, _extents(buffer), p.const(True), inner, FrozenDict())
+
+
+def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The memory that a buffer takes: its shape, or up to the last element where it has strides."""
+    if not buffer.strides and buffer.elem_offset is None:
+        return buffer.shape or (p.const(1),)
+    last = offset_of(buffer, tuple(extent - 1 for extent in buffer.shape))
+    return (last + 1,)
 
 
 class LowerOpaqueBlock(PrimFuncPass):

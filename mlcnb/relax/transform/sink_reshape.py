@@ -1,0 +1,124 @@
+"""SinkReshape: what is done to each element of a product comes before the product is reshaped.
+
+m = R.matmul(w, x)                       m = R.matmul(w, x)
+y = R.reshape(m, (1, 136, 28, 28))       m1 = R.add(m, bias1)                  bias1: (1, 4, 34, 1)
+z = R.add(y, bias)                 ->    z = R.reshape(m1, (1, 136, 28, 28))
+
+A bias, an activation or a residual is then part of the product's kernel, whose results are still in
+registers; the reshape costs nothing, for it only names the same memory anew.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.node import replace
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.transform.convert_layout import BINARY, FINITE
+
+#: a constant of more elements than this is not written out to find its new shape
+MAX_CONSTANT = 1 << 22
+
+
+class SinkReshape(FunctionPass):
+    """Move reshapes of products behind the elementwise operators that follow."""
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with reshapes of products as late as possible."""
+        sinker = _Sinker(mod.functions)
+        result = sinker.rewrite(func)
+        ctx.note(f"{sinker.moved} reshapes moved behind elementwise operators")
+        return result
+
+
+class _Sinker(Mutator):
+    def __init__(self, functions: Any) -> None:
+        super().__init__(functions)
+        self.moved = 0
+        #: products, and what was done to the elements of products
+        self.products: set[Var] = set()
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name == "relax.matmul":
+            self.products.add(var)
+        if name in FINITE and self.reshaped(call.args[0]) is not None:
+            return self.sunk(call, 0, ())
+        if name in BINARY:
+            for place in (0, 1):
+                other = self.other_operand(call, var, place)
+                if other is not None:
+                    return self.sunk(call, place, (other,))
+        return None
+
+    def reshaped(self, x: Any) -> Any:
+        """The product of which `x` is a reshape that nobody else uses; else None."""
+        made = self.value_of(x)
+        if not isinstance(x, Var) or not _is_reshape(made) or self.use_count(x) != 1:
+            return None
+        return made.args[0] if made.args[0] in self.products else None
+
+    def other_operand(self, call: Call, var: Var, place: int) -> Any:
+        """The other operand in the shape of the product; None where that cannot be."""
+        x, other = call.args[place], call.args[1 - place]
+        product = self.reshaped(x)
+        if product is None or not _same_dims(var, x):
+            return None
+        dims = product.struct_info.dims
+        if isinstance(other, Constant):
+            return _constant_in_shape(other, x.struct_info.dims, dims)
+        if not _same_dims(other, x) or other.struct_info.dtype != x.struct_info.dtype:
+            return None
+        made = self.value_of(other)
+        if _is_reshape(made) and _same_dims(made.args[0], product):
+            return made.args[0]
+        return self.emit(_reshape(other, dims))
+
+    def sunk(self, call: Call, place: int, others: tuple[Any, ...]) -> Call:
+        """The operator on the product, and then the reshape."""
+        x = call.args[place]
+        product = self.reshaped(x)
+        args = list(call.args)
+        args[place] = product
+        if others:
+            args[1 - place] = others[0]
+        result = self.emit(replace(call, args=tuple(args), struct_info=None))
+        self.products.add(result)
+        self.moved += 1
+        return _reshape(result, x.struct_info.dims)
+
+
+def _is_reshape(value: Any) -> bool:
+    return isinstance(value, Call) and getattr(value.op, "name", "") == "relax.reshape"
+
+
+def _reshape(x: Any, dims: Any) -> Call:
+    return make_call(declaration("relax.reshape"), x, list(dims))
+
+
+def _same_dims(x: Any, y: Any) -> bool:
+    a, b = (getattr(v.struct_info, "dims", None) for v in (x, y))
+    if a is None or b is None or len(a) != len(b):
+        return False
+    return all(same_dim(m, n) for m, n in zip(a, b, strict=True))
+
+
+def _constant_in_shape(given: Constant, dims: Any, wanted: Any) -> Constant | None:
+    """A constant that is broadcast to `dims`, for `wanted`, with each axis of equal values 1."""
+    old, new = [as_int(d) for d in dims], [as_int(d) for d in wanted]
+    if None in old or None in new or math.prod(map(int, old)) > MAX_CONSTANT:  # type: ignore[arg-type]
+        return None
+    full = np.broadcast_to(given.data, old).reshape(new)  # type: ignore[arg-type]
+    for axis in range(full.ndim):
+        first = full.take([0], axis)
+        if (full == first).all():
+            full = first
+    return const(np.ascontiguousarray(full), given.struct_info.dtype)
