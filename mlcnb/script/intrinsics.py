@@ -13,11 +13,12 @@ from mlcnb.ir.expr import PrimExpr
 _LIKE_FIRST = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
     "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
-    "copysign nextafter ldexp popcount likely fma tvm_warp_shuffle tvm_warp_shuffle_up "
-    "tvm_warp_shuffle_down q_multiply_shift tvm_thread_invariant".split()
+    "copysign nextafter ldexp popcount likely fma q_multiply_shift tvm_thread_invariant".split()
 )
 #: the result has the dtype of the second argument
-_LIKE_SECOND = frozenset(("if_then_else",))
+_LIKE_SECOND = frozenset(
+    "if_then_else tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split()
+)
 #: the result is bool with the lanes of the first argument
 _BOOL = frozenset("isnan isinf isfinite".split())
 #: fixed result dtypes

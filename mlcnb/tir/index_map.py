@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -120,21 +120,63 @@ class IndexMap(Node):
         kind = p.as_expr(shape[0]).dtype if shape else dtype("int32")
         result = []
         for index in self.final_indices:
-            reach = set_of(index, domains, analyzer)
-            if reach.high is None:
-                raise MLCError(f"the index {index!r} has no bound")
-            extent = analyzer.simplify(p.cast(index.dtype, reach.high) + 1)
+            high = set_of(index, domains, analyzer).high
+            if high is None:
+                high = p.const(self._highest(index, padded), index.dtype)
+            extent = analyzer.simplify(p.cast(index.dtype, high) + 1)
             result.append(simplify(p.cast(kind, extent)))
         return result
+
+    def _highest(self, index: PrimExpr, shape: Sequence[Any]) -> int:
+        """The largest value of an index that interval arithmetic cannot bound."""
+        found = self._points(shape)
+        if found is None:
+            raise MLCError(f"the index {index!r} has no bound")
+        values = found[self.final_indices.index(index)]
+        if values.min(initial=0) < 0:
+            raise MLCError(f"the index {index!r} is negative: {values.min()}")
+        return int(values.max(initial=0))
+
+    def _points(self, shape: Sequence[Any], most: int = 1 << 20) -> list[np.ndarray] | None:
+        """The final indices of all initial ones within a shape; None where these are too many."""
+        sizes = [p.as_int(n) for n in shape]
+        known = [n for n in sizes if n is not None]
+        if len(known) < len(sizes) or prod(known) > most:
+            return None
+        places = list(np.indices(known))
+        values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
+        try:
+            found = [_on_arrays(x, values) for x in self.final_indices]
+        except MLCError:
+            return None
+        return [np.broadcast_to(x, known) for x in found]
+
+    def collision(self, shape: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:
+        """Two initial indices within `shape` and the one final index of both; () if none are.
+
+        None says that these are too many to try, or that the map is not made of integer arithmetic.
+        """
+        found = self._points(shape)
+        if found is None:
+            return None
+        rows = np.stack([x.reshape(-1) for x in found], axis=1)
+        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        again = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(rows)))
+        if not len(again):
+            return ()
+        pair = (first[inverse.reshape(-1)[again[0]]], again[0])
+        sizes = found[0].shape
+        places = [tuple(int(i) for i in np.unravel_index(n, sizes)) for n in pair]
+        return (*places, tuple(int(i) for i in rows[again[0]]))
 
     def map_ndarray(self, array: np.ndarray, pad_value: Any = 0) -> np.ndarray:
         """An array in the final layout; what no element goes to is `pad_value`."""
         shape = [p.as_int(d) or 0 for d in self.map_shape([int(n) for n in array.shape])]
         result = np.full(shape, pad_value, array.dtype)
-        places = list(np.indices(array.shape))
-        values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
-        where = tuple(_on_arrays(x, values) for x in self.final_indices)
-        result[tuple(np.broadcast_to(w, array.shape) for w in where)] = array
+        where = self._points(array.shape, array.size)
+        if where is None:
+            raise MLCError("the map is not made of integer arithmetic")
+        result[tuple(where)] = array
         return result
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
@@ -319,6 +361,12 @@ _ARRAYS: dict[type, Callable[[Any, Any], Any]] = {
     e.FloorMod: np.mod, e.Min: np.minimum, e.Max: np.maximum,
 }  # fmt: skip
 
+_BITWISE: dict[Any, Callable[[Any, Any], Any]] = {
+    "tir.bitwise_and": np.bitwise_and, "tir.bitwise_or": np.bitwise_or,
+    "tir.bitwise_xor": np.bitwise_xor, "tir.shift_left": np.left_shift,
+    "tir.shift_right": np.right_shift,
+}  # fmt: skip
+
 
 def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
     match x:
@@ -328,4 +376,6 @@ def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
             return np.asarray(value)
         case e.BinaryOp(a, b):
             return _ARRAYS[type(x)](_on_arrays(a, values), _on_arrays(b, values))
+        case e.Call(_, op, (a, b)) if op in _BITWISE:
+            return _BITWISE[op](_on_arrays(a, values), _on_arrays(b, values))
     raise MLCError(f"{type(x).__name__} has no place in an index map")

@@ -243,9 +243,12 @@ def test_barrier_under_a_condition_is_an_error():
     )  # fmt: skip
     with pytest.raises(ExecutionError) as error:
         run_prim_func(tir.PrimFunc((), body), [])
-    assert str(error.value) == (
-        "barrier: 2 of 4 threads of tx wait at it, the others have ended\n"
-        "hint: a barrier must not stand under a condition that differs by thread"
+    assert error.value.message == (
+        "barrier: 2 of 4 threads of the block wait at it; thread (threadIdx.x = 0) does, but "
+        "thread (threadIdx.x = 2) has ended"
+    )
+    assert error.value.hint == (
+        "a barrier must not stand under a condition or in a loop that differs by thread"
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
+from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.diagnosis import Diagnosis, Finding
@@ -35,6 +36,7 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.analysis import analyze
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
@@ -173,6 +175,7 @@ def everything(name: str) -> dict[str, Any]:
         "loops in a module": IRModule.make({name: named_loops(name)}),
         "schedule": scheduled(name),
         "trace": scheduled(name).trace,
+        "analysis": analyze(named_loops(name)),
         "passes": run,
         "step": run.steps[0],
         "lowering": lower(named_loops(name), steps=True),
@@ -191,6 +194,7 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(

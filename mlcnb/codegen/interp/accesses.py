@@ -87,14 +87,31 @@ class AccessCompiler(ExpressionCompiler):
 
         return fail
 
-    def recorder(self, buffer: Buffer, what: str) -> Callable[[Frame, int], None] | None:
+    def recorder(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
+        """Tells whoever wants to know of an access: `tell(frame, position, value written)`."""
+        listeners = [x for x in (self.note(buffer, what), self.watch(buffer, what)) if x]
+        if len(listeners) < 2:
+            return listeners[0] if listeners else None
+        first, second = listeners
+
+        def tell(f: Frame, at: int, value: Any = None) -> None:
+            first(f, at, value)
+            second(f, at, value)
+
+        return tell
+
+    def watch(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
+        """What else looks at accesses: in a program of one thread, nothing."""
+        return None
+
+    def note(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
         """Tells the record of an access, if there is one."""
         if self.record is None:
             return None
         loops = list(self.loops)
         note = self.record if callable(self.record) else self.record.append
 
-        def tell(f: Frame, at: int) -> None:
+        def tell(f: Frame, at: int, value: Any = None) -> None:
             values = {name: f[slot] for name, slot in loops}
             access = (buffer.name, at, what, values)
             note(*access) if callable(self.record) else note(access)
@@ -168,7 +185,7 @@ class AccessCompiler(ExpressionCompiler):
 
         def run_and_tell(f: Frame) -> None:
             stored, at = value(f), position(f)
-            tell(f, at)
+            tell(f, at, stored)
             f[slot].write(at, stored)
 
         return run_and_tell
@@ -198,7 +215,7 @@ class AccessCompiler(ExpressionCompiler):
                 if at is None:
                     fail(f, view, point)
                 if tell is not None:
-                    tell(f, at)
+                    tell(f, at, item)
                 view.write(at, item)
 
         return run

@@ -33,18 +33,8 @@ class BlockCompiler(StatementCompiler):
         return self.with_body(steps, body)
 
     def fresh_memory(self, owner: Any, scope: str) -> Callable[..., Any]:
-        """Memory for one run of the owner; shared memory is one for all threads of a block."""
-        if not (scope.startswith("shared") and self.thread_depth):
-            return lambda f, kind, size: allocate(kind, size)
-        shared, key = self.shared, id(owner)
-
-        def reuse(f: Frame, kind: Any, size: int) -> Any:
-            pool = f[shared]
-            if key not in pool:
-                pool[key] = allocate(kind, size)
-            return pool[key]
-
-        return reuse
+        """Memory for one run of the owner."""
+        return lambda f, kind, size: allocate(kind, size)
 
     def declare_implicit(self, data: Var) -> Closure:
         """Makes the views of buffers over `data` that no statement declares."""

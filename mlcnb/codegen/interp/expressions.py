@@ -36,6 +36,8 @@ class ExpressionCompiler:
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
+        #: functions of this program that its host part launches, by name
+        self.kernels: dict[str, Callable[..., Any]] = {}
 
     def slot(self, key: Any) -> int:
         """The slot of a variable, or of a buffer's view."""
@@ -201,7 +203,7 @@ class ExpressionCompiler:
         """A function outside: a registered Python function, or one of C or LLVM that is known."""
         name = _text(x.args[0])
         operands = x.args[1:]
-        fn = get_global_func(name, allow_missing=True)
+        fn = self.kernels.get(name) or get_global_func(name, allow_missing=True)
         if fn is None:
             return self.apply(x, intrinsics.foreign(name), operands)
         args = [self.compile(a) for a in operands]

@@ -21,7 +21,7 @@ from mlcnb.tir.buffer import Buffer
 class View:
     """A buffer at run time: shape, strides and offset in elements over a flat array."""
 
-    __slots__ = ("array", "buffer", "offset", "read", "shape", "strides", "write")
+    __slots__ = ("array", "buffer", "offset", "place", "read", "shape", "strides", "write")
 
     def __init__(
         self, buffer: Buffer, array: np.ndarray, shape: Sequence[int],
@@ -34,6 +34,8 @@ class View:
         self.offset = offset
         self.read = reader(array, buffer.dtype)
         self.write = array.__setitem__
+        #: the address of its memory, when somebody has asked for it
+        self.place: int | None = None
         self.check()
 
     def check(self) -> None:
@@ -49,6 +51,19 @@ class View:
                 f"out of bounds: buffer {self.buffer.name} of shape {self.shape} reaches elements "
                 f"{first} to {last} of memory that has {room}"
             )
+
+    def address(self, at: int) -> int:
+        """Where an element lies: the same for all views of the memory."""
+        if self.place is None:
+            self.place = self.array.__array_interface__["data"][0]
+        return self.place + at * self.array.itemsize
+
+    def index(self, at: int) -> tuple[int, ...]:
+        """The indices of the element at a flat position."""
+        rest, found = at - self.offset, []
+        for step, extent in zip(self.strides, self.shape, strict=True):
+            found.append(rest // step % max(extent, 1) if step else 0)
+        return tuple(found)
 
 
 def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -2,11 +2,15 @@
 
 The reference: what it does is what a program means. Every access is checked against its buffer's
 shape, and can be recorded.
+
+A program in block form means its loops, those over GPU threads as well. Without blocks, or where
+threads wait for each other, it means what a GPU does (`kernel`); `simulate=True` asks that of a
+program in block form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,16 +19,27 @@ import numpy as np
 from mlcnb.arith import Analyzer
 from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Frame, Returned
+from mlcnb.codegen.interp.kernel import KernelCompiler
+from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
 from mlcnb.codegen.interp.memory import View, compact_strides, flat_argument
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
-_programs: WeakKeyDictionary[PrimFunc, Program] = WeakKeyDictionary()
+_programs: WeakKeyDictionary[PrimFunc, dict[bool, Program]] = WeakKeyDictionary()
 
 
-def run_prim_func(func: PrimFunc, args: Sequence[Any], record: Any = None) -> Any:
+def run_prim_func(
+    func: PrimFunc,
+    args: Sequence[Any],
+    record: Any = None,
+    *,
+    simulate: bool | None = None,
+    order: int | None = None,
+    kernels: Mapping[str, PrimFunc] | None = None,
+) -> Any:
     """Run a PrimFunc, in block form or lowered to any stage.
 
     Args:
@@ -32,6 +47,9 @@ def run_prim_func(func: PrimFunc, args: Sequence[Any], record: Any = None) -> An
         args: one for each parameter: NumPy arrays (outputs are written in place) and numbers.
         record: a list that every access is appended to as (buffer name, flat element index,
             "r" or "w", {loop variable: value}), or a function called with these four.
+        simulate: run loops over threads as a GPU does; None: unless the function is in block form.
+        order: a seed, to run blocks and threads in another order than that of their numbers.
+        kernels: functions that the host's part of a program launches, by name.
 
     Returns:
         What the function returns with `tir.ret`, else None.
@@ -39,23 +57,39 @@ def run_prim_func(func: PrimFunc, args: Sequence[Any], record: Any = None) -> An
     Raises:
         RuntimeInputError: number, dtype or shape of the arguments does not fit.
         ExecutionError: an access out of bounds, a division by zero, a failed assertion.
+        DataRaceError: two threads touch an element, one writes it, and nothing orders them.
+        BarrierError: threads wait where others do not come by.
     """
-    program = _programs.get(func) if record is None else Program(func, record)
-    if program is None:
-        program = _programs[func] = Program(func, None)
+    chosen = runs_on_threads(func) if simulate is None else simulate
+    on_gpu = chosen and uses_threads(func)
+    known = _programs.setdefault(func, {}) if record is None and kernels is None else {}
+    if on_gpu not in known:
+        made = on_threads(func) if on_gpu else func
+        known[on_gpu] = Program(made, record, on_gpu, kernels)
+    program = known[on_gpu]
     try:
-        return program.run(args)
+        return program.run(args, order)
     except ExecutionError as error:
         if error.where is not None and error.root is None:
-            error.root = func
+            error.root = program.func
         raise
 
 
 class Program:
     """A PrimFunc compiled to closures."""
 
-    def __init__(self, func: PrimFunc, record: Any) -> None:
-        self.compiler = BlockCompiler(record)
+    def __init__(
+        self,
+        func: PrimFunc,
+        record: Any,
+        on_gpu: bool = False,
+        kernels: Mapping[str, PrimFunc] | None = None,
+    ) -> None:
+        self.func = func
+        self.compiler = KernelCompiler(record) if on_gpu else BlockCompiler(record)
+        self.compiler.kernels = {
+            name: launcher(name, kernel, run_prim_func) for name, kernel in (kernels or {}).items()
+        }
         self.params = tuple(func.params)
         self.buffers = dict(func.buffer_map)
         for buffer in func.buffers:
@@ -65,13 +99,15 @@ class Program:
         self.declare = [self.compiler.declare_implicit(data) for data in pointers]
         self.bind = [self._binder(p) for p in self.params]
 
-    def run(self, args: Sequence[Any]) -> Any:
+    def run(self, args: Sequence[Any], order: int | None = None) -> Any:
         """Bind the arguments, run, and give what the function returns."""
         if len(args) != len(self.params):
             raise RuntimeInputError(
                 f"{len(self.params)} arguments are needed, {len(args)} were given"
             )
         frame: Frame = [None] * len(self.compiler.slots)
+        if isinstance(self.compiler, KernelCompiler):
+            frame[self.compiler.order] = order
         checks: list[Callable[[], None]] = []
         copies: list[tuple[np.ndarray, np.ndarray]] = []
         with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
 """Statements as closures over frames.
 
 A statement with a body is a generator of *steps*: it prepares the frame and yields each time the
-body is to run. What waits at a barrier inside of thread loops becomes a generator itself, which
-yields at each barrier: thread loops advance all threads to the barrier before any goes on.
+body is to run. What waits for other threads (see `kernel`) becomes a generator itself, which yields
+where it waits. Loops over threads are loops here: that is what a program in block form means.
 """
 
 from __future__ import annotations
@@ -14,22 +14,16 @@ from mlcnb.codegen.interp.accesses import AccessCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 
-#: a closure, and whether it is a generator that yields at barriers
+#: a closure, and whether it is a generator that yields where it waits for other threads
 Code = tuple[Closure, bool]
 Steps = Callable[[Frame], Iterator[None]]
-_SHARED = "shared memory of the running thread block"
 
 
 class StatementCompiler(AccessCompiler):
     """Turns statements into closures over frames."""
-
-    def __init__(self, record: Any) -> None:
-        super().__init__(record)
-        self.thread_depth = 0
-        self.shared = self.slot(_SHARED)
 
     def stmt(self, x: s.Stmt) -> Code:
         """The closure of a statement."""
@@ -75,9 +69,6 @@ class StatementCompiler(AccessCompiler):
     # control
 
     def _loop(self, x: s.For) -> Code:
-        tag = x.thread_binding or ""
-        if x.kind is s.ForKind.THREAD_BINDING and not tag.startswith("blockIdx"):
-            return self.threads(x.loop_var, x.min, x.extent, x.body)
         slot = self.slot(x.loop_var)
         first, extent = self.compile(x.min), self.compile(x.extent)
 
@@ -95,46 +86,6 @@ class StatementCompiler(AccessCompiler):
         code = self.stmt(body)
         self.loops.pop()
         return code
-
-    def threads(self, var: Var, first: PrimExpr, extent: PrimExpr, body: s.Stmt) -> Code:
-        """A loop over threads of a block: in order, but together from barrier to barrier."""
-        outermost = self.thread_depth == 0
-        begin, count, slot = self.compile(first), self.compile(extent), self.slot(var)
-        self.thread_depth += 1
-        run, waits = self.inside(var, body)
-        self.thread_depth -= 1
-        shared = self.shared
-
-        def steps(f: Frame) -> Iterator[None]:
-            if outermost:
-                f[shared] = {}
-            start = begin(f)
-            for i in range(start, start + count(f)):
-                f[slot] = i
-                yield
-
-        if not waits:
-            return self.with_body(steps, (run, False))
-
-        def together(f: Frame) -> Iterator[None]:
-            threads = [run(list(f)) for _ in steps(f)]
-            while True:
-                waiting = sum(next(t, _ENDED) is not _ENDED for t in threads)
-                if waiting == 0:
-                    return
-                if waiting != len(threads):
-                    raise ExecutionError(
-                        f"barrier: {waiting} of {len(threads)} threads of {var.name} wait at it, "
-                        "the others have ended",
-                        hint="a barrier must not stand under a condition that differs by thread",
-                    )
-                yield
-
-        def drained(f: Frame) -> None:
-            for _ in together(f):
-                pass
-
-        return (drained, False) if outermost else (together, True)
 
     def _while_loop(self, x: s.While) -> Code:
         condition = self.compile(x.condition)
@@ -187,33 +138,17 @@ class StatementCompiler(AccessCompiler):
         return self.with_body(steps, self.stmt(x.body))
 
     def _attribute(self, x: s.AttrStmt) -> Code:
-        if x.attr_key == "thread_extent" and isinstance(x.node, s.IterVar):
-            kind = s.ForKind.THREAD_BINDING
-            zero = e.IntImm(x.value.dtype, 0)
-            return self._loop(s.For(x.node.var, zero, x.value, kind, x.body, x.node.thread_tag))
         return self.stmt(x.body)
 
     def _stored(self, x: s.BufferStore) -> Code:
         return self._store(x), False
 
     def _evaluate(self, x: s.Evaluate) -> Code:
-        value = x.value
-        is_barrier = isinstance(value, e.Call) and value.op == "tir.tvm_storage_sync"
-        if is_barrier and self.thread_depth:
-            return _wait, True
-        return self.compile(value), False
-
-
-_ENDED = object()
+        return self.compile(x.value), False
 
 
 def _pass(f: Frame) -> None:
     """Nothing."""
-
-
-def _wait(f: Frame) -> Iterator[None]:
-    """A barrier."""
-    yield
 
 
 _COMPILE: dict[type, str] = {

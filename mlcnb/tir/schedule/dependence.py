@@ -14,19 +14,21 @@ from collections.abc import Iterable, Sequence
 
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.reducers import matched_update
 from mlcnb.tir.schedule.digits import determined
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
     read_buffers,
     reduce_variables,
+    spatial_variables,
     why_neither,
     why_not_affine,
     why_not_reduction,
     why_overwrites,
     written_buffers,
 )
-from mlcnb.tir.schedule.reducers import matched_update
 from mlcnb.tir.schedule.regions import (
     Box,
     bindings,
@@ -100,22 +102,42 @@ def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> boo
     return all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
 
 
-def why_carried(tree: Tree, loop: s.For, private: bool = True) -> str | None:
+def why_carried(
+    tree: Tree, loop: s.For, private: bool = True, combined: bool = False
+) -> str | None:
     """The reason why iterations of `loop` may depend on each other.
 
     Args:
         tree: the function.
         loop: the loop.
         private: whether a buffer that each iteration fills before reading may be its own.
+        combined: whether iterations may be steps of a reduction, as threads of a block can combine.
     """
     blocks = tree.blocks_under(loop)
     for buffer, users in touched(tree, blocks).items():
         if private and is_private(tree, loop, buffer, blocks):
             continue
+        if combined and len(users) == 1 and is_shared_reduction(tree, loop, users[0]):
+            continue
         reason = _why_shared(tree, loop, buffer, users)
         if reason:
             return reason
     return None
+
+
+def is_shared_reduction(tree: Tree, loop: s.For, block: s.Block) -> bool:
+    """True if the loop only runs over steps of the block's reduction, which is known to commute."""
+    return (
+        loop.loop_var in reduce_variables(tree, block) - spatial_variables(tree, block)
+        and block.init is not None
+        and is_update(block)
+        and why_not_reduction(tree, block) is None
+    )
+
+
+def is_thread_loop(loop: s.For) -> bool:
+    """True for a loop over the threads of a block."""
+    return loop.kind is s.ForKind.THREAD_BINDING and loop.thread_binding in IN_BLOCK_AXES
 
 
 def _why_shared(tree: Tree, loop: s.For, buffer: Buffer, users: list[s.Block]) -> str | None:
@@ -233,7 +255,8 @@ def why_marks_break(tree: Tree, loops: Iterable[s.Stmt]) -> tuple[s.For, str] | 
     """A loop of those that is marked as parallel but carries a dependence, and the reason."""
     for loop in concurrent_loops(loops):
         if loop in tree:
-            reason = why_carried(tree, loop, private=loop.kind is not s.ForKind.VECTORIZED)
+            private = loop.kind is not s.ForKind.VECTORIZED
+            reason = why_carried(tree, loop, private, combined=is_thread_loop(loop))
             if reason:
                 return loop, reason
     return None

@@ -19,7 +19,7 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.ir import expr as e
-from mlcnb.tir.index_map import IndexMap
+from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule import trace_json
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
@@ -184,7 +184,7 @@ def _gives_list(inst: Instruction) -> bool:
 
 _LISTS = frozenset(
     "split get_loops get_child_blocks get_producers get_consumers get_output_blocks "
-    "sample_perfect_tile sample_partitioned_tile loop_partition".split()
+    "sample_perfect_tile sample_partitioned_tile loop_partition cache_inplace cache_index".split()
 )
 
 
@@ -233,6 +233,13 @@ def _lambda(layout: IndexMap) -> str:
     )
 
 
+def _region_lambda(region: RegionMap) -> str:
+    names = ", ".join(v.name for v in region.axes)
+    pairs = zip(region.begins, region.ends, strict=True)
+    results = ", ".join(f"({_plain(low)}, {_plain(end)})" for low, end in pairs)
+    return f"lambda {names}: [{results}]"
+
+
 def _plain(x: e.PrimExpr) -> str:
     """An index expression as Python, numbers without their dtype."""
     return re.sub(r"T\.int(?:8|16|32|64)\((-?\d+)\)", r"\1", display.text(x))
@@ -268,4 +275,6 @@ class _Names:
             return f'float("{arg}")'
         if isinstance(arg, bool | int | float) or arg is None:
             return repr(arg)
+        if isinstance(arg, RegionMap):
+            return _region_lambda(arg)
         return _lambda(arg) if isinstance(arg, IndexMap) else display.text(arg)

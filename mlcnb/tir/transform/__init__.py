@@ -34,6 +34,15 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
         "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
+        "mlcnb.tir.transform.lower_cross_thread_reduction": (
+            "LowerCrossThreadReduction lower_cross_thread_reduction"
+        ),
+        "mlcnb.tir.transform.unify_thread_binding": "UnifyThreadBinding unify_thread_binding",
+        "mlcnb.tir.transform.inject_virtual_thread": "InjectVirtualThread inject_virtual_thread",
+        "mlcnb.tir.transform.thread_sync": "ThreadSync thread_sync",
+        "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
+        "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
+        "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
         "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

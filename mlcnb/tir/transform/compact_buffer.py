@@ -7,6 +7,7 @@ for i in range(16):                             for i in range(16):
 
 What begins at a place that is read from memory, or bound inside by a let, stays as it is.
 A block's `buffer_dim_align` (storage_align) becomes strides: rows of the smaller buffer are padded.
+Memory that the threads of a block share has to hold what all of them touch.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, Let, PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, bound_axis
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
@@ -29,33 +31,44 @@ Ranges = dict[Var, "tuple[int, int] | None"]
 
 def compact_buffers(func: PrimFunc) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    return func.with_body(rewrite(func.body, _compact_block))
+    threads = {
+        n.loop_var: _loop_range(n)
+        for n in walk(func.body)
+        if isinstance(n, For) and bound_axis(n) in IN_BLOCK_AXES
+    }
+    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads)))
 
 
-def _compact_block(n: Node) -> Node | None:
+def _compact_block(n: Node, threads: Ranges) -> Node | None:
     if not isinstance(n, Block) or not n.alloc_buffers:
         return None
-    uses = _Uses({id(b): b for b in n.alloc_buffers})
-    uses.visit(n.body)
-    boxes = {}
-    for buffer in n.alloc_buffers:
-        is_opaque = id(buffer) in uses.opaque or buffer.strides or buffer.elem_offset is not None
-        box = None if is_opaque else _box(buffer, uses.accesses[id(buffer)])
-        if box is not None or (buffer in uses.aligned and not buffer.strides):
-            boxes[buffer] = box or [None] * buffer.ndim
-    return _apply(n, boxes, uses.aligned) if boxes else None
+    shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
+    own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
+    boxes: dict[Buffer, list[Part | None]] = {}
+    aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
+    for buffers, ranges in ((shared, threads), (own, {})):
+        uses = _Uses(buffers, ranges)
+        if buffers:
+            uses.visit(n.body)
+        aligned.update(uses.aligned)
+        for key, buffer in buffers.items():
+            is_opaque = key in uses.opaque or buffer.strides or buffer.elem_offset is not None
+            box = None if is_opaque else _box(buffer, uses.accesses[key])
+            if box is not None or (buffer in uses.aligned and not buffer.strides):
+                boxes[buffer] = box or [None] * buffer.ndim
+    return _apply(n, boxes, aligned) if boxes else None
 
 
 class _Uses:
     """All accesses of some buffers below a block, with the ranges of the loops in between."""
 
-    def __init__(self, wanted: dict[int, Buffer]) -> None:
+    def __init__(self, wanted: dict[int, Buffer], outside: Ranges) -> None:
         self.accesses: dict[int, list[tuple[tuple[PrimExpr, ...], Ranges]]] = {
             key: [] for key in wanted
         }
         self.pointers = {id(b.data): key for key, b in wanted.items()}
         self.opaque: set[int] = set()
-        self.ranges: Ranges = {}
+        self.ranges: Ranges = dict(outside)
         #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
         self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
 

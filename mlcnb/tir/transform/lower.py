@@ -17,20 +17,26 @@ from typing import Any, Literal, overload
 
 from mlcnb.core import display
 from mlcnb.core.errors import PassError
+from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.flatten_buffer import flatten_buffers
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
+from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.loop_partition import partition_loops
+from mlcnb.tir.transform.lower_cross_thread_reduction import lower_cross_thread_reduction
 from mlcnb.tir.transform.lower_init_block import lower_init_block
 from mlcnb.tir.transform.lower_match_buffer import lower_match_buffer
 from mlcnb.tir.transform.lower_opaque_block import lower_opaque_block
+from mlcnb.tir.transform.lower_thread_allreduce import lower_thread_allreduce
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 from mlcnb.tir.transform.remove_no_op import remove_no_op
 from mlcnb.tir.transform.simplify import simplify_stmt
 from mlcnb.tir.transform.storage_rewrite import rewrite_storage
+from mlcnb.tir.transform.thread_sync import thread_sync
+from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
 
@@ -39,6 +45,7 @@ LARGE = 64 << 10
 
 #: the passes in order, by TVM's names; those for threads go before LowerInitBlock and at the end
 STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
+    ("LowerCrossThreadReduction", lower_cross_thread_reduction),
     ("LowerInitBlock", lower_init_block),
     ("PlanAndUpdateBufferAllocationLocation", plan_buffer_allocation),
     ("ConvertBlocksToOpaque", convert_blocks_to_opaque),
@@ -47,6 +54,10 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("InjectDoubleBuffer", inject_double_buffer),
     ("InjectSoftwarePipeline", inject_software_pipeline),
     ("LowerOpaqueBlock", lower_opaque_block),
+    ("UnifyThreadBinding", unify_thread_binding),
+    ("InjectVirtualThread", inject_virtual_thread),
+    ("ThreadSync", thread_sync),
+    ("LowerThreadAllreduce", lower_thread_allreduce),
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),
     ("Simplify", simplify_stmt),
@@ -54,6 +65,11 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),
     ("RemoveNoOp", remove_no_op),
+)
+#: passes that have something to do only where a function runs on the threads of a GPU
+OF_THREADS = frozenset(
+    "LowerCrossThreadReduction UnifyThreadBinding InjectVirtualThread ThreadSync "
+    "LowerThreadAllreduce".split()
 )
 
 
@@ -139,9 +155,9 @@ class Lowering(display.Shown):
         return "\n".join(lines)
 
 
-def lowering_passes() -> list[str]:
-    """The names of the lowering passes, in order."""
-    return [name for name, _ in STEPS]
+def lowering_passes(threads: bool = False) -> list[str]:
+    """The names of the lowering passes, in order; with those of programs with GPU `threads`."""
+    return [name for name, _ in STEPS if threads or name not in OF_THREADS]
 
 
 @overload
@@ -151,7 +167,10 @@ def lower(func: PrimFunc, steps: Literal[True]) -> Lowering: ...
 def lower(func: PrimFunc, steps: bool = False) -> PrimFunc | Lowering:
     """`func` lowered to plain loops over flat buffers; with `steps`, what every pass made of it."""
     run = Lowering(func, [])
+    passes = lowering_passes(uses_threads(func))
     for name, transform in STEPS:
+        if name not in passes:
+            continue
         before, start = run.result, time.perf_counter()
         after = transform(before)
         run.steps.append(LoweringStep(name, before, after, time.perf_counter() - start))

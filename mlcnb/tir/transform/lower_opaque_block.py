@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, rewrite
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -33,9 +34,17 @@ from mlcnb.tir.transform.flatten_buffer import offset_of
 def lower_opaque_block(func: PrimFunc) -> PrimFunc:
     """`func` without blocks: predicates become `if`, local buffers become allocations.
 
-    Loops of one iteration are replaced by their only value.
+    Loops of one iteration are replaced by their only value. Blocks of threads see what those before
+    them wrote: without blocks that takes barriers, which `ThreadSync` will place.
     """
-    return func.with_body(rewrite(func.body, _lower))
+    new = func.with_body(rewrite(func.body, _lower))
+    if new is func or not uses_threads(new) or any(map(_is_barrier, walk(new.body))):
+        return new
+    return replace(new, attrs=FrozenDict({**new.attrs, IMPLICIT: True}))
+
+
+def _is_barrier(n: Node) -> bool:
+    return isinstance(n, Call) and n.op == "tir.tvm_storage_sync"
 
 
 def _lower(n: Node) -> Node | None:

@@ -15,6 +15,7 @@ from mlcnb.tir.schedule.primitives.cache_read import cache_read
 from mlcnb.tir.schedule.primitives.cache_write import cache_write
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.primitives.decompose_padding import decompose_padding
 from mlcnb.tir.schedule.primitives.decompose_reduction import decompose_reduction
 from mlcnb.tir.schedule.primitives.fuse import fuse
 from mlcnb.tir.schedule.primitives.fuse_reduction_epilogue import fuse_reduction_epilogue
@@ -38,6 +39,7 @@ from mlcnb.tir.schedule.primitives.reorder_block_iter_var import reorder_block_i
 from mlcnb.tir.schedule.primitives.reverse_compute_at import reverse_compute_at
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.primitives.rfactor import rfactor
+from mlcnb.tir.schedule.primitives.rolling_buffer import rolling_buffer
 from mlcnb.tir.schedule.primitives.sample import (
     sample_categorical,
     sample_compute_location,
@@ -68,6 +70,7 @@ __all__ = [
     "cache_write",
     "compute_at",
     "compute_inline",
+    "decompose_padding",
     "decompose_reduction",
     "fuse",
     "fuse_reduction_epilogue",
@@ -89,6 +92,7 @@ __all__ = [
     "reverse_compute_at",
     "reverse_compute_inline",
     "rfactor",
+    "rolling_buffer",
     "sample_categorical",
     "sample_compute_location",
     "sample_partitioned_tile",

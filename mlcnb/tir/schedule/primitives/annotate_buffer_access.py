@@ -105,71 +105,60 @@ def _refuse_false(state: State, block: Block, region: BufferRegion, buf_type: st
     written believes it.
     """
     found = detect_buffer_access(replace(block, reads=(), writes=()))[buf_type == "write"]
-    touched = [r for r in found if r.buffer is region.buffer]
-    for own in touched:
+    for own in (r for r in found if r.buffer is region.buffer):
         for n, (inner, outer) in enumerate(zip(own.region, region.region, strict=True)):
-            _refuse_side(state, block, region, n, (outer, inner), buf_type)
-            if buf_type == "write":
-                _refuse_side(state, block, region, n, (inner, outer), "be said to write")
+            reason = _why_outside(block, inner, outer, "touches")
+            if reason is None and buf_type == "write":
+                reason = _why_outside(block, outer, inner, "need not write")
+            if reason:
+                raise state.refusal(
+                    f"annotate_buffer_access: range {n} of {region.buffer.name} cannot be "
+                    f"{_text(outer)}: {reason}",
+                    block,
+                    hint='a schedule with check="none" trusts the region',
+                )
 
 
-def _refuse_side(
-    state: State,
-    block: Block,
-    region: BufferRegion,
-    n: int,
-    pair: tuple[e.Range, e.Range],
-    verb: str,
-) -> None:
-    """pair: a range that must hold another one."""
-    (low, end), (first, last) = _ends(pair[0]), _ends(pair[1])
+def _why_outside(block: Block, inner: e.Range, outer: e.Range, verb: str) -> str | None:
+    """The reason why a range may not lie in another one, with an example where there is one."""
+    ends = [outer.min, outer.min + outer.extent, inner.min, inner.min + inner.extent]
+    low, end, first, last = map(of, ends)
     known = axis_bounds(block)
-    if at_most(of(low), of(first), known) and at_most(of(last), of(end), known):
-        return
-    where = f"{name_of(block)} may {verb} elements of {region.buffer.name} outside of it"
-    failure = _counter_example(block, [low, end, first, last])
-    if failure is None:
-        return
-    raise state.refusal(
-        f"annotate_buffer_access: range {n} is {_text(pair[0])}, but {where}: {failure}",
-        block,
-        hint='a schedule with check="none" trusts the region',
-    )
+    if at_most(low, first, known) and at_most(last, end, known):
+        return None
+    mentioned = {v for x in ends for v in walk(x) if isinstance(v, e.Var)}
+    axes = [axis for axis in block.iter_vars if axis.var in mentioned]
+    loads = any(isinstance(n, BufferLoad) for x in ends for n in walk(x))
+    if loads or len(mentioned) > len(axes):
+        return f"the indices of {name_of(block)} depend on more than its axes"
+    domains = [(p.as_int(axis.dom.min), p.as_int(axis.dom.extent)) for axis in axes]
+    ranges = [range(a, a + n) for a, n in domains if a is not None and n is not None]
+    if len(ranges) < len(axes) or prod(map(len, ranges)) > LARGEST:
+        return f"{', '.join(a.var.name for a in axes)} take too many values to try them all"
+    return _example(block, [axis.var for axis in axes], ranges, ends, verb)
 
 
-def _ends(r: e.Range) -> tuple[e.PrimExpr, e.PrimExpr]:
-    return r.min, r.min + r.extent
-
-
-def _counter_example(block: Block, bounds: list[e.PrimExpr]) -> str | None:
-    """Values of axes for which first..last is not within low..end; None where there are none."""
-    variables = {v for x in bounds for v in walk(x) if isinstance(v, e.Var)}
-    used = [axis for axis in block.iter_vars if axis.var in variables]
-    if len(variables) > len(used) or any(
-        isinstance(n, BufferLoad) for x in bounds for n in walk(x)
-    ):
-        return "its indices depend on more than the axes"
-    domains = [(p.as_int(axis.dom.min), p.as_int(axis.dom.extent)) for axis in used]
-    sizes = [count for low, count in domains if low is not None and count is not None]
-    if len(sizes) < len(used) or prod(sizes) > LARGEST:
-        return f"it is not known for so many values of {', '.join(a.var.name for a in used)}"
+def _example(
+    block: Block, axes: list[e.Var], ranges: list[range], ends: list[e.PrimExpr], verb: str
+) -> str | None:
+    """The first values of axes for which first..last is not within low..end."""
     make: Any = display.load("mlcnb.codegen.interp.expressions:ExpressionCompiler")
     compiler = make()
-    slots = [compiler.slot(axis.var) for axis in used]
-    low, end, first, last = (compiler.compile(x) for x in bounds)
+    slots = [compiler.slot(axis) for axis in axes]
+    closures = [compiler.compile(x) for x in ends]
     frame: list[Any] = [0] * len(compiler.slots)
-    for point in product(*(range(a or 0, (a or 0) + (n or 0)) for a, n in domains)):
+    for point in product(*ranges):
         for slot, value in zip(slots, point, strict=True):
             frame[slot] = value
-        if not (low(frame) <= first(frame) and last(frame) <= end(frame)):
-            values = ", ".join(f"{a.var.name} = {x}" for a, x in zip(used, point, strict=True))
-            return (
-                f"at {values} it is {low(frame)}..{end(frame)}, and {first(frame)}.."
-                f"{last(frame)} is touched"
-            )
+        low, end, first, last = (closure(frame) for closure in closures)
+        if not (low <= first and last <= end):
+            values = ", ".join(f"{a.name} = {x}" for a, x in zip(axes, point, strict=True))
+            at = f"at {values} " if values else ""
+            place = first if first < low else last - 1
+            return f"{at}{name_of(block)} {verb} index {place}"
     return None
 
 
 def _text(r: e.Range) -> str:
-    low, end = _ends(r)
+    low, end = r.min, r.min + r.extent
     return f"{display.text(low)}..{display.text(of(end).expr(low.dtype))}"

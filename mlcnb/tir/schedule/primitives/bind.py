@@ -1,20 +1,23 @@
 """bind: the iterations of a loop run on the blocks or threads of a GPU.
 
 for i in range(128):     ->     for i in T.thread_binding(128, thread="threadIdx.x"):
+
+The threads of a block may share the steps of a reduction, if it is a sum, product, minimum or
+maximum: they combine their parts in the end (LowerCrossThreadReduction).
 """
 
 from __future__ import annotations
 
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES, VIRTUAL_AXES
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
 from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
-#: the axes that a GPU has
-THREAD_AXES = tuple(f"{part}.{axis}" for part in ("blockIdx", "threadIdx") for axis in "xyz")
-VIRTUAL_AXES = ("vthread", "vthread.x", "vthread.y", "vthread.z")
+#: threads that a block can have along x or y, on any GPU so far
+MOST_THREADS = 1024
 
 
 def bind(state: State, loop: For, thread_axis: str) -> Change:
@@ -24,15 +27,22 @@ def bind(state: State, loop: For, thread_axis: str) -> Change:
     threads then share the work.
 
     Raises:
-        ScheduleError: there is no such axis, a loop around it is bound to it already, or
-            iterations may
-            depend on each other.
+        ScheduleError: there is no such axis, it has more threads than a block can have, a loop
+            around it is bound to it already, or iterations may depend on each other.
     """
     if thread_axis not in (*THREAD_AXES, *VIRTUAL_AXES):
         raise state.refusal(
             f"bind: {thread_axis!r} is no thread axis",
             loop,
             hint=f"one of {', '.join((*THREAD_AXES, *VIRTUAL_AXES))}",
+        )
+    extent = p.as_int(loop.extent) or 0
+    if thread_axis in IN_BLOCK_AXES and extent > MOST_THREADS:
+        raise state.refusal(
+            f"bind: {name_of(loop)} has {extent} iterations, a block has at most {MOST_THREADS} "
+            "threads",
+            loop,
+            hint="split it, and bind the outer loop to blockIdx, the inner one to threadIdx",
         )
     for outer in state.tree.ancestors(loop):
         if isinstance(outer, For) and outer.thread_binding == thread_axis in THREAD_AXES:
@@ -43,7 +53,7 @@ def bind(state: State, loop: For, thread_axis: str) -> Change:
                     loop,
                     hint="fuse the two loops, or use another axis",
                 )
-    refuse_carried(state, "bind", loop, private=True)
+    refuse_carried(state, "bind", loop, private=True, combined=thread_axis in IN_BLOCK_AXES)
     edit = state.edit()
     edit.update(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread_axis)
     return Change.of(edit)

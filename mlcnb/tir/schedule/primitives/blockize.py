@@ -17,13 +17,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.reducers import update_of
 from mlcnb.tir.schedule.regions import (
     bindings,
     box_of,

@@ -16,6 +16,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import (
@@ -27,7 +28,6 @@ from mlcnb.tir.schedule.legality import (
 )
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.reducers import update_of
 from mlcnb.tir.schedule.regions import conjuncts
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt

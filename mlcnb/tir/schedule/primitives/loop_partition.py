@@ -23,12 +23,12 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
 from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.primitives.split import refuse_marked
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.reducers import update_of
 from mlcnb.tir.schedule.regions import at_most, dimensions, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt, seq

@@ -15,6 +15,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
+from mlcnb.tir.reducers import matched_update
 from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import name_of
@@ -22,7 +23,6 @@ from mlcnb.tir.schedule.legality import why_not_reduction
 from mlcnb.tir.schedule.nests import looped, point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.reducers import matched_update
 from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt

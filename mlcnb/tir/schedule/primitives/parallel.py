@@ -29,9 +29,11 @@ def parallel(state: State, loop: For) -> Change:
     return Change.of(edit)
 
 
-def refuse_carried(state: State, primitive: str, loop: For, private: bool) -> None:
-    """Refuse a loop that carries a dependence."""
-    reason = why_carried(state.tree, loop, private) if state.checks else None
+def refuse_carried(
+    state: State, primitive: str, loop: For, private: bool, combined: bool = False
+) -> None:
+    """Refuse a loop that carries a dependence; arguments as of `why_carried`."""
+    reason = why_carried(state.tree, loop, private, combined) if state.checks else None
     if reason:
         hint = REDUCTION_HINT if "reduce axis" in reason else None
         raise state.refusal(f"{primitive}: {name_of(loop)} is not parallel: {reason}", loop, hint)

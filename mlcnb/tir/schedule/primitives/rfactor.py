@@ -21,6 +21,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.reducers import Reducer, matched_update
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.elementwise import refreshed
 from mlcnb.tir.schedule.handles import name_of
@@ -32,7 +33,6 @@ from mlcnb.tir.schedule.legality import (
 )
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.reducers import Reducer, matched_update
 from mlcnb.tir.schedule.regions import bindings, conjuncts, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import (

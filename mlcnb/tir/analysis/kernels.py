@@ -1,0 +1,116 @@
+"""Kernels of a function: the parts that run on the threads of a GPU.
+
+for bx in T.thread_binding(4, thread="blockIdx.x"):        a kernel before UnifyThreadBinding
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        ...
+with T.launch_thread("blockIdx.x", 4) as bx:               and after it: every axis once, around
+    with T.launch_thread("threadIdx.x", 8) as tx:          everything that the threads do
+        ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlcnb.core.node import Node, children, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+
+BLOCK_AXES = tuple(f"blockIdx.{axis}" for axis in "xyz")
+IN_BLOCK_AXES = tuple(f"threadIdx.{axis}" for axis in "xyz")
+#: the axes that a GPU has
+THREAD_AXES = (*BLOCK_AXES, *IN_BLOCK_AXES)
+#: threads that exist in the program only: each thread runs several, one after the other
+VIRTUAL_AXES = ("vthread", "vthread.x", "vthread.y", "vthread.z")
+#: memory that the threads of a block share
+SHARED_SCOPES = ("shared", "shared.dyn")
+#: attribute of a function whose barriers are not placed yet: they stand wherever they are needed
+IMPLICIT = "tir.implicit_barriers"
+#: what threads do together
+COLLECTIVES = frozenset(
+    "tir." + name
+    for name in (
+        "tvm_storage_sync tvm_thread_allreduce tvm_warp_shuffle tvm_warp_shuffle_up "
+        "tvm_warp_shuffle_down tvm_warp_activemask"
+    ).split()
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel after UnifyThreadBinding: its axes by name, and what each thread does."""
+
+    axes: dict[str, s.IterVar]
+    body: s.Stmt
+
+    @property
+    def in_block(self) -> dict[str, s.IterVar]:
+        """The axes of the threads of one block, x first."""
+        return {tag: self.axes[tag] for tag in IN_BLOCK_AXES if tag in self.axes}
+
+    @property
+    def grid(self) -> dict[str, s.IterVar]:
+        """The axes of the blocks, x first."""
+        return {tag: self.axes[tag] for tag in BLOCK_AXES if tag in self.axes}
+
+
+def bound_axis(n: Node) -> str | None:
+    """The axis that a statement binds its body to: a loop or a launch, virtual ones included."""
+    if isinstance(n, s.For) and n.kind is s.ForKind.THREAD_BINDING:
+        return n.thread_binding or ""
+    if is_launch(n):
+        return str(n.node.thread_tag)  # type: ignore[attr-defined]
+    return None
+
+
+def is_launch(n: Node) -> bool:
+    """True for `T.launch_thread`."""
+    return isinstance(n, s.AttrStmt) and n.attr_key == "thread_extent" and is_axis(n.node)
+
+
+def is_axis(n: object) -> bool:
+    """True for an IterVar with the name of a thread axis."""
+    return isinstance(n, s.IterVar) and n.thread_tag in THREAD_AXES
+
+
+def launch_of(n: s.Stmt) -> Launch:
+    """The launch that begins with the statement: all `T.launch_thread` in a row."""
+    axes: dict[str, s.IterVar] = {}
+    while isinstance(n, s.AttrStmt) and is_launch(n) and n.node.thread_tag not in axes:
+        axes[n.node.thread_tag] = n.node
+        n = n.body
+    return Launch(axes, n)
+
+
+def kernels_in(n: Node) -> Iterator[s.Stmt]:
+    """The outermost statements below `n` (or `n` itself) that are bound to threads."""
+    if bound_axis(n) is not None:
+        assert isinstance(n, s.Stmt)
+        yield n
+        return
+    for child in children(n):
+        if isinstance(child, s.Stmt):
+            yield from kernels_in(child)
+
+
+def uses_threads(func: PrimFunc) -> bool:
+    """True if some part of the function runs on the threads of a GPU."""
+    return next(kernels_in(func.body), None) is not None
+
+
+def is_collective(n: Node) -> bool:
+    """True for a barrier, a shuffle, or a reduction over threads."""
+    return isinstance(n, e.Call) and n.op in COLLECTIVES
+
+
+def has_collective(n: Node) -> bool:
+    """True if threads do something together below `n`."""
+    return any(is_collective(x) for x in walk(n))
+
+
+def extents_of(launch: Launch) -> dict[Var, PrimExpr]:
+    """The extent of each axis by its variable."""
+    return {axis.var: axis.dom.extent for axis in launch.axes.values()}

@@ -1,0 +1,161 @@
+"""verify_gpu_code: does a kernel fit a GPU: its threads, its grid, its shared memory?
+
+    GpuLimits.of(Target("cuda -arch=sm_90"))      what the architecture allows
+    verify_gpu_code(func, limits)                 True, or False
+    assert_gpu_code(func, limits)                 an error that says what is too much
+
+On a function after UnifyThreadBinding, where the axes of a kernel stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.target import Target
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, Launch, kernels_in, launch_of
+from mlcnb.tir.function import PrimFunc
+
+#: bytes of shared memory that a block may ask for, by architecture (CUDA C++ Programming Guide,
+#: table of technical specifications per compute capability)
+_DYNAMIC_SHARED = {
+    70: 96,
+    72: 96,
+    75: 64,
+    80: 163,
+    86: 99,
+    87: 163,
+    89: 99,
+    90: 227,
+    100: 227,
+    101: 227,
+    103: 227,
+    110: 227,
+    120: 99,
+    121: 99,
+}
+
+
+@dataclass(frozen=True)
+class GpuLimits:
+    """What one kernel may use; shared memory in bytes of a block."""
+
+    max_threads_per_block: int = 1024
+    max_threads: tuple[int, int, int] = (1024, 1024, 64)
+    max_blocks: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
+    max_shared_memory_per_block: int = 48 << 10
+    max_dynamic_shared_memory_per_block: int = 227 << 10
+
+    @staticmethod
+    def of(target: Target) -> GpuLimits:
+        """The limits of a target's architecture, and those that the target itself names."""
+        number = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
+        dynamic = _DYNAMIC_SHARED.get(int(number or 0), 99) << 10
+        found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic)
+        threads = target.attrs.get("max_threads_per_block")
+        shared = target.attrs.get("max_shared_memory_per_block")
+        if threads is not None:
+            found = replace(found, max_threads_per_block=int(threads))
+        if shared is not None:
+            found = replace(
+                found,
+                max_shared_memory_per_block=int(shared),
+                max_dynamic_shared_memory_per_block=max(int(shared), dynamic),
+            )
+        return found
+
+
+def verify_gpu_code(func: PrimFunc, constraints: GpuLimits | Mapping[str, Any]) -> bool:
+    """True if every kernel of a function keeps the limits (TVM's names for them: a mapping)."""
+    limits = constraints if isinstance(constraints, GpuLimits) else _from_mapping(constraints)
+    return next(_excesses(func, limits), None) is None
+
+
+def _from_mapping(constraints: Mapping[str, Any]) -> GpuLimits:
+    given = {k: int(v) for k, v in constraints.items()}
+    usual = GpuLimits()
+    sides = zip("xyz", usual.max_threads, strict=True)
+    return GpuLimits(
+        given.get("max_threads_per_block", usual.max_threads_per_block),
+        tuple(given.get(f"max_thread_{axis}", most) for axis, most in sides),  # type: ignore[arg-type]
+        usual.max_blocks,
+        given.get("max_shared_memory_per_block", usual.max_shared_memory_per_block),
+    )
+
+
+def assert_gpu_code(func: PrimFunc, limits: GpuLimits) -> None:
+    """Refuse a function with a kernel that does not fit.
+
+    Raises:
+        PassError: what is too much, and how much there is.
+    """
+    for message, where, hint in _excesses(func, limits):
+        raise PassError(f"VerifyGPUCode: {message}", where=where, root=func, hint=hint)
+
+
+Excess = tuple[str, s.Stmt, str]
+
+
+def _excesses(func: PrimFunc, limits: GpuLimits) -> Iterator[Excess]:
+    for kernel in kernels_in(func.body):
+        launch = launch_of(kernel)
+        yield from _threads(kernel, launch, limits)
+        yield from _shared(launch, limits)
+
+
+def _threads(kernel: s.Stmt, launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
+    split = "split the loop that is bound, and bind the inner part"
+    sides = [*zip(IN_BLOCK_AXES, limits.max_threads, strict=True)]
+    sides += [*zip(BLOCK_AXES, limits.max_blocks, strict=True)]
+    for tag, most in sides:
+        extent = p.as_int(launch.axes[tag].dom.extent) if tag in launch.axes else None
+        if extent is not None and extent > most:
+            yield f"{tag} has {extent} iterations, the GPU takes at most {most}", kernel, split
+    extents = {tag: p.as_int(axis.dom.extent) for tag, axis in launch.in_block.items()}
+    total = prod(n for n in extents.values() if n is not None)
+    if total > limits.max_threads_per_block:
+        product = " * ".join(f"{tag} {n}" for tag, n in extents.items())
+        most = limits.max_threads_per_block
+        yield (
+            f"a block has {total} threads ({product}), the GPU takes at most {most}",
+            kernel,
+            "bind smaller tiles to threads",
+        )
+
+
+def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
+    most = {
+        "shared": limits.max_shared_memory_per_block,
+        "shared.dyn": limits.max_dynamic_shared_memory_per_block,
+    }
+    used: dict[str, list[tuple[str, int]]] = {scope: [] for scope in most}
+    for n in walk(launch.body):
+        if not isinstance(n, s.Allocate) or n.buffer_var.pointee is None:
+            continue
+        scope = n.buffer_var.pointee[1]
+        sizes = [p.as_int(extent) for extent in n.extents]
+        if None in sizes and scope in (*most, "local"):
+            yield (
+                f"{n.buffer_var.name} in {scope} memory has no fixed size",
+                n,
+                "split the loops so that a tile has a fixed size",
+            )
+        elif scope in most:
+            used[scope].append((n.buffer_var.name, prod(sizes) * n.dtype.nbytes))  # type: ignore[arg-type]
+    for scope, parts in used.items():
+        total = sum(size for _, size in parts)
+        if total > most[scope]:
+            listed = ", ".join(f"{name} {size:,}" for name, size in parts)
+            other = "use smaller tiles" + (", or scope shared.dyn" if scope == "shared" else "")
+            yield (
+                f"a block uses {total:,} bytes of {scope} memory ({listed}), the GPU has "
+                f"{most[scope]:,}",
+                launch.body,
+                other,
+            )

@@ -1,0 +1,177 @@
+"""InjectVirtualThread: a virtual thread becomes loops around what differs between them.
+
+for v in T.thread_binding(2, "vthread.x"):           r = T.allocate([2, 1], "float32", "local")
+    r = T.allocate([1], "float32", "local")          for v in T.unroll(2):
+    r[0] = A[v * 8 + tx]                      ->         r[v, 0] = A[v * 8 + tx]
+    T.tvm_storage_sync("shared")                     T.tvm_storage_sync("shared")
+    B[v * 8 + tx] = r[0]                             for v in T.unroll(2):
+                                                         B[v * 8 + tx] = r[v, 0]
+
+Memory that is allocated inside and differs gets a place for each virtual thread; what is the same
+for all of them, barriers above all, is done once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import Node, children, map_children, replace, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import VIRTUAL_AXES, bound_axis, is_collective
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+
+
+def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
+    """`func` without virtual threads.
+
+    Raises:
+        PassError: their number is not known, or they would wait at a barrier one by one.
+    """
+
+    def visit(n: Any) -> Any:
+        if not isinstance(n, s.Stmt):
+            return n
+        new = map_children(n, visit)
+        if isinstance(new, s.For) and bound_axis(new) in VIRTUAL_AXES:
+            return _Injector(func, new).stmt(new.body)
+        return s.flattened(new) or new
+
+    return func.with_body(visit(func.body))
+
+
+class _Injector:
+    """Rewrites the body of one virtual thread loop."""
+
+    def __init__(self, func: PrimFunc, loop: s.For) -> None:
+        self.func = func
+        self.loop = loop
+        if p.as_int(loop.extent) is None:
+            raise self.refusal("has no fixed number of iterations", loop)
+        self.allocated = {n.buffer_var for n in walk(loop.body) if isinstance(n, s.Allocate)}
+        #: variables, and memory by its pointer, that differ between virtual threads
+        self.differing: set[Var] = {loop.loop_var}
+        self.buffers: dict[Buffer, Buffer] = {}
+        while self.spread(loop.body, False):
+            pass
+
+    def refusal(self, message: str, where: Node) -> PassError:
+        name = self.loop.loop_var.name
+        return PassError(
+            f"InjectVirtualThread: virtual thread {name} {message}", where=where, root=self.func
+        )
+
+    # what differs
+
+    def spread(self, n: Node, controlled: bool) -> bool:
+        """Find more that differs; True if there was any."""
+        found = False
+        for var in self.defined(n, controlled):
+            if var not in self.differing:
+                self.differing.add(var)
+                found = True
+        for head in _heads(n):
+            controlled = controlled or self.differs(head)
+        for child in children(n):
+            if isinstance(child, s.Stmt):
+                found = self.spread(child, controlled) or found
+        return found
+
+    def defined(self, n: Node, controlled: bool) -> Iterator[Var]:
+        if isinstance(n, s.LetStmt) and (controlled or self.differs(n.value)):
+            yield n.var
+        if isinstance(n, s.BufferStore) and n.buffer.data in self.allocated:
+            if controlled or self.differs(n.value) or any(map(self.differs, n.indices)):
+                yield n.buffer.data
+        if isinstance(n, s.Evaluate) and self.differs(n.value):
+            yield from (v for v in walk(n) if isinstance(v, Var) and v in self.allocated)
+
+    def differs(self, n: Node) -> bool:
+        """True if a node is not the same for all virtual threads."""
+        if isinstance(n, Var):
+            return n in self.differing
+        if isinstance(n, Buffer):
+            return n.data in self.differing
+        return any(self.differs(c) for c in children(n))
+
+    # rewriting
+
+    def stmt(self, n: s.Stmt) -> s.Stmt:
+        """The statement for all virtual threads, a loop around it where it differs."""
+        if any(self.differs(head) for head in _heads(n)):
+            return self.looped(n)
+        match n:
+            case s.SeqStmt():
+                return s.seq(*map(self.stmt, n.seq))
+            case s.BufferStore() | s.Evaluate():
+                return self.looped(n) if self.differs(n) else n
+            case s.Allocate() if n.buffer_var in self.differing:
+                return replace(n, extents=(self.count, *n.extents), body=self.stmt(n.body))
+            case s.DeclBuffer():
+                return replace(n, buffer=self.wide(n.buffer), body=self.stmt(n.body))
+            case _:
+                return map_children(n, lambda c: self.stmt(c) if isinstance(c, s.Stmt) else c)
+
+    @property
+    def count(self) -> PrimExpr:
+        return p.cast("int32", self.loop.extent)
+
+    def looped(self, n: s.Stmt) -> s.Stmt:
+        for x in walk(n):
+            if is_collective(x):
+                raise self.refusal("would come to a barrier or shuffle by itself", n)
+        x = self.loop
+        return s.For(x.loop_var, x.min, x.extent, s.ForKind.UNROLLED, self.own(n))
+
+    def own(self, n: Any) -> Any:
+        """A statement with the memory of one virtual thread."""
+        new = map_children(n, self.own) if not isinstance(n, Buffer) else n
+        if isinstance(new, BufferLoad | s.BufferStore):
+            wide = self.wide(new.buffer)
+            if wide is not new.buffer:
+                return replace(new, buffer=wide, indices=(self.number, *new.indices))
+        if isinstance(new, e.Call) and new.op == "tir.tvm_access_ptr":
+            if any(v in self.differing for v in walk(new.args[1])):
+                raise self.refusal("passes a pointer to memory of its own", n)
+        return new
+
+    @property
+    def number(self) -> PrimExpr:
+        return p.subtract(self.loop.loop_var, self.loop.min)
+
+    def wide(self, buffer: Buffer) -> Buffer:
+        """The buffer with a place for each virtual thread, if it differs between them."""
+        if buffer.data not in self.differing:
+            return buffer
+        if buffer.strides or buffer.elem_offset is not None:
+            raise self.refusal(f"has memory of its own with strides, {buffer.name}", self.loop)
+        if buffer not in self.buffers:
+            self.buffers[buffer] = replace(buffer, shape=(self.count, *buffer.shape))
+        return self.buffers[buffer]
+
+
+def _heads(n: Node) -> list[PrimExpr]:
+    """What a statement decides by before its body runs."""
+    match n:
+        case s.For():
+            return [n.min, n.extent]
+        case s.While() | s.IfThenElse() | s.AssertStmt():
+            return [n.condition]
+        case s.LetStmt():
+            return [n.value]
+        case _:
+            return []
+
+
+class InjectVirtualThread(PrimFuncPass):
+    """Turn virtual threads into loops around what differs between them."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `inject_virtual_thread`."""
+        return inject_virtual_thread(func)

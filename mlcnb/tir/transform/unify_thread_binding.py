@@ -1,0 +1,127 @@
+"""UnifyThreadBinding: each thread axis of a kernel becomes one variable around all of it.
+
+for i in T.thread_binding(8, "threadIdx.x"):         with T.launch_thread("threadIdx.x", 8) as i:
+    for j in T.thread_binding(8, "threadIdx.x"):         S[i] = A[i]
+        S[j] = A[j]                            ->        B[i] = S[7 - i]
+    B[i] = S[7 - i]
+
+What stands beside the loops of an axis is done by every thread. Virtual threads stay loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.arith import can_prove_equal
+from mlcnb.core import display
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import Node, map_children, walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis, is_launch, launch_of
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import AttrStmt, Block, For, ForKind, IterType, IterVar, Stmt
+
+
+def unify_thread_binding(func: PrimFunc) -> PrimFunc:
+    """`func` with one variable for each thread axis of each kernel.
+
+    Raises:
+        PassError: loops of one axis differ in their number of iterations, or it is not known when
+            the kernel starts.
+    """
+
+    def visit(n: Any) -> Any:
+        if bound_axis(n) is not None:
+            return n if _is_unified(n) else _Kernel(func, n).launched()
+        return map_children(n, visit) if isinstance(n, Stmt) else n
+
+    return func.with_body(visit(func.body))
+
+
+def _is_unified(n: Stmt) -> bool:
+    return is_launch(n) and not any(_is_real(x) for x in walk(launch_of(n).body))
+
+
+def _is_real(n: Node) -> bool:
+    """True for what binds an axis that the GPU has."""
+    return bound_axis(n) in THREAD_AXES
+
+
+class _Kernel:
+    """One kernel: collects its axes, and takes the loops over them away."""
+
+    def __init__(self, func: PrimFunc, kernel: Stmt) -> None:
+        self.func = func
+        self.kernel = kernel
+        self.axes: dict[str, IterVar] = {}
+        self.values: dict[Var, PrimExpr] = {}
+        self.inside = _defined_in(kernel)
+
+    def launched(self) -> Stmt:
+        body = substitute(self.bare(self.kernel), self.values)
+        for axis in reversed(self.axes.values()):
+            body = AttrStmt(axis, "thread_extent", axis.dom.extent, body)
+        return body
+
+    def bare(self, n: Any) -> Any:
+        if isinstance(n, For) and _is_real(n):
+            assert n.thread_binding is not None
+            self.take(n, n.thread_binding, n.loop_var, n.min, n.extent)
+            return self.bare(n.body)
+        if isinstance(n, AttrStmt) and is_launch(n):
+            self.take(n, n.node.thread_tag, n.node.var, p.const(0), n.value)
+            return self.bare(n.body)
+        if isinstance(n, For) and bound_axis(n) == "":
+            raise self.refusal(f"loop {n.loop_var.name} is bound to no axis", n)
+        return map_children(n, self.bare) if isinstance(n, Stmt) else n
+
+    def take(self, n: Stmt, tag: str, var: Var, start: PrimExpr, extent: PrimExpr) -> None:
+        """The axis of a loop is its variable from now on."""
+        unknown = [v.name for v in walk(extent) if isinstance(v, Var) and v in self.inside]
+        if unknown:
+            raise self.refusal(
+                f"loop {var.name} is bound to {tag} and has {display.text(extent)} iterations: "
+                f"{unknown[0]} is not known when the kernel starts",
+                n,
+            )
+        axis = self.axes.get(tag)
+        if axis is None:
+            zero = p.const(0, var.dtype)
+            dom = Range(zero, p.cast(var.dtype, extent))
+            axis = self.axes[tag] = IterVar(dom, var, IterType.THREAD, tag)
+        elif not can_prove_equal(axis.dom.extent, extent):
+            raise self.refusal(
+                f"loops {axis.var.name} and {var.name} are both bound to {tag}, but have "
+                f"{display.text(axis.dom.extent)} and {display.text(extent)} iterations",
+                n,
+                hint="one kernel starts all its blocks with the same threads: split the loops "
+                "to the same extent, or bind one of them to another axis",
+            )
+        value = p.add(p.cast(var.dtype, axis.var), start)
+        if value is not var:
+            self.values[var] = value
+
+    def refusal(self, message: str, where: Node, hint: str | None = None) -> PassError:
+        return PassError(f"UnifyThreadBinding: {message}", where=where, root=self.func, hint=hint)
+
+
+def _defined_in(kernel: Stmt) -> set[Var]:
+    """Variables of loops and blocks inside a kernel."""
+    found: set[Var] = set()
+    for n in walk(kernel):
+        if isinstance(n, For) and not (n.kind is ForKind.THREAD_BINDING and n is kernel):
+            found.add(n.loop_var)
+        if isinstance(n, Block):
+            found.update(axis.var for axis in n.iter_vars)
+    return found
+
+
+class UnifyThreadBinding(PrimFuncPass):
+    """Give each thread axis of a kernel one variable, around everything that the threads do."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `unify_thread_binding`."""
+        return unify_thread_binding(func)
