@@ -33,12 +33,12 @@ def interleaved(
 
     Taking turns makes a slow moment of the machine meet them all. A turn is a call that does not
     count and `BURST` that do: the thread pool of the one before may go on spinning for a while.
-    One whose first call takes longer than all the time there is has had its turn with a second.
+    One whose first call takes longer than all the time there is has had its turn with that.
     """
     first = {name: _seconds(run) for name, run in contestants.items()}
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
     times: dict[str, list[float]] = {
-        name: [_seconds(run)] if name in slow else [] for name, run in contestants.items()
+        name: [taken] if name in slow else [] for name, taken in first.items()
     }
     fast = {name: run for name, run in contestants.items() if name not in slow}
     for run in fast.values():

@@ -54,7 +54,9 @@ def ask(question: Callable[[], T]) -> T | None:
     here.set_max_operations(_EFFORT)
     try:
         return question()
-    except isl.Error:
+    except isl.Error as error:
+        if "maximal number of operations" not in str(error):
+            raise
         return None
     finally:
         here.set_max_operations(0)

@@ -87,6 +87,12 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     return [*parts, parameters(k.func), *_forms(k, name)]
 
 
+@shows("mlcnb.codegen.llvm.inspect:MachineCode")
+def strips(code_: Any) -> list[Part]:
+    """The strip alone."""
+    return [machine_code(list(code_.values()))]
+
+
 def machine_code(found: list[Strip]) -> Table:
     """A row for each function of a kernel; all but the first three figures are of its hot loop."""
     columns = [Column("machine code", "code"), Column("bytes", "number")]

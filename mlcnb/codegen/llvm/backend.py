@@ -19,6 +19,7 @@ from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit import Kernel, emit_kernel
 from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
 from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
+from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -88,6 +89,17 @@ class CompiledKernel:
     def asm(self) -> str:
         """Assembly text."""
         return self.compiled.assembly
+
+    @property
+    def facts(self) -> MachineCode:
+        """What its assembly says: vectors, multiply-adds, loads, stores, spills."""
+        return facts(self.compiled)
+
+    @property
+    def hot_loop(self) -> str:
+        """The assembly of the inner loop with the most multiply-adds; "" where nothing loops."""
+        found = [f for f in self.facts.values() if f.hot is not None]
+        return max(found, key=lambda f: f.hot.fma if f.hot else 0).hot_text if found else ""
 
     @property
     def object_size(self) -> int:

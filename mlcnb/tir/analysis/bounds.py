@@ -11,32 +11,27 @@ from typing import Any
 
 from mlcnb.arith.presburger import Translator, ask, context
 from mlcnb.core import display
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import WellFormedError
-from mlcnb.core.node import walk
-from mlcnb.ir import expr as e
 from mlcnb.ir.module import IRModule
-from mlcnb.tir.analysis.dependences import Iteration, coordinates, iteration_of
 from mlcnb.tir.analysis.relations import Access, Collector
+from mlcnb.tir.analysis.solutions import first_point, told
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import BufferStore, For
+from mlcnb.tir.stmt import BufferStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OutOfBounds(Shown):
+class OutOfBounds:
     """An access that leaves its buffer, or is not proved to stay in it.
 
-    access: the load or store; axis: the dimension; index: the index there; iteration: of the loops
-    around it; sizes: the symbolic dimensions for which it happens; exact: it happens. Where it is
-    not proved, there is no index and no iteration.
+    access: the load or store; axis: the dimension; index: the element; where: the iteration, and
+    the symbolic sizes, in words; exact: it happens. Where it is not proved, there is no index.
     """
 
     access: Access
     axis: int
     index: tuple[int, ...]
-    iteration: Iteration
-    sizes: Iteration
+    where: str
     exact: bool
 
     @property
@@ -51,9 +46,7 @@ class OutOfBounds(Shown):
                 f"is not proved to lie in 0..{extent}"
             )
         at = ", ".join(map(str, self.index))
-        values = {**self.sizes, **self.iteration}
-        when = ", ".join(f"{name} = {value}" for name, value in values.items())
-        place = f" at {when}" if when else ""
+        place = f" at {self.where}" if self.where else ""
         return f"{buffer.name}[{at}] is {verb}{place}: dimension {axis} has indices 0..{extent}"
 
     def __repr__(self) -> str:
@@ -84,14 +77,12 @@ def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
     outside = ask(lambda: access.relation.intersect_range(_beyond(access, axis, known)))
     if outside is not None and ask(outside.is_empty):
         return None
-    point = None
-    if outside is not None and access.exact:
-        point = ask(lambda: outside.wrap().lexmin().sample_point())
+    point = first_point(outside.wrap()) if outside is not None and access.exact else None
     if point is None:
-        return OutOfBounds(access, axis, (), {}, {}, False)
-    values, count = coordinates(point), len(access.loops)
-    iteration = iteration_of(access, values[:count])
-    return OutOfBounds(access, axis, values[count:], iteration, _sizes(point, access, known), True)
+        return OutOfBounds(access, axis, (), "", False)
+    parts = (*access.buffer.shape, *getattr(access.node, "indices", ()))
+    where = told(point, access.loops, known.text, parts)
+    return OutOfBounds(access, axis, point.values[len(access.loops) :], where, True)
 
 
 def _beyond(access: Access, axis: int, known: Collector) -> Any:
@@ -103,22 +94,6 @@ def _beyond(access: Access, axis: int, known: Collector) -> Any:
     elements = ", ".join(f"e{n}" for n in range(access.buffer.ndim))
     condition = text.where([f"e{axis} < 0 or e{axis} >= {extent}"])
     return isl.Set.read_from_str(context(), f"{known.head}{{ [{elements}] : {condition} }}")
-
-
-def _sizes(point: Any, access: Access, known: Collector) -> Iteration:
-    """The values of the symbolic dimensions that loops, indices or the buffer depend on."""
-    import islpy as isl
-
-    parts = [*access.buffer.shape, *getattr(access.node, "indices", ())]
-    parts += [x for loop in access.loops if isinstance(loop, For) for x in (loop.min, loop.extent)]
-    used = {n.name for part in parts for n in walk(part) if isinstance(n, e.Var)}
-    names = {name: var.name for var, name in known.text.names.items()}
-    space, found = point.get_space(), {}
-    for n in range(space.dim(isl.dim_type.param)):
-        name = names[space.get_dim_name(isl.dim_type.param, n)]
-        if name in used:
-            found[name] = int(point.get_coordinate_val(isl.dim_type.param, n).to_python())
-    return found
 
 
 def verify_bounds(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:

@@ -20,12 +20,12 @@ from functools import partial
 from typing import Any
 
 from mlcnb.arith.presburger import ask, context
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.reduction import updated_by
 from mlcnb.tir.analysis.relations import Access, Loop, accesses_of, loop_name
+from mlcnb.tir.analysis.solutions import first_point, iteration_of
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
@@ -43,7 +43,7 @@ class DepKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoopDependence(Shown):
+class LoopDependence:
     """`target` must stay after `source`.
 
     Args:
@@ -266,29 +266,14 @@ def _direction(low: int | None, high: int | None) -> str:
 
 
 def _nearest(relation: Any, count: int) -> tuple[int, ...]:
-    point = ask(lambda: _deltas(relation, count).lexmin().sample_point())
-    return () if point is None else coordinates(point)
-
-
-def coordinates(point: Any) -> tuple[int, ...]:
-    """The numbers of an isl point."""
-    import islpy as isl
-
-    count = point.get_space().dim(isl.dim_type.set)
-    values = [point.get_coordinate_val(isl.dim_type.set, n) for n in range(count)]
-    return tuple(int(value.to_python()) for value in values)
+    deltas = ask(lambda: _deltas(relation, count))
+    point = None if deltas is None else first_point(deltas)
+    return () if point is None else point.values
 
 
 def example_of(relation: Any, source: Access, target: Access) -> tuple[Iteration, Iteration]:
     """The first pair of iterations, by the source's loops and then the target's."""
-    point = ask(lambda: relation.wrap().lexmin().sample_point())
-    if point is None:
-        return {}, {}
-    values = coordinates(point)
+    point = first_point(relation.wrap())
+    values = () if point is None else point.values
     count = len(source.loops)
-    return iteration_of(source, values[:count]), iteration_of(target, values[count:])
-
-
-def iteration_of(access: Access, values: tuple[int, ...]) -> Iteration:
-    """The values of the loops around an access, by name."""
-    return {loop_name(x): value for x, value in zip(access.loops, values, strict=True)}
+    return iteration_of(source.loops, values[:count]), iteration_of(target.loops, values[count:])

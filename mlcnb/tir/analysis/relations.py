@@ -138,7 +138,7 @@ class Collector:
         """Note an access of the element `at`, through match_buffers to the buffer outside."""
         while buffer in self.matched:
             source = self.matched[buffer]
-            at = _through(source, at, text)
+            at = through(source, at, text)
             buffer = source.buffer
         self.pointers.setdefault(buffer.data, buffer)
         elements = [f"e{n}" for n in range(len(at))]
@@ -335,7 +335,7 @@ def _read(text: str) -> Any:
     return isl.Map.read_from_str(context(), text)
 
 
-def _through(source: BufferRegion, at: list[str], text: Translator) -> list[str]:
+def through(source: BufferRegion, at: list[str], text: Translator) -> list[str]:
     """The place in the source of a `match_buffer`: ranges of one element may have no index."""
     missing = len(source.region) - len(at)
     places, given = [], iter(at)

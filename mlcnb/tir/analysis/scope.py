@@ -12,21 +12,19 @@ from functools import partial, reduce
 from typing import Any
 
 from mlcnb.arith.presburger import ask
-from mlcnb.core.display import Shown
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.dependences import (
     DepKind,
     Iteration,
-    coordinates,
     has_none,
-    iteration_of,
     kind_of,
     order_of,
     same_shape,
 )
 from mlcnb.tir.analysis.relations import Access, accesses_of
+from mlcnb.tir.analysis.solutions import first_point, iteration_of
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -48,7 +46,7 @@ class Dependency:
         return f"{self.kind.name} of {self.buffer.name}, {ends}{sure}"
 
 
-class BlockScope(Shown):
+class BlockScope:
     """The child blocks of a block in program order, and the dependences between them."""
 
     def __init__(self, block: s.Block | None, children: list[s.Block], found: list[Dependency]):
@@ -162,7 +160,7 @@ def children_of(func: PrimFunc, scope: s.Block | None) -> list[s.Block]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UncoveredRead(Shown):
+class UncoveredRead:
     """A read of an element that nothing has written by then.
 
     access: the read; iteration: of its loops; element: its indices; exact: it happens, else it may.
@@ -237,15 +235,14 @@ def _uncovered(read: Access, writes: list[Access], same_iteration: bool) -> list
             levels += range(write.common_loops(read))
         parts += [_written(read, write, level) for level in levels]
     left = ask(lambda: reduce(lambda rest, part: rest.subtract(part), parts, read.relation))
-    if left is None:
-        return [UncoveredRead(read, {}, (), False)]
-    if left.is_empty():
+    if left is not None and ask(left.is_empty):
         return []
-    point = ask(lambda: left.wrap().lexmin().sample_point())
-    values = () if point is None else coordinates(point)
+    point = None if left is None else first_point(left.wrap())
+    if point is None:
+        return [UncoveredRead(read, {}, (), False)]
     count = len(read.loops)
-    iteration = iteration_of(read, values[:count]) if values else {}
-    return [UncoveredRead(read, iteration, values[count:], read.exact and point is not None)]
+    iteration = iteration_of(read.loops, point.values[:count])
+    return [UncoveredRead(read, iteration, point.values[count:], read.exact)]
 
 
 def _written(read: Access, write: Access, level: int | None) -> Any:

@@ -3,7 +3,9 @@
 A variable is defined where it is used, and not a second time there (loops side by side may share
 one); a buffer is declared and indexed with as many integers as it has dimensions; operands have one
 dtype, conditions are bool; a block has a value for each axis and uses outer loops only through its
-axes, and no axis leaves its domain; what ends a loop early stands in that loop, and in no block.
+axes; each axis stays in its domain and each access in the regions that its blocks say (`domains`);
+a thread axis is one that GPUs have, of one extent within a kernel; what ends a loop early stands in
+that loop, and in no block.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.core.errors import WellFormedError
-from mlcnb.core.node import Node, children, walk
+from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.domains import outside
-from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.domains import refuse_false_domains
+from mlcnb.tir.analysis.leaving import misplaced_exit
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
@@ -35,7 +37,9 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     try:
         for func in functions:
             if isinstance(func, PrimFunc):
-                _Checker(func).function()
+                checker = _Checker(func)
+                checker.function()
+                refuse_false_domains(func, checker.fail)
     except WellFormedError:
         if assert_mode:
             raise
@@ -43,8 +47,11 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     return True
 
 
-def _has_block(body: s.Stmt) -> bool:
-    return any(isinstance(n, s.BlockRealize) for n in walk(body))
+#: the axes of threads that a GPU has, and virtual ones
+THREAD_AXES = (
+    *(f"{part}.{axis}" for part in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"),
+    "vthread",
+)
 
 
 class _Checker:
@@ -57,10 +64,8 @@ class _Checker:
         #: loop variables that a block around here hides
         self.hidden: set[Var] = set()
         self.loops: set[Var] = set()
-        #: loops of constant bounds that run at least once: their first and last value
-        self.ranges: dict[Var, tuple[int, int]] = {}
-        #: True under a condition, where some iterations may not come by
-        self.conditional_here = False
+        #: thread axis -> the loop around here that is bound to it
+        self.threads: dict[str, s.For] = {}
         self.block: s.Block | None = None
 
     def fail(self, message: str, where: Any, hint: str | None = None) -> None:
@@ -135,32 +140,52 @@ class _Checker:
         self.visit(n.extent)
         self.require_index(n.min, n, "the start of a loop")
         self.require_index(n.extent, n, "the extent of a loop")
-        if n.kind is s.ForKind.THREAD_BINDING and not n.thread_binding:
-            self.fail(f"loop {n.loop_var.name} is bound to no thread axis", n)
+        for part in (n.min, n.extent):
+            self.require(
+                part.dtype == n.loop_var.dtype,
+                n,
+                f"loop {n.loop_var.name} is {n.loop_var.dtype}, its range {part.dtype}",
+            )
+        around = self.threads
+        if n.kind is s.ForKind.THREAD_BINDING:
+            self.threads = {**around, self.thread_axis(n): n}
         self.loops.add(n.loop_var)
-        first, extent = p.as_int(n.min), p.as_int(n.extent)
-        if first is not None and extent is not None and extent > 0:
-            self.ranges[n.loop_var] = first, first + extent - 1
         self.scoped([n.loop_var], [self.leavable(n)], n)
         self.loops.discard(n.loop_var)
+        self.threads = around
+
+    def thread_axis(self, n: s.For) -> str:
+        """The thread axis that a loop is bound to; a loop in another one of it has its extent."""
+        name, axis = n.loop_var.name, n.thread_binding
+        if not axis:
+            self.fail(f"loop {name} is bound to no thread axis", n)
+        if axis not in THREAD_AXES:
+            self.fail(
+                f"loop {name} is bound to {axis!r}, which is no thread axis",
+                n,
+                f"one of {', '.join(THREAD_AXES)}",
+            )
+        outer = self.threads.get(str(axis))
+        extents = [p.as_int(x.extent) for x in (outer, n) if x is not None]
+        if outer is not None and None not in extents and len(set(extents)) > 1:
+            self.fail(
+                f"loop {name} of extent {extents[1]} is bound to {axis}, as is loop "
+                f"{outer.loop_var.name} of extent {extents[0]} around it",
+                n,
+                "threads that share work have one number",
+            )
+        return str(axis)
 
     def while_loop(self, n: s.While) -> None:
         self.visit(n.condition)
         self.require_bool(n.condition, n)
-        before, self.conditional_here = self.conditional_here, True
         self.visit(self.leavable(n))
-        self.conditional_here = before
 
     def leavable(self, n: s.For | s.While) -> s.Stmt:
-        """The body of a loop; one that is left early holds no block and runs in order."""
-        if not is_left_early(n.body):
-            return n.body
-        name = f"loop {n.loop_var.name}" if isinstance(n, s.For) else "a while loop"
-        hint = "T.where(condition) keeps a block from running"
-        self.require(not _has_block(n.body), n, f"{name} is left early and holds a block", hint)
-        if isinstance(n, s.For) and n.kind not in (s.ForKind.SERIAL, s.ForKind.UNROLLED):
-            breaks = is_left_early(n.body, ("break_loop",))
-            self.require(not breaks, n, f"{name} is {n.kind.value}: `break` needs a serial loop")
+        """The body of a loop, which may be left early."""
+        wrong = misplaced_exit(n)
+        if wrong is not None:
+            self.fail(wrong, n, "T.where(condition) keeps a block from running")
         return n.body
 
     def evaluate(self, n: s.Evaluate) -> None:
@@ -208,23 +233,7 @@ class _Checker:
             self.require_index(value, n, f"an axis of block {block.name_hint}")
         self.visit(n.predicate)
         self.require_bool(n.predicate, n)
-        if p.is_const(n.predicate, 1) and not self.conditional_here:
-            for axis, value in zip(block.iter_vars, n.iter_values, strict=True):
-                self.within_domain(block, axis, value)
         self.inside_block(block)
-
-    def within_domain(self, block: s.Block, axis: s.IterVar, value: PrimExpr) -> None:
-        found = outside(value, axis.dom, self.ranges)
-        if found is None:
-            return
-        low, extent = p.as_int(axis.dom.min) or 0, p.as_int(axis.dom.extent) or 0
-        at = ", ".join(f"{var.name} = {i}" for var, i in found[1].items())
-        self.fail(
-            f"axis {axis.var.name} of block {block.name_hint} takes the value {found[0]}"
-            f"{' at ' if at else ''}{at}, outside of its domain {low}..{low + extent}",
-            axis,
-            "give the axis the extent that its loops have, or add T.where",
-        )
 
     def inside_block(self, block: s.Block) -> None:
         for axis in block.iter_vars:
@@ -249,6 +258,8 @@ class _Checker:
         for part in (*block.reads, *block.writes, block.init, block.body):
             if part is not None:
                 self.visit(part)
+        self.buffers.difference_update(block.alloc_buffers)
+        self.buffers.difference_update(match.buffer for match in block.match_buffers)
         self.defined.difference_update([*axes, *data])
         self.defined |= removed
         self.block, self.hidden = outer, hidden
@@ -307,9 +318,9 @@ class _Checker:
 
     # dtypes
 
-    def require(self, holds: bool, where: Any, message: str, hint: str | None = None) -> None:
+    def require(self, holds: bool, where: Any, message: str) -> None:
         if not holds:
-            self.fail(message, where, hint)
+            self.fail(message, where)
 
     def require_index(self, x: PrimExpr, where: Any, what: str) -> None:
         self.require(x.dtype.is_integer, where, f"{what} is {x.dtype}, not an integer")
@@ -341,11 +352,9 @@ class _Checker:
     def conditional(self, n: Any) -> None:
         self.visit(n.condition)
         self.require_bool(n.condition, n)
-        before, self.conditional_here = self.conditional_here, True
         for part in children(n):
             if part is not n.condition:
                 self.visit(part)
-        self.conditional_here = before
 
     def sequence(self, n: s.SeqStmt) -> None:
         self.require(len(n.seq) > 0, n, "a sequence of no statements")

@@ -100,7 +100,7 @@ def index_of(regions: Sequence[BufferRegion], buffer: Buffer) -> int:
 def place_of(block: s.Block, buffer: Buffer, given: Any) -> Any:
     """The argument that names a buffer as a trace keeps it: ("read", n) or ("write", n)."""
     if isinstance(given, tuple | list):
-        return given
+        return tuple(given)
     if any(r.buffer is buffer for r in block.reads):
         return ("read", index_of(block.reads, buffer))
     return ("write", index_of(block.writes, buffer))

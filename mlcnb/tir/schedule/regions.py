@@ -300,6 +300,14 @@ def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
     return True
 
 
+def is_full(box: Box, known: Mapping[e.Var, Bounds]) -> bool:
+    """True if all that the indices reach in the buffer is touched: no holes, nothing cut off by a
+    predicate.
+    """
+    reached = [Side([side.low], [side.high]) for side in box.sides]
+    return box.exact and inside(Box(box.buffer, reached, True), box, known)
+
+
 def at_most(x: Affine, y: Affine, known: Mapping[e.Var, Bounds]) -> bool:
     """True if x <= y for sure."""
     high = largest(x.minus(y), known)
