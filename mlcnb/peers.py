@@ -22,6 +22,8 @@ from mlcnb.runtime.threads import get_num_threads
 
 #: calls of one turn: one that does not count, in which the threads of the one before may still spin
 BURST = 5
+#: seconds of a call that is worth taking more than once, however little time there is
+SLOW = 0.5
 
 
 def interleaved(
@@ -31,14 +33,19 @@ def interleaved(
 
     Taking turns makes a slow moment of the machine meet them all. A turn is a call that does not
     count and `BURST` that do: the thread pool of the one before may go on spinning for a while.
+    One whose first call takes longer than all the time there is has had its turn with that.
     """
-    for run in contestants.values():
+    first = {name: _seconds(run) for name, run in contestants.items()}
+    slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
+    times: dict[str, list[float]] = {
+        name: [taken] if name in slow else [] for name, taken in first.items()
+    }
+    fast = {name: run for name, run in contestants.items() if name not in slow}
+    for run in fast.values():
         run()
-        run()
-    times: dict[str, list[float]] = {name: [] for name in contestants}
     end = time.perf_counter() + seconds
-    while min(map(len, times.values())) < least or time.perf_counter() < end:
-        for name, run in contestants.items():
+    while fast and (min(len(times[n]) for n in fast) < least or time.perf_counter() < end):
+        for name, run in fast.items():
             run()
             times[name] += [_seconds(run) for _ in range(BURST)]
     return times

@@ -19,7 +19,7 @@ def test_contestants_take_turns():
     runners = {name: lambda name=name: turns.append(name) for name in ("a", "b", "c")}
     times = interleaved(runners, seconds=0, least=2 * BURST)
     turn = [name for name in "abc" for _ in range(1 + BURST)]
-    assert turns == [*"aabbcc", *turn, *turn]
+    assert turns == [*"abcabc", *turn, *turn]
     assert {name: len(found) for name, found in times.items()} == dict.fromkeys("abc", 2 * BURST)
 
 

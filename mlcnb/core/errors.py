@@ -4,14 +4,18 @@
                         where=loop, root=func, hint="use None for one factor")
 
 `where` is the node at fault and `root` the program it stands in: the message then shows the program
-with a caret under the node (a view, loaded when the error is shown).
+with a caret under the node (a view, loaded when the error is shown). Control characters in names
+are shown as `\\x1b`: a message goes to a terminal.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from mlcnb.core import display
+from mlcnb.core.text import visible
 
 
 class MLCError(Exception):
@@ -38,9 +42,10 @@ class MLCError(Exception):
         excerpt = self.excerpt()
         if excerpt:
             lines.append(excerpt)
+        lines += self.details()
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
     def excerpt(self) -> str:
         """The lines of `root` around `where` with carets, or '' where neither is known."""
@@ -51,8 +56,16 @@ class MLCError(Exception):
         except Exception:  # noqa: BLE001 (an error must reach the user even if its picture fails)
             return ""
 
+    def details(self) -> list[str]:
+        """More lines, below the program: a counter-example."""
+        return []
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return display.mimebundle(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Its text in a cell: IPython takes no other's for an object that has a repr."""
+        printer.text(display.cell(self))
 
 
 #: "module:function" that draws (root, where) as text with carets; set by the package
@@ -72,7 +85,25 @@ class TypeInferError(MLCError):
 
 
 class ScheduleError(MLCError):
-    """A schedule step that is illegal; the program is as it was."""
+    """A schedule step that is illegal; the program is as it was.
+
+    Attributes:
+        evidence: gives the counter-example; asked when the error is shown, not when it is raised.
+    """
+
+    evidence: Callable[[], Any] | None = None
+
+    @cached_property
+    def counterexample(self) -> Any:
+        """Two iterations that would be in the wrong order, and what comes of it; None where there
+        is none.
+        """
+        return self.evidence() if self.evidence is not None else None
+
+    def details(self) -> list[str]:
+        """The counter-example."""
+        found = self.counterexample
+        return [] if found is None else ["counter-example:", *(f"  {x}" for x in found.lines)]
 
 
 class PassError(MLCError):

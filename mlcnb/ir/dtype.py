@@ -15,8 +15,22 @@ from mlcnb.core.errors import UnsupportedDtypeError
 if TYPE_CHECKING:
     import numpy as np
 
-_PATTERN = re.compile(r"(float8_[a-z0-9]+|float4_[a-z0-9]+|bfloat|float|uint|int)(\d*)(?:x(\d+))?")
-_BITS = {"float": 32, "int": 32, "uint": 32, "bfloat": 16}
+#: the floats of 8 bits and less, by exponent and mantissa bits; stored one in a byte
+SMALL_FLOATS = (
+    "float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+    "float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn"
+).split()
+_PATTERN = re.compile(
+    rf"({'|'.join(SMALL_FLOATS)}|bool|(?:bfloat|float|u?int)(?=\d|x|$))(\d*)(?:x([1-9]\d*))?"
+)
+#: the widths of a kind of number, the one that its bare name means first
+_BITS = {
+    "float": (32, 16, 64),
+    "bfloat": (16,),
+    "int": (32, 2, 4, 8, 16, 64),
+    "uint": (32, 2, 4, 8, 16, 64),
+    "bool": (1,),
+}
 
 
 class DType(str):
@@ -99,6 +113,8 @@ def dtype(spelling: str) -> DType:
     """
     name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
     code, bits, lanes = _parts(name)
+    if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
+        return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")
     made = DType(name)
     made.code, made.bits, made.lanes = code, bits, lanes
     return made
@@ -107,19 +123,17 @@ def dtype(spelling: str) -> DType:
 def _parts(name: str) -> tuple[str, int, int]:
     if name in ("handle", "void"):
         return name, 64 if name == "handle" else 0, 1
-    if name == "bool" or name.startswith("boolx"):
-        return "bool", 1, int(name[5:] or 1)
     match = _PATTERN.fullmatch(name)
-    if match is None:
+    code, digits, lanes = match.groups() if match is not None else ("", "", None)
+    known = _BITS.get(code, ())
+    bits = int(digits) if digits else next(iter(known), 0)
+    if "_" in code and not digits:
+        return code, int(code[len("float")]), int(lanes or 1)
+    if bits not in known or (code == "bool" and digits):
         raise UnsupportedDtypeError(
             f"no dtype {name!r}", hint="e.g. float32, int64, bool, float16x8"
         )
-    code, bits, lanes = match.groups()
-    if code.startswith("float8"):
-        return code, 8, int(lanes or 1)
-    if code.startswith("float4"):
-        return code, 4, int(lanes or 1)
-    return code, int(bits or _BITS[code]), int(lanes or 1)
+    return code, bits, int(lanes or 1)
 
 
 def _spelling_of(given: object) -> str:
@@ -128,16 +142,15 @@ def _spelling_of(given: object) -> str:
     return np.dtype(given).name  # type: ignore[call-overload]
 
 
+#: dtypes that NumPy itself does not have
+_ML_DTYPES = {*SMALL_FLOATS, "bfloat16", "int2", "uint2", "int4", "uint4"}
+
+
 @cache
 def _numpy(name: str) -> np.dtype:
     import numpy as np
 
-    if name.startswith(("bfloat", "float8", "float4")) or name in (
-        "int4",
-        "uint4",
-        "int2",
-        "uint2",
-    ):
+    if name in _ML_DTYPES:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))

@@ -37,6 +37,7 @@ _MODULES = (
     "mlcnb.tir.buffer",
     "mlcnb.tir.stmt",
     "mlcnb.tir.function",
+    "mlcnb.tir.index_map",
     "mlcnb.relax.struct_info",
     "mlcnb.relax.expr",
 )

@@ -48,6 +48,7 @@ class Loop:
     kind: ForKind = ForKind.SERIAL
     thread: str | None = None
     annotations: dict[str, Any] = field(default_factory=dict)
+    step: Any = None
 
 
 @dataclass
@@ -206,6 +207,17 @@ class Meta(Frame):
     """`T.meta_var(value)`: the value itself, not a variable of the program."""
 
     value: Any
+
+
+@dataclass
+class Cell:
+    """`x: T.int32 = 0` of 0.27: one element of memory that lines below may change."""
+
+    buffer: Buffer
+
+    def as_prim_expr(self) -> PrimExpr:
+        """What it holds now."""
+        return BufferLoad(self.buffer, (p.const(0),))
 
 
 @dataclass

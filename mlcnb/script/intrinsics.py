@@ -13,7 +13,7 @@ from mlcnb.ir.expr import PrimExpr
 _LIKE_FIRST = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
     "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
-    "copysign nextafter ldexp popcount likely fma vectorlow vectorhigh q_multiply_shift".split()
+    "copysign nextafter ldexp popcount likely fma q_multiply_shift tvm_thread_invariant".split()
 )
 #: the result has the dtype of the second argument
 _LIKE_SECOND = frozenset(
@@ -37,7 +37,18 @@ _FIXED = {
     "tvm_call_cpacked": "int32",
     "clz": "int32",
     "assume": "bool",
-    "undef": "handle",
+    "undef": "int32",
+    "isnullptr": "bool",
+    "vscale": "int32",
+    "large_uint_imm": "uint64",
+    "tvm_tuple": "handle",
+    "tvm_stack_make_shape": "handle",
+    "tvm_stack_make_array": "handle",
+    "tvm_struct_set": "int32",
+    "tvm_throw_last_error": "handle",
+    "tvm_call_packed_lowered": "int32",
+    "tvm_call_cpacked_lowered": "int32",
+    "lookup_param": "handle",
     "break_loop": "handle",
     "continue_loop": "handle",
     "prefetch": "int32",
@@ -45,7 +56,7 @@ _FIXED = {
 #: the result dtype is the first thing in the parentheses
 TYPED = frozenset(
     "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin reinterpret "
-    "type_annotation".split()
+    "type_annotation vectorlow vectorhigh vectorcombine get_active_lane_mask".split()
 )
 #: written with a Python operator: name -> (operator, precedence)
 OPERATORS = {
@@ -60,6 +71,8 @@ SYNONYMS = {
     "power": "pow",
     "call_packed": "tvm_call_packed",
     "call_cpacked": "tvm_call_cpacked",
+    "call_packed_lowered": "tvm_call_packed_lowered",
+    "call_cpacked_lowered": "tvm_call_cpacked_lowered",
 }
 #: intrinsics that are written by another name than their own
 WRITTEN = {"tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
@@ -68,7 +81,7 @@ WRITTEN = {"tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
 def names() -> frozenset[str]:
     """Everything that may stand after `T.` as an intrinsic."""
     known = {*_LIKE_FIRST, *_LIKE_SECOND, *_BOOL, *_FIXED, *TYPED, *SYNONYMS, *OPERATORS}
-    return frozenset({*known, "bitwise_not", "large_uint_imm"})
+    return frozenset({*known, "bitwise_not"})
 
 
 def result_dtype(name: str, args: tuple[PrimExpr, ...]) -> DType | None:

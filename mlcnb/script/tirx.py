@@ -14,16 +14,6 @@ def alloc_buffer(shape: Shape, dtype: Any = "float32", *args: Any, **options: An
     return DeclareBuffer(buffer_of(shape, dtype, *args, **options), True)
 
 
-def alloc_local(shape: Shape, dtype: Any = "float32", **options: Any) -> Any:
-    """Memory of one thread."""
-    return alloc_buffer(shape, dtype, scope="local", **options)
-
-
-def alloc_shared(shape: Shape, dtype: Any = "float32", **options: Any) -> Any:
-    """Memory of one block of threads."""
-    return alloc_buffer(shape, dtype, scope="shared", **options)
-
-
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
@@ -31,4 +21,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*dir(tir), "alloc_local", "alloc_shared"})
+    return dir(tir)

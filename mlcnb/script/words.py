@@ -30,11 +30,31 @@ LETTERS = {
 }
 #: words of the other dialect, or that people expect: word -> what to write
 _HINTS = {
-    ("T", "jit"): "decorate with T.prim_func",
+    ("T", "jit"): "decorate with T.prim_func; Python values around it are constants",
+    ("T", "constexpr"): "a Python value around the program is a constant",
+    ("T", "meta_class"): "T.meta_var(value) keeps a Python value",
+    ("T", "hint"): "T.attr(node, key, value)",
     ("T", "launch"): "T.launch_thread",
     ("T", "allocate_const"): "pass the constant as a buffer",
+    ("T", "realize"): "T.alloc_buffer",
+    ("T", "buffer_decl"): "T.decl_buffer",
+    ("T", "preflattened_buffer"): "T.match_buffer",
+    ("T", "load"): "A[i]",
+    ("T", "store"): "A[i] = value",
+    ("T", "unrolled"): "T.unroll",
+    ("T", "vectorize"): "T.vectorized",
+    ("T", "print"): "run it with the interpreter and record=, or T.call_packed a function of yours",
+    ("T", "minimum"): "T.min",
+    ("T", "maximum"): "T.max",
+    ("T", "thread_return"): "put what follows under an `if`",
+    ("T.axis", "O"): "T.axis.opaque",
+    ("T.axis", "SSR"): 'T.axis.remap("SSR", [i, j, k])',
     ("R", "call"): "R.call_packed, or call the function itself: cls.f(x)",
 }
+
+
+#: parts of T that speak of one vendor's machine
+_VENDORS = frozenset("ptx cuda nki nvshmem metal webgpu tile tmem smem".split())
 
 
 class Namespace:
@@ -90,6 +110,10 @@ def unknown(namespace: Any, name: str) -> tuple[str, str | None]:
     """Message and hint for a word that a namespace does not have."""
     called = letter(namespace)
     hint = _HINTS.get((called, name))
+    if called == "T" and name.split("_")[0] in _VENDORS:
+        hint = (
+            f"words of {name.split('_')[0]} are not here: T.call_extern or T.call_intrin names one"
+        )
     if hint is None:
         close = difflib.get_close_matches(name, dir(namespace), n=1)
         hint = f"did you mean {called}.{close[0]}?" if close else None
@@ -127,11 +151,11 @@ def call_expr(function: Any, args: list[Any]) -> Call:
 
 
 def _word_range(*bounds: Any) -> Loops:
-    """`range(stop)`, `range(start, stop)` in a program: a serial loop."""
-    if not 1 <= len(bounds) <= 2:
-        raise TypeError("range in a program has no step: range(stop) or range(start, stop)")
-    start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
-    return Loops([Loop(start, stop)])
+    """`range(stop)`, `range(start, stop)`, `range(start, stop, step)`: a serial loop."""
+    if not 1 <= len(bounds) <= 3:
+        raise TypeError("range takes a stop, or a start and a stop, and perhaps a step")
+    start, stop = bounds[:2] if len(bounds) > 1 else (0, bounds[0])
+    return Loops([Loop(start, stop, step=bounds[2] if len(bounds) == 3 else None)])
 
 
 LOOP_RANGE = _word_range

@@ -5,5 +5,9 @@ from __future__ import annotations
 from mlcnb.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__, {"mlcnb.testing.evaluate": "evaluate assert_same_results"}
+    __name__,
+    {
+        "mlcnb.testing.evaluate": "evaluate assert_same_results",
+        "mlcnb.testing.gallery.example": "gallery",
+    },
 )

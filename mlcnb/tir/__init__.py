@@ -38,6 +38,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.tir.index_map": "IndexMap",
         "mlcnb.tir.schedule": "Schedule",
+        "mlcnb.tir.schedule.analysis": "analyze",
     },
     submodules=("transform", "schedule", "analysis", "op"),
 )

@@ -34,6 +34,10 @@ class Buffer(Node):
     offset_factor: int = 0
     axis_separators: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not DType:
+            object.__setattr__(self, "dtype", _dtype(self.dtype))
+
     @property
     def scope(self) -> str:
         """Memory scope: global, shared, local, …"""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from math import gcd, lcm
-from typing import Any
+from math import gcd, lcm, prod
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class IndexMap(Node):
     `inverse_index_map`, if given, is taken for the inverse.
     """
 
+    #: stands between indices where a new axis of physical memory begins
+    AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+
     initial_indices: tuple[Var, ...] = binder()
     final_indices: tuple[PrimExpr, ...]
     inverse_index_map: Any = None
@@ -53,15 +56,37 @@ class IndexMap(Node):
             inverse_index_map: the inverse, a map or a function.
             index_dtype: dtype of the variables.
         """
+        made, separators = IndexMap.from_func_with_separators(
+            mapping, ndim, inverse_index_map, index_dtype=index_dtype
+        )
+        if separators:
+            raise MLCError("the map has axis separators", hint="from_func_with_separators")
+        return made
+
+    @staticmethod
+    def from_func_with_separators(
+        mapping: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: IndexMap | Callable[..., Any] | None = None,
+        *,
+        index_dtype: str = "int64",
+    ) -> tuple[IndexMap, list[int]]:
+        """The map, and before which of its indices `IndexMap.AXIS_SEPARATOR` stands.
+
+        lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j // 4, j % 4]     separators [1]
+        """
         names = _argument_names(mapping, ndim)
         variables = tuple(Var(name, dtype(index_dtype)) for name in names)
         final = mapping(*variables)
-        listed = final if isinstance(final, list | tuple) else [final]
+        given = final if isinstance(final, list | tuple) else [final]
+        listed = [x for x in given if not _is_separator(x)]
+        places = [n for n, x in enumerate(given) if _is_separator(x)]
+        separators = [place - n for n, place in enumerate(places)]
         indices = tuple(p.as_expr(x, dtype(index_dtype)) for x in listed)
         inverse = inverse_index_map
         if inverse is not None and not isinstance(inverse, IndexMap):
             inverse = IndexMap.from_func(inverse, len(indices), index_dtype=index_dtype)
-        return IndexMap(variables, indices, inverse)
+        return IndexMap(variables, indices, inverse), separators
 
     def map_indices(
         self, indices: Sequence[Any], analyzer: Analyzer | None = None
@@ -95,21 +120,63 @@ class IndexMap(Node):
         kind = p.as_expr(shape[0]).dtype if shape else dtype("int32")
         result = []
         for index in self.final_indices:
-            reach = set_of(index, domains, analyzer)
-            if reach.high is None:
-                raise MLCError(f"the index {index!r} has no bound")
-            extent = analyzer.simplify(p.cast(index.dtype, reach.high) + 1)
+            high = set_of(index, domains, analyzer).high
+            if high is None:
+                high = p.const(self._highest(index, padded), index.dtype)
+            extent = analyzer.simplify(p.cast(index.dtype, high) + 1)
             result.append(simplify(p.cast(kind, extent)))
         return result
+
+    def _highest(self, index: PrimExpr, shape: Sequence[Any]) -> int:
+        """The largest value of an index that interval arithmetic cannot bound."""
+        found = self._points(shape)
+        if found is None:
+            raise MLCError(f"the index {index!r} has no bound")
+        values = found[self.final_indices.index(index)]
+        if values.min(initial=0) < 0:
+            raise MLCError(f"the index {index!r} is negative: {values.min()}")
+        return int(values.max(initial=0))
+
+    def _points(self, shape: Sequence[Any], most: int = 1 << 20) -> list[np.ndarray] | None:
+        """The final indices of all initial ones within a shape; None where these are too many."""
+        sizes = [p.as_int(n) for n in shape]
+        known = [n for n in sizes if n is not None]
+        if len(known) < len(sizes) or prod(known) > most:
+            return None
+        places = list(np.indices(known))
+        values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
+        try:
+            found = [_on_arrays(x, values) for x in self.final_indices]
+        except MLCError:
+            return None
+        return [np.broadcast_to(x, known) for x in found]
+
+    def collision(self, shape: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:
+        """Two initial indices within `shape` and the one final index of both; () if none are.
+
+        None says that these are too many to try, or that the map is not made of integer arithmetic.
+        """
+        found = self._points(shape)
+        if found is None:
+            return None
+        rows = np.stack([x.reshape(-1) for x in found], axis=1)
+        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        again = np.flatnonzero(first[inverse.reshape(-1)] != np.arange(len(rows)))
+        if not len(again):
+            return ()
+        pair = (first[inverse.reshape(-1)[again[0]]], again[0])
+        sizes = found[0].shape
+        places = [tuple(int(i) for i in np.unravel_index(n, sizes)) for n in pair]
+        return (*places, tuple(int(i) for i in rows[again[0]]))
 
     def map_ndarray(self, array: np.ndarray, pad_value: Any = 0) -> np.ndarray:
         """An array in the final layout; what no element goes to is `pad_value`."""
         shape = [p.as_int(d) or 0 for d in self.map_shape([int(n) for n in array.shape])]
         result = np.full(shape, pad_value, array.dtype)
-        places = list(np.indices(array.shape))
-        values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
-        where = tuple(_on_arrays(x, values) for x in self.final_indices)
-        result[tuple(np.broadcast_to(w, array.shape) for w in where)] = array
+        where = self._points(array.shape, array.size)
+        if where is None:
+            raise MLCError("the map is not made of integer arithmetic")
+        result[tuple(where)] = array
         return result
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
@@ -195,6 +262,52 @@ class IndexMap(Node):
         return result
 
 
+@node
+class RegionMap(Node):
+    """A box as a function of axes: from `begins` to `ends`, which are expressions of the axes.
+
+    lambda v_i, v_j: [(v_i - 1, v_i + 2), (v_j, v_j + 1)]
+    """
+
+    axes: tuple[Var, ...] = binder()
+    begins: tuple[PrimExpr, ...]
+    ends: tuple[PrimExpr, ...]
+
+    @staticmethod
+    def from_func(given: Callable[..., Any], axes: Sequence[Var]) -> RegionMap:
+        """What a function of the axes gives, (begin, end) or an index for each dimension.
+
+        Raises:
+            MLCError: an entry is neither.
+        """
+        pairs = []
+        for entry in given(*axes):
+            pair = entry if isinstance(entry, tuple | list) else (entry, entry + 1)
+            if len(pair) != 2:
+                raise MLCError(f"a range is (begin, end), not {len(pair)} numbers")
+            pairs.append(tuple(p.as_expr(x) for x in pair))
+        return RegionMap(tuple(axes), tuple(x for x, _ in pairs), tuple(y for _, y in pairs))
+
+    def ranges(self, axes: Sequence[Var]) -> list[tuple[PrimExpr, PrimExpr]]:
+        """(begin, end) for each dimension, of other axes.
+
+        Raises:
+            MLCError: these are more axes, or fewer.
+        """
+        if len(axes) != len(self.axes):
+            raise MLCError(f"{len(self.axes)} axes are expected, {len(axes)} were given")
+        values = dict(zip(self.axes, axes, strict=True))
+        found = [
+            rewrite(x, lambda _: None, enter=values.get)  # type: ignore[arg-type]
+            for x in (*self.begins, *self.ends)
+        ]
+        return list(zip(found[: len(self.begins)], found[len(self.begins) :], strict=True))
+
+
+def _is_separator(x: Any) -> bool:
+    return isinstance(x, str) and x == IndexMap.AXIS_SEPARATOR
+
+
 def _argument_names(mapping: Callable[..., Any], ndim: int | None) -> list[str]:
     parameters = inspect.signature(mapping).parameters.values()
     named = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
@@ -248,6 +361,12 @@ _ARRAYS: dict[type, Callable[[Any, Any], Any]] = {
     e.FloorMod: np.mod, e.Min: np.minimum, e.Max: np.maximum,
 }  # fmt: skip
 
+_BITWISE: dict[Any, Callable[[Any, Any], Any]] = {
+    "tir.bitwise_and": np.bitwise_and, "tir.bitwise_or": np.bitwise_or,
+    "tir.bitwise_xor": np.bitwise_xor, "tir.shift_left": np.left_shift,
+    "tir.shift_right": np.right_shift,
+}  # fmt: skip
+
 
 def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
     match x:
@@ -257,4 +376,6 @@ def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
             return np.asarray(value)
         case e.BinaryOp(a, b):
             return _ARRAYS[type(x)](_on_arrays(a, values), _on_arrays(b, values))
+        case e.Call(_, op, (a, b)) if op in _BITWISE:
+            return _BITWISE[op](_on_arrays(a, values), _on_arrays(b, values))
     raise MLCError(f"{type(x).__name__} has no place in an index map")

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.span import Span
 from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
@@ -53,6 +53,10 @@ class IterVar(Node):
     var: Var = binder()
     iter_type: IterType = IterType.SPATIAL
     thread_tag: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.iter_type) is not IterType:
+            object.__setattr__(self, "iter_type", IterType(self.iter_type))
 
 
 @node
@@ -152,6 +156,10 @@ class Allocate(Stmt):
     condition: PrimExpr
     body: Stmt
     annotations: FrozenDict = EMPTY
+
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not DType:
+            object.__setattr__(self, "dtype", dtype(self.dtype))
 
 
 @node

@@ -12,6 +12,7 @@ from mlcnb.core import render
 from mlcnb.view.as_text import bar
 from mlcnb.view.html import Html, css, details, escape, img_svg, join, table, tag
 from mlcnb.view.parts import (
+    Beside,
     Code,
     Facts,
     Fold,
@@ -72,6 +73,7 @@ _CODE, _BAR = (
 _ROW = css(background=PAPER)
 _LEFT = css(text_align="left", padding="1px 14px 1px 0", white_space="nowrap")
 _RIGHT = css(text_align="right", padding="1px 14px 1px 0", white_space="nowrap")
+_COLUMN = css(text_align="left", vertical_align="top", padding="0 18px 0 0", color=INK)
 _PROSE = css(text_align="left", padding="1px 14px 1px 0")
 _CELLS = {"number": _RIGHT, "prose": _PROSE}
 
@@ -106,6 +108,8 @@ class _Writer:
         if isinstance(part, Scroll):
             self.left -= len(_SCROLL) + 24
             return tag("div", self.parts(part.parts), style=_SCROLL)
+        if isinstance(part, Beside):
+            return self.beside(part)
         return self.pay(self.written(part))
 
     def pay(self, made: Html) -> Html:
@@ -146,6 +150,14 @@ class _Writer:
         inside = self.parts(part.parts)
         self.depth -= 1
         return details(part.title, inside, is_open=part.is_open, style=style)
+
+    def beside(self, part: Beside) -> Html:
+        """A row of columns under their titles."""
+        self.left -= len(_TABLE) + len(part.columns) * (2 * len(_COLUMN) + len(_ROW) + 60)
+        cells = [self.parts(inside) for _, inside in part.columns]
+        titles = [title for title, _ in part.columns]
+        styles = [_COLUMN] * len(cells)
+        return table([cells], titles if any(titles) else (), styles, _TABLE, _ROW)
 
     def code(self, part: Code) -> Html:
         """As much of a listing as there is room for."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from mlcnb.core import render
 from mlcnb.view.parts import (
     MAX_LINES,
+    Beside,
     Code,
     Facts,
     Fold,
@@ -74,6 +75,11 @@ class _Writer:
             case Scroll(parts):
                 for inner in parts:
                     yield from self.part(inner)
+            case Beside(columns):
+                for title, inside in columns:
+                    yield self.paint(f"{visible(title)}:", "note")
+                    for inner in inside:
+                        yield from (f"  {line}" for line in self.part(inner) if line.strip())
             case Fold():
                 yield from self.fold(part)
 

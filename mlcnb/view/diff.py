@@ -33,7 +33,7 @@ from mlcnb.view.survey import operator_count
 from mlcnb.view.words import clip, count, listed, plural
 
 #: backgrounds of lines, and of the words in them that differ
-ADDED, REMOVED, MOVED = "#d6f3dc", "#fbdcdf", "#e4ecf7"
+ADDED, REMOVED, MOVED = "#d6f3dc", "#fde6e8", "#e4ecf7"
 ADDED_WORD, REMOVED_WORD = "#9be0ac", "#f2a9af"
 #: lines of a change that are shown without a window that scrolls
 WINDOW = 40

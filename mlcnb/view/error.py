@@ -14,7 +14,7 @@ from mlcnb.view.parts import Code, Line, Part
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
-FAULT = "#ffd7b5"
+FAULT = "#ffe3cc"
 #: lines shown before and after it
 CONTEXT = 3
 #: a place of more lines is marked in its first one

@@ -121,6 +121,12 @@ def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
     return (clip(symbol, 48), source.grid, source.block, str(found.registers), spills, shared)
 
 
+@shows("mlcnb.codegen.llvm.inspect:MachineCode")
+def strips(code_: Any) -> list[Part]:
+    """The strip alone."""
+    return [machine_code(list(code_.values()))]
+
+
 def machine_code(found: list[Strip]) -> Table:
     """A row for each function of a kernel; all but the first three figures are of its hot loop."""
     columns = [Column("machine code", "code"), Column("bytes", "number")]

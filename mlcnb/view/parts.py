@@ -7,6 +7,7 @@
          | Code(lines, see)             tokens, as the printer lays them out
          | Fold(title, body, see)       parts that open on a click; text says how to see them
          | Scroll(parts)                parts in a window of limited height
+         | Beside(columns)              titles and parts next to each other
          | Picture(draw, alt)           an SVG, made only where it is shown
 
 A view is one function from an object to parts. `mlcnb.view.as_text` and `mlcnb.view.as_html` write
@@ -114,6 +115,13 @@ class Scroll(Part):
     """Parts in a window of limited height."""
 
     parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside(Part):
+    """Parts next to each other, each column with its title; in text one below the other."""
+
+    columns: Sequence[tuple[str, Sequence[Part]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,28 @@ def _operators(mod: Any, counted: dict[int, int]) -> int:
     return counted[id(mod)]
 
 
-@shows("mlcnb.ir.instrument:PassStep")
+@shows("mlcnb.tir.transform.lower:Lowering")
+def lowering(t: Any) -> list[Part]:
+    """A row for each pass that changed something, with what it changed; the others folded."""
+    columns = tuple(c for c in _COLUMNS if c.title != "operators")
+    rows = [(str(n), s.name, seconds(s.seconds), _sentence(s)) for n, s in enumerate(t.steps)]
+    both = list(zip(rows, t.steps, strict=True))
+    changed, same = ([x for x in both if x[1].changed is which] for which in (True, False))
+    told = f"lowering: {plural(len(rows), 'pass', 'passes')}, {seconds(t.seconds)}"
+    parts: list[Part] = [Title(f"{told}; {len(changed)} changed the function")]
+    if changed:
+        parts.append(Table(columns, [row for row, _ in changed], 60, "lowering.steps"))
+    for _, step in changed:
+        made = Diff(step.before, step.after)
+        parts.append(Fold(f"{step.name}: {made.summary}", change_parts(made)))
+    if same:
+        title = f"{plural(len(same), 'pass', 'passes')} changed nothing"
+        names = listed([s.name for _, s in same], 6)
+        parts.append(Fold(f"{title}: {names}", [Table(columns, [row for row, _ in same], 60)]))
+    return parts
+
+
+@shows("mlcnb.ir.instrument:PassStep", "mlcnb.tir.transform.lower:LoweringStep")
 def step(s: Any) -> list[Part]:
     """What one pass did, and the difference that it made."""
     parts: list[Part] = [Title(f"{s.name}: {s.reason} ({seconds(s.seconds)})")]

@@ -6,13 +6,13 @@ size(102_228_128)  102.2 MB    seconds(0.01234)      12.3 ms        float32 [1, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
+from mlcnb.core.text import visible
 from mlcnb.ir.expr import IntImm, Var
 from mlcnb.ir.prim_ops import as_int, const
 from mlcnb.relax.struct_info import (
@@ -156,23 +156,6 @@ def short(info: Any) -> str:
     if isinstance(info, TupleStructInfo):
         return f"({', '.join(map(short, info.fields))})"
     return tensor(info) if info is not None else ""
-
-
-#: characters that would end a text early, hide it or turn it around
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\ud800-\udfff]"
-)
-
-
-def visible(text: str) -> str:
-    """The text with control characters, direction marks and lone surrogates as `\\u202e`."""
-    return _HIDDEN.sub(_spelled, text)
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def clip(text: str, length: int = 60) -> str:

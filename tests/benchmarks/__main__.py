@@ -1,4 +1,4 @@
-"""The command: python -m tests.benchmarks models [NAME …] [--threads N …] [--json FILE]"""
+"""The command: python -m tests.benchmarks models|schedule [NAME …] [--threads N …] [--json FILE]"""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.benchmarks import machine, models
+from tests.benchmarks import machine, models, schedule
 
 
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=["models"])
+    parser.add_argument("suite", choices=["models", "schedule"])
     parser.add_argument("names", nargs="*", help="parts of names; all without any")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each pair")
     parser.add_argument("--json", type=Path, help="write the figures here")
     args = parser.parse_args()
+    if args.suite == "schedule":
+        print(machine.line(machine.describe("islpy", "numpy")), flush=True)
+        for timing in schedule.run():
+            print(timing, flush=True)
+        return
     facts = machine.describe("onnxruntime", "llvmlite", "numpy")
     print(machine.line(facts), flush=True)
     timings = models.run(args.names, args.threads, args.seconds)

@@ -165,3 +165,10 @@ def test_code_size_comes_from_the_object():
 def test_unknown_architectures_are_counted_only():
     only = facts_of_text("\t.text\nf:\n\tnop\n\tnop\n", "mips")["f"]
     assert only.total == Counts(instructions=2)
+
+
+def test_rbp_is_the_stack_only_where_it_is_a_frame_pointer():
+    loop = ["f:", "{}", ".LBB0_1:", "\tvmovups (%rbp), %zmm0", "\taddq $64, %rbp", "\tjne .LBB0_1"]
+    for first, spills in (("\tmovq %rdi, %rbp", 0), ("\tmovq %rsp, %rbp", 1)):
+        text = "\n".join(["\t.text", *loop, "\tretq", ""]).format(first)
+        assert facts_of_text(text, "x86_64")["f"].hot.spills == spills

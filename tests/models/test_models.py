@@ -146,6 +146,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "PlanAndUpdateBufferAllocationLocation",
         "ConvertBlocksToOpaque",
         "CompactBufferAllocation",
+        "LowerMatchBuffer",
         "LowerOpaqueBlock",
         "LoopPartition",
         "FlattenBuffer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from textwrap import dedent
 
 import pytest
@@ -46,6 +47,30 @@ def test_an_error_knows_its_place() -> None:
     assert caught.value.source_name == "<text>"
 
 
+@pytest.mark.parametrize(
+    ("line", "token"),
+    [
+        ("A[0] = T.Cast('flaot32', n)", "'flaot32'"),
+        ("C = T.alloc_buffer((4,), dtype='flaot32')", "'flaot32'"),
+        ("for i in T.serial(4, annotation={}):\n        pass", "annotation={}"),
+        ("for i, j in T.grid(4):\n        pass", "i, j"),
+        ("A[0] = A[nn] + A[0]", "nn"),
+        ("A[0] = A.foo", "A.foo"),
+        ("if n > 0:\n        A[0] = T.foo(n)", "T.foo"),
+        ("try:\n        pass\n    finally:\n        pass", "try"),
+        ("x: T.int64 = n + 1", "n + 1"),
+        ("n += 1", "n"),
+        ("for i in range(4):\n        while n:\n            pass", "n"),
+        ("A[0] = n ** 2", "n ** 2"),
+    ],
+)
+def test_the_caret_stands_under_the_token(line: str, token: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(PRIM + line)
+    marked, carets = next((a, b) for a, b in pairwise(caught.value.picture.split("\n")) if "^" in b)
+    assert marked[carets.index("^") : carets.rindex("^") + 1] == token
+
+
 def test_columns_count_characters() -> None:
     with pytest.raises(ParseError) as caught:
         parse(PRIM + 'T.call_extern("int32", "éé", nn)')
@@ -74,8 +99,8 @@ CASES: list[tuple[str, str, str | None]] = [
         'T.thread_binding(8, thread="threadIdx.x")',
     ),
     (
-        PRIM + "for i in range(0, 8, 2):\n        T.evaluate(0)",
-        "range in a program has no step: range(stop) or range(start, stop)",
+        PRIM + "for i in range(0, 8, 0):\n        T.evaluate(0)",
+        "the step of a loop is a constant that is not 0",
         None,
     ),
     (PRIM + "T.reads(A[0])", "this line belongs in a block", 'with T.block("name"):'),
@@ -85,7 +110,7 @@ CASES: list[tuple[str, str, str | None]] = [
         "this line does nothing",
         "open it with `with`, or give it a name",
     ),
-    (PRIM + "x: T.int64 = n + 1", "x is int64, its value is int32", "T.Cast"),
+    (PRIM + "x: T.int64 = n + 1", "x is int64, its value is int32", 'T.Cast("int64", …)'),
     (PRIM + "n = n / 2", "`/` between integers is ambiguous", "use // or T.truncdiv"),
     (PRIM + "A[0] = n ** 2", "no operator Pow of scalars", "T.pow(a, b)"),
     (PRIM + "import os", "a loop program has no Import statement", None),
@@ -240,6 +265,75 @@ CASES: list[tuple[str, str, str | None]] = [
         MODULE + "@R.function\n    def first(x: R.Object):\n        return cls.frist(x)",
         "the module has no function 'frist'",
         "did you mean 'first'?",
+    ),
+    (
+        PRIM + "x = n + 1\n    for i in range(4):\n        x = x + i",
+        "x is a name for one value: a new one here would end with these lines",
+        'a value that changes needs memory: x = T.alloc_buffer((1,), "int32", scope="local"), '
+        "then x[0] = …",
+    ),
+    (
+        PRIM + "x = 0\n    if n > 0:\n        x: T.int32 = 5",
+        "x is a name for one value: a new one here would end with these lines",
+        None,
+    ),
+    (PRIM + "break", "`break` stands in no loop", None),
+    (
+        PRIM + 'for i in range(4):\n        with T.block("b"):\n            continue',
+        "`continue` would leave block 'b', which runs as a whole",
+        "T.where(condition) keeps a block from running",
+    ),
+    (PRIM + "if n:\n        pass", "a condition is bool, this is int32", "compare it: x != 0"),
+    (PRIM + "while A[0]:\n        pass", "a condition is bool, this is float32", None),
+    (
+        PRIM + "if A[0:4] > T.Broadcast(A[0], 4):\n        pass",
+        "a condition is one bool, this is boolx4",
+        "T.Select, lane by lane",
+    ),
+    (PRIM + "print(n)", "print is Python's own: a program is read, not run", None),
+    (
+        PRIM + "C = T.Buffer[(4,), 'int32']",
+        "Buffer takes parentheses, not brackets",
+        "Buffer(…)",
+    ),
+    (
+        PRIM + "C = T.Buffer((4,), 'int32')",
+        "T.Buffer in a body is a view and needs data=…",
+        "data=A.data makes a view of A; T.alloc_buffer makes memory",
+    ),
+    (
+        PRIM + "C = A.view(5, 5)",
+        "view: (16) and (5, 5) differ in their number of elements",
+        None,
+    ),
+    (PRIM + "T.static_assert(1 > 2, 'too small')", "too small", None),
+    (
+        PRIM + "T.static_assert(n > 2)",
+        "T.static_assert takes a Python value, this is known when the program runs",
+        'assert condition, "message"',
+    ),
+    (
+        PRIM + "T.ptx_mma()",
+        "no T.ptx_mma",
+        "words of ptx are not here: T.call_extern or T.call_intrin names one",
+    ),
+    (PRIM + "C = T.buffer_decl((4,))", "no T.buffer_decl", "T.decl_buffer"),
+    (PRIM + "x, y = n", "2 names need 2 values", None),
+    (PRIM + "x, y = (n, n, n)", "2 names need 2 values, not 3", None),
+    (
+        PRIM + "for i in [1, 2]:\n        pass",
+        "a loop runs over range(…), T.grid(…), T.serial(…), T.parallel(…) …",
+        "T.unroll(3)",
+    ),
+    (
+        PRIM + "for i in range(4.0):\n        pass",
+        "a bound of a loop is an integer, this is float32",
+        "T.int32(…)",
+    ),
+    (
+        PRIM + "for i in range(4):\n        pass\n    else:\n        pass",
+        "a loop of a program has no `else`",
+        None,
     ),
     (PRIM + "A[0] = (1", "no Python syntax: '(' was never closed", None),
 ]

@@ -8,7 +8,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.script import parse, script
 from mlcnb.tir import stmt as s
-from tests.script.roundtrip import PRIM_FUNC, assert_lines, assert_text
+from tests.script.roundtrip import PRIM_FUNC, assert_lines, assert_round_trip, assert_text
 
 OLD_ONLY = ("0.21",)
 
@@ -260,3 +260,89 @@ def test_a_reducer_prints(dialect: str) -> None:
     reducer = s.CommReducer((x,), (y,), (x + y,), (p.const(0.0),))
     text = script(reducer, dialect=dialect)
     assert text == "T.comm_reducer(lambda x, y: x + y, [T.float32(0.0)])"
+
+
+def test_loops_with_a_step_count_their_rounds() -> None:
+    func = parse(
+        PRIM_FUNC
+        + "    for i in range(2, 16, 4):\n        A[i] = 1.0\n"
+        + "    for i in T.parallel(n, n + 9, step=2):\n        A[i] = 1.0\n"
+        + "    for i in T.serial(8, 0, step=-3):\n        A[i] = 1.0\n"
+        + "    for i, j in T.grid((1, 4), 2):\n        A[i] = 1.0"
+    )
+    assert assert_round_trip(func).split("\n")[2:] == [
+        "    for i in range(4):",
+        "        A[2 + i * 4] = T.float32(1.0)",
+        "    for i in T.parallel(5):",
+        "        A[n + i * 2] = T.float32(1.0)",
+        "    for i in range(3):",
+        "        A[8 + i * -3] = T.float32(1.0)",
+        "    for i in range(1, 4):",
+        "        for j in range(2):",
+        "            A[i] = T.float32(1.0)",
+    ]
+
+
+def test_loops_are_left_early() -> None:
+    func = parse(
+        PRIM_FUNC
+        + "    for i in range(16):\n        if i == n:\n            break\n        A[i] = 1.0\n"
+        + "    while True:\n        continue"
+    )
+    assert assert_round_trip(func).split("\n")[2:] == [
+        "    for i in range(16):",
+        "        if i == n:",
+        "            T.break_loop()",
+        "        A[i] = T.float32(1.0)",
+        "    while T.bool(True):",
+        "        T.continue_loop()",
+    ]
+
+
+NEW = "# from tvm.script import tirx as T\n"
+
+
+def test_0_27_keeps_scalars_in_memory() -> None:
+    func = parse(
+        NEW
+        + PRIM_FUNC
+        + "    x: T.int32 = n + 1\n    y = T.float32(0.0)\n    z: T.int64\n"
+        + "    for i in range(x):\n        x = x + i\n        y += A[i]\n        z = 5\n"
+        + "    p: T.let[T.int32] = n * 2\n    A[x] = y"
+    )
+    assert assert_round_trip(func, ("0.27",)).split("\n")
+    assert script(func, dialect="0.27", header=False).split("\n")[2:] == [
+        '    x = T.alloc_buffer((1,), "int32", scope="local")',
+        "    x[0] = n + 1",
+        '    y = T.alloc_buffer((1,), scope="local")',
+        "    y[0] = T.float32(0.0)",
+        '    z = T.alloc_buffer((1,), "int64", scope="local")',
+        "    for i in range(x[0]):",
+        "        x[0] = x[0] + i",
+        "        y[0] = y[0] + A[i]",
+        "        z[0] = T.int64(5)",
+        "    p: T.let[T.int32] = n * 2",
+        "    A[x[0]] = y[0]",
+    ]
+
+
+def test_views_of_memory() -> None:
+    func = parse(
+        PRIM_FUNC
+        + "    C = A.view(4, 4)\n    D = A.view('uint8')\n    E = B.view([m * 0 + 2, 128])\n"
+        + "    F = T.Buffer((8,), data=A.data, elem_offset=8)\n"
+        + "    C[0, 1] = E[0, 0]\n    D[0] = T.uint8(1)\n    F[0] = 1.0",
+    )
+    assert assert_round_trip(func, ("0.21",)).split("\n")[2:6] == [
+        "    C = T.decl_buffer((4, 4), data=A.data)",
+        '    D = T.decl_buffer((64,), "uint8", data=A.data)',
+        "    E = T.decl_buffer((m * T.int64(0) + T.int64(2), 128), data=B.data)",
+        "    F = T.decl_buffer((8,), data=A.data, elem_offset=8)",
+    ]
+
+
+def test_python_functions_of_scalars_are_words() -> None:
+    func = parse(PRIM_FUNC + "    A[min(n, 3)] = abs(A[max(n, 1, 2)])")
+    assert script(func, header=False).split("\n")[2:] == [
+        "    A[T.min(n, 3)] = T.fabs(A[T.max(T.max(n, 1), 2)])"
+    ]

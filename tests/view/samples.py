@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
+from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.diagnosis import Diagnosis, Finding
@@ -28,13 +30,17 @@ from mlcnb.runtime.tensor import tensor
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.target import Target
+from mlcnb.testing.gallery import Example, Gallery
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.analysis import analyze
+from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
+from mlcnb.view.order import Order
 
 
 @T.prim_func
@@ -170,8 +176,11 @@ def everything(name: str) -> dict[str, Any]:
         "loops in a module": IRModule.make({name: named_loops(name)}),
         "schedule": scheduled(name),
         "trace": scheduled(name).trace,
+        "analysis": analyze(named_loops(name)),
         "passes": run,
         "step": run.steps[0],
+        "lowering": lower(named_loops(name), steps=True),
+        "lowering step": lower(named_loops(name), steps=True)["Simplify"],
         "fusion": run["FuseOps"],
         "pipeline": get_pipeline("zero"),
         "pass": run.steps[0].pass_,
@@ -186,10 +195,30 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
+        "benchmark": Benchmark(
+            (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
+        ),
+        "order": Order(named_loops(name)),
+        "example": named_example(name),
+        "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def named_example(name: str) -> Example:
+    """An example on a program with this name in it."""
+
+    def steps():
+        sch = Schedule(named_loops(name))
+        yield sch
+        sch.annotate(sch.get_loops(name)[0], f"{name}.", name)
+        yield sch
+        sch.get_block(f"{name}.")
+
+    return Example(name, name, steps)
 
 
 def named_kernel(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.codegen.interp import intrinsics, numerics
+from mlcnb.codegen.interp import instructions, intrinsics, numerics
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
@@ -204,10 +204,16 @@ class ExpressionCompiler:
         name = _text(x.args[0])
         operands = x.args[1:]
         fn = self.kernels.get(name) or get_global_func(name, allow_missing=True)
+        fn = fn or instructions.instruction(name, x.dtype, [a.dtype for a in operands])
         if fn is None:
             return self.apply(x, intrinsics.foreign(name), operands)
         args = [self.compile(a) for a in operands]
         return lambda f: fn(*[a(f) for a in args])
+
+    def _reinterpreted(self, x: e.Call) -> Closure:
+        """The same bits as another dtype; the number of lanes may differ."""
+        value, read = self.compile(x.args[0]), instructions.reinterpreted(x.dtype, x.args[0].dtype)
+        return lambda f: read(value(f))
 
     def _returned(self, x: e.Call) -> Closure:
         value = self.compile(x.args[0])
@@ -222,6 +228,20 @@ class ExpressionCompiler:
 
         def run(f: Frame) -> np.ndarray:
             return data(f)[offset(f) :]
+
+        return run
+
+    def _matrix_product(self, x: e.Call) -> Closure:
+        """`ptx_mma`: shape, layouts and dtypes as texts, then (fragment, offset) of A, B, C."""
+        shape = _text(x.args[0])
+        if shape != "m16n8k16":
+            raise UnsupportedOpError(f"the interpreter knows no tensor core product {shape}")
+        memory = [self.compile(a) for a in x.args[6:12:2]]
+        places = [self.compile(a) for a in x.args[7:12:2]]
+
+        def run(f: Frame) -> int:
+            instructions.matrix_product([m(f) for m in memory], [at(f) for at in places])
+            return 0
 
         return run
 
@@ -273,6 +293,8 @@ _CALLS: dict[str, str] = {
     "call_llvm_pure_intrin": "extern",
     "tvm_call_packed": "extern",
     "tvm_call_cpacked": "extern",
+    "ptx_mma": "_matrix_product",
+    "reinterpret": "_reinterpreted",
     "ret": "_returned",
     "address_of": "address",
     "tvm_access_ptr": "_access_pointer",

@@ -200,12 +200,6 @@ def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda x, y: float(np.nextafter(numpy(x), numpy(y)))
 
 
-def _reinterpret(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    source, target = operands[0].numpy, kind.numpy
-    number = float if kind.is_float else int
-    return lambda x: number(np.array([x], source).view(target)[0])
-
-
 def _minnum(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda a, b: b if a != a else a if b != b else smaller(a, b)
 
@@ -237,7 +231,6 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "likely": _same,
     "check_index": _check_index,
     "nextafter": _nextafter,
-    "reinterpret": _reinterpret,
     "minnum": _minnum,
     "maxnum": _maxnum,
     "minimum": _extreme(smaller),

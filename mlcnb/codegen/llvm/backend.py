@@ -19,13 +19,14 @@ from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit import Kernel, emit_kernel
 from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
 from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
+from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.transform.lower import lower
+from mlcnb.tir.transform.lower import Lowering, lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
 #: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
@@ -70,8 +71,8 @@ class CompiledKernel:
         return lower(self.scheduled)
 
     @property
-    def steps(self) -> list[tuple[str, PrimFunc, float]]:
-        """What every lowering pass made of it: (name, function, seconds)."""
+    def steps(self) -> Lowering:
+        """What every lowering pass made of it; each step is (name, function, seconds)."""
         return lower(self.scheduled, steps=True)
 
     @property
@@ -88,6 +89,17 @@ class CompiledKernel:
     def asm(self) -> str:
         """Assembly text."""
         return self.compiled.assembly
+
+    @property
+    def facts(self) -> MachineCode:
+        """What its assembly says: vectors, multiply-adds, loads, stores, spills."""
+        return facts(self.compiled)
+
+    @property
+    def hot_loop(self) -> str:
+        """The assembly of the inner loop with the most multiply-adds; "" where nothing loops."""
+        found = [f for f in self.facts.values() if f.hot is not None]
+        return max(found, key=lambda f: f.hot.fma if f.hot else 0).hot_text if found else ""
 
     @property
     def object_size(self) -> int:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from mlcnb.codegen.llvm.engine import Compiled
 from mlcnb.codegen.llvm.symbols import code_sizes
+from mlcnb.core import display
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Facts:
         calls: functions called, in order of appearance, each once.
         code_bytes: size in the object; None where the object does not say.
         text: the assembly without directives and comments.
+        hot_text: of the hot loop, label and jump included.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Facts:
     calls: tuple[str, ...]
     code_bytes: int | None
     text: str = field(repr=False)
+    hot_text: str = field(repr=False, default="")
 
     def __str__(self) -> str:
         size = "" if self.code_bytes is None else f", {self.code_bytes / 1000:.1f} kB"
@@ -80,15 +83,22 @@ class Facts:
         return f"{self.total.instructions} instructions{size}{width}{loop}{calls}"
 
 
-def facts(compiled: Compiled) -> dict[str, Facts]:
+class MachineCode(dict[str, Facts], display.Shown):
+    """Facts about each function of a kernel, by name; shows itself as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+
+def facts(compiled: Compiled) -> MachineCode:
     """Facts about every function of a compiled module, by name."""
     sizes = code_sizes(compiled.object)
     return facts_of_text(compiled.assembly, compiled.cpu.arch, sizes)
 
 
-def facts_of_text(
-    assembly: str, arch: str, sizes: dict[str, int] | None = None
-) -> dict[str, Facts]:
+def facts_of_text(assembly: str, arch: str, sizes: dict[str, int] | None = None) -> MachineCode:
     """Facts about every function of an assembly listing.
 
     Args:
@@ -97,10 +107,10 @@ def facts_of_text(
         sizes: bytes of code by function, where known.
     """
     reader = _READERS.get(arch, _Reader())
-    return {
-        name: _facts(name, lines, reader, (sizes or {}).get(name))
+    return MachineCode(
+        (name, _facts(name, lines, reader, (sizes or {}).get(name)))
         for name, lines in functions(assembly, arch).items()
-    }
+    )
 
 
 def functions(assembly: str, arch: str) -> dict[str, list[str]]:
@@ -165,6 +175,10 @@ class _Reader:
     fma = re.compile(r"$^")
     stack = re.compile(r"$^")
 
+    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
+        """How these lines of one function write a place on the stack."""
+        return self.stack
+
     def is_vector(self, word: str, rest: str) -> bool:
         """Whether the instruction works on more than one lane."""
         return False
@@ -187,10 +201,16 @@ class _X86(_Reader):
     jump = re.compile(r"j[a-z]+ (\.?L\w+)$")
     call = re.compile(r"callq? \*?(?:_(?=_))?([\w.$]+)")
     fma = re.compile(r"vfn?m(add|sub)\w+|vpdp\w+|vdpbf16ps")
-    stack = re.compile(r"\(%r[sb]p[,)]")
+    stack = re.compile(r"\(%rsp[,)]")
+    framed = re.compile(r"\(%r[sb]p[,)]")
     _scalar = re.compile(
         r".*(ss|sd|sh|si|sil|siq)$|v?mov[dq]$|v?u?comis[sd]$|v?cvt\w*2(ss|sd|si\w*)$"
     )
+
+    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
+        # without a frame pointer, rbp is a register like any other
+        has_frame = any(line.split() == ["movq", "%rsp,", "%rbp"] for line in lines)
+        return self.framed if has_frame else self.stack
 
     def is_vector(self, word: str, rest: str) -> bool:
         if "%ymm" in rest or "%zmm" in rest:
@@ -261,18 +281,23 @@ _READERS: dict[str, _Reader] = {"x86_64": _X86(), "aarch64": _AArch64(), "riscv6
 
 
 def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Facts:
-    loops = [_count(lines[a : b + 1], reader) for a, b in _innermost(_loops(lines, reader))]
-    hot = max(loops, key=lambda c: (c.fma, c.vector, c.instructions), default=None)
+    stack = reader.stack_in(lines)
+    loops = [lines[a : b + 1] for a, b in _innermost(_loops(lines, reader))]
+    counted = [(_count(loop, reader, stack), loop) for loop in loops]
+    hot, hot_lines = max(
+        counted, key=lambda c: (c[0].fma, c[0].vector, c[0].instructions), default=(None, [])
+    )
     called = (m[1] for line in lines if (m := reader.call.match(line.strip())))
     width = max((reader.bits(line) for line in lines), default=0)
     return Facts(
         name,
-        _count(lines, reader),
+        _count(lines, reader, stack),
         hot,
         width,
         tuple(dict.fromkeys(called)),
         size,
         "\n".join(lines),
+        "\n".join(hot_lines),
     )
 
 
@@ -290,7 +315,7 @@ def _innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [loop for loop in loops if not any(contains(loop, other) for other in loops)]
 
 
-def _count(lines: Iterable[str], reader: _Reader) -> Counts:
+def _count(lines: Iterable[str], reader: _Reader, stack: re.Pattern[str]) -> Counts:
     tally = dict.fromkeys(Counts.__slots__, 0)
     for line in lines:
         if _LABEL.match(line):
@@ -302,6 +327,6 @@ def _count(lines: Iterable[str], reader: _Reader) -> Counts:
         tally["fma"] += bool(reader.fma.match(word))
         tally["loads"] += access == "load"
         tally["stores"] += access == "store"
-        if access and reader.stack.search(rest) and reader.is_float(rest):
+        if access and stack.search(rest) and reader.is_float(rest):
             tally[f"spill_{access}s"] += 1
     return Counts(**tally)

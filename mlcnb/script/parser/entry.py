@@ -23,6 +23,7 @@ from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source
+from mlcnb.script.parser.tir_macro import read_macro
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
 
@@ -100,7 +101,10 @@ class _Text:
         """The one program of the text."""
         programs = []
         for line in self.source.tree.body:
-            if isinstance(line, ast.ClassDef | ast.FunctionDef):
+            macro = read_macro(self.ev, line) if isinstance(line, ast.FunctionDef) else None
+            if macro is not None:
+                self.ev.scope.define(macro.__name__, macro)
+            elif isinstance(line, ast.ClassDef | ast.FunctionDef):
                 programs.append(line)
             elif isinstance(line, ast.Assign):
                 self._assign(line)

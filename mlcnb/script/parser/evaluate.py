@@ -15,7 +15,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ParseError
@@ -23,13 +23,22 @@ from mlcnb.ir import expr as e
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.relax.expr import Constant, Expr
 from mlcnb.script import build, words
-from mlcnb.script.frames import Frame, LetType, Sliced
+from mlcnb.script.frames import Cell, Frame, LetType, Sliced
 from mlcnb.script.parser import operate
+from mlcnb.script.parser.advice import (
+    NOT_SCRIPT,
+    OF_PYTHON,
+    ModuleRef,
+    culprit,
+    plain_message,
+    title,
+)
 from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope, suggestion
-from mlcnb.script.parser.source import Source
+from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.tir.buffer_methods import METHODS
+from mlcnb.tir import op as tir_op
 from mlcnb.tir.buffer import Buffer, BufferRegion
 
 #: Python's own functions that a program may use
@@ -37,19 +46,14 @@ _BUILTINS = {
     name: getattr(builtins, name)
     for name in "abs bool dict float int len list max min str sum tuple zip enumerate".split()
 }
+#: what they mean for scalars of the program
+_ON_SCALARS: dict[Any, Callable[..., Any]] = {
+    abs: tir_op.abs,
+    min: lambda *xs: reduce(build.binary(e.Min), xs),
+    max: lambda *xs: reduce(build.binary(e.Max), xs),
+}
 #: what calling a word of a namespace may raise when the program uses it wrongly
 _MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
-
-
-class ModuleRef:
-    """`cls` or `Module` inside a module: `cls.f` is the GlobalVar of f.
-
-    `names` are the functions there are; None: unknown, any name will do.
-    """
-
-    def __init__(self, name: str, names: set[str] | None = None) -> None:
-        self.name = name
-        self.names = names
 
 
 class Evaluator:
@@ -78,14 +82,14 @@ class Evaluator:
         except MLCError as error:
             raise self.error(place, error.message, error.hint) from error
         except _MISUSE as error:
-            raise self.error(place, _plain_message(error)) from error
+            raise self.error(place, plain_message(error)) from error
 
     def value(self, node: ast.expr) -> Any:
         """What an expression stands for."""
         rule = _RULES.get(type(node))
         if rule is None:
             what = type(node).__name__
-            raise self.error(node, f"TVMScript has no {what} expression", _NOT_SCRIPT.get(what))
+            raise self.error(node, f"TVMScript has no {what} expression", NOT_SCRIPT.get(what))
         return rule(self, node)
 
     def expr(self, node: ast.expr) -> PrimExpr:
@@ -95,11 +99,11 @@ class Evaluator:
     def as_expr(self, value: Any, node: ast.AST) -> PrimExpr:
         """A value as a scalar expression."""
         if isinstance(value, Frame):
-            raise self.error(node, f"{_title(value)} is no value", "it stands on a line of its own")
+            raise self.error(node, f"{title(value)} is no value", "it stands on a line of its own")
         if isinstance(value, PrimExpr | int | float | str | Sliced):
             with self.blame(node):
                 return build.as_expr(value, self.int_dtype)
-        raise self.error(node, f"a scalar expression is expected, this is {_title(value)}")
+        raise self.error(node, f"a scalar expression is expected, this is {title(value)}")
 
     # the rules -----------------------------------------------------------------------------------
 
@@ -113,6 +117,8 @@ class Evaluator:
         """A name: of the program, of what is around it, of Python."""
         found = self.scope.find(node.id)
         if found is not MISSING:
+            if isinstance(found, Cell):
+                return found.as_prim_expr()
             return words.LOOP_RANGE if found is range else found
         if node.id == "range":
             return words.LOOP_RANGE
@@ -129,6 +135,9 @@ class Evaluator:
                 "the text was printed without its constants: print it with show_meta=True"
             )
             return self.error(node, "the constants of this text are missing", hint)
+        if node.id in dir(builtins):
+            message = f"{node.id} is Python's own: a program is read, not run"
+            return self.error(node, message, OF_PYTHON.get(node.id))
         similar = self.scope.similar(node.id)
         hint = None if similar is None else f"did you mean {similar!r}?"
         return self.error(node, f"no name {node.id!r} here", hint)
@@ -153,7 +162,7 @@ class Evaluator:
     def no_attribute(self, node: ast.Attribute, owner: Any, allowed: Any) -> ParseError:
         """The error for an attribute that is not there."""
         hint = suggestion(node.attr, allowed)
-        return self.error(node, f"{_title(owner)} has no {node.attr!r}", hint)
+        return self.error(node, f"{title(owner)} has no {node.attr!r}", hint)
 
     def global_var(self, owner: ModuleRef, node: ast.Attribute) -> GlobalVar:
         """`cls.f`, which must be a function of the module."""
@@ -180,8 +189,19 @@ class Evaluator:
         for k in node.keywords:
             if k.arg is None:
                 kwargs.update(self.value(k.value))
-        with self.blame(node):
-            return self.apply(function, args, kwargs, node)
+        try:
+            with self.blame(node):
+                return self.apply(function, args, kwargs, node)
+        except SourceError as error:
+            raise self.closer(error, node) from error.__cause__
+
+    def closer(self, error: SourceError, node: ast.Call) -> ParseError:
+        """An error about a call as one about the argument that it speaks of, if there is one."""
+        where = culprit(node, error.message)
+        is_here = self.source.where(node) == error.place
+        return (
+            error if where is None or not is_here else self.error(where, error.message, error.hint)
+        )
 
     def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
         """`function(*args, **kwargs)`"""
@@ -191,7 +211,9 @@ class Evaluator:
             return words.call_expr(function, args)
         plain = function.func if isinstance(function, partial) else function
         if not callable(function) or not (self.trusted or words.is_word(plain)):
-            raise self.error(node.func, f"{_title(function)} cannot be called")
+            raise self.error(node.func, f"{title(function)} cannot be called")
+        if function in _ON_SCALARS and any(map(is_prim, args)):
+            return _ON_SCALARS[function](*map(build.as_expr, args))
         return function(*args, **kwargs)
 
     def values(self, nodes: list[ast.expr]) -> list[Any]:
@@ -291,6 +313,9 @@ class Evaluator:
                 return self.item(owner, index)
             if owner is words.LET:
                 return LetType(index)
+            if callable(owner) and words.is_word(owner):
+                name = getattr(owner, "__name__", "it")
+                raise MLCError(f"{name} takes parentheses, not brackets", hint=f"{name}(…)")
             found = owner[index]
             return self.stored(found) if is_stored(found) else found
 
@@ -339,22 +364,6 @@ class Evaluator:
         return "".join(parts)
 
 
-def _plain_message(error: Exception) -> str:
-    text = str(error) or type(error).__name__
-    return text.replace("_word_", "")
-
-
-def _title(value: Any) -> str:
-    """A thing of the program in words."""
-    if words.is_namespace(value):
-        return f"the namespace {words.letter(value)}"
-    if isinstance(value, Buffer):
-        return f"the buffer {value.name}"
-    if isinstance(value, ModuleRef):
-        return "the module"
-    return f"a {type(value).__name__}"
-
-
 #: attributes that a text may ask for
 _ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Buffer: (
@@ -380,12 +389,6 @@ def _attributes_of(owner: Any) -> tuple[str, ...]:
     return words.attributes(owner)
 
 
-_NOT_SCRIPT = {
-    "Lambda": "a lambda stands in T.comm_reducer only",
-    "ListComp": "write the items out",
-    "Await": "write plain statements",
-    "NamedExpr": "write an assignment",
-}
 _RULES: dict[type, Callable[[Evaluator, Any], Any]] = {
     ast.Constant: Evaluator.constant,
     ast.Name: Evaluator.name,

@@ -10,9 +10,10 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import ExternFunc
-from mlcnb.script import frames
+from mlcnb.script import frames, words
+from mlcnb.script.parser.advice import ModuleRef
 from mlcnb.script.parser.attrs import frozen
-from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
+from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_func import FunctionParser
 from mlcnb.script.parser.tir_func import PrimFuncParser
 
@@ -32,7 +33,7 @@ class FunctionReader:
         kind, options = self.kind(node)
         private = bool(options.get("private", False))
         if kind == "prim_func":
-            return PrimFuncParser(self.ev, node, private).parse()
+            return PrimFuncParser(self.ev, node, private, self.is_new(node)).parse()
         pure = bool(options.get("pure", True))
         return FunctionParser(self.ev, node, self.functions, private, pure).parse()
 
@@ -49,6 +50,12 @@ class FunctionReader:
         raise self.ev.error(
             place, f"{node.name} is no program", "decorate it with @T.prim_func or @R.function"
         )
+
+    def is_new(self, node: ast.FunctionDef) -> bool:
+        """True for the decorator of `tirx`, the namespace of 0.27."""
+        targets = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+        owners = [t.value for t in targets if isinstance(t, ast.Attribute)]
+        return any(words.is_new_dialect(self.ev.value(owner)) for owner in owners)
 
 
 class ModuleReader:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import string
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,7 @@ from mlcnb.core.errors import ParseError
 from mlcnb.core.recursion import deep
 from mlcnb.script.excerpt import around
 
+_WORD = string.ascii_letters
 #: how deep Python's parser may nest
 PARSE_DEPTH = 3000
 
@@ -33,6 +35,7 @@ class SourceError(ParseError):
         self.source_name = name
         self.line = where.line
         self.column = where.column
+        self.place = where
         self.picture = text
 
     def excerpt(self) -> str:
@@ -81,7 +84,14 @@ class Source:
         return self._error(message, self.where(place), hint)
 
     def where(self, place: Any) -> Where:
-        """The stretch of text of a node of the tree, in characters."""
+        """The stretch of text of a node of the tree, in characters; of lines with a body their
+        first word.
+        """
+        if isinstance(place, ast.stmt) and hasattr(place, "body"):
+            column = self._column(place.lineno, place.col_offset)
+            rest = self.lines[place.lineno - 1][column - 1 :] if self.lines else ""
+            word = len(rest) - len(rest.lstrip(_WORD)) or 1
+            return Where(place.lineno, column, place.lineno, column + word)
         return Where(
             place.lineno,
             self._column(place.lineno, place.col_offset),

@@ -8,23 +8,25 @@ x = n + 1                         a let, which holds all lines that follow
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
-from mlcnb.script import frames
+from mlcnb.script import build, frames
 from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import resolve_dims
 from mlcnb.script.parser.tir_block import BlockParser
 from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.script.tir.statements import Buffer as BufferWord
 from mlcnb.tir import stmt as s
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.stmt import Stmt
 
 if TYPE_CHECKING:
@@ -43,6 +45,22 @@ class Bindings:
         self.loops: dict[Var, Range] = {}
         #: GPU axes named by T.env_thread: variable -> tag
         self.threads: dict[Var, str] = {}
+        #: "for", "while" and "block", as they stand around the current line, innermost last
+        self.around: list[str] = []
+        #: the macros that the current line is read for, with the suffix of their blocks
+        self.expanding: list[tuple[Any, str]] = []
+        self.expanding_count: dict[Any, int] = {}
+        #: variables that stand for a value
+        self.lets: set[Var] = set()
+
+    @contextmanager
+    def inside_loop(self, what: str) -> Iterator[None]:
+        """Lines of a loop or of a block: what `break` means depends on it."""
+        self.around.append(what)
+        try:
+            yield
+        finally:
+            self.around.pop()
 
     def plain_name(self, target: ast.expr) -> str:
         """The name that a target is."""
@@ -52,6 +70,7 @@ class Bindings:
 
     def let(self, var: Var, value: PrimExpr, out: Body) -> None:
         """`var = value`, seen by the lines that follow."""
+        self.lets.add(var)
         self.ev.scope.define(var.name, var)
         out.hold(lambda body: s.LetStmt(var, value, body))
 
@@ -66,11 +85,80 @@ class Bindings:
             rule(self, name, value, place, out)
         elif isinstance(value, frames.Frame):
             raise self.ev.error(place, f"{type(value).__name__} gives nothing that has a name")
-        elif isinstance(value, PrimExpr | frames.Sliced) and not isinstance(value, e.Var):
-            expr = self.ev.as_expr(value, place)
-            self.let(Var(name, expr.dtype), expr, out)
+        elif isinstance(value, PrimExpr | frames.Sliced | int | float):
+            self._bind_value(name, value, target, place, out)
+        elif isinstance(value, Buffer) and self._is_declaration(place):
+            self._bind_alias(name, value, place, out)
         else:
             self.ev.scope.define(name, value)
+
+    def _bind_value(
+        self, name: str, value: Any, target: ast.expr, place: ast.expr, out: Body
+    ) -> None:
+        """`x = n + 1`: a change of the memory that x is, a let, or a name for a number."""
+        cell = self.ev.scope.find(name)
+        if isinstance(cell, frames.Cell):
+            self.change(cell, value, place, out)
+            return
+        self._not_lost(name, target)
+        if self.function.is_new and _has_memory(value):
+            self.cell(name, self.ev.as_expr(value, place), place, out)
+        elif isinstance(value, int | float | e.Var):
+            self.ev.scope.define(name, value)
+        else:
+            expr = self.ev.as_expr(value, place)
+            self.let(Var(name, expr.dtype), expr, out)
+
+    def _not_lost(self, name: str, target: ast.expr) -> None:
+        """Refuse a new value that ends with the lines of a loop or branch, as Python's does not."""
+        *outer, inner = self.ev.scope.frames
+        if name in inner:
+            return
+        known = next((frame[name] for frame in reversed(outer) if name in frame), None)
+        number = isinstance(known, int | float) and not isinstance(known, bool)
+        if number or (isinstance(known, Var) and known in self.lets):
+            raise self.ev.error(
+                target,
+                f"{name} is a name for one value: a new one here would end with these lines",
+                f'a value that changes needs memory: {name} = T.alloc_buffer((1,), "int32", '
+                f'scope="local"), then {name}[0] = …',
+            )
+
+    def cell(self, name: str, value: PrimExpr | None, place: ast.expr, out: Body) -> None:
+        """`x: T.int32 = 0` of 0.27: memory of one element, that starts with a value."""
+        assert value is not None
+        self.empty_cell(name, value.dtype, place, out)
+        out.add(s.BufferStore(self.ev.scope.find(name).buffer, value, (p.const(0),)))
+
+    def empty_cell(self, name: str, kind: DType, place: ast.expr, out: Body) -> None:
+        """`x: T.int32`: memory of one element."""
+        buffer = decl_buffer((1,), kind, name, "local")
+        out.hold(self.declare(name, frames.DeclareBuffer(buffer, True), place))
+        self.ev.scope.define(name, frames.Cell(self.ev.scope.find(name)))
+
+    def change(self, cell: frames.Cell, value: Any, place: ast.expr, out: Body) -> None:
+        """A new value for a cell; numbers and narrower scalars are converted."""
+        kind = cell.buffer.dtype
+        if isinstance(value, int | float):
+            with self.ev.blame(place):
+                value = build.cast(kind, value)
+        found = self.ev.as_expr(value, place)
+        if found.dtype.lanes != 1:
+            raise self.ev.error(place, f"{cell.buffer.name} is {kind}, this is {found.dtype}")
+        stored = found if found.dtype == kind else e.Cast(kind, found)
+        out.add(s.BufferStore(cell.buffer, stored, (p.const(0),)))
+
+    def _is_declaration(self, place: ast.expr) -> bool:
+        """True for `T.Buffer(…)`, in contrast to a buffer that has a name already."""
+        return isinstance(place, ast.Call) and self.ev.value(place.func) is BufferWord
+
+    def _bind_alias(self, name: str, value: Buffer, place: ast.expr, out: Body) -> None:
+        """`B = T.Buffer((4,), data=A.data)` in a body: another view of memory."""
+        keywords = {k.arg for k in place.keywords} if isinstance(place, ast.Call) else set()
+        if "data" not in keywords:
+            hint = "data=A.data makes a view of A; T.alloc_buffer makes memory"
+            raise self.ev.error(place, "T.Buffer in a body is a view and needs data=…", hint)
+        out.hold(self.declare(name, frames.DeclareBuffer(value, False), place))
 
     def _bind_many(
         self, target: ast.Tuple | ast.List, value: Any, place: ast.expr, out: Body
@@ -79,8 +167,13 @@ class Bindings:
             names = [self.plain_name(t) for t in target.elts]
             self.block_of_axis(place).remap(names, value, self.loops, place)
             return
+        if isinstance(value, frames.Meta) and isinstance(value.value, tuple | list):
+            value = [frames.Meta(item) for item in value.value]
         if not isinstance(value, tuple | list) or len(value) != len(target.elts):
-            raise self.ev.error(place, f"{len(target.elts)} values are expected")
+            count = f", not {len(value)}" if isinstance(value, tuple | list) else ""
+            raise self.ev.error(
+                place, f"{len(target.elts)} names need {len(target.elts)} values{count}"
+            )
         for one, item in zip(target.elts, value, strict=True):
             self.bind(one, item, place, out)
 
@@ -184,6 +277,13 @@ class Bindings:
         condition = self.ev.as_expr(value.condition, place)
         kind, marks = dtype(value.dtype), frozen(value.annotations)
         return lambda body: s.Allocate(var, kind, extents, condition, body, marks)
+
+
+def _has_memory(value: Any) -> bool:
+    """True for a scalar that 0.27 keeps in memory: not a pointer, not a vector."""
+    if isinstance(value, PrimExpr):
+        return value.dtype.lanes == 1 and not value.dtype.is_handle
+    return isinstance(value, int | float)
 
 
 def renamed(buffer: Buffer, name: str) -> Buffer:

@@ -30,12 +30,16 @@ class PrimFuncParser:
         ev: evaluates expressions in the scope around the function.
         node: its tree.
         private: leave out the attribute `global_symbol`.
+        is_new: read `x: T.int32 = 0` as 0.27 does, as memory that may change.
     """
 
-    def __init__(self, ev: Evaluator, node: ast.FunctionDef, private: bool) -> None:
+    def __init__(
+        self, ev: Evaluator, node: ast.FunctionDef, private: bool, is_new: bool = False
+    ) -> None:
         self.ev = ev
         self.node = node
         self.private = private
+        self.is_new = is_new
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}

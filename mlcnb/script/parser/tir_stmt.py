@@ -8,28 +8,22 @@ from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
-from mlcnb.script import build, frames
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.script import build, frames, words
 from mlcnb.script.parser import operate
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
-from mlcnb.script.parser.tir_bind import HOLDING, Bindings, message_of
+from mlcnb.script.parser.tir_bind import HOLDING, message_of
 from mlcnb.script.parser.tir_block import BlockParser
-from mlcnb.script.ranges import make_range
+from mlcnb.script.parser.tir_macro import MacroParser
 from mlcnb.script.tir.dtypes import dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import Stmt
 
 
-class StmtParser(Bindings):
+class StmtParser(MacroParser):
     """Reads blocks of lines into statements."""
-
-    def body(self, lines: list[ast.stmt]) -> Stmt:
-        """Lines in a scope of their own, as one statement."""
-        with self.ev.scope.inner():
-            return self.lines(lines)
 
     def lines(self, lines: list[ast.stmt]) -> Stmt:
         """Lines in the scope that is open, as one statement."""
@@ -37,74 +31,20 @@ class StmtParser(Bindings):
         for index, line in enumerate(lines):
             if index == 0 and _is_docstring(line):
                 continue
-            rule = _LINES.get(type(line))
-            if rule is None:
-                what = type(line).__name__
-                raise self.ev.error(line, f"a loop program has no {what} statement")
-            rule(self, line, out)
+            self.line(line, out)
         return out.finish()
 
-    # loops and branches --------------------------------------------------------------------------
-
-    def for_(self, node: ast.For, out: Body) -> None:
-        """`for i, j in T.grid(4, 8):`"""
-        found = self.ev.value(node.iter)
-        if not isinstance(found, frames.Loops):
-            raise self.ev.error(
-                node.iter, "a loop runs over range(…), T.grid(…), T.serial(…), T.parallel(…) …"
-            )
-        names = self._loop_names(node, len(found.loops))
-        with self.ev.scope.inner():
-            loops = [
-                self._loop(loop, name, node) for loop, name in zip(found.loops, names, strict=True)
-            ]
-            stmt = self.lines(node.body)
-        for var, dom, loop in reversed(loops):
-            marks = frozen(loop.annotations)
-            stmt = s.For(var, dom.min, dom.extent, loop.kind, stmt, loop.thread, marks)
-        out.add(stmt)
-
-    def _loop_names(self, node: ast.For, count: int) -> list[str]:
-        target = node.target
-        targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if len(targets) != count:
-            raise self.ev.error(target, f"{count} loops need {count} names, not {len(targets)}")
-        return [self.plain_name(t) for t in targets]
-
-    def _loop(self, loop: frames.Loop, name: str, node: ast.For) -> tuple[Var, Range, frames.Loop]:
-        if loop.kind is s.ForKind.THREAD_BINDING and not loop.thread:
-            hint = 'T.thread_binding(8, thread="threadIdx.x")'
-            raise self.ev.error(node.iter, "which thread axis?", hint)
-        with self.ev.blame(node.iter):
-            start = loop.start if isinstance(loop.start, int) else self._scalar(loop.start, node)
-            stop = self._scalar(loop.stop, node)
-            dom = make_range(start, stop)
-        var = Var(name, dom.extent.dtype)
-        self.loops[var] = dom
-        self.ev.scope.define(name, var)
-        return var, dom, loop
-
-    def _scalar(self, value: Any, node: ast.For) -> PrimExpr:
-        return self.ev.as_expr(value, node.iter)
-
-    def while_(self, node: ast.While, out: Body) -> None:
-        """`while condition:`"""
-        out.add(s.While(self.ev.expr(node.test), self.body(node.body)))
-
-    def if_(self, node: ast.If, out: Body) -> None:
-        """`if condition:`; a Python value is decided now."""
-        test = self.ev.value(node.test)
-        if isinstance(test, bool | int) or test is None:
-            for line in node.body if test else node.orelse:
-                _LINES[type(line)](self, line, out)
-            return
-        condition = self.ev.as_expr(test, node.test)
-        then = self.body(node.body)
-        out.add(s.IfThenElse(condition, then, self.body(node.orelse) if node.orelse else None))
+    def line(self, line: ast.stmt, out: Body) -> None:
+        """One line."""
+        rule = _LINES.get(type(line))
+        if rule is None:
+            what = type(line).__name__
+            raise self.ev.error(line, f"a loop program has no {what} statement", _INSTEAD.get(what))
+        rule(self, line, out)
 
     def assert_(self, node: ast.Assert, out: Body) -> None:
         """`assert condition, "message"`; 0.27 writes a kind and a list of parts."""
-        condition = self.ev.expr(node.test)
+        condition = self.condition(node.test)
         message = "" if node.msg is None else message_of(self.ev.value(node.msg))
         out.hold(lambda body: s.AssertStmt(condition, message, body))
 
@@ -114,14 +54,19 @@ class StmtParser(Bindings):
     def return_(self, node: ast.Return, out: Body) -> None:
         """`return x`: `T.ret(x)`."""
         if node.value is None:
-            raise self.ev.error(node, "a loop function returns a scalar or has no return")
+            hint = "return 0, with -> T.int32 in the signature"
+            raise self.ev.error(node, "a loop function returns a scalar or has no return", hint)
         value = self.ev.expr(node.value)
         out.add(s.Evaluate(e.Call(value.dtype, "tir.ret", (value,))))
 
     # lines with a value --------------------------------------------------------------------------
 
     def line_(self, node: ast.Expr, out: Body) -> None:
-        """A line that binds nothing: `T.reads(…)`, a call for its effect."""
+        """A line that binds nothing: `T.reads(…)`, a call for its effect, a macro."""
+        macro = self.macro_of(node.value)
+        if macro is not None:
+            self.expand(macro, node.value, out)  # type: ignore[arg-type]
+            return
         value = self.ev.value(node.value)
         if isinstance(value, frames.Regions | frames.Where | frames.BlockAttr):
             self._block_of(node).note(value, node)
@@ -160,8 +105,11 @@ class StmtParser(Bindings):
 
     def aug_assign_(self, node: ast.AugAssign, out: Body) -> None:
         """`A[i] += x`"""
+        if isinstance(node.target, ast.Name):
+            self._change_name(node, node.target, out)
+            return
         if not isinstance(node.target, ast.Subscript):
-            raise self.ev.error(node, "only an element of a buffer can be changed")
+            raise self.ev.error(node.target, "only an element of a buffer can be changed")
         load = ast.copy_location(
             ast.Subscript(node.target.value, node.target.slice, ast.Load()), node.target
         )
@@ -170,25 +118,54 @@ class StmtParser(Bindings):
             value = operate.binary(name, old, change, self.ev.trusted)
         self._subscript_store(node.target, value, node, out)
 
+    def _change_name(self, node: ast.AugAssign, target: ast.Name, out: Body) -> None:
+        """`x += 1` of a cell of 0.27."""
+        cell = self.ev.scope.find(target.id)
+        if not isinstance(cell, frames.Cell):
+            hint = f"{target.id} = {target.id} + … gives the name another value"
+            raise self.ev.error(target, "only an element of a buffer can be changed", hint)
+        with self.ev.blame(node):
+            change = self.ev.value(node.value)
+            value = operate.binary(
+                type(node.op).__name__, cell.as_prim_expr(), change, self.ev.trusted
+            )
+        self.change(cell, value, node.value, out)
+
     def ann_assign_(self, node: ast.AnnAssign, out: Body) -> None:
         """`x: T.int32 = value`: a let."""
         name = self.plain_name(node.target)
         kind = self.ev.value(node.annotation)
+        is_let = isinstance(kind, frames.LetType) or kind is words.LET
         if isinstance(kind, frames.LetType):
             kind = kind.kind
-        if node.value is None:
-            raise self.ev.error(node, f"{name} needs a value")
         made = dtype_of(kind)
+        if node.value is None:
+            if not self.function.is_new or is_let or made is None:
+                raise self.ev.error(node, f"{name} needs a value", f"{name}: T.int32 = 0")
+            self.empty_cell(name, made.dtype, node.annotation, out)
+            return
         value = self.ev.value(node.value)
+        if made is None and is_let:
+            found = self.ev.as_expr(value, node.value)
+            self._not_lost(name, node.target)
+            self.let(Var(name, found.dtype), found, out)
+            return
         if made is None or isinstance(value, frames.Frame):
             self.bind(node.target, value, node.value, out)
             return
-        number = build.cast(made.dtype, value) if isinstance(value, int | float) else value
+        if self.function.is_new and not is_let and not made.dtype.is_handle:
+            self.empty_cell(name, made.dtype, node.annotation, out)
+            self.change(self.ev.scope.find(name), value, node.value, out)
+            return
+        with self.ev.blame(node.value):
+            number = build.cast(made.dtype, value) if isinstance(value, int | float) else value
         found = self.ev.as_expr(number, node.value)
         if found.dtype != made.dtype:
+            hint = f'T.Cast("{made.dtype}", …)'
             raise self.ev.error(
-                node.value, f"{name} is {made.dtype}, its value is {found.dtype}", "T.Cast"
+                node.value, f"{name} is {made.dtype}, its value is {found.dtype}", hint
             )
+        self._not_lost(name, node.target)
         self.let(made.make(name), found, out)
 
     # stores --------------------------------------------------------------------------------------
@@ -256,8 +233,8 @@ class StmtParser(Bindings):
             self.blocks = blocks
 
     def _block(self, head: frames.BlockHead, node: ast.With) -> Stmt:
-        with self.ev.scope.inner():
-            block = BlockParser(self.ev, head.name)
+        with self.ev.scope.inner(), self.inside_loop("block"):
+            block = BlockParser(self.ev, head.name + self.block_suffix())
             self.blocks.append(block)
             body = self.lines(node.body)
             self.blocks.pop()
@@ -290,7 +267,24 @@ def _line_hint(value: Any) -> str | None:
 
 
 Line = Callable[[StmtParser, Any, Body], None]
+_INSTEAD = {
+    "Import": "import outside of the program",
+    "ImportFrom": "import outside of the program",
+    "Try": "a program has no exceptions; T.Assert stops it",
+    "Raise": 'assert condition, "message"',
+    "Delete": "a name ends with the lines around it",
+    "Global": "names of Python are read only",
+    "Nonlocal": "names of Python are read only",
+    "ClassDef": "classes belong outside of the program",
+    "AsyncFunctionDef": "write plain statements",
+    "AsyncFor": "write plain statements",
+    "AsyncWith": "write plain statements",
+    "Match": "if … elif …",
+}
 _LINES: dict[type, Line] = {
+    ast.Break: StmtParser.break_,
+    ast.Continue: StmtParser.continue_,
+    ast.FunctionDef: StmtParser.function_,
     ast.For: StmtParser.for_,
     ast.While: StmtParser.while_,
     ast.If: StmtParser.if_,

@@ -13,11 +13,13 @@ program too and give expressions.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any
 
-from mlcnb.script import build, intrinsics
+from mlcnb.script import build, intrinsics, words
 from mlcnb.script.parser.decorators import prim_func
+from mlcnb.script.parser.macro import inline, macro
 from mlcnb.script.tir.dtypes import DTYPES, vector_dtype
 from mlcnb.script.tir.exprs import EXPRS
 from mlcnb.script.tir.statements import (
@@ -25,6 +27,8 @@ from mlcnb.script.tir.statements import (
     Buffer,
     LetStmt,
     alloc_buffer,
+    alloc_local,
+    alloc_shared,
     allocate,
     attr,
     axis,
@@ -53,11 +57,11 @@ let = LET
 sblock, sblock_attr, sblock_alloc_buffer = block, block_attr, alloc_buffer
 
 __all__ = [
-    "Assert", "Buffer", "LetStmt", "alloc_buffer", "allocate", "attr", "axis", "block",
-    "block_attr", "decl_buffer", "env_thread", "evaluate", "func_attr", "grid", "init",
-    "launch_thread", "let", "match_buffer", "parallel", "prim_func", "reads", "sblock",
-    "sblock_alloc_buffer", "sblock_attr", "serial", "thread_binding", "unroll", "vectorized",
-    "where", "writes",
+    "Assert", "Buffer", "LetStmt", "alloc_buffer", "alloc_local", "alloc_shared", "allocate",
+    "attr", "axis", "block", "block_attr", "decl_buffer", "env_thread", "evaluate", "func_attr",
+    "grid", "init", "inline", "launch_thread", "let", "macro", "match_buffer", "parallel",
+    "prim_func", "reads", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial",
+    "thread_binding", "unroll", "vectorized", "where", "writes",
 ]  # fmt: skip
 
 
@@ -66,7 +70,10 @@ def __getattr__(name: str) -> Any:
     if found is None and name in intrinsics.names():
         found = partial(build.intrinsic, name)
     if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("__"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        message, hint = words.unknown(sys.modules[__name__], name)
+        raise AttributeError(message if hint is None else f"{message}; {hint}", name=name)
     globals()[name] = found
     return found
 

@@ -1,17 +1,22 @@
-"""What a program may call on a buffer: `A.vload([i])`, `A.vstore([i], x)`, `A.access_ptr("r")`."""
+"""What a program may call on a buffer: `A.vload([i])`, `A.vstore([i], x)`, `A.access_ptr("r")`,
+`B = A.view(4, 4)`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mlcnb.arith import Analyzer, simplify
+from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import build
-from mlcnb.script.frames import Sliced, VectorStore
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.script.frames import DeclareBuffer, Sliced, VectorStore
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 
 
 def vload(
@@ -44,12 +49,64 @@ def access_ptr(
             extent = extent * dim
         extent = extent - offset
     kind = e.Call(buffer.dtype.with_lanes(content_lanes), "tir.type_annotation", ())
-    args = (kind, buffer.data, *map(build.as_expr, (offset, extent, mask)))
-    return e.Call(dtype(ptr_type), "tir.tvm_access_ptr", args)
+    begin = offset if buffer.elem_offset is None else buffer.elem_offset + offset
+    args = (kind, buffer.data, *map(build.as_expr, (begin, extent, mask)))
+    return e.Call(_dtype(ptr_type), "tir.tvm_access_ptr", args)
+
+
+def view(buffer: Buffer, *shape_or_dtype: Any) -> DeclareBuffer:
+    """The same memory with another shape, or as elements of another dtype: a word of 0.27.
+
+    Raises:
+        MLCError: the numbers of elements (or bytes) differ, or cannot be compared.
+    """
+    if buffer.strides:
+        raise MLCError(f"view: {buffer.name} has strides", hint="T.decl_buffer(…, data=…)")
+    if len(shape_or_dtype) == 1 and _is_dtype(shape_or_dtype[0]):
+        return _view_as(buffer, _dtype(str(getattr(shape_or_dtype[0], "dtype", shape_or_dtype[0]))))
+    shape = shape_or_dtype
+    if len(shape) == 1 and isinstance(shape[0], list | tuple):
+        shape = tuple(shape[0])
+    dims = tuple(build.as_expr(d) for d in shape)
+    if not Analyzer().can_prove_equal(_size(dims), _size(buffer.shape)):
+        shapes = [", ".join(map(repr, s)) for s in (buffer.shape, dims)]
+        raise MLCError(f"view: ({shapes[0]}) and ({shapes[1]}) differ in their number of elements")
+    return DeclareBuffer(_over(buffer, dims, buffer.dtype), False)
+
+
+def _is_dtype(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "dtype") and not isinstance(value, PrimExpr)
+
+
+def _view_as(buffer: Buffer, kind: DType) -> DeclareBuffer:
+    """The last dimension holds as many bytes as before."""
+    old, new = buffer.dtype.nbytes, kind.nbytes
+    *outer, last = buffer.shape or (p.const(1),)
+    scaled = simplify(p.floordiv(last * old, new))
+    if not Analyzer().can_prove_equal(scaled * new, last * old):
+        raise MLCError(f"view: {buffer.name} has rows of {last} {buffer.dtype}, no whole {kind}")
+    if buffer.elem_offset is not None and old != new:
+        raise MLCError(f"view: {buffer.name} has an elem_offset", hint="T.decl_buffer(…, data=…)")
+    return DeclareBuffer(_over(buffer, (*outer, scaled), kind), False)
+
+
+def _size(dims: Sequence[PrimExpr]) -> PrimExpr:
+    size: PrimExpr = p.const(1)
+    for dim in dims:
+        size = size * dim
+    return size
+
+
+def _over(buffer: Buffer, shape: tuple[PrimExpr, ...], kind: DType) -> Buffer:
+    return decl_buffer(
+        shape, kind, "view", data=buffer.data, elem_offset=buffer.elem_offset,
+        data_alignment=buffer.data_alignment, offset_factor=buffer.offset_factor,
+    )  # fmt: skip
 
 
 METHODS: dict[str, Callable[..., Any]] = {
     "vload": vload,
     "vstore": vstore,
     "access_ptr": access_ptr,
+    "view": view,
 }

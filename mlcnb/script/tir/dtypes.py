@@ -11,8 +11,9 @@ from mlcnb.script import build
 from mlcnb.script.frames import NewVar
 
 _SCALARS = (
-    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool int4 "
-    "uint4 float8_e4m3fn float8_e5m2 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz void"
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool int2 "
+    "uint2 int4 uint4 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz "
+    "float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn void"
 )
 
 
@@ -74,6 +75,7 @@ class HandleWord:
 DTYPES: dict[str, Any] = {name: DTypeWord(name) for name in _SCALARS.split()}
 DTYPES["boolean"] = DTYPES["bool"]
 DTYPES["handle"] = HandleWord()
+DTYPES["Ptr"] = DTYPES["handle"]
 
 
 def vector_dtype(name: str) -> DTypeWord | None:

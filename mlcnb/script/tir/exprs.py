@@ -16,7 +16,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
-from mlcnb.script.frames import Meta
+from mlcnb.script.frames import Meta, NewVar
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterType, IterVar
@@ -161,6 +161,26 @@ def meta_var(value: Any) -> Meta:
     return Meta(value)
 
 
+def static_assert(condition: Any, message: str = "") -> None:
+    """Stop the parser unless a Python value is true.
+
+    Raises:
+        MLCError: it is not.
+    """
+    if isinstance(condition, PrimExpr) and not isinstance(condition, e.IntImm):
+        raise MLCError(
+            "T.static_assert takes a Python value, this is known when the program runs",
+            hint='assert condition, "message"',
+        )
+    if not condition:
+        raise MLCError(message or "T.static_assert does not hold")
+
+
+def var(dtype: Any, is_size_var: bool = False) -> NewVar:
+    """`n = T.var("int32")`: as `n = T.int32()`."""
+    return NewVar(_kind(dtype), is_size_var)
+
+
 def target(config: Any, host: Any = None) -> Any:
     """A compilation target, as the value of an attribute."""
     from mlcnb.target import Target
@@ -246,6 +266,7 @@ _NODES = {
     "FloorMod": e.FloorMod, "Min": e.Min, "Max": e.Max, "EQ": e.EQ, "NE": e.NE, "LT": e.LT,
     "LE": e.LE, "GT": e.GT, "GE": e.GE, "min": e.Min, "max": e.Max, "truncdiv": e.Div,
     "truncmod": e.Mod, "floordiv": e.FloorDiv, "floormod": e.FloorMod, "div": e.Div,
+    "indexdiv": e.FloorDiv, "indexmod": e.FloorMod,
 }  # fmt: skip
 
 EXPRS: dict[str, Any] = {
@@ -273,7 +294,10 @@ EXPRS: dict[str, Any] = {
     "call_pure_extern": _typed("call_pure_extern"),
     "call_llvm_intrin": _typed("call_llvm_intrin"),
     "call_llvm_pure_intrin": _typed("call_llvm_pure_intrin"),
-    "reinterpret": _typed("reinterpret"),
+    **{n: _typed(n) for n in ("reinterpret", "vectorlow", "vectorhigh", "vectorcombine")},
+    "get_active_lane_mask": _typed("get_active_lane_mask"),
+    "static_assert": static_assert,
+    "var": var,
     "address_of": address_of,
     "type_annotation": type_annotation,
     "ret": ret,

@@ -19,35 +19,46 @@ from mlcnb.tir.stmt import ForKind, IterType
 Shape = Sequence[Any] | Any
 
 
-def _loop(kind: ForKind, start: Any, stop: Any, annotations: Any, thread: Any = None) -> Any:
+def _loop(
+    kind: ForKind, start: Any, stop: Any, annotations: Any, thread: Any = None, step: Any = None
+) -> Any:
     if stop is None:
         start, stop = 0, start
-    return frames.Loops([frames.Loop(start, stop, kind, thread, dict(annotations or {}))])
+    return frames.Loops([frames.Loop(start, stop, kind, thread, dict(annotations or {}), step)])
 
 
 def grid(*extents: Any) -> frames.Loops:
-    """A nest of serial loops: `for i, j in T.grid(4, 8):`"""
-    return frames.Loops([frames.Loop(0, extent) for extent in extents])
+    """A nest of serial loops: `for i, j in T.grid(4, 8):`; a pair is a start and a stop."""
+    pairs = [x if isinstance(x, tuple | list) else (0, x) for x in extents]
+    return frames.Loops([frames.Loop(*pair) for pair in pairs])
 
 
-def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> frames.Loops:
+def serial(
+    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
+) -> frames.Loops:
     """A serial loop, as `range`."""
-    return _loop(ForKind.SERIAL, start, stop, annotations)
+    return _loop(ForKind.SERIAL, start, stop, annotations, step=step)
 
 
-def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> frames.Loops:
+def parallel(
+    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
+) -> frames.Loops:
     """A loop whose iterations run on several threads."""
-    return _loop(ForKind.PARALLEL, start, stop, annotations)
+    return _loop(ForKind.PARALLEL, start, stop, annotations, step=step)
 
 
-def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> frames.Loops:
+def vectorized(
+    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
+) -> frames.Loops:
     """A loop whose iterations are the lanes of vectors."""
-    return _loop(ForKind.VECTORIZED, start, stop, annotations)
+    return _loop(ForKind.VECTORIZED, start, stop, annotations, step=step)
 
 
-def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> frames.Loops:
+def unroll(
+    start: Any, stop: Any = None, *, annotations: Any = None, step: Any = None
+) -> frames.Loops:
     """A loop that is written out."""
-    return _loop(ForKind.UNROLLED, start, stop, annotations)
+    return _loop(ForKind.UNROLLED, start, stop, annotations, step=step)
 
 
 def thread_binding(
@@ -192,6 +203,16 @@ def decl_buffer(
     """A view of memory that `data` points to; without `data`, memory is allocated."""
     buffer = buffer_of(shape, dtype, data, *args, **options)
     return frames.DeclareBuffer(buffer, data is None)
+
+
+def alloc_local(shape: Shape, dtype: Any = "float32", **options: Any) -> frames.DeclareBuffer:
+    """Memory of one thread: a word of 0.27."""
+    return frames.DeclareBuffer(buffer_of(shape, dtype, scope="local", **options), True)
+
+
+def alloc_shared(shape: Shape, dtype: Any = "float32", **options: Any) -> frames.DeclareBuffer:
+    """Memory of one block of threads: a word of 0.27."""
+    return frames.DeclareBuffer(buffer_of(shape, dtype, scope="shared", **options), True)
 
 
 def allocate(

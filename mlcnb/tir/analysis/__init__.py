@@ -8,15 +8,27 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.tir.analysis.access": "detect_buffer_access complete_regions union_regions",
+        "mlcnb.tir.analysis.bounds": "check_bounds verify_bounds OutOfBounds",
         "mlcnb.tir.analysis.cost": (
             "flops bytes_touched allocated_bytes arithmetic_intensity estimate_tir_flops=flops "
-            "calculate_allocated_bytes=allocated_bytes"
+            "calculate_allocated_bytes=allocated_bytes block_flops find_anchor_block"
         ),
+        "mlcnb.tir.analysis.dependences": (
+            "loop_dependences carried_dependences LoopDependence DepKind"
+        ),
+        "mlcnb.tir.analysis.footprint": "block_bytes memory_footprint working_sets",
         "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
+        "mlcnb.tir.analysis.reduction": "reduction_pattern ReductionPattern",
+        "mlcnb.tir.analysis.relations": "accesses_of Access loop_name",
+        "mlcnb.tir.analysis.scope": (
+            "get_block_scope get_block_dependence BlockScope Dependency region_cover "
+            "stage_pipeline uninitialized_reads UncoveredRead"
+        ),
         "mlcnb.tir.analysis.structure": (
             "parent_map blocks_of find_block loops_above detect_buffer_access_lca"
         ),
         "mlcnb.tir.analysis.variables": "undefined_vars",
+        "mlcnb.tir.analysis.verify": "verify_memory verify_ssa",
         "mlcnb.tir.analysis.verify_gpu_code": "verify_gpu_code assert_gpu_code GpuLimits",
         "mlcnb.tir.analysis.well_formed": "verify_well_formed",
     },

@@ -16,9 +16,10 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import AccessDetector
-from mlcnb.tir.analysis.structure import allocated_buffers
+from mlcnb.tir.analysis.structure import allocated_buffers, blocks_of, statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 
@@ -33,10 +34,36 @@ def flops(func: PrimFunc) -> Any:
     nothing; of two branches the dearer one counts; `init` is not looked at. A block that has a
     predicate runs at most once for each value of its axes.
     """
-    return _plain(_Flops().stmt(func.body, _number(1)))
+    return plain(_Flops().stmt(func.body, number(1)))
 
 
-def _plain(x: PrimExpr) -> Any:
+def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
+    """Block -> operations of all its instances in one call, its inner blocks' included."""
+    counter = _Flops()
+    counter.stmt(func.body, number(1))
+    return {block: plain(count) for block, count in counter.blocks.items()}
+
+
+def find_anchor_block(obj: PrimFunc | IRModule) -> s.Block | None:
+    """The block that most of the work is in: the one to schedule first, the others around it.
+
+    That is the reduction block of most operations; where nothing is reduced, the block of most
+    operations, the last of them. None where there is no block.
+    """
+    functions = obj.functions.values() if isinstance(obj, IRModule) else [obj]
+    found: list[tuple[bool, float, s.Block]] = []
+    for func in functions:
+        if isinstance(func, PrimFunc):
+            work = block_flops(func)
+            for realize in blocks_of(func):
+                if not any(isinstance(n, s.BlockRealize) for n in statements(realize.block.body)):
+                    count = work.get(realize.block, 0)
+                    size = count if isinstance(count, int) else float("inf")
+                    found.append((realize.block.init is not None, size, realize.block))
+    return max(reversed(found), key=lambda x: x[:2])[2] if found else None
+
+
+def plain(x: PrimExpr) -> Any:
     """An int where it is one."""
     value = p.as_int(x)
     return x if value is None else value
@@ -48,8 +75,10 @@ class _Flops:
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.loops: set[Var] = set()
+        #: operations of each block
+        self.blocks: dict[s.Block, PrimExpr] = {}
         #: how often the block around runs
-        self.outer = _number(1)
+        self.outer = number(1)
 
     def stmt(self, n: Any, runs: PrimExpr) -> PrimExpr:
         """Operations of a statement that runs that often."""
@@ -61,27 +90,27 @@ class _Flops:
             case s.BlockRealize():
                 return self.block(n, runs)
             case s.IfThenElse(_, then_case, else_case):
-                other = _number(0) if else_case is None else self.stmt(else_case, runs)
+                other = number(0) if else_case is None else self.stmt(else_case, runs)
                 return self.analyzer.simplify(p.maximum(self.stmt(then_case, runs), other))
             case s.BufferStore():
-                return self.times(_number(value_flops(n.value)), runs)
+                return self.times(number(value_flops(n.value)), runs)
             case s.LetStmt(_, value, body):
-                own = self.times(_number(value_flops(value)), runs)
+                own = self.times(number(value_flops(value)), runs)
                 return self.total([own, self.stmt(body, runs)])
             case s.Evaluate(value):
-                own = _number(0 if isinstance(value, e.Call) else value_flops(value))
+                own = number(0 if isinstance(value, e.Call) else value_flops(value))
                 return self.times(own, runs)
             case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
                 return self.stmt(body, self.times(value, runs))
         inner = getattr(n, "body", None)
-        return _number(0) if inner is None else self.stmt(inner, runs)
+        return number(0) if inner is None else self.stmt(inner, runs)
 
     def loop(self, n: s.For, runs: PrimExpr) -> PrimExpr:
         """A loop; an extent that depends on outer loops counts as large as it gets."""
         extent = n.extent
         if any(isinstance(v, Var) and v in self.loops for v in walk(extent)):
             _, high = self.analyzer.const_bounds(extent)
-            extent = _number(int(high)) if high != float("inf") else extent
+            extent = number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.loops.add(n.loop_var)
         return self.stmt(n.body, self.times(extent, runs))
@@ -94,7 +123,7 @@ class _Flops:
                 once_each = self.times(axis.dom.extent, once_each)
             runs = self.analyzer.simplify(p.minimum(runs, once_each))
         before, self.outer = self.outer, runs
-        found = self.stmt(n.block.body, runs)
+        found = self.blocks[n.block] = self.stmt(n.block.body, runs)
         self.outer = before
         return found
 
@@ -104,13 +133,14 @@ class _Flops:
 
     def total(self, counts: Any) -> PrimExpr:
         """The sum of the counts."""
-        result = _number(0)
+        result = number(0)
         for count in counts:
             result = p.add(result, count)
         return self.analyzer.simplify(result)
 
 
-def _number(x: int) -> PrimExpr:
+def number(x: int) -> PrimExpr:
+    """A count as an expression."""
     return e.IntImm(dtype("int64"), x)
 
 
@@ -148,15 +178,15 @@ def bytes_touched(func: PrimFunc) -> dict[Buffer, Any]:
     """
     body = func.body
     block = body.block if isinstance(body, s.BlockRealize) else s.Block((), (), (), "", body)
-    detector = _WholeFunction(block)
+    detector = WholeFunction(block)
     if block.init is not None:
         detector.visit(block.init)
     detector.visit(block.body)
     found: dict[Buffer, Any] = {}
     for buffer in func.buffers:
-        sizes = [_bytes_of(detector, b) for b in detector.accessed() if b.data is buffer.data]
+        sizes = [bytes_of(detector, b) for b in detector.accessed() if b.data is buffer.data]
         if sizes:
-            found[buffer] = _plain(_total_within(buffer, sizes))
+            found[buffer] = plain(_total_within(buffer, sizes))
     return found
 
 
@@ -164,7 +194,7 @@ def _total_within(buffer: Buffer, sizes: list[PrimExpr]) -> PrimExpr:
     """The sum, but no more than the buffer has; several sizes are those of several views of it."""
     if len(sizes) == 1:
         return sizes[0]
-    whole = _number(buffer.dtype.nbytes)
+    whole = number(buffer.dtype.nbytes)
     for extent in buffer.shape:
         whole = p.multiply(whole, p.cast("int64", extent))
     total = sizes[0]
@@ -173,7 +203,7 @@ def _total_within(buffer: Buffer, sizes: list[PrimExpr]) -> PrimExpr:
     return Analyzer().simplify(p.minimum(total, whole))
 
 
-class _WholeFunction(AccessDetector):
+class WholeFunction(AccessDetector):
     """The accesses of a whole function: inner blocks are looked into, their axes run."""
 
     def __init__(self, block: s.Block) -> None:
@@ -221,30 +251,31 @@ class _WholeFunction(AccessDetector):
                     self.visit(part)
 
 
-def _bytes_of(detector: _WholeFunction, buffer: Buffer) -> PrimExpr:
+def bytes_of(detector: WholeFunction, buffer: Buffer) -> PrimExpr:
+    """Bytes of the distinct elements of a buffer that were seen to be accessed."""
     boxes = [*detector.reads.get(buffer, ()), *detector.writes.get(buffer, ())]
     region = detector.regions({buffer: boxes})[0]
     analyzer = detector.analyzer
-    count: PrimExpr = _number(1)
+    count: PrimExpr = number(1)
     for bounds, extent in zip(region.region, buffer.shape, strict=True):
         inside = analyzer.simplify(p.minimum(bounds.extent, extent))
         count = p.multiply(count, p.cast("int64", inside))
     most = detector.visited.get(buffer)
     if most is not None:
-        count = p.minimum(count, _number(most))
-    return analyzer.simplify(p.multiply(count, _number(buffer.dtype.nbytes)))
+        count = p.minimum(count, number(most))
+    return analyzer.simplify(p.multiply(count, number(buffer.dtype.nbytes)))
 
 
 def allocated_bytes(func: PrimFunc) -> dict[str, Any]:
     """Memory scope -> bytes that the function allocates, all allocations together."""
     found: dict[str, PrimExpr] = {}
     for _, kind, extents, scope in allocated_buffers(func.body):
-        size: PrimExpr = _number(dtype(str(kind)).nbytes)
+        size: PrimExpr = number(dtype(str(kind)).nbytes)
         for extent in extents:
             size = p.multiply(size, p.cast("int64", extent))
         found[scope] = p.add(found[scope], size) if scope in found else size
     analyzer = Analyzer()
-    return {scope: _plain(analyzer.simplify(size)) for scope, size in found.items()}
+    return {scope: plain(analyzer.simplify(size)) for scope, size in found.items()}
 
 
 def arithmetic_intensity(func: PrimFunc, values: Mapping[Var, int] | None = None) -> float:

@@ -3,7 +3,8 @@
 A variable is defined where it is used, and not a second time there (loops side by side may share
 one); a buffer is declared and indexed with as many integers as it has dimensions; operands have one
 dtype, conditions are bool; a block has a value for each axis and uses outer loops only through its
-axes.
+axes; each axis stays in its domain and each access in the regions that its blocks say (`domains`);
+a thread axis is one that GPUs have, of one extent within a kernel.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 from mlcnb.core.errors import WellFormedError
 from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.domains import refuse_false_domains
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
@@ -32,12 +35,21 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
     try:
         for func in functions:
             if isinstance(func, PrimFunc):
-                _Checker(func).function()
+                checker = _Checker(func)
+                checker.function()
+                refuse_false_domains(func, checker.fail)
     except WellFormedError:
         if assert_mode:
             raise
         return False
     return True
+
+
+#: the axes of threads that a GPU has, and virtual ones
+THREAD_AXES = (
+    *(f"{part}.{axis}" for part in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"),
+    "vthread",
+)
 
 
 class _Checker:
@@ -50,6 +62,8 @@ class _Checker:
         #: loop variables that a block around here hides
         self.hidden: set[Var] = set()
         self.loops: set[Var] = set()
+        #: thread axis -> the loop around here that is bound to it
+        self.threads: dict[str, s.For] = {}
         self.block: s.Block | None = None
 
     def fail(self, message: str, where: Any, hint: str | None = None) -> None:
@@ -124,11 +138,41 @@ class _Checker:
         self.visit(n.extent)
         self.require_index(n.min, n, "the start of a loop")
         self.require_index(n.extent, n, "the extent of a loop")
-        if n.kind is s.ForKind.THREAD_BINDING and not n.thread_binding:
-            self.fail(f"loop {n.loop_var.name} is bound to no thread axis", n)
+        for part in (n.min, n.extent):
+            self.require(
+                part.dtype == n.loop_var.dtype,
+                n,
+                f"loop {n.loop_var.name} is {n.loop_var.dtype}, its range {part.dtype}",
+            )
+        around = self.threads
+        if n.kind is s.ForKind.THREAD_BINDING:
+            self.threads = {**around, self.thread_axis(n): n}
         self.loops.add(n.loop_var)
         self.scoped([n.loop_var], [n.body], n)
         self.loops.discard(n.loop_var)
+        self.threads = around
+
+    def thread_axis(self, n: s.For) -> str:
+        """The thread axis that a loop is bound to; a loop in another one of it has its extent."""
+        name, axis = n.loop_var.name, n.thread_binding
+        if not axis:
+            self.fail(f"loop {name} is bound to no thread axis", n)
+        if axis not in THREAD_AXES:
+            self.fail(
+                f"loop {name} is bound to {axis!r}, which is no thread axis",
+                n,
+                f"one of {', '.join(THREAD_AXES)}",
+            )
+        outer = self.threads.get(str(axis))
+        extents = [p.as_int(x.extent) for x in (outer, n) if x is not None]
+        if outer is not None and None not in extents and len(set(extents)) > 1:
+            self.fail(
+                f"loop {name} of extent {extents[1]} is bound to {axis}, as is loop "
+                f"{outer.loop_var.name} of extent {extents[0]} around it",
+                n,
+                "threads that share work have one number",
+            )
+        return str(axis)
 
     def let(self, n: Any) -> None:
         self.visit(n.value)
@@ -193,6 +237,8 @@ class _Checker:
         for part in (*block.reads, *block.writes, block.init, block.body):
             if part is not None:
                 self.visit(part)
+        self.buffers.difference_update(block.alloc_buffers)
+        self.buffers.difference_update(match.buffer for match in block.match_buffers)
         self.defined.difference_update([*axes, *data])
         self.defined |= removed
         self.block, self.hidden = outer, hidden

@@ -21,12 +21,15 @@ from mlcnb.tir.schedule.trace import Instruction
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the program: which, when in the trace, and how long it took in seconds."""
+    """One change of the program: which, when in the trace, how long it took in seconds, and how it
+    is known to be legal: `by rule`, `proved (islpy)`, `numeric 0.0 on shape (4, 4)`, `trusted`.
+    """
 
     number: int
     instruction: Instruction | None
     mod: IRModule
     seconds: float
+    proof: str = ""
 
     @property
     def name(self) -> str:
@@ -55,10 +58,10 @@ class History:
         self._snapshots.append(after)
         self._now += 1
 
-    def _finish(self, seconds: float) -> None:
+    def _finish(self, seconds: float, proof: str) -> None:
         """The step that led to the current snapshot is done and recorded."""
         inst = self._snapshot.instructions[-1]
-        self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds))
+        self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds, proof))
 
     @property
     def steps(self) -> list[Step]:

@@ -7,7 +7,8 @@ A layout is a `tir.IndexMap`, or a function of index expressions that makes one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -17,7 +18,8 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.affine import Affine, Bounds
-from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.handles import text_of
+from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.regions import extremes
 from mlcnb.tir.schedule.state import State
 
@@ -26,23 +28,53 @@ class Layout:
     """An index map over a shape: the shape that it gives, its inverse, what it leaves unused.
 
     `unused` is a condition on the variables `inverse.initial_indices`, false where nothing is.
+    Where the inverse cannot be written down, it is None (refused if `needs_inverse`); the map is
+    injective all the same, which was tried for every index, or is assumed.
     """
 
     def __init__(
-        self, state: State, name: str, given: Any, shape: Sequence[e.PrimExpr], where: Node
+        self,
+        state: State,
+        name: str,
+        given: Any,
+        shape: Sequence[e.PrimExpr],
+        where: Node,
+        assumed: bool = False,
+        needs_inverse: bool = False,
     ) -> None:
         kind = shape[0].dtype if shape else "int32"
         self.map = given if isinstance(given, IndexMap) else _made(given, len(shape), kind)
         self.kind = kind
+        self.inverse: IndexMap | None = None
+        self.unused: e.PrimExpr = p.const(False)
         try:
             self.shape = tuple(p.cast(kind, x) for x in self.map.map_shape(shape))
             self.inverse, self.unused = self.map.non_surjective_inverse(shape)
         except MLCError as error:
+            has_shape = hasattr(self, "shape")
+            collision = self.map.collision(shape) if has_shape and not assumed else None
+            if has_shape and not needs_inverse and (assumed or collision == ()):
+                return
+            reason, hint = error.message, error.hint
+            if collision:
+                one, other, both = map(list, collision)
+                reason, hint = f"it takes {one} and {other} both to {both}", None
             raise state.refusal(
-                f"{name}: the index map is no layout of {list(map(_text, shape))}: {error.message}",
-                where,
-                hint=error.hint,
+                f"{name}: the index map is no layout of {_texts(shape)}: {reason}", where, hint
             ) from error
+
+    def old_at(self, new: Sequence[e.PrimExpr]) -> list[Affine]:
+        """The old indices where the new ones are given; the inverse must be known."""
+        assert self.inverse is not None
+        return [of(x, self._at(new)) for x in self.inverse.final_indices]
+
+    def unused_at(self, new: Sequence[e.PrimExpr]) -> e.PrimExpr:
+        """The condition that these new indices stand for nothing."""
+        return self.unused if self.inverse is None else simplified(self.unused, self._at(new))
+
+    def _at(self, new: Sequence[e.PrimExpr]) -> Context:
+        assert self.inverse is not None
+        return Context(values=dict(zip(self.inverse.initial_indices, map(of, new), strict=True)))
 
     @property
     def pads(self) -> bool:
@@ -87,6 +119,33 @@ def _made(given: Any, ndim: int, kind: str) -> IndexMap:
     return IndexMap.from_func(given, ndim, index_dtype=kind)
 
 
-def _text(x: e.PrimExpr) -> str:
-    known = p.as_int(x)
-    return str(x) if known is None else str(known)
+def _texts(shape: Sequence[e.PrimExpr]) -> str:
+    return "[" + ", ".join(map(text_of, shape)) + "]"
+
+
+def with_separators(method: Callable[..., None]) -> Callable[..., None]:
+    """transform_layout for maps that hold `IndexMap.AXIS_SEPARATOR`: set_axis_separator follows.
+
+    lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j]     two steps, as in TVM
+    """
+
+    @wraps(method)
+    def transform_layout(
+        self: Any, block: Any, buffer: Any, index_map: Any, *args: Any, **kw: Any
+    ) -> None:
+        separators: list[int] = []
+
+        @wraps(index_map)
+        def plain(*indices: e.Var) -> list[Any]:
+            final = index_map(*indices)
+            given = list(final) if isinstance(final, list | tuple) else [final]
+            places = [n for n, x in enumerate(given) if x is IndexMap.AXIS_SEPARATOR]
+            separators[:] = [place - n for n, place in enumerate(places)]
+            return [x for x in given if x is not IndexMap.AXIS_SEPARATOR]
+
+        method(self, block, buffer, plain if callable(index_map) else index_map, *args, **kw)
+        if separators:
+            name = buffer.name if isinstance(buffer, Buffer) else buffer
+            self.set_axis_separator(block, name, separators)
+
+    return transform_layout

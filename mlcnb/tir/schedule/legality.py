@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
@@ -58,6 +59,10 @@ def why_ragged(tree: Tree, block: s.Block) -> str | None:
     for axis in block.iter_vars:
         if of(axis.dom.extent).uses(loops) or of(axis.dom.min).uses(loops):
             return f"the domain of its axis {axis.var.name} depends on a loop"
+    if loops and not block.iter_vars:
+        used = next((n for n in walk(block) if n in loops), None)
+        if used is not None:
+            return f"it has no axes and uses {used.name}, the variable of a loop around it"  # type: ignore[attr-defined]
     return None
 
 

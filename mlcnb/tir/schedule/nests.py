@@ -17,8 +17,9 @@ from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
-from mlcnb.tir.schedule.reading import larger, of, smaller
-from mlcnb.tir.schedule.regions import Side, at_most, largest
+from mlcnb.tir.schedule.reading import Context, larger, of, simplified, smaller
+from mlcnb.tir.schedule.regions import Side, at_most, bindings, largest
+from mlcnb.tir.schedule.tree import Tree
 
 
 class Nest:
@@ -208,3 +209,38 @@ def copy_nest(
 def point(buffer: Buffer, indices: Sequence[e.PrimExpr]) -> BufferRegion:
     """The region that is one element."""
     return BufferRegion(buffer, tuple(e.Range(i, p.const(1, i.dtype)) for i in indices))
+
+
+def looped(block: s.Block, name: str = "ax", predicate: e.PrimExpr | None = None) -> s.Stmt:
+    """A block in loops of its own, one for each axis, over the whole domain.
+
+    predicate: a condition on the block's axes; said of the loops that they are bound to.
+    """
+    loops = [e.Var(f"{name}{n}", axis.var.dtype) for n, axis in enumerate(block.iter_vars)]
+    axes = {axis.var: of(var) for axis, var in zip(block.iter_vars, loops, strict=True)}
+    holds = p.const(True) if predicate is None else simplified(predicate, Context(values=axes))
+    body: s.Stmt = s.BlockRealize(tuple(loops), holds, block)
+    for var, axis in reversed(list(zip(loops, block.iter_vars, strict=True))):
+        body = s.For(var, axis.dom.min, axis.dom.extent, s.ForKind.SERIAL, body)
+    return body
+
+
+def own_nest(tree: Tree, block: s.Block) -> s.Stmt | None:
+    """The outermost of the loops that are the axes of a block, one for one, and hold nothing else.
+
+    None where the axes are bound to something else than loops, or under a predicate.
+    """
+    context = bindings(tree, block)
+    wanted = {context.values[v.var].only_atom for v in block.iter_vars} - {None}
+    single = [v for v in block.iter_vars if context.values[v.var].only_atom is None]
+    top: s.Stmt = tree.realize(block)
+    found = set()
+    for loop in reversed(tree.loops(block)):
+        if loop.body is not top or loop.loop_var not in wanted or p.as_int(loop.min) != 0:
+            break
+        found.add(loop.loop_var)
+        top = loop
+    units = all(p.as_int(v.dom.extent) == 1 for v in single)
+    if found != wanted or not units or not p.is_const(tree.realize(block).predicate, 1):
+        return None
+    return top

@@ -19,6 +19,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import affine as a
 from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.digits import contiguous
@@ -69,6 +70,19 @@ def known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
             for axis in up.iter_vars:
                 found[axis.var] = constant_bounds(axis.dom.min, axis.dom.extent, found)
     return found
+
+
+def symbols(func: PrimFunc) -> list[e.Var]:
+    """The integers that a function is given: parameters, and variables in the shapes of buffers."""
+    given = [v for v in func.params if v not in func.buffer_map]
+    shapes = (v for b in func.buffers for n in b.shape for v in a.variables_of(n))
+    return list(dict.fromkeys((*given, *shapes)))
+
+
+def dimensions(func: PrimFunc) -> dict[e.Var, Bounds]:
+    """The variables that are a dimension of a parameter: none of them is negative."""
+    shapes = (n for buffer in func.buffers for n in buffer.shape)
+    return {n: (0, None) for n in shapes if isinstance(n, e.Var)}
 
 
 def constant_bounds(low: e.PrimExpr, extent: e.PrimExpr, known: Mapping[e.Var, Bounds]) -> Bounds:
@@ -284,6 +298,14 @@ def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
         if not all(any(at_most(y, end, known) for y in highs) for end in large.highs):
             return False
     return True
+
+
+def is_full(box: Box, known: Mapping[e.Var, Bounds]) -> bool:
+    """True if all that the indices reach in the buffer is touched: no holes, nothing cut off by a
+    predicate.
+    """
+    reached = [Side([side.low], [side.high]) for side in box.sides]
+    return box.exact and inside(Box(box.buffer, reached, True), box, known)
 
 
 def at_most(x: Affine, y: Affine, known: Mapping[e.Var, Bounds]) -> bool:

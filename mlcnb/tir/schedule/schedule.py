@@ -25,22 +25,15 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.dependence import why_marks_break
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
+from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
+from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
-from mlcnb.tir.schedule.proof import check_numeric
+from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
-
-CHECKS = ("default", "none", "numeric")
-#: primitives that move accesses: after them, loops that were marked as parallel are looked at again
-_MOVES = frozenset(
-    "compute_at reverse_compute_at compute_inline reverse_compute_inline cache_read cache_write "
-    "reindex rfactor decompose_reduction transform_layout transform_block_layout reorder "
-    "blockize pad_einsum".split()
-)
 
 
 class Schedule(History, display.Shown):
@@ -52,9 +45,11 @@ class Schedule(History, display.Shown):
         debug_mask: accepted for TVM's sake; nothing here can be inconsistent.
         error_render_level: "detail" shows the program under an error, "fast" and "none" do not.
         enable_check: False is the same as `check="none"`.
-        check: "default" refuses what cannot be shown legal; "numeric" also runs the program
-            before and after each
-            step through the reference interpreter; "none" trusts the caller.
+        check: "default" refuses what cannot be shown legal, by quick rules and, where these refuse,
+            by islpy; "rules" by the rules alone; "dependence" proves each step with islpy;
+            "numeric" runs the program before and after each step through the reference
+            interpreter; "both" does both; "none" trusts the caller. `sch.steps[i].proof` says what
+            was proved.
     """
 
     def __init__(
@@ -70,6 +65,7 @@ class Schedule(History, display.Shown):
         if check not in CHECKS:
             raise MLCError(f"Schedule: no check {check!r}", hint=f"one of {', '.join(CHECKS)}")
         self.check = check if enable_check else "none"
+        self._judge = Judge(self.check)
         self.error_render_level = error_render_level
         given = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
         start = Snapshot(
@@ -112,6 +108,20 @@ class Schedule(History, display.Shown):
         if isinstance(rand_var_or_sref, Var):
             return const(self._snapshot.values[rand_var_or_sref])
         return rand_var_or_sref
+
+    def symbol(self, name: str, func_name: str | None = None) -> Var:
+        """The variable of that name among the parameters and dimensions of a function.
+
+        Raises:
+            ScheduleError: there is none, or more than one.
+        """
+        func = self.mod[func_name or self._function_of({})]
+        named = [v for v in symbols(func) if v.name == name]
+        if len(named) != 1:
+            raise ScheduleError(
+                f"{len(named) or 'no'} variables of the function have the name {name!r}", root=func
+            )
+        return named[0]
 
     def get_sref(self, rand_var_or_stmt: Any) -> Any:
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
@@ -184,17 +194,17 @@ class Schedule(History, display.Shown):
         now = self._snapshot
         name = self._function_of(arguments)
         dice = Random(now.seed)
-        state = State(now.mod, now.tree(name), dice, self.check != "none")
-        made = self._run(primitive, state, arguments)
+        state = State(now.mod, now.tree(name), dice, self._judge.is_strict)
+        made, proof = self._run(primitive, state, arguments)
         result = made.outputs if isinstance(made, Change) else made
         if isinstance(made, Change):
-            self._keep(primitive, name, made)
+            proof = self._keep(primitive, name, made, proof)
             arguments.update(made.notes)
         outputs = self._handed_out(result, name)
         self._snapshot.seed = dice.state
         self._record(primitive, arguments, outputs, state.decided)
         if isinstance(made, Change):
-            self._finish(time.perf_counter() - started)
+            self._finish(time.perf_counter() - started, proof)
         return outputs
 
     def _named(self, primitive: Primitive, parameter: str, value: Any) -> Any:
@@ -221,38 +231,46 @@ class Schedule(History, display.Shown):
             )
         return self._snapshot.working_on
 
-    def _run(self, primitive: Primitive, state: State, arguments: dict[str, Any]) -> Any:
+    def _run(
+        self, primitive: Primitive, state: State, arguments: dict[str, Any]
+    ) -> tuple[Any, str]:
+        """What the primitive gives, and how it is known to be legal so far."""
         now = self._snapshot
         nodes = {k: resolved(v, lambda h: now.node(h)[1], now.values) for k, v in arguments.items()}
+        primitive.check(nodes)
         spread = nodes.pop(primitive.varargs) if primitive.varargs else ()
+        dice = state.random.state
         try:
-            return primitive.function(state, *spread, **nodes)
-        except ScheduleError as error:
+            return primitive.function(state, *spread, **nodes), RULE
+        except ScheduleError as refusal:
+            state.random.state = dice
+
+            def again(unchecked: State) -> Any:
+                return primitive.function(unchecked, *spread, **nodes)
+
+            made = self._judge.second_opinion(primitive.name, state, refusal, again)
+            if made is not None:
+                return made, PROVED
             if self.error_render_level != "detail":
-                error.root = None
+                refusal.root = refusal.evidence = None
             raise
 
-    def _keep(self, primitive: Primitive, name: str, change: Change) -> None:
+    def _keep(self, primitive: Primitive, name: str, change: Change, proof: str) -> str:
+        """Make the change the current snapshot, if it is legal; how that is known."""
         label = f"step {self._now + 1} ({primitive.name})"
         before = self._snapshot
         after = before.after(name, change, label)
-        if self.check != "none" and primitive.name in _MOVES:
-            broken = why_marks_break(after.tree(name), change.forward.values())
-            if broken is not None:
-                raise ScheduleError(
-                    f"{primitive.name}: {name_of(broken[0])} is {broken[0].kind.value}, and then "
-                    f"{broken[1]}"
-                )
-        if self.check == "numeric":
-            check_numeric(before.mod, after.mod, name, label)
+        old, tree = before.tree(name).func, after.tree(name)
+        proof = self._judge.verdict(primitive.name, old, tree, change, label, proof)
         self._append(after)
+        return proof
 
     def _handed_out(self, result: Any, name: str) -> Any:
         """Handles for nodes, variables for drawn numbers; anything else as it is."""
         if isinstance(result, list):
             return [self._handed_out(r, name) for r in result]
-        if isinstance(result, s.For | s.Block):
-            handle = (LoopRV if isinstance(result, s.For) else BlockRV)(self)
+        if isinstance(result, s.For | s.Block | Mark):
+            handle = (BlockRV if isinstance(result, s.Block) else LoopRV)(self)
             self._snapshot.handles[handle] = (name, result)
             return handle
         if isinstance(result, int) and not isinstance(result, bool):
@@ -291,7 +309,10 @@ class Schedule(History, display.Shown):
 
     split = step(do.split)
     fuse = step(do.fuse)
+    loop_partition = step(do.loop_partition)
+    merge = step(do.merge)
     reorder = step(do.reorder)
+    reorder_block_iter_var = step(do.reorder_block_iter_var)
     add_unit_loop = step(do.add_unit_loop)
     parallel = step(do.parallel)
     vectorize = step(do.vectorize)
@@ -303,18 +324,40 @@ class Schedule(History, display.Shown):
     reverse_compute_inline = step(do.reverse_compute_inline)
     cache_read = step(do.cache_read)
     cache_write = step(do.cache_write)
+    cache_inplace = step(do.cache_inplace)
+    cache_index = step(do.cache_index)
     reindex = step(do.reindex)
-    transform_layout = step(do.transform_layout)
+    reindex_cache_read = step(do.reindex_cache_read)
+    reindex_cache_write = step(do.reindex_cache_write)
+    transform_layout = with_separators(step(do.transform_layout))
     transform_block_layout = step(do.transform_block_layout)
     set_scope = step(do.set_scope)
     storage_align = step(do.storage_align)
+    set_dtype = step(do.set_dtype)
+    unsafe_set_dtype = step(do.unsafe_set_dtype)
+    set_axis_separator = step(do.set_axis_separator)
+    unsafe_hide_buffer_access = step(do.unsafe_hide_buffer_access)
+    annotate_buffer_access = step(do.annotate_buffer_access)
     decompose_reduction = step(do.decompose_reduction)
     rfactor = step(do.rfactor)
+    fuse_reduction_epilogue = step(do.fuse_reduction_epilogue)
     blockize = step(do.blockize)
     tensorize = step(do.tensorize)
     pad_einsum = step(do.pad_einsum)
+    decompose_padding = step(do.decompose_padding)
+    rolling_buffer = step(do.rolling_buffer)
+    read_at = step(do.read_at)
+    write_at = step(do.write_at)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
+
+    def can_decompose_padding(self, block: Any, loop: Any) -> bool:
+        """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded."""
+        try:
+            self.copy().decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
 
 
 def _main(mod: IRModule) -> str:

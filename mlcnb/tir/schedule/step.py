@@ -13,10 +13,12 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.affine import variables_of
-from mlcnb.tir.schedule.handles import Handle
+from mlcnb.tir.schedule.handles import Handle, Mark, name_of
 
 
 class Primitive:
@@ -30,12 +32,35 @@ class Primitive:
         self.signature = inspect.Signature(given)
         self.varargs = next((q.name for q in given if q.kind is q.VAR_POSITIONAL), None)
         self.block_parameters = frozenset(q.name for q in given if "Block" in str(q.annotation))
+        self.kinds = {q.name: k for q in given if (k := _KINDS.get(str(q.annotation))) is not None}
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, in order, defaults filled in."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def check(self, nodes: Mapping[str, Any]) -> None:
+        """Refuse a block where a loop is wanted, and what is neither.
+
+        Raises:
+            ScheduleError: an argument is of the wrong kind.
+        """
+        for name, (kinds, what, hint) in self.kinds.items():
+            for given in nodes[name] if name == self.varargs else (nodes[name],):
+                if not isinstance(given, kinds):
+                    shown = (
+                        name_of(given) if isinstance(given, s.For | s.Block | Mark) else repr(given)
+                    )
+                    raise ScheduleError(f"{self.name}: {shown} is no {what}", hint=hint)
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
+    "For": ((s.For,), "loop", "pass a loop that get_loops gives"),
+    "For | Mark": ((s.For, Mark), "loop", "pass a loop that get_loops gives"),
+    "Block": ((s.Block,), "block", "pass a block that get_block gives, or its name"),
+    "Block | For": ((s.Block, s.For), "block or loop", "pass what get_block or get_loops gives"),
+}
 
 
 def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]:

@@ -10,6 +10,8 @@ def apply_trace(sch: tir.Schedule) -> None:
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,17 +19,13 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.ir import expr as e
-from mlcnb.tir.index_map import IndexMap
+from mlcnb.tir.index_map import IndexMap, RegionMap
+from mlcnb.tir.schedule import trace_json
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
 
-#: arguments that TVM's JSON keeps among the inputs, all others are attributes
-_INPUTS = frozenset(
-    "block loop block_or_loop factors ann_val target loops ordered_loops scope_block "
-    "consumer_blocks blocks".split()
-)
 #: arguments that are left out of the text where they are None
 _OPTIONAL = frozenset(["decision", "consumer_blocks"])
-_SPREAD = frozenset(["factors", "loops", "ordered_loops"])
 
 
 @dataclass(frozen=True)
@@ -148,6 +146,8 @@ class Trace(display.Shown):
         """A Python function that does the steps, as TVM prints it; it runs as it is."""
         names = _Names()
         lines = ["# from tvm import tir", "def apply_trace(sch: 'tir.Schedule') -> None:"]
+        symbols = dict.fromkeys(v.name for i in self.insts for v in _symbols(i.arguments))
+        lines += [f"  {name} = sch.symbol({name!r})" for name in symbols]
         for inst in self.insts:
             call = inst.call(names.value)
             made = ", ".join(names.make(o) for o in inst.outputs)
@@ -162,18 +162,16 @@ class Trace(display.Shown):
         names = _Names()
         insts, decisions = [], []
         for i, inst in enumerate(self.insts):
-            inputs: list[Any] = []
-            for key, arg in inst.arguments.items():
-                if key in _INPUTS:
-                    inputs.extend(arg) if key in _SPREAD else inputs.append(arg)
-            attrs = [
-                arg for k, arg in inst.arguments.items() if k not in _INPUTS and k != "decision"
-            ]
-            written = [[names.json(a) for a in part] for part in (inputs, attrs)]
-            insts.append([inst.kind, *written, [names.make(o) for o in inst.outputs]])
+            inputs, attrs = trace_json.parts_of(inst.arguments, names.given)
+            insts.append([inst.kind, inputs, attrs, [names.make(o) for o in inst.outputs]])
             if inst.decision is not None:
-                decisions.append([i, names.json(inst.decision)])
+                decisions.append([i, inst.decision])
         return [insts, decisions]
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+        """Do the steps that `as_json` wrote on a schedule."""
+        trace_json.apply_json(json_obj, sch)
 
     def show(self) -> None:
         """Print the Python form."""
@@ -186,7 +184,7 @@ def _gives_list(inst: Instruction) -> bool:
 
 _LISTS = frozenset(
     "split get_loops get_child_blocks get_producers get_consumers get_output_blocks "
-    "sample_perfect_tile sample_partitioned_tile loop_partition".split()
+    "sample_perfect_tile sample_partitioned_tile loop_partition cache_inplace cache_index".split()
 )
 
 
@@ -196,9 +194,7 @@ def _run(sch: Any, inst: Instruction, arguments: dict[str, Any], decision: Any) 
         keyed["decision"] = decision
     spread = arguments[inst.varargs] if inst.varargs else ()
     given = getattr(sch, inst.name)(*spread, **keyed)
-    if given is None:
-        return []
-    return list(given) if isinstance(given, list) else [given]
+    return trace_json.results(given)
 
 
 def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
@@ -207,6 +203,15 @@ def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_mapped(v, known) for v in value)
     return value
+
+
+def _symbols(value: Any) -> Iterator[e.Var]:
+    """The variables of the function in sizes that were given as expressions."""
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _symbols(item)
+    elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
+        yield from sorted(variables_of(value), key=lambda v: v.name)
 
 
 def _variables(value: Any) -> Iterator[Any]:
@@ -226,6 +231,13 @@ def _lambda(layout: IndexMap) -> str:
     return (
         f"lambda {names}: ({results.strip() if len(layout.final_indices) == 1 else results[:-2]})"
     )
+
+
+def _region_lambda(region: RegionMap) -> str:
+    names = ", ".join(v.name for v in region.axes)
+    pairs = zip(region.begins, region.ends, strict=True)
+    results = ", ".join(f"({_plain(low)}, {_plain(end)})" for low, end in pairs)
+    return f"lambda {names}: [{results}]"
 
 
 def _plain(x: e.PrimExpr) -> str:
@@ -249,26 +261,20 @@ class _Names:
         if id(arg) in self.given:
             return self.given[id(arg)]
         if isinstance(arg, str):
-            return '"' + arg.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            return json.dumps(arg)
         if isinstance(arg, list):
             return f"[{', '.join(map(self.value, arg))}]"
         if isinstance(arg, tuple):
             inner = ", ".join(map(self.value, arg))
             return f"({inner},)" if len(arg) == 1 else f"({inner})"
+        if isinstance(arg, Mapping):
+            return f"{{{', '.join(f'{k!r}: {self.value(v)}' for k, v in arg.items())}}}"
         if isinstance(arg, e.IntImm | e.FloatImm):
-            return repr(arg.value)
+            return self.value(arg.value)
+        if isinstance(arg, float) and not math.isfinite(arg):
+            return f'float("{arg}")'
         if isinstance(arg, bool | int | float) or arg is None:
             return repr(arg)
+        if isinstance(arg, RegionMap):
+            return _region_lambda(arg)
         return _lambda(arg) if isinstance(arg, IndexMap) else display.text(arg)
-
-    def json(self, arg: Any) -> Any:
-        """An argument as JSON."""
-        if isinstance(arg, Handle | e.Var) and id(arg) in self.given:
-            return self.given[id(arg)]
-        if isinstance(arg, list | tuple):
-            return [self.json(a) for a in arg]
-        if isinstance(arg, e.IntImm | e.FloatImm):
-            return arg.value
-        if arg is None or isinstance(arg, bool | int | float | str):
-            return arg
-        return display.text(arg)

@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = attach(
             "ConvertBlocksToOpaque convert_blocks_to_opaque"
         ),
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
+        "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
         "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
@@ -30,6 +31,6 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
         "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
         "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
-        "mlcnb.tir.transform.lower": "lower lowering_passes",
+        "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

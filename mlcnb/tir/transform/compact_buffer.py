@@ -5,6 +5,8 @@ for i in range(16):                             for i in range(16):
     for j in range(64):                  ->         for j in range(64):
         B[i, j] = ...                                   B[0, j] = ...
 
+What begins at a place that is read from memory, or bound inside by a let, stays as it is.
+A block's `buffer_dim_align` (storage_align) becomes strides: rows of the smaller buffer are padded.
 Memory that the threads of a block share has to hold what all of them touch.
 """
 
@@ -14,7 +16,7 @@ from typing import Any
 
 from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import Call, Let, PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import (
     IN_BLOCK_AXES,
@@ -22,10 +24,10 @@ from mlcnb.tir.analysis.kernels import (
     VIRTUAL_AXES,
     bound_axis,
 )
-from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
-from mlcnb.tir.stmt import Block, BufferStore, For
+from mlcnb.tir.stmt import Block, BufferStore, For, LetStmt
 
 #: for one dimension: where the used part begins, and how long it is
 Part = tuple[Linear, int]
@@ -45,15 +47,19 @@ def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:
         return None
     shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
     own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
-    cut: dict[Buffer, list[Part | None]] = {}
+    boxes: dict[Buffer, list[Part | None]] = {}
+    aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
     for buffers, ranges, wider in ((shared, threads, virtual), (own, {}, {})):
         uses = _Uses(buffers, ranges)
         if buffers:
             uses.visit(n.body)
-        used = {b: uses.accesses[k] for k, b in buffers.items() if k not in uses.opaque}
-        found = {b: _box(b, accesses, wider) for b, accesses in used.items()}
-        cut.update((b, box) for b, box in found.items() if box is not None)
-    return _apply(n, cut) if cut else None
+        aligned.update(uses.aligned)
+        for key, buffer in buffers.items():
+            is_opaque = key in uses.opaque or buffer.strides or buffer.elem_offset is not None
+            box = None if is_opaque else _box(buffer, uses.accesses[key], wider)
+            if box is not None or (buffer in uses.aligned and not buffer.strides):
+                boxes[buffer] = box or [None] * buffer.ndim
+    return _apply(n, boxes, aligned) if boxes else None
 
 
 class _Uses:
@@ -66,6 +72,8 @@ class _Uses:
         self.pointers = {id(b.data): key for key, b in wanted.items()}
         self.opaque: set[int] = set()
         self.ranges: Ranges = dict(outside)
+        #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
+        self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
 
     def visit(self, n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:
@@ -74,9 +82,14 @@ class _Uses:
             self.opaque.add(self.pointers[id(n)])
         if isinstance(n, For):
             self.ranges[n.loop_var] = _loop_range(n)
+        if isinstance(n, LetStmt | Let):
+            self.ranges[n.var] = None
         if isinstance(n, Block):
+            for index, axis, factor, offset in n.annotations.get("buffer_dim_align", ()):
+                buffer = n.writes[int(index)].buffer
+                self.aligned.setdefault(buffer, {})[int(axis)] = int(factor), int(offset)
             for match in n.match_buffers:
-                self.opaque.add(id(match.source.buffer))
+                self.match(match)
             for part in (n.init, n.body):
                 if part is not None:
                     self.visit(part)
@@ -84,6 +97,18 @@ class _Uses:
         for child in children(n):
             if not isinstance(child, Buffer):
                 self.visit(child)
+
+    def match(self, match: MatchBufferRegion) -> None:
+        """A region under another name: used from its first to its last element."""
+        key = id(match.source.buffer)
+        if key not in self.accesses:
+            return
+        if any(not isinstance(stride, Var) for stride in match.buffer.strides[:-1]):
+            self.opaque.add(key)
+        ranges = dict(self.ranges)
+        region = match.source.region
+        self.accesses[key].append((tuple(side.min for side in region), ranges))
+        self.accesses[key].append((tuple(side.min + (side.extent - 1) for side in region), ranges))
 
 
 def _loop_range(loop: For) -> tuple[int, int] | None:
@@ -124,7 +149,7 @@ def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
             return None
     assert low is not None and high is not None
     extent = high.plus(low, -1)
-    if extent.terms:
+    if extent.terms or any(_may_change(term) for term in low.terms):
         return None
     size = p.as_int(buffer.shape[axis])
     if size is not None and extent.constant + 1 >= size:
@@ -132,12 +157,17 @@ def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
     return low, extent.constant + 1
 
 
+def _may_change(term: PrimExpr) -> bool:
+    """True for what is read from memory, or computed by a call: it may differ the next time."""
+    return any(isinstance(n, BufferLoad | Call) for n in walk(term))
+
+
 def _extreme(a: Linear, b: Linear, pick: Any) -> Linear | None:
     return None if a.plus(b, -1).terms else pick((a, b), key=lambda bound: bound.constant)
 
 
-def _apply(block: Block, cut: dict[Buffer, list[Part | None]]) -> Block:
-    smaller = {buffer: _smaller(buffer, box) for buffer, box in cut.items()}
+def _apply(block: Block, cut: dict[Buffer, list[Part | None]], aligned: dict) -> Block:
+    smaller = {b: _aligned(_smaller(b, box), aligned.get(b, {})) for b, box in cut.items()}
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore) and n.buffer in cut:
@@ -168,6 +198,21 @@ def _smaller(buffer: Buffer, box: list[Part | None]) -> Buffer:
         for old, part in zip(buffer.shape, box, strict=True)
     ]
     return replace(buffer, shape=tuple(shape))
+
+
+def _aligned(buffer: Buffer, marks: dict[int, tuple[int, int]]) -> Buffer:
+    """The buffer with strides as its marks ask for: the next ones that fit, from the last axis."""
+    if not marks:
+        return buffer
+    strides: list[PrimExpr] = []
+    stride: PrimExpr = p.const(1, buffer.shape[-1].dtype)
+    for axis in reversed(range(buffer.ndim)):
+        if axis in marks:
+            factor, offset = marks[axis]
+            stride = stride + p.floormod(factor + offset - p.floormod(stride, factor), factor)
+        strides.append(stride)
+        stride = stride * buffer.shape[axis]
+    return replace(buffer, strides=tuple(strides[::-1]))
 
 
 def _moved(n: Any, buffer: Buffer, box: list[Part | None]) -> Node:

@@ -1,15 +1,21 @@
 """The standard lowering, one step after the other, each a pass that prints.
 
-lower(func)                  the lowered function
-lower(func, steps=True)      [(name, function, seconds), …]: what each pass made of it
+lower(func)                    the lowered function
+run = lower(func, steps=True)  what each pass made of it; shows itself
+
+run["FlattenBuffer"]           one step: .name .before .after .seconds .changed .diff
+for name, func, seconds in run: …
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, overload
 
+from mlcnb.core import display
+from mlcnb.core.errors import PassError
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
@@ -19,6 +25,7 @@ from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.loop_partition import partition_loops
 from mlcnb.tir.transform.lower_cross_thread_reduction import lower_cross_thread_reduction
 from mlcnb.tir.transform.lower_init_block import lower_init_block
+from mlcnb.tir.transform.lower_match_buffer import lower_match_buffer
 from mlcnb.tir.transform.lower_opaque_block import lower_opaque_block
 from mlcnb.tir.transform.lower_thread_allreduce import lower_thread_allreduce
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
@@ -28,13 +35,14 @@ from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
 
-#: the passes in order, by TVM's names
+#: the passes in order, by TVM's names; those for threads go before LowerInitBlock and at the end
 STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerCrossThreadReduction", lower_cross_thread_reduction),
     ("LowerInitBlock", lower_init_block),
     ("PlanAndUpdateBufferAllocationLocation", plan_buffer_allocation),
     ("ConvertBlocksToOpaque", convert_blocks_to_opaque),
     ("CompactBufferAllocation", compact_buffers),
+    ("LowerMatchBuffer", lower_match_buffer),
     ("LowerOpaqueBlock", lower_opaque_block),
     ("UnifyThreadBinding", unify_thread_binding),
     ("InjectVirtualThread", inject_virtual_thread),
@@ -53,19 +61,105 @@ OF_THREADS = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class LoweringStep(display.Shown):
+    """What one pass made of a function, in so many seconds."""
+
+    name: str
+    before: PrimFunc
+    after: PrimFunc
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass changed the function."""
+        return self.after is not self.before
+
+    @property
+    def reason(self) -> str:
+        """Changed, or not."""
+        return "changed" if self.changed else "nothing to do"
+
+    @property
+    def summary(self) -> str:
+        """What the pass is for: the first sentence of its docstring."""
+        made = getattr(display.load("mlcnb.tir:transform"), self.name, None)
+        return "" if made is None else made().summary
+
+    @property
+    def diff(self) -> Any:
+        """The lines that differ: `mlcnb.diff(before, after)`."""
+        compare: Any = display.load("mlcnb.view.diff:diff")
+        return compare(self.before, self.after)
+
+    def __iter__(self) -> Iterator[Any]:
+        """As a triple: name, function, seconds."""
+        return iter((self.name, self.after, self.seconds))
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.reason} ({self.seconds * 1e3:.2f} ms)"
+
+
+class Lowering(display.Shown):
+    """The steps of one lowering, in order; `result` is what came out."""
+
+    def __init__(self, func: PrimFunc, steps: list[LoweringStep]) -> None:
+        self.func = func
+        self.steps = steps
+
+    @property
+    def result(self) -> PrimFunc:
+        """The function after the last pass."""
+        return self.steps[-1].after if self.steps else self.func
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all passes together."""
+        return sum(step.seconds for step in self.steps)
+
+    def __getitem__(self, key: int | str) -> LoweringStep:
+        """A step by number, or the first one of a pass's name."""
+        if isinstance(key, int):
+            return self.steps[key]
+        found = next((step for step in self.steps if step.name == key), None)
+        if found is None:
+            names = ", ".join(step.name for step in self.steps)
+            raise PassError(f"lower: no step {key!r}", hint=f"steps: {names}")
+        return found
+
+    def __iter__(self) -> Iterator[LoweringStep]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        lines = [f"{len(self.steps)} passes, {self.seconds * 1e3:.1f} ms"]
+        for number, step in enumerate(self.steps):
+            mark = "*" if step.changed else " "
+            lines.append(
+                f"{number:3} {mark} {step.name:<40} {step.seconds * 1e3:8.2f} ms  {step.reason}"
+            )
+        return "\n".join(lines)
+
+
 def lowering_passes(threads: bool = False) -> list[str]:
     """The names of the lowering passes, in order; with those of programs with GPU `threads`."""
     return [name for name, _ in STEPS if threads or name not in OF_THREADS]
 
 
-def lower(func: PrimFunc, steps: bool = False) -> Any:
+@overload
+def lower(func: PrimFunc, steps: Literal[False] = False) -> PrimFunc: ...
+@overload
+def lower(func: PrimFunc, steps: Literal[True]) -> Lowering: ...
+def lower(func: PrimFunc, steps: bool = False) -> PrimFunc | Lowering:
     """`func` lowered to plain loops over flat buffers; with `steps`, what every pass made of it."""
-    history = []
+    run = Lowering(func, [])
     passes = lowering_passes(uses_threads(func))
     for name, transform in STEPS:
         if name not in passes:
             continue
-        start = time.perf_counter()
-        func = transform(func)
-        history.append((name, func, time.perf_counter() - start))
-    return history if steps else func
+        before, start = run.result, time.perf_counter()
+        after = transform(before)
+        run.steps.append(LoweringStep(name, before, after, time.perf_counter() - start))
+    return run if steps else run.result

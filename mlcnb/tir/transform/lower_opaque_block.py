@@ -12,7 +12,7 @@ from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call
+from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
 from mlcnb.tir.buffer import Buffer
@@ -28,6 +28,7 @@ from mlcnb.tir.stmt import (
     Stmt,
     flattened,
 )
+from mlcnb.tir.transform.flatten_buffer import offset_of
 
 
 def lower_opaque_block(func: PrimFunc) -> PrimFunc:
@@ -66,9 +67,15 @@ def _lower_block(n: BlockRealize) -> Stmt:
 
 def _allocate(buffer: Buffer, body: Stmt) -> Stmt:
     inner = DeclBuffer(buffer, body)
-    return Allocate(
-        buffer.data, buffer.dtype, buffer.shape or (p.const(1),), p.const(True), inner, FrozenDict()
-    )
+    return Allocate(buffer.data, buffer.dtype, _extents(buffer), p.const(True), inner, FrozenDict())
+
+
+def _extents(buffer: Buffer) -> tuple[PrimExpr, ...]:
+    """The memory that a buffer takes: its shape, or up to the last element where it has strides."""
+    if not buffer.strides and buffer.elem_offset is None:
+        return buffer.shape or (p.const(1),)
+    last = offset_of(buffer, tuple(extent - 1 for extent in buffer.shape))
+    return (last + 1,)
 
 
 class LowerOpaqueBlock(PrimFuncPass):

@@ -5,61 +5,80 @@ with T.block("root"):                           with T.block("root"):
     for i in range(16):                  ->             with T.block(""):
         ... B[i, 0:16] = ...                                B = T.alloc_buffer((16, 16))
         ... = B[i, 0:16]                                    ... B ...
+
+Not into a loop that carries values of the buffer from one iteration to the next, nor into a while.
+Parallel loops carry none, or the program were wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlcnb.core.node import Node, children, map_children, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.carried import ORDERED, Carried
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt, While
 
 
 def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
-    """`func` with each local buffer moved to the innermost loop that holds all its uses."""
-    allocated = _allocated(func.body)
-    if not allocated:
+    """`func` with each local buffer moved to the innermost loop or block that holds all its uses.
+
+    A buffer stays outside of a loop whose iterations hand its values to later ones.
+    """
+    homes = dict(_homes(func.body))
+    if not homes:
         return func
-    places = _common_ancestors(func.body, {id(b.data) for b in allocated})
-    at: dict[int, list[Buffer]] = {}
-    for buffer in allocated:
-        home = places.get(id(buffer.data))
+    at: dict[Node, list[Buffer]] = {}
+    for buffer, home in homes.items():
         if home is not None:
-            at.setdefault(id(home), []).append(buffer)
+            at.setdefault(home, []).append(buffer)
     return func.with_body(_Placer(at).stmt(func.body))
 
 
-def _allocated(body: Stmt) -> list[Buffer]:
-    found: list[Buffer] = []
+def _homes(body: Stmt) -> Iterator[tuple[Buffer, Node | None]]:
+    """Each local buffer and the loop or block that it shall live in; None: nobody uses it."""
+    owners = [n for n in statements(body) if isinstance(n, Block) and n.alloc_buffers]
+    if not owners:
+        return
+    paths = _common_paths(body, {b.data for n in owners for b in n.alloc_buffers})
+    for owner in owners:
+        carried = Carried(owner.body, owner.alloc_buffers)
+        for buffer in owner.alloc_buffers:
+            path = paths.get(buffer.data)
+            if path is None:
+                yield buffer, None
+            else:
+                below = path[path.index(owner) + 1 :] if owner in path else []
+                yield buffer, _innermost(owner, below, buffer, carried)
 
-    def collect(n: Node) -> None:
-        if isinstance(n, Block):
-            found.extend(n.alloc_buffers)
-        for child in children(n):
-            if isinstance(child, Stmt):
-                collect(child)
 
-    collect(body)
-    return found
+def _innermost(owner: Block, path: list[Stmt], buffer: Buffer, carried: Carried) -> Node:
+    """The last place of a path before a loop that carries values of the buffer."""
+    home: Node = owner
+    for n in path:
+        if isinstance(n, While):
+            break
+        if isinstance(n, For) and n.kind in ORDERED and not carried.is_private(buffer, n):
+            break
+        home = n
+    return home
 
 
-def _common_ancestors(body: Stmt, wanted: set[int]) -> dict[int, Node]:
-    """data pointer -> the innermost For or Block that all accesses of it stand in."""
-    paths: dict[int, list[Node]] = {}
-    stack: list[Node] = []
+def _common_paths(body: Stmt, wanted: set[Var]) -> dict[Var, list[Stmt]]:
+    """Pointer -> the loops and blocks that all accesses of it stand in, outermost first."""
+    paths: dict[Var, list[Stmt]] = {}
+    stack: list[Stmt] = []
 
     def touch(data: Var) -> None:
-        if id(data) not in wanted:
+        if data not in wanted:
             return
-        if id(data) not in paths:
-            paths[id(data)] = list(stack)
-            return
-        old = paths[id(data)]
+        old = paths.setdefault(data, list(stack))
         same = 0
         while same < min(len(old), len(stack)) and old[same] is stack[same]:
             same += 1
@@ -68,38 +87,44 @@ def _common_ancestors(body: Stmt, wanted: set[int]) -> dict[int, Node]:
     def visit(n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore):
             touch(n.buffer.data)
-        if isinstance(n, Var) and n.pointee is not None:
+        if isinstance(n, Var):
             touch(n)
-        opens = isinstance(n, For | Block)
+        opens = isinstance(n, For | Block | While)
         if opens:
-            stack.append(n)
-        parts: list[Node]
+            stack.append(n)  # type: ignore[arg-type]
         if isinstance(n, Block):
-            parts = [x for x in (*n.match_buffers, n.init, n.body) if x is not None]
-        else:
-            parts = [x for x in children(n) if not isinstance(x, Buffer)]
-        for part in parts:
+            for match in n.match_buffers:
+                touch(match.source.buffer.data)
+        for part in _parts(n):
             visit(part)
         if opens:
             stack.pop()
 
     visit(body)
-    return {data: path[-1] for data, path in paths.items() if path}
+    return paths
+
+
+def _parts(n: Node) -> list[Node]:
+    """What is below a node and runs: no buffers, no regions that a block only declares."""
+    if isinstance(n, Block):
+        matched = (bounds for m in n.match_buffers for bounds in m.source.region)
+        return [x for x in (*matched, n.init, n.body) if x is not None]
+    return [x for x in children(n) if not isinstance(x, Buffer)]
 
 
 class _Placer:
     """Rebuilds the tree with allocations in their new homes."""
 
-    def __init__(self, at: dict[int, list[Buffer]]) -> None:
+    def __init__(self, at: dict[Node, list[Buffer]]) -> None:
         self.at = at
 
     def stmt(self, n: Any) -> Any:
         if not isinstance(n, Stmt):
             return n
-        here = tuple(self.at.get(id(n), ()))
+        here = tuple(self.at.get(n, ()))
         rebuilt: Any = map_children(n, self.stmt)
         if isinstance(n, Block):
-            return replace(rebuilt, alloc_buffers=here)
+            return rebuilt if here == n.alloc_buffers else replace(rebuilt, alloc_buffers=here)
         if isinstance(n, For) and here:
             return replace(rebuilt, body=_opaque_block(rebuilt.body, here))
         return rebuilt

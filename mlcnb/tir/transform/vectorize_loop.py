@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, map_children, replace, rewrite
+from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
@@ -88,7 +88,9 @@ class _Widen:
         indices = tuple(self.expr(i) for i in n.indices)
         value = self.expr(n.value)
         if all(i.dtype.lanes == 1 for i in indices):
-            if value.dtype.lanes != 1:
+            if value.dtype.lanes != 1 or any(
+                isinstance(x, BufferLoad) and x.buffer.data is n.buffer.data for x in walk(value)
+            ):
                 raise _NoVectorForm
             return n
         self.only_last_is_vector(indices)

@@ -153,7 +153,7 @@ def _reindex(sch: Schedule, choose: Choose) -> None:
 def _layout(sch: Schedule, choose: Choose) -> None:
     block = _handles(sch, choose)[0]
     buffer = sch.get(block).writes[0].buffer
-    if buffer in scheduled(sch).buffers:
+    if buffer in scheduled(sch).buffers or not buffer.ndim:
         raise ScheduleError("the signature stays as it is")
     first = choose([2, 3])
     maps = [

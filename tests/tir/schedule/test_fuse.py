@@ -6,6 +6,7 @@ from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,
+    elementwise,
     matmul,
     matmul_relu,
     refuses,
@@ -127,3 +128,11 @@ def test_refusals():
         hint="name all loops of the nest from the outside in, or reorder them first",
     ):
         sch.fuse(i, j)
+
+
+def test_names_do_not_double_each_time():
+    sch = Schedule(elementwise(64))
+    (i,) = sch.get_loops("B")
+    for _ in range(12):
+        i = sch.fuse(*sch.split(i, [None, 4]))
+    assert len(sch.get(i).loop_var.name) <= 80

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
+from mlcnb.ir.dtype import dtype
+from mlcnb.tir import Var
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
@@ -18,6 +21,15 @@ from tests.tir.schedule.programs import (
     softmax,
     text,
 )
+
+
+def symbolic():
+    """B = A * 2, C = B + 1, over a number of elements that is not known."""
+    n = Var("n", dtype("int32"))
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    return te.create_prim_func([A, C])
 
 
 def test_buffer_in_the_middle():
@@ -50,34 +62,176 @@ def test_from_the_reader_by_name_with_an_index_map():
     assert "S[v_i] = S[v_i] + E[v_r, v_i]" in text(sch)
 
 
-def test_padding_is_filled():
+def test_padding_is_filled_by_the_producer():
     sch = Schedule(elementwise(10))
     sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
     becomes(
         sch,
         """
         B = T.alloc_buffer((3, 4))
-        for i in range(10):
-            with T.block("B"):
-                v_i = T.axis.spatial(10, i)
-                T.reads(A[v_i])
-                T.writes(B[v_i // 4, v_i % 4])
-                B[v_i // 4, v_i % 4] = A[v_i] * T.float32(2.0)
         for ax0, ax1 in T.grid(3, 4):
-            with T.block("B_pad"):
+            with T.block("B"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.where(10 <= ax0 * 4 + ax1)
-                T.reads()
+                T.reads(A[v0 * 4 + v1])
                 T.writes(B[v0, v1])
-                B[v0, v1] = T.float32(0.0)
+                B[v0, v1] = T.if_then_else(10 <= v0 * 4 + v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
         for i in range(10):
             with T.block("C"):
                 v_i = T.axis.spatial(10, i)
                 T.reads(B[v_i // 4, v_i % 4])
                 T.writes(C[v_i])
                 C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,  # noqa: E501
+    )
+
+
+def test_the_padded_producer_can_be_moved_and_inlined():
+    sch = Schedule(elementwise(10))
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((3, 4))
+        for i in range(10):
+            with T.block("B"):
+                v0 = T.axis.spatial(3, i // 4)
+                v1 = T.axis.spatial(4, i % 4)
+                T.reads(A[v0 * 4 + v1])
+                T.writes(B[v0, v1])
+                B[v0, v1] = T.if_then_else(10 <= v0 * 4 + v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(B[v_i // 4, v_i % 4])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,  # noqa: E501
+    )
+    sch.undo()
+    sch.compute_inline("B")
+    assert "C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)" in text(sch)
+    becomes(sch, text(sch))
+
+
+def test_padding_of_a_reduction_is_filled_behind_it():
+    sch = Schedule(softmax(3, 5))
+    sch.transform_layout("S", ("write", 0), lambda i: (i // 2, i % 2), pad_value=1.0)
+    becomes(
+        sch,
+        """
+        M = T.alloc_buffer((3,))
+        E = T.alloc_buffer((3, 5))
+        S = T.alloc_buffer((2, 2))
+        for i, k in T.grid(3, 5):
+            with T.block("M"):
+                v_i, v_k = T.axis.remap("SR", [i, k])
+                T.reads(A[v_i, v_k])
+                T.writes(M[v_i])
+                with T.init():
+                    M[v_i] = T.float32("-inf")
+                M[v_i] = T.max(M[v_i], A[v_i, v_k])
+        for i, j in T.grid(3, 5):
+            with T.block("E"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(A[v_i, v_j], M[v_i])
+                T.writes(E[v_i, v_j])
+                E[v_i, v_j] = T.exp(A[v_i, v_j] - M[v_i])
+        for i, r in T.grid(3, 5):
+            with T.block("S"):
+                v_i, v_r = T.axis.remap("SR", [i, r])
+                T.reads(E[v_i, v_r])
+                T.writes(S[v_i // 2, v_i % 2])
+                with T.init():
+                    S[v_i // 2, v_i % 2] = T.float32(0.0)
+                S[v_i // 2, v_i % 2] = S[v_i // 2, v_i % 2] + E[v_i, v_r]
+        for ax0, ax1 in T.grid(2, 2):
+            with T.block("S_pad"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.where(3 <= ax0 * 2 + ax1)
+                T.reads()
+                T.writes(S[v0, v1])
+                S[v0, v1] = T.float32(1.0)
+        for i, j in T.grid(3, 5):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(E[v_i, v_j], S[v_i // 2, v_i % 2])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = E[v_i, v_j] / S[v_i // 2, v_i % 2]
         """,
     )
+
+
+def test_padding_is_filled_behind_a_producer_whose_loops_were_split():
+    sch = Schedule(elementwise(10))
+    sch.split(sch.get_loops("B")[0], [2, 5])
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
+    assert [b.name_hint for b in sch.state.tree("main").blocks] == ["root", "B", "B_pad", "C"]
+    becomes(sch, text(sch))
+
+
+def test_padding_that_differs_by_place():
+    sch = Schedule(elementwise(10))
+    layout = lambda i: (i // 4, i % 4)
+    sch.transform_layout("B", ("write", 0), layout, pad_value=lambda a, b: a * 4 + b)
+    store = 'T.if_then_else(10 <= v0 * 4 + v1, T.Cast("float32", v0 * 4 + v1), A['
+    assert store in text(sch)
+    becomes(sch, text(sch))
+
+
+def test_a_symbolic_shape_is_laid_out_and_padded():
+    sch = Schedule(symbolic())
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer(((n + 3) // 4, 4))
+        for ax0, ax1 in T.grid((n + 3) // 4, 4):
+            with T.block("B"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(A[v0 * 4 + v1])
+                T.writes(B[v0, v1])
+                B[v0, v1] = T.if_then_else(n <= v0 * 4 + v1, T.float32(0.0), A[v0 * 4 + v1] * T.float32(2.0))
+        for i in range(n):
+            with T.block("C"):
+                v_i = T.axis.spatial(n, i)
+                T.reads(B[v_i // 4, v_i % 4])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i // 4, v_i % 4] + T.float32(1.0)
+        """,  # noqa: E501
+    )
+
+
+def test_a_swizzle_is_tried_for_every_index():
+    sch = Schedule(copy_2d(4, 4))
+    sch.cache_read("B", 0, "shared")
+    sch.transform_layout("A_shared", ("write", 0), lambda i, j: (i, j ^ i))
+    becomes(
+        sch,
+        """
+        A_shared = T.alloc_buffer((4, 4), scope="shared")
+        for ax0, ax1 in T.grid(4, 4):
+            with T.block("A_shared"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(A[v0, v1])
+                T.writes(A_shared[v0, v1 ^ v0])
+                A_shared[v0, v1 ^ v0] = A[v0, v1]
+        for i, j in T.grid(4, 4):
+            with T.block("B"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(A_shared[v_i, v_j ^ v_i])
+                T.writes(B[v_i, v_j])
+                B[v_i, v_j] = A_shared[v_i, v_j ^ v_i] * T.float32(2.0)
+        """,
+    )
+
+
+def test_separators_follow_the_layout():
+    sch = Schedule(elementwise(16))
+    layout = lambda i: [i // 4, IndexMap.AXIS_SEPARATOR, i % 4]
+    sch.transform_layout("B", ("write", 0), layout)
+    assert text(sch).startswith("B = T.alloc_buffer((4, 4), axis_separators=[1])")
+    assert [x.name for x in sch.trace if not x.pure] == ["transform_layout", "set_axis_separator"]
+    becomes(sch, text(sch))
 
 
 def test_parameter_changes_the_signature():
@@ -232,9 +386,7 @@ def test_refusals():
         sch.transform_block_layout(C, lambda i, k: (i * 2 + k,))
     with refuses(
         sch,
-        "transform_layout: the index map is no layout of ['5']: the index map has no "
-        "inverse: a part of i is used twice, or not at all",
-        hint="use non_surjective_inverse where it pads, or give inverse_index_map",
+        "transform_layout: the index map is no layout of [5]: it takes [0] and [1] both to [0]",
     ):
         sch.transform_layout(C, ("read", 0), lambda i: (i // 2,))
     with refuses(

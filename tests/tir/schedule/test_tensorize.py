@@ -99,10 +99,10 @@ def test_refusals():
         sch.tensorize(j, "test.dot4")
     with refuses(
         sch,
-        "tensorize: no tensor intrinsic 'test.nothing'",
-        hint="registered: test.dot4, test.double4",
+        "tensorize: no tensor intrinsic 'test.dot5'",
+        hint="did you mean test.dot4, test.double4?",
     ):
-        sch.tensorize(j, "test.nothing")
+        sch.tensorize(j, "test.dot5")
     sch = Schedule(row_sum(2, 4))
     _i, k = sch.get_loops("B")
     with refuses(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.structural import assert_structural_equal
-from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, row_sum
+from mlcnb.tir.schedule import Schedule, Trace
+from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, replays, row_sum
 
 
 def tiled(sch: Schedule) -> None:
@@ -133,3 +136,36 @@ def test_same_seed_same_draws():
     assert draws[0] == draws[1]
     sch = Schedule(matmul(), seed=5)
     assert sch.fork_seed() != sch.fork_seed()
+
+
+def test_json_keeps_text_apart_from_names():
+    sch = Schedule(elementwise())
+    (i,) = sch.get_loops("B")
+    sch.annotate(i, "l1", "l1")
+    sch.annotate(i, "numbers", [1, 2.5, "a\nb"])
+    data = sch.trace.as_json()
+    assert data[0][2:] == [
+        ["Annotate", ["l1", '"l1"'], ["l1"], []],
+        ["Annotate", ["l1", [1, 2.5, '"a\\nb"']], ["numbers"], []],
+    ]
+    replays(sch)
+
+
+def test_json_that_is_no_trace_is_refused():
+    sch = Schedule(elementwise())
+    for data, message in (
+        ([], "the JSON is no trace"),
+        ([[["Close", [], [], []]], []], "there is no instruction kind 'Close'"),
+        ([[["__init__", [], [], []]], []], "there is no instruction kind '__init__'"),
+        (
+            [[["Parallel", ["l1"], [], []]], []],
+            "the trace uses 'l1', which no earlier instruction gives",
+        ),
+        (
+            [[["GetBlock", [], ["B", "main"], []]], []],
+            "instruction 0, GetBlock, gives 1 results, the trace names 0",
+        ),
+    ):
+        with pytest.raises(ScheduleError) as caught:
+            Trace.apply_json_to_schedule(data, sch)
+        assert caught.value.message == message

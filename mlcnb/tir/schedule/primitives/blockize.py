@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
+from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
 from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import (
@@ -27,6 +30,7 @@ from mlcnb.tir.schedule.regions import (
     box_of,
     conjuncts,
     extremes,
+    is_full,
     loops_below,
     spans,
 )
@@ -45,23 +49,23 @@ class _Axis:
 
 
 def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Change:
-    """Make everything under a loop, the loop included, one block.
+    """Make everything under a loop, the loop included, one block; or put blocks into one.
 
     Args:
         state: the program.
-        target: a loop that holds a single block.
+        target: a loop that holds a single block; or a list of blocks that stand next to each other.
         preserve_unit_iters: keep axes of extent 1 in the new block.
 
     Returns:
         The outer block; the handle of the old one stands for the inner block.
 
     Raises:
-        ScheduleError: there are several blocks, or an axis is not a tile times a number plus a
-            place
-            in the tile.
+        ScheduleError: there are several blocks under the loop, or an axis is not a tile times a
+            number plus a place in the tile; blocks of a list are not next to each other, or a loop
+            around them runs over a reduction.
     """
     if isinstance(target, list):
-        raise state.refusal("blockize: a list of blocks is not supported, give a loop")
+        return blockize_blocks(state, target, preserve_unit_iters)
     tree = state.tree
     blocks = tree.blocks_under(target)
     if len(blocks) != 1:
@@ -177,7 +181,7 @@ def _outer(
         at_outer[c.axis.var] = start
         values.append(start.plus(c.inner).expr(kind))
     forward: dict[Stmt, Stmt] = {}
-    inner = block if block.init is None else replace(block, init=None, reads=_with_old(block))
+    inner = block if block.init is None else update_of(block)
     body: Stmt = BlockRealize(tuple(values), predicate, inner)
     for x in reversed(loops):
         body = replace(x, body=body)
@@ -188,11 +192,6 @@ def _outer(
         forward[block] = inner
     made = Block(tuple(axes), reads, writes, f"{block.name_hint}_o", body, init)
     return _Made(made, forward)
-
-
-def _with_old(block: Block) -> tuple[BufferRegion, ...]:
-    read = {r.buffer for r in block.reads}
-    return (*(r for r in block.writes if r.buffer not in read), *block.reads)
 
 
 def _init(
@@ -215,6 +214,7 @@ def _init(
         alloc_buffers=(),
         match_buffers=(),
     )
+    inner = replace(inner, reads=detect_buffer_access(inner)[0])
     kept = tuple(v for v, keep in zip(values, spatial, strict=True) if keep)
     conditions = [c for c in conjuncts(predicate) if variables_of(c) <= used]
     copied = [x for x in loops if x.loop_var in used]
@@ -238,6 +238,12 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = box_of(tree, block, r, parent, context)
+        if r in block.writes and state.checks and not is_full(box, known):
+            raise state.refusal(
+                f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
+                "box, and the new block could not say what it writes",
+                block,
+            )
         kind = r.region[0].min.dtype if r.region else "int32"
         sides = []
         for side in box.sides:

@@ -14,6 +14,8 @@ from mlcnb.tir.schedule.caching import (
     cached,
     chosen_buffer,
     index_dtype,
+    index_of,
+    refuse_scope,
     refuse_views,
     replace_block,
 )
@@ -28,7 +30,7 @@ from mlcnb.tir.stmt import Block, Stmt
 def cache_read(
     state: State,
     block: Block,
-    read_buffer_index: int,
+    read_buffer_index: int | str | Buffer,
     storage_scope: str,
     consumer_blocks: list[Block] | None = None,
 ) -> Change:
@@ -48,6 +50,7 @@ def cache_read(
     Raises:
         ScheduleError: the buffer is written after the place of the copy.
     """
+    refuse_scope(state, "cache_read", storage_scope, block)
     tree = state.tree
     old = chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
     scope = tree.scope(block)
@@ -69,7 +72,7 @@ def cache_read(
     first = min(within, key=lambda b: tree.position[b])
     edit.before(tree.child_towards(parent, tree.realize(first)), nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy)
+    return Change.of(edit, copy).noting(read_buffer_index=index_of(block.reads, old))
 
 
 def _refuse(

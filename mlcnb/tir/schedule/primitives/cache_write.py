@@ -15,6 +15,8 @@ from mlcnb.tir.schedule.caching import (
     cached,
     chosen_buffer,
     index_dtype,
+    index_of,
+    refuse_scope,
     refuse_views,
     replace_block,
 )
@@ -30,7 +32,7 @@ from mlcnb.tir.stmt import Block, Stmt
 def cache_write(
     state: State,
     block: Block,
-    write_buffer_index: int,
+    write_buffer_index: int | str | Buffer,
     storage_scope: str,
     consumer_blocks: list[Block] | None = None,
 ) -> Change:
@@ -51,6 +53,7 @@ def cache_write(
         ScheduleError: another block writes the buffer too, the block updates what was there
             before, or it does not write all elements of a box.
     """
+    refuse_scope(state, "cache_write", storage_scope, block)
     tree = state.tree
     old = chosen_buffer(state, "cache_write", block, block.writes, write_buffer_index)
     scope = tree.scope(block)
@@ -73,7 +76,7 @@ def cache_write(
         replace_block(edit, user, swap)
     edit.after(tree.child_towards(parent, tree.realize(block)), nest)
     edit.allocate(scope, new)
-    return Change.of(edit, copy)
+    return Change.of(edit, copy).noting(write_buffer_index=index_of(block.writes, old))
 
 
 def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.access import detect_buffer_access
+from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import (
@@ -104,11 +106,8 @@ def _blocks(block: Block) -> tuple[Block, Block]:
         alloc_buffers=(),
         match_buffers=(),
     )
-    old_values = tuple(r for r in block.writes if r.buffer not in {x.buffer for x in block.reads})
-    update = replace(
-        block, init=None, name_hint=f"{block.name_hint}_update", reads=(*old_values, *block.reads)
-    )
-    return init, update
+    init = replace(init, reads=detect_buffer_access(init)[0])
+    return init, replace(update_of(block), name_hint=f"{block.name_hint}_update")
 
 
 def _init_nest(state: State, block: Block, init: Block, inner: list[For]) -> Stmt:

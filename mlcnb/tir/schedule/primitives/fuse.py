@@ -9,6 +9,8 @@ What was split and is fused again gets its old text back: i_0 * 4 + i_1 becomes 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -21,6 +23,9 @@ from mlcnb.tir.schedule.rebuild import Substitution
 from mlcnb.tir.schedule.regions import known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
+
+#: characters of a name that is put together from the names of the loops
+LONGEST = 80
 
 
 def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
@@ -40,7 +45,7 @@ def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
         raise state.refusal("fuse: no loops given")
     _refuse(state, loops)
     dtype = loops[0].loop_var.dtype
-    name = "_".join(x.loop_var.name for x in loops) + "_fused"
+    name = _name(loops)
     fused = e.Var(name, dtype)
     extent: e.PrimExpr = p.const(1, dtype)
     for x in loops:
@@ -49,11 +54,23 @@ def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     size = p.as_int(extent)
     known[fused] = (0, None if size is None else size - 1)
     edit = state.edit()
-    context = Context(known, _digits(fused, loops, known))
+    digits = _digits(fused, loops, known)
+    if size == 1 and not preserve_unit_iters:
+        digits = {x.loop_var: a.ZERO for x in loops}
+    context = Context(known, digits)
     body = Substitution(context, edit.forward).stmt(loops[-1].body)
     made = replace(loops[0], loop_var=fused, extent=extent, kind=ForKind.SERIAL, body=body)
     edit.put(loops[0], made)
     return Change.of(edit, made)
+
+
+def _name(loops: Sequence[For]) -> str:
+    """`i_j_fused`; shortened where it is long: a loop that is split and fused again and again would
+    double its name each time.
+    """
+    names = [x.loop_var.name for x in loops]
+    whole = "_".join(names) + "_fused"
+    return whole if len(whole) <= LONGEST else f"{names[0][:20]}_to_{names[-1][-20:]}_fused"
 
 
 def _refuse(state: State, loops: tuple[For, ...]) -> None:

@@ -20,12 +20,12 @@ from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_reduction
-from mlcnb.tir.schedule.nests import point
+from mlcnb.tir.schedule.nests import looped, point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterType, IterVar, Stmt
+from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 
 
 def pad_einsum(state: State, block: Block, padding: list[int]) -> Change:
@@ -138,7 +138,7 @@ def _fill(old: Buffer, new: Buffer) -> Stmt:
     value = p.if_then_else(p.all_of(*ends), load, p.const(0, old.dtype))
     store = BufferStore(new, value, indices)
     block = Block(axes, (point(old, indices),), (point(new, indices),), new.name, store)
-    return _looped(block, new.shape)
+    return looped(block, "i")
 
 
 def _crop(new: Buffer, old: Buffer) -> Stmt:
@@ -147,7 +147,7 @@ def _crop(new: Buffer, old: Buffer) -> Stmt:
     indices = tuple(axis.var for axis in axes)
     store = BufferStore(old, BufferLoad(new, indices), indices)
     block = Block(axes, (point(new, indices),), (point(old, indices),), new.name, store)
-    return _looped(block, old.shape)
+    return looped(block, "i")
 
 
 def _axes(shape: Sequence[e.PrimExpr]) -> tuple[IterVar, ...]:
@@ -155,14 +155,6 @@ def _axes(shape: Sequence[e.PrimExpr]) -> tuple[IterVar, ...]:
         IterVar(e.Range(p.const(0, extent.dtype), extent), e.Var(f"v{n}", extent.dtype))
         for n, extent in enumerate(shape)
     )
-
-
-def _looped(block: Block, shape: Sequence[e.PrimExpr]) -> Stmt:
-    loops = [e.Var(f"i{n}", x.dtype) for n, x in enumerate(shape)]
-    body: Stmt = BlockRealize(tuple(loops), p.const(True), block)
-    for var, extent in reversed(list(zip(loops, shape, strict=True))):
-        body = For(var, p.const(0, var.dtype), extent, ForKind.SERIAL, body)
-    return body
 
 
 def _wider_nest(

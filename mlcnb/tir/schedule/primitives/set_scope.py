@@ -7,30 +7,37 @@ from __future__ import annotations
 
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
-from mlcnb.tir.schedule.caching import chosen_buffer
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.caching import (
+    chosen_buffer,
+    home_of,
+    index_of,
+    refuse_scope,
+    replaced_everywhere,
+)
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
-def set_scope(state: State, block: Block, buffer_index: int | str, storage_scope: str) -> Change:
+def set_scope(
+    state: State, block: Block, buffer_index: int | str | Buffer, storage_scope: str
+) -> Change:
     """Put a buffer that a block writes into another memory scope.
 
     Args:
         state: the program.
         block: a block that writes the buffer.
-        buffer_index: which of its outputs, by number or name.
+        buffer_index: which of its outputs, by number, by name, or itself.
         storage_scope: local, shared, global, …
 
     Raises:
-        ScheduleError: the buffer is a parameter of the function.
+        ScheduleError: the buffer is a parameter of the function, or there is no such scope.
     """
-    names = [r.buffer.name for r in block.writes]
-    index = names.index(buffer_index) if buffer_index in names else buffer_index
-    old = chosen_buffer(state, "set_scope", block, block.writes, index)  # type: ignore[arg-type]
-    home = next((b for b in state.tree.blocks if old in b.alloc_buffers), None)
-    if home is None:
+    refuse_scope(state, "set_scope", storage_scope, block)
+    old = chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
+    if home_of(state.tree, old) is None:
         raise state.refusal(
             f"set_scope: {old.name}, which {name_of(block)} writes, is a parameter",
             block,
@@ -39,9 +46,5 @@ def set_scope(state: State, block: Block, buffer_index: int | str, storage_scope
     data = Var(old.data.name, old.data.dtype, (str(old.dtype), storage_scope))
     new = replace(old, data=data)
     edit = state.edit()
-    swapped = BufferSwap({old: new}, edit.forward).stmt(home)
-    buffers = tuple(new if b is old else b for b in swapped.alloc_buffers)
-    made = replace(swapped, alloc_buffers=buffers)
-    edit.became(home, made)
-    edit.put(home, made)
-    return Change.of(edit)
+    func = replaced_everywhere(state, old, new, edit, BufferSwap({old: new}, edit.forward))
+    return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))

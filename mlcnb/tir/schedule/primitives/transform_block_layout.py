@@ -14,17 +14,17 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.affine import Affine, Bounds
+from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import why_neither
-from mlcnb.tir.schedule.reading import Context, negated, of, simplified
+from mlcnb.tir.schedule.nests import looped, own_nest
+from mlcnb.tir.schedule.reading import Context, negated, of
 from mlcnb.tir.schedule.rebuild import Substitution
-from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
-from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt
+from mlcnb.tir.stmt import Block, IterType, IterVar
 
 
 def transform_block_layout(state: State, block: Block, index_map: Any) -> Change:
@@ -43,27 +43,26 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
     reason = why_neither(state.tree, block) if state.checks else None
     if reason:
         raise state.refusal(f"{name}: {name_of(block)} cannot be reordered: {reason}", block)
-    top = _own_nest(state, block)
+    top = own_nest(state.tree, block)
+    if top is None:
+        raise state.refusal(
+            f"{name}: the axes of {name_of(block)} are not its loops, one for one",
+            block,
+            hint="transform it before its loops are split and fused",
+        )
     shape = [axis.dom.extent for axis in block.iter_vars]
-    layout = Layout(state, name, index_map, shape, block)
+    layout = Layout(state, name, index_map, shape, block, needs_inverse=True)
     kind = index_dtype(state.tree, block)
     axes = _axes(state, block, layout, kind)
-    variables = tuple(axis.var for axis in axes)
-    values = {
-        old.var: of(x, Context(values=_by_place(layout, variables)))
-        for old, x in zip(block.iter_vars, layout.inverse.final_indices, strict=True)
-    }
+    old = layout.old_at([axis.var for axis in axes])
+    values = {axis.var: x for axis, x in zip(block.iter_vars, old, strict=True)}
     if block.init is not None and any(x.const for x in values.values()):
         raise state.refusal(f"{name}: the first step of the reduction would move", block)
     known: dict[e.Var, Bounds] = {axis.var: _range(axis) for axis in axes}
     edit = state.edit()
     inner = _Body(Context({**known, **axis_bounds(block)}, values), edit.forward).stmt(block)
     made = replace(inner, iter_vars=axes)
-    loops = [e.Var(f"ax{n}", axis.var.dtype) for n, axis in enumerate(axes)]
-    unused = simplified(layout.unused, Context(values=_by_place(layout, tuple(loops))))
-    body: Stmt = BlockRealize(tuple(loops), negated(unused), made)
-    for var, axis in reversed(list(zip(loops, axes, strict=True))):
-        body = For(var, axis.dom.min, axis.dom.extent, ForKind.SERIAL, body)
+    body = looped(made, predicate=negated(layout.unused_at([axis.var for axis in axes])))
     edit.put(top, body)
     edit.became(block, made)
     return Change.of(edit).noting(index_map=layout.map)
@@ -75,33 +74,6 @@ class _Body(Substitution):
     def on_Block(self, n: Block) -> Any:
         """The block is entered, axes or not."""
         return super(Substitution, self).on_Block(n)
-
-
-def _by_place(layout: Layout, variables: tuple[e.Var, ...]) -> dict[e.Var, Affine]:
-    return dict(zip(layout.inverse.initial_indices, (of(v) for v in variables), strict=True))
-
-
-def _own_nest(state: State, block: Block) -> Stmt:
-    """The outermost of the loops that are the axes of the block and hold nothing else."""
-    tree = state.tree
-    context = bindings(tree, block)
-    wanted = {context.values[v.var].only_atom for v in block.iter_vars} - {None}
-    single = [v for v in block.iter_vars if context.values[v.var].only_atom is None]
-    top: Stmt = tree.realize(block)
-    found = set()
-    for loop in reversed(tree.loops(block)):
-        if loop.body is not top or loop.loop_var not in wanted or p.as_int(loop.min) != 0:
-            break
-        found.add(loop.loop_var)
-        top = loop
-    units = all(p.as_int(v.dom.extent) == 1 for v in single)
-    if found != wanted or not units or not p.is_const(tree.realize(block).predicate, 1):
-        raise state.refusal(
-            f"transform_block_layout: the axes of {name_of(block)} are not its loops, one for one",
-            block,
-            hint="transform it before its loops are split and fused",
-        )
-    return top
 
 
 def _axes(state: State, block: Block, layout: Layout, kind: str) -> tuple[IterVar, ...]:

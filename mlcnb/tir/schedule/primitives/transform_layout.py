@@ -4,30 +4,39 @@ B = T.alloc_buffer((16, 8))                  B = T.alloc_buffer((4, 8, 4))
 B[v_i, v_j] = ...                     ->     B[v_i // 4, v_j, v_i % 4] = ...
                   lambda i, j: (i // 4, j, i % 4)
 
-Where 4 does not divide the extent, the new shape is larger, and `pad_value` says what stands in
-the rest.
+Where 4 does not divide the extent, the new shape is larger. With a `pad_value` the rest is filled:
+by the block that makes the buffer, where it is elementwise,
+
+for i in range(14):                          for ax0, ax1 in T.grid(4, 4):
+    B[v_i] = A[v_i]                   ->         B[v0, v1] = T.if_then_else(
+                                                     14 <= v0 * 4 + v1, 0.0, A[v0 * 4 + v1])
+
+and else by a block of its own, behind it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.affine import Bounds
-from mlcnb.tir.schedule.caching import index_dtype, refuse_views
+from mlcnb.tir.schedule.caching import (
+    named_buffer,
+    place_of,
+    refuse_views,
+    replaced_everywhere,
+    users_of,
+)
 from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
-from mlcnb.tir.schedule.nests import point
-from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.padding import padded
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State, arrived
-from mlcnb.tir.schedule.tree import Edit, Tree
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block
 
 
 def transform_layout(
@@ -46,21 +55,23 @@ def transform_layout(
         block: a block that reads or writes the buffer.
         buffer: ("read", n) or ("write", n), its name, or the Buffer.
         index_map: a function of the old indices that gives the new ones, or a tir.IndexMap.
-        pad_value: what the elements are that no old index maps to; None leaves them undefined.
-        assume_injective_transform: accepted for TVM's sake; injectivity is always checked.
+        pad_value: what the elements are that no old index maps to, a number or a function of the
+            new indices; None leaves them undefined.
+        assume_injective_transform: take it on trust that no two elements come to one place, where
+            that can neither be proved nor tried.
 
     Raises:
         ScheduleError: the map is not injective, or padding is asked for an input of the function.
     """
     old = named_buffer(state, "transform_layout", block, buffer)
-    layout = Layout(state, "transform_layout", index_map, old.shape, block)
+    layout = Layout(
+        state, "transform_layout", index_map, old.shape, block, assume_injective_transform
+    )
+    pad = _pad_value(state, block, old, layout, pad_value)
     new = replace(old, shape=layout.shape, strides=(), axis_separators=())
-    tree = state.tree
-    home = next((b for b in tree.blocks if old in b.alloc_buffers), tree.root)
-    users = [b for b in tree.blocks if any(r.buffer is old for r in (*b.reads, *b.writes))]
-    refuse_views(state, "transform_layout", old, users)
+    refuse_views(state, "transform_layout", old, users_of(state.tree, old))
     known: dict[e.Var, Bounds] = {}
-    for user in tree.blocks:
+    for user in state.tree.blocks:
         known.update(axis_bounds(user))
     edit = state.edit()
     swap = BufferSwap(
@@ -69,77 +80,35 @@ def transform_layout(
         rule=lambda indices: layout.indices(indices, known),
         box=lambda r, to: layout.region(r, to, known),
     )
-    made = swap.stmt(home)
-    made = replace(made, alloc_buffers=tuple(new if b is old else b for b in made.alloc_buffers))
-    edit.put(home, made)
-    edit.became(home, made)
-    params = {k: new if b is old else b for k, b in state.func.buffer_map.items()}
-    func = replace(state.func, buffer_map=FrozenDict(params))
-    change = Change.of(edit, func=func).noting(index_map=layout.map)
-    if pad_value is None or not layout.pads:
-        return change
-    return _padded(state, block, old, new, layout, pad_value, change)
-
-
-def named_buffer(state: State, primitive: str, block: Block, given: Any) -> Buffer:
-    """The buffer that an argument names: ("read", n), ("write", n), a name, or itself."""
-    there = [r.buffer for r in (*block.reads, *block.writes)]
-    if isinstance(given, Buffer) and given in there:
-        return given
-    if isinstance(given, str):
-        found = next((b for b in there if b.name == given), None)
-        if found is not None:
-            return found
-    if isinstance(given, tuple | list) and len(given) == 2 and given[0] in ("read", "write"):
-        regions = block.reads if given[0] == "read" else block.writes
-        if 0 <= given[1] < len(regions):
-            return regions[given[1]].buffer
-    reads = ", ".join(r.buffer.name for r in block.reads) or "nothing"
-    writes = ", ".join(r.buffer.name for r in block.writes) or "nothing"
-    raise state.refusal(
-        f"{primitive}: {given!r} is no buffer of {name_of(block)}",
-        block,
-        hint=f'("read", n) of {reads}, or ("write", n) of {writes}',
+    func = replaced_everywhere(state, old, new, edit, swap)
+    change = Change.of(edit, func=func).noting(
+        buffer=place_of(block, old, buffer), index_map=layout.map, pad_value=pad
     )
+    if pad is None or not layout.pads:
+        return change
+    return padded(state, block, (old, new), layout, pad, change)
 
 
-def _padded(
-    state: State, block: Block, old: Buffer, new: Buffer, layout: Layout, value: Any, done: Change
-) -> Change:
-    """The padding filled by a block of its own, behind the last writer."""
-    tree = state.tree
-    info = tree.info(tree.scope(block))
-    writers = info.writers.get(old, [])
-    if not writers:
+def _pad_value(
+    state: State, block: Block, old: Buffer, layout: Layout, given: Any
+) -> IndexMap | e.PrimExpr | None:
+    """The value of padding: a constant of the buffer's dtype, or a map of the new indices."""
+    if given is None:
+        return None
+    if layout.inverse is None:
         raise state.refusal(
-            f"transform_layout: nothing here writes {old.name}, so its padding cannot be filled",
+            "transform_layout: it is not known which elements of the new layout are padding: "
+            "the index map has no inverse in closed form",
             block,
-            hint="cache_read it, and lay out the copy",
+            hint="leave pad_value out",
         )
-    made = Tree(done.func)
-    last = arrived(done.forward, max(writers, key=lambda b: tree.position[b]))
-    top = made.child_towards(made.scope(last), made.realize(last))
-    nest = _fill(new, layout, value, index_dtype(tree, block))
-    edit = Edit(made)
-    edit.after(top, nest)
-    func = edit.done()
-    forward = {k: edit.forward.get(v, v) for k, v in done.forward.items()}
-    return dataclasses.replace(done, func=func, forward={**edit.forward, **forward})
-
-
-def _fill(new: Buffer, layout: Layout, value: Any, kind: str) -> Stmt:
-    axes, loops = [], []
-    for n, extent in enumerate(new.shape):
-        domain = e.Range(p.const(0, kind), p.cast(kind, extent))
-        axes.append(IterVar(domain, e.Var(f"v{n}", domain.min.dtype)))
-        loops.append((e.Var(f"ax{n}", domain.min.dtype), domain.extent))
-    indices = tuple(axis.var for axis in axes)
-    number = p.const(value, new.dtype) if isinstance(value, int | float) else value
-    store = BufferStore(new, number, indices)
-    block = Block(tuple(axes), (), (point(new, indices),), f"{new.name}_pad", store)
-    values = dict(zip(layout.inverse.initial_indices, (of(var) for var, _ in loops), strict=True))
-    unused = simplified(layout.unused, Context(values=values))
-    body: Stmt = BlockRealize(tuple(var for var, _ in loops), unused, block)
-    for var, extent in reversed(loops):
-        body = For(var, p.const(0, kind), extent, ForKind.SERIAL, body)
-    return body
+    if isinstance(given, IndexMap):
+        return given
+    if callable(given):
+        return IndexMap.from_func(given, len(layout.shape), index_dtype=str(layout.kind))
+    value = p.as_expr(given, old.dtype)
+    if value.dtype != old.dtype:
+        raise state.refusal(
+            f"transform_layout: the padding is {value.dtype}, {old.name} holds {old.dtype}", block
+        )
+    return value

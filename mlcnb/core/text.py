@@ -1,0 +1,21 @@
+"""Text that others wrote, made safe to show: a name from a model file may hold anything."""
+
+from __future__ import annotations
+
+import re
+
+#: characters that would end a text early, hide it or turn it around
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with control characters, direction marks and lone surrogates as `\\u202e`."""
+    return _HIDDEN.sub(_spelled, text)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

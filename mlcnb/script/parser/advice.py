@@ -1,0 +1,69 @@
+"""How errors of the parser call things, and what they advise."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from mlcnb.script import words
+from mlcnb.tir.buffer import Buffer
+
+
+class ModuleRef:
+    """`cls` or `Module` inside a module: `cls.f` is the GlobalVar of f.
+
+    `names` are the functions there are; None: unknown, any name will do.
+    """
+
+    def __init__(self, name: str, names: set[str] | None = None) -> None:
+        self.name = name
+        self.names = names
+
+
+def plain_message(error: Exception) -> str:
+    """What an error of Python says, in words of a program."""
+    text = str(error) or type(error).__name__
+    return text.replace("_word_", "")
+
+
+def title(value: Any) -> str:
+    """A thing of the program in words."""
+    if words.is_namespace(value):
+        return f"the namespace {words.letter(value)}"
+    if isinstance(value, Buffer):
+        return f"the buffer {value.name}"
+    if isinstance(value, ModuleRef):
+        return "the module"
+    return f"a {type(value).__name__}"
+
+
+def culprit(call: ast.Call, message: str) -> ast.expr | ast.keyword | None:
+    """The one argument of a call that a message speaks of: `'flaot32'`, or the keyword 'axi'."""
+    unexpected = [k for k in call.keywords if k.arg and f"argument '{k.arg}'" in message]
+    if unexpected:
+        return unexpected[0]
+    given = [*call.args, *(k.value for k in call.keywords)]
+    named = [x for x in given if isinstance(x, ast.Constant) and repr(x.value) in message.split()]
+    return named[0] if len(named) == 1 else None
+
+
+#: functions of Python that people write in programs -> what to write
+OF_PYTHON = {
+    "print": "print outside of the program; to see what it does, run it with record=…",
+    "abs": "T.abs(x)",
+    "pow": "T.pow(x, y)",
+    "round": "T.round(x)",
+    "any": "T.any(a, b)",
+    "all": "T.all(a, b)",
+    "reversed": "for i in range(8): A[7 - i]",
+}
+#: expressions of Python that no program has -> what to write
+NOT_SCRIPT = {
+    "Lambda": "a lambda stands in T.comm_reducer only",
+    "ListComp": "write the items out",
+    "SetComp": "write the items out",
+    "DictComp": "write the items out",
+    "GeneratorExp": "write the items out",
+    "Await": "write plain statements",
+    "NamedExpr": "write an assignment",
+}

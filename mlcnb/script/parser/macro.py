@@ -1,0 +1,119 @@
+"""Macros: lines that are read where they are called, as if they were written there.
+
+@T.macro                              for i in range(16):
+def copy(dst, src, i):                    copy(B, A, i)        ->    for i in range(16):
+    dst[i] = src[i]                                                      B[i] = A[i]
+
+`T.macro` is hygienic: names that are not its parameters mean what they meant where it was defined.
+`T.macro(hygienic=False)` takes them from the place of the call. `T.inline` (0.27) is hygienic too,
+but sees later values of those names, as a Python function would.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.script.parser.source import Source, source_of_definition
+
+Names = Callable[[], Mapping[str, Any]]
+
+
+class Macro:
+    """Lines with parameters.
+
+    names: what it sees besides its parameters, asked for at each call; None: what the place of the
+    call sees. `inline` gives the blocks of a second call names of their own.
+    """
+
+    def __init__(
+        self, source: Source, node: ast.FunctionDef, names: Names | None,
+        trusted: bool, inline: bool = False,
+    ) -> None:  # fmt: skip
+        self.source = source
+        self.node = node
+        self.names = names
+        self.trusted = trusted
+        self.inline = inline
+        self.__name__ = node.name
+
+    def __repr__(self) -> str:
+        return f"<macro {self.__name__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A macro is expanded by the parser only."""
+        raise MLCError(
+            f"macro {self.__name__} stands on a line of its own in a @T.prim_func",
+            hint="it has no value",
+        )
+
+    def signature(self, value: Callable[[ast.expr], Any]) -> inspect.Signature:
+        """Its parameters; `value` evaluates their defaults."""
+        args = self.node.args
+        if args.kwarg is not None:
+            raise self.source.error(args.kwarg, "a macro has no **parameters")
+        plain = [*args.posonlyargs, *args.args]
+        missing = [inspect.Parameter.empty] * (len(plain) - len(args.defaults))
+        defaults = [*missing, *map(value, args.defaults)]
+        kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        found = [
+            inspect.Parameter(a.arg, kind, default=d) for a, d in zip(plain, defaults, strict=True)
+        ]
+        if args.vararg is not None:
+            found.append(inspect.Parameter(args.vararg.arg, inspect.Parameter.VAR_POSITIONAL))
+        for a, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+            given = inspect.Parameter.empty if default is None else value(default)
+            found.append(inspect.Parameter(a.arg, inspect.Parameter.KEYWORD_ONLY, default=given))
+        return inspect.Signature(found)
+
+
+def macro(*given: Callable, hygienic: bool = True) -> Any:
+    """Lines that are read where they are called: `@T.macro`, `@T.macro(hygienic=False)`.
+
+    Raises:
+        ParseError: its source cannot be found.
+    """
+    around = sys._getframe(1).f_locals
+
+    def decorate(func: Callable) -> Macro:
+        snapshot = {**_seen(func), **around, **_captured(func)}
+        return _read(func, (lambda: snapshot) if hygienic else None, inline=False)
+
+    return decorate(given[0]) if given else decorate
+
+
+def inline(*given: Callable) -> Any:
+    """As `T.macro`, with later values of the names around it: the word of 0.27."""
+    around = sys._getframe(1).f_locals
+
+    def decorate(func: Callable) -> Macro:
+        return _read(func, lambda: {**_seen(func), **around, **_captured(func)}, inline=True)
+
+    return decorate(given[0]) if given else decorate
+
+
+def _read(func: Any, names: Names | None, inline: bool) -> Macro:
+    code = func.__code__
+    source, node = source_of_definition(
+        ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
+    )
+    return Macro(source, node, names, trusted=True, inline=inline)
+
+
+def _seen(func: Any) -> dict[str, Any]:
+    return dict(func.__globals__)
+
+
+def _captured(func: Any) -> dict[str, Any]:
+    """What the closure of a function holds now."""
+    found = {}
+    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return found

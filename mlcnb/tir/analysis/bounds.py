@@ -1,0 +1,121 @@
+"""Is every access within its buffer? Proved, or refuted by an iteration that leaves it.
+
+for i in range(16):                A has 16 elements
+    B[i] = A[i + 1]          ->    A[16] is read at i = 15: dimension 0 has indices 0..16
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.arith.presburger import Translator, ask, context
+from mlcnb.core import display
+from mlcnb.core.errors import WellFormedError
+from mlcnb.ir.module import IRModule
+from mlcnb.tir.analysis.relations import Access, Collector
+from mlcnb.tir.analysis.solutions import first_point, told
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutOfBounds:
+    """An access that leaves its buffer, or is not proved to stay in it.
+
+    access: the load or store; axis: the dimension; index: the element; where: the iteration, and
+    the symbolic sizes, in words; exact: it happens. Where it is not proved, there is no index.
+    """
+
+    access: Access
+    axis: int
+    index: tuple[int, ...]
+    where: str
+    exact: bool
+
+    @property
+    def message(self) -> str:
+        """What happens, in one sentence."""
+        buffer, axis = self.access.buffer, self.axis
+        verb = "written" if self.access.is_write else "read"
+        extent = display.text(buffer.shape[axis])
+        if not self.exact:
+            return (
+                f"{display.text(_element(self.access))} is {verb}: its index in dimension {axis} "
+                f"is not proved to lie in 0..{extent}"
+            )
+        at = ", ".join(map(str, self.index))
+        place = f" at {self.where}" if self.where else ""
+        return f"{buffer.name}[{at}] is {verb}{place}: dimension {axis} has indices 0..{extent}"
+
+    def __repr__(self) -> str:
+        return self.message
+
+
+def _element(access: Access) -> Any:
+    """The load or store without its value."""
+    n = access.node
+    return BufferLoad(n.buffer, n.indices) if isinstance(n, BufferStore) else n
+
+
+def check_bounds(func: PrimFunc) -> list[OutOfBounds]:
+    """The accesses that leave their buffers or may do so; [] proves that none does."""
+    collector = Collector(func)
+    collector.visit(func.body)
+    found = []
+    for access in collector.found:
+        for axis in range(access.buffer.ndim):
+            problem = _outside(access, axis, collector)
+            if problem is not None:
+                found.append(problem)
+    return found
+
+
+def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
+    """The first iteration in which an index of an access is not in the buffer."""
+    outside = ask(lambda: access.relation.intersect_range(_beyond(access, axis, known)))
+    if outside is not None and ask(outside.is_empty):
+        return None
+    point = first_point(outside.wrap()) if outside is not None and access.exact else None
+    if point is None:
+        return OutOfBounds(access, axis, (), "", False)
+    parts = (*access.buffer.shape, *getattr(access.node, "indices", ()))
+    where = told(point, access.loops, known.text, parts)
+    return OutOfBounds(access, axis, point.values[len(access.loops) :], where, True)
+
+
+def _beyond(access: Access, axis: int, known: Collector) -> Any:
+    """{ [e0, e1] : e0 < 0 or e0 >= the extent }"""
+    import islpy as isl
+
+    text = Translator(known.text.names)
+    extent = text.value(access.buffer.shape[axis])
+    elements = ", ".join(f"e{n}" for n in range(access.buffer.ndim))
+    condition = text.where([f"e{axis} < 0 or e{axis} >= {extent}"])
+    return isl.Set.read_from_str(context(), f"{known.head}{{ [{elements}] : {condition} }}")
+
+
+def verify_bounds(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
+    """True if every access of a function, or of all loop functions of a module, is in bounds.
+
+    Raises:
+        WellFormedError: one is not, or is not proved to be, and `assert_mode` is True.
+    """
+    functions = obj.functions.values() if isinstance(obj, IRModule) else [obj]
+    for func in functions:
+        problems = check_bounds(func) if isinstance(func, PrimFunc) else []
+        if problems and not assert_mode:
+            return False
+        if problems:
+            first = min(problems, key=lambda x: not x.exact)
+            raise WellFormedError(
+                first.message, where=first.access.node, root=func, hint=_hint(first)
+            )
+    return True
+
+
+def _hint(problem: OutOfBounds) -> str:
+    if problem.exact:
+        return "cut the block with T.where, or guard the access with T.if_then_else"
+    return "an index that depends on values in memory, or is not linear, cannot be proved"

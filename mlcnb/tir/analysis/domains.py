@@ -1,0 +1,209 @@
+"""Blocks that say something false about themselves, found exactly where indices are linear.
+
+for i in range(16):
+    with T.block("B"):
+        vi = T.axis.spatial(8, i)        vi takes the value 8 at i = 8, outside of its domain 0..8
+        T.reads(A[vi])
+        B[vi] = A[vi + 1]                A[1] is read at i = 0, which T.reads does not say
+
+What depends on values in memory cannot be refuted, and is let through; bounds of buffers are the
+matter of `verify_bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.arith.presburger import Translator, ask, context
+from mlcnb.core import display
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.relations import Collector, through
+from mlcnb.tir.analysis.solutions import first_point, told
+from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.function import PrimFunc
+
+#: marks of blocks whose regions were set by hand
+BY_HAND = ("explicit_read_region", "explicit_write_region", "unsafe_hidden_buffer_access")
+
+
+class DomainChecker(Collector):
+    """Walks a function; calls `fail(message, where, hint)` for what it refutes."""
+
+    def __init__(self, func: PrimFunc, fail: Callable[[str, Any, str], None]) -> None:
+        super().__init__(func)
+        self.fail = fail
+        #: buffer -> number of blocks around the place where it is allocated or matched
+        self.depth: dict[Buffer, int] = {}
+
+    # axes
+
+    def realize(self, n: s.BlockRealize) -> None:
+        """A block: each axis stays in its domain, wherever the predicate holds."""
+        for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+            if not self.is_loop_over(value, axis.dom):
+                self.axis(n, axis, value)
+        super().realize(n)
+
+    def is_loop_over(self, value: PrimExpr, domain: Range) -> bool:
+        """True for the variable of a loop that runs over just this range."""
+        loop = next((x for x in self.loops if getattr(x, "loop_var", None) is value), None)
+        if not isinstance(loop, s.For):
+            return False
+        pairs = ((loop.min, domain.min), (loop.extent, domain.extent))
+        return all(a is b or structural_equal(a, b) for a, b in pairs)
+
+    def axis(self, n: s.BlockRealize, axis: s.IterVar, value: PrimExpr) -> None:
+        """Refuse an axis that leaves its domain."""
+        text = self.text.copy()
+        inside = text.condition(n.predicate)
+        v, low = text.value(value), text.value(axis.dom.min)
+        end = f"{low} + {text.value(axis.dom.extent)}"
+        if not text.exact:
+            return
+        leaves = f"x = {v} and (x < {low} or x >= {end})"
+        point = self.solve(text, [inside, leaves], ["x"])
+        if point is None:
+            return
+        (taken,), when = point
+        first, last = axis.dom.min, p.add(axis.dom.min, axis.dom.extent)
+        self.fail(
+            f"axis {axis.var.name} of block {n.block.name_hint} takes the value {taken}"
+            f"{when}, outside of its domain {display.text(first)}..{display.text(last)}",
+            n,
+            "give the axis the extent that its loops have, or add T.where",
+        )
+
+    def solve(
+        self, text: Translator, conditions: list[str], unknowns: list[str]
+    ) -> tuple[tuple[int, ...], str] | None:
+        """The first values of the unknowns that are possible, and where: ` at i = 8`."""
+        import islpy as isl
+
+        condition = text.where([*self.conditions, *conditions])
+        dims = ", ".join([*self.dims, *unknowns])
+        made = ask(
+            lambda: isl.Set.read_from_str(context(), f"{self.head}{{ [{dims}] : {condition} }}")
+        )
+        point = None if made is None else first_point(made)
+        if point is None:
+            return None
+        count = len(self.dims)
+        where = told(point, self.loops, self.text)
+        return point.values[count:], f" at {where}" if where else ""
+
+    # regions
+
+    def block_body(self, block: s.Block) -> None:
+        """Note which buffers live in the block."""
+        inside = len(self.blocks)
+        for buffer in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)):
+            self.depth[buffer] = inside
+        super().block_body(block)
+
+    def access(self, node: Any, write: bool) -> None:
+        """An access: each block around it says that it happens."""
+        buffer, indices = node.buffer, node.indices
+        text: Translator | None = None
+        at: list[str] = []
+        for depth in range(len(self.blocks), 0, -1):
+            block = self.blocks[depth - 1]
+            if text is None and _is_said_so(block, buffer, indices, write):
+                continue
+            if text is None:
+                text = self.text.copy()
+                at = [text.value(index) for index in indices]
+            while buffer in self.matched and self.depth.get(buffer, 0) >= depth:
+                source = self.matched[buffer]
+                at = through(source, at, text)
+                buffer = source.buffer
+            if self.depth.get(buffer, 0) >= depth or not text.exact:
+                return
+            self.covered(block, node, buffer, at, text, write)
+
+    def note(self, buffer: Buffer, at: list[str], text: Translator, node: Any, write: bool) -> None:
+        """Accesses of unknown elements are let through."""
+
+    def covered(
+        self,
+        block: s.Block,
+        node: Any,
+        buffer: Buffer,
+        at: list[str],
+        text: Translator,
+        write: bool,
+    ) -> None:
+        """Refuse an access that a block does not say."""
+        if not (block.reads or block.writes) or any(k in block.annotations for k in BY_HAND):
+            return
+        said = _said(block, buffer, write)
+        if said is None:
+            return
+        text = text.copy()
+        boxes = [" and ".join(_in_box(text, r, at)) for r in said]
+        if not text.exact:
+            return
+        outside = [f"not ({box})" for box in boxes]
+        elements = [f"e{n}" for n in range(len(at))]
+        same = [f"{name} = {x}" for name, x in zip(elements, at, strict=True)]
+        point = self.solve(text, [*outside, *same], elements)
+        if point is None:
+            return
+        values, when = point
+        verb, word = ("writes", "T.writes") if write else ("reads", "T.reads")
+        element = f"{buffer.name}[{', '.join(map(str, values))}]"
+        self.fail(
+            f"block {block.name_hint} {verb} {element}{when}, where {word} does not say so",
+            node,
+            f"leave {word} out: it is then found from the body",
+        )
+
+
+def _said(block: s.Block, buffer: Buffer, write: bool) -> list[BufferRegion] | None:
+    """The regions of a buffer that a block says it reads (or writes); None: it may be any.
+
+    What a block with an init updates is written, and need not be among the reads.
+    """
+    regions = list(block.writes)
+    if not write:
+        regions = [*block.reads, *(block.writes if block.init is not None else ())]
+    named = [r for r in regions if r.buffer.data is buffer.data]
+    return None if any(r.buffer is not buffer for r in named) else named
+
+
+def _is_said_so(block: s.Block, buffer: Buffer, indices: tuple[PrimExpr, ...], write: bool) -> bool:
+    """True if a region of the block plainly holds the element: the quick answer."""
+    said = _said(block, buffer, write)
+    if said is None:
+        return True
+    return any(
+        all(map(_holds, region.region, indices, buffer.shape))
+        for region in said
+        if len(region.region) == len(indices)
+    )
+
+
+def _holds(side: Range, index: PrimExpr, extent: PrimExpr) -> bool:
+    """True for a range that begins at the index, or is the whole dimension."""
+    if side.min is index or structural_equal(side.min, index):
+        return index.dtype.lanes == 1 and (p.as_int(side.extent) or 0) > 0
+    return p.is_const(side.min, 0) and structural_equal(side.extent, extent)
+
+
+def _in_box(text: Translator, region: BufferRegion, at: list[str]) -> list[str]:
+    sides = []
+    for x, bounds in zip(at, region.region, strict=True):
+        low = text.value(bounds.min)
+        sides.append(f"{low} <= {x} < {low} + {text.value(bounds.extent)}")
+    return sides or ["0 = 0"]
+
+
+def refuse_false_domains(func: PrimFunc, fail: Callable[[str, Any, str], None]) -> None:
+    """Call `fail(message, where, hint)` for the first block that says something false."""
+    blocks = (n for n in statements(func.body) if isinstance(n, s.Block))
+    if any(block.iter_vars or block.reads or block.writes for block in blocks):
+        DomainChecker(func, fail).visit(func.body)

@@ -1,0 +1,160 @@
+"""Reductions: which updates combine a new value with the old one, and with what.
+
+C[v] = C[v] + A[v, k]                    sum, from 0
+C[v] = T.max(C[v], A[v, k])              max, from the smallest number
+i[v], m[v] = combine((i[v], m[v]), …)    several values at once (argmax)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.core.node import children, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.relations import Access
+from mlcnb.tir.buffer import Buffer, BufferLoad
+
+_NAMES: dict[type, str] = {
+    e.Add: "sum", e.Mul: "prod", e.Min: "min", e.Max: "max", e.And: "all", e.Or: "any",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionPattern:
+    """What a block reduces.
+
+    reducer: "sum", "prod", "min", "max", "all", "any", or "custom" for several values at once;
+    buffers: what it updates; values: the new values; identity: what `init` stores, None for a
+    block without init; axes: its reduce axes; is_sound: the init stores what changes nothing.
+    """
+
+    reducer: str
+    buffers: tuple[Buffer, ...]
+    values: tuple[PrimExpr, ...]
+    identity: tuple[PrimExpr, ...] | None
+    axes: tuple[s.IterVar, ...]
+    is_sound: bool
+
+
+_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.Add: p.add, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
+    e.And: p.logical_and, e.Or: p.logical_or,
+}  # fmt: skip
+
+
+def reduction_pattern(block: s.Block) -> ReductionPattern | None:
+    """The reduction that a block makes; None where it makes none that is understood."""
+    axes = tuple(v for v in block.iter_vars if v.iter_type is s.IterType.REDUCE)
+    stores = _stores(block.body)
+    if not stores:
+        return None
+    inits = _stores(block.init) if block.init is not None else None
+    identity = None if inits is None else tuple(store.value for store in inits)
+    buffers = tuple(store.buffer for store in stores)
+    if len(stores) == 1:
+        found = matched_update(stores[0])
+        if found is None:
+            return None
+        name, value = found
+        sound = identity is None or (len(identity) == 1 and _is_identity(name, identity[0]))
+        return ReductionPattern(name, buffers, (value,), identity, axes, sound)
+    if not (axes and inits) or not _reads_all(block.body, stores):
+        return None
+    values = tuple(store.value for store in stores)
+    return ReductionPattern("custom", buffers, values, identity, axes, True)
+
+
+def _stores(n: Any) -> list[s.BufferStore]:
+    """The stores of a body of stores, under lets; [] for any other body."""
+    if isinstance(n, s.BufferStore):
+        return [n]
+    if isinstance(n, s.LetStmt):
+        return _stores(n.body)
+    if isinstance(n, s.SeqStmt):
+        parts = [_stores(part) for part in n.seq]
+        return [x for part in parts for x in part] if all(parts) else []
+    return []
+
+
+def _reads_all(body: s.Stmt, stores: list[s.BufferStore]) -> bool:
+    """True if each of the stored elements is read as well."""
+    loads = [n for n in walk(body) if isinstance(n, BufferLoad)]
+    return all(any(_is_element(load, store) for load in loads) for store in stores)
+
+
+def matched_update(store: s.BufferStore) -> tuple[str, PrimExpr] | None:
+    """(reducer, new value) of `B[i] = B[i] op value`; None for any other store.
+
+    In a chain `(x + B[i]) + y` the rest `x + y` is the new value. The new value does not read the
+    element.
+    """
+    kind = type(store.value)
+    if kind not in _NAMES:
+        return None
+    operands = _chain(store.value, kind)
+    old = [x for x in operands if _is_element(x, store)]
+    rest = [x for x in operands if not _is_element(x, store)]
+    if len(old) != 1 or not rest or any(_reads(x, store.buffer) for x in rest):
+        return None
+    value = rest[0]
+    for x in rest[1:]:
+        value = _BUILD[kind](value, x)
+    return _NAMES[kind], value
+
+
+def _chain(x: PrimExpr, kind: type) -> list[PrimExpr]:
+    """The operands of a chain of one operator, in order."""
+    if type(x) is not kind:
+        return [x]
+    return [*_chain(x.a, kind), *_chain(x.b, kind)]  # type: ignore[attr-defined]
+
+
+def _is_element(x: PrimExpr, store: s.BufferStore) -> bool:
+    return (
+        isinstance(x, BufferLoad)
+        and x.buffer is store.buffer
+        and structural_equal(x.indices, store.indices)
+    )
+
+
+def _reads(x: Any, buffer: Buffer) -> bool:
+    if isinstance(x, BufferLoad) and x.buffer.data is buffer.data:
+        return True
+    return any(_reads(n, buffer) for n in children(x) if not isinstance(n, Buffer))
+
+
+def _is_identity(reducer: str, value: PrimExpr) -> bool:
+    """True if a value changes nothing."""
+    kind = value.dtype
+    wanted = {
+        "sum": lambda: p.const(0, kind),
+        "prod": lambda: p.const(1, kind),
+        "min": lambda: p.max_value(kind),
+        "max": lambda: p.min_value(kind),
+        "all": lambda: p.const(True),
+        "any": lambda: p.const(False),
+    }[reducer]()
+    return _is_infinite(reducer, value) or structural_equal(wanted, value)
+
+
+def _is_infinite(reducer: str, value: PrimExpr) -> bool:
+    """Minus infinity is as good a start of a maximum as the smallest number."""
+    ends = {"max": float("-inf"), "min": float("inf")}
+    return isinstance(value, e.FloatImm) and value.value == ends.get(reducer)
+
+
+def updated_by(source: Access, target: Access) -> bool:
+    """True if two accesses are the old value and the new one of one update `B = B op x`."""
+    stores = [x.node for x in (source, target) if isinstance(x.node, s.BufferStore)]
+    if not stores or source.block is not target.block or len(set(stores)) != 1:
+        return False
+    store = stores[0]
+    if matched_update(store) is None:
+        return False
+    return all(x.node is store or _is_element(x.node, store) for x in (source, target))

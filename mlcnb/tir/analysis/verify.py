@@ -1,0 +1,76 @@
+"""Two quick checks of lowered programs, by TVM's names: verify_ssa and verify_memory.
+
+verify_ssa       every variable is defined in one place
+verify_memory    code for a GPU touches memory in threads only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlcnb.core.node import Node, children, visit
+from mlcnb.ir import expr as e
+from mlcnb.ir.expr import Var
+from mlcnb.ir.module import IRModule
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+
+
+def verify_ssa(func: PrimFunc) -> bool:
+    """True if no variable is defined twice: not even by loops side by side, which otherwise may.
+
+    (`verify_well_formed` asks for less: not twice where the first definition is seen.)
+    """
+    seen = set(func.params)
+    ok = True
+
+    def enter(n: Node) -> None:
+        nonlocal ok
+        for var in _defined(n):
+            ok = ok and var not in seen
+            seen.add(var)
+
+    visit(func.body, enter)
+    return ok
+
+
+def _defined(n: Node) -> list[Var]:
+    """The variables that a node defines."""
+    match n:
+        case s.For():
+            return [n.loop_var]
+        case s.LetStmt() | e.Let():
+            return [n.var]
+        case s.Allocate():
+            return [n.buffer_var]
+        case s.Block():
+            return [*(axis.var for axis in n.iter_vars), *(b.data for b in n.alloc_buffers)]
+    return []
+
+
+def verify_memory(obj: PrimFunc | IRModule) -> bool:
+    """True if code for a GPU touches memory in threads only.
+
+    As TVM's: functions with a target that has threads (by their attribute "target") must not load
+    or store outside of thread-bound loops; others may.
+    """
+    functions = obj.functions.values() if isinstance(obj, IRModule) else [obj]
+    return all(_touches_in_threads(f) for f in functions if isinstance(f, PrimFunc))
+
+
+def _touches_in_threads(func: PrimFunc) -> bool:
+    target = str(func.attrs.get("target", "llvm"))
+    if not any(word in target for word in ("cuda", "rocm", "metal", "vulkan", "opencl")):
+        return True
+    return not any(isinstance(n, s.BufferStore) for n in _outside_threads(func.body))
+
+
+def _outside_threads(n: s.Stmt) -> Iterator[s.Stmt]:
+    """The statements that no thread-bound loop stands around."""
+    is_launch = isinstance(n, s.AttrStmt) and n.attr_key == "thread_extent"
+    if is_launch or (isinstance(n, s.For) and n.kind is s.ForKind.THREAD_BINDING):
+        return
+    yield n
+    for child in children(n):
+        if isinstance(child, s.Stmt):
+            yield from _outside_threads(child)

@@ -1,0 +1,153 @@
+"""Layouts that follow the loops, and loops that an intrinsic can take.
+
+A[j % 4 * 2 + i] in loops i, j      suggest_index_map: x -> [x % 2, x // 2], i first and then j
+C of 64 x 64 x 64, a 16 x 16 x 16   get_tensorize_loop_mapping: its loops i, j, k are those of
+product of an intrinsic             the intrinsic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.arith import Analyzer, detect_iter_map
+from mlcnb.arith.iter_sum import IterSplit, IterSum
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.structure import blocks_of, loops_above
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.index_map import IndexMap
+from mlcnb.tir.schedule.analysis.blocks import find
+
+#: a part of a loop variable: which loop, from which place, and what it is of the index
+Digit = tuple[int, int, PrimExpr]
+
+
+def suggest_index_map(
+    buffer: Buffer, indices: Sequence[PrimExpr], loops: Sequence[s.For], predicate: Any = True
+) -> IndexMap | None:
+    """The layout in which an access runs through a buffer in the order of the loops.
+
+    Args:
+        buffer: the buffer, of constant shape.
+        indices: how it is accessed, in variables of the loops.
+        loops: the loops, outermost first.
+        predicate: a condition on them.
+
+    Returns:
+        The map from old to new indices: one for each part that a loop variable has in an index.
+        None where the indices are no splits and fusions of the loops.
+    """
+    domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
+    found = detect_iter_map(indices, domains, predicate, "nocheck")
+    if not found:
+        return None
+    places = tuple(Var(f"i{n}", index.dtype) for n, index in enumerate(indices))
+    order = {loop.loop_var: n for n, loop in enumerate(loops)}
+    digits: list[Digit] = []
+    for place, made in zip(places, found.indices, strict=True):
+        parts = _digits(made, place - p.cast(place.dtype, made.base), order)
+        if parts is None:
+            return None
+        digits += parts
+    digits.sort(key=lambda digit: (digit[0], -digit[1]))
+    analyzer = Analyzer()
+    for place, extent in zip(places, buffer.shape, strict=True):
+        analyzer.bind(place, Range(p.const(0, place.dtype), p.cast(place.dtype, extent)))
+    return IndexMap(places, tuple(analyzer.simplify(x) for _, _, x in digits))
+
+
+def _digits(made: IterSum, value: PrimExpr, order: Mapping[Var, int]) -> list[Digit] | None:
+    """The parts of loop variables in a sum whose value is given, each as its part of the value."""
+    found: list[Digit] = []
+    for split in made.splits:
+        part = p.floormod(p.floordiv(value, split.scale), split.extent)
+        inner = _inside(split, part, order)
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def _inside(split: IterSplit, part: PrimExpr, order: Mapping[Var, int]) -> list[Digit] | None:
+    if not isinstance(split.mark.source, IterSum):
+        lower = p.as_int(split.lower)
+        return None if lower is None else [(order[split.mark.source], lower, part)]
+    is_whole = p.is_const(split.lower, 1) and split.extent is split.mark.extent
+    return _digits(split.mark.source, part, order) if is_whole else None
+
+
+@dataclass(frozen=True)
+class TensorizeInfo:
+    """Which loops of a block an intrinsic takes.
+
+    loop_map: loop of the block -> loop of the description; desc_loop_indexer: loop of the
+    description -> its number, outermost first; block_iter_paddings: for each axis of the block
+    what its extent must be a multiple of, None where nothing is to be padded.
+    """
+
+    loop_map: dict[s.For, s.For]
+    desc_loop_indexer: dict[s.For, int]
+    block_iter_paddings: tuple[int, ...] | None
+
+
+def get_tensorize_loop_mapping(
+    sch: Any, block: Any, desc_func: PrimFunc, allow_padding: bool = False
+) -> TensorizeInfo | None:
+    """The loops of a block that an intrinsic may take, from the inside out by kind of axis.
+
+    Args:
+        sch: the schedule (or the function).
+        block: the block.
+        desc_func: what the intrinsic computes.
+        allow_padding: also take axes whose extent is no multiple of the intrinsic's; they must then
+            be padded (`block_iter_paddings`).
+
+    Returns:
+        The mapping, or None where an axis of the intrinsic has no loop.
+    """
+    tree, target = find(sch, block)
+    innermost = blocks_of(desc_func)[-1]
+    desc_loops = loops_above(desc_func, innermost)
+    mine = _axes(tree.realize(target), tree.loops(target))
+    theirs = _axes(innermost, desc_loops)
+    mapping: dict[s.For, s.For] = {}
+    paddings = [1] * len(target.iter_vars)
+    at = len(mine) - 1
+    for axis, loop in reversed(theirs):
+        while at >= 0 and mine[at][0].iter_type is not axis.iter_type:
+            at -= 1
+        if at < 0 or loop is None:
+            return None
+        own, size = mine[at][1], p.as_int(loop.extent)
+        extent = None if own is None else p.as_int(own.extent)
+        if own is None or extent is None or size is None:
+            return None
+        if extent % size:
+            if not allow_padding:
+                return None
+            paddings[at] = size
+        mapping[own] = loop
+        at -= 1
+    numbers = {loop: n for n, loop in enumerate(desc_loops)}
+    return TensorizeInfo(mapping, numbers, tuple(paddings) if max(paddings) > 1 else None)
+
+
+def _axes(n: s.BlockRealize, loops: Sequence[s.For]) -> list[tuple[s.IterVar, s.For | None]]:
+    """The axes of a block, each with the loop that it is, or is the innermost part of."""
+    pairs = zip(n.block.iter_vars, n.iter_values, strict=True)
+    return [(axis, _innermost(value, loops)) for axis, value in pairs]
+
+
+def _innermost(value: PrimExpr, loops: Sequence[s.For]) -> s.For | None:
+    """The loop that moves an axis by 1: `j` of `i * 4 + j`."""
+    analyzer = Analyzer()
+    form = analyzer.normal_form(value)
+    for loop in reversed(loops):
+        parts = form.coefficient_of(analyzer.context.var(loop.loop_var))
+        if parts is not None and parts[0].is_const and parts[0].const == 1:
+            return loop
+    return None

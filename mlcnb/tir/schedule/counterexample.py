@@ -1,0 +1,176 @@
+"""Counter-examples: two iterations that a step would put in the wrong order, and what comes of it.
+
+    1. block B at i = 0 writes B[0]
+    2. block B at i = 1 reads B[0]
+    B[1] is 5.0 in order, and would be 2.0
+
+The iterations come from the polyhedral side, the smallest there are; the values from the reference
+interpreter, which runs both programs on small whole numbers, loops that are parallel, vectorized
+or bound to threads from the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.proof import backwards, run
+
+#: programs with more iterations are not run for their values
+LARGEST = 50_000
+
+
+@dataclass(frozen=True)
+class CounterExample(display.Shown):
+    """Why a step is not legal, on one element.
+
+    Attributes:
+        loop: the loop that carries the dependence, `loop i`; "" where the order is not that of one
+            loop.
+        first, second: the two events (`block`, `iteration`, `is_write`, `buffer`, `indices`) whose
+            order counts, as the program has it now.
+        change: what would be different, in words, where `first` and `second` do not say it.
+        buffer, indices: the element whose value changes, of those that the caller sees.
+        expected, got: its value as the program is, and as it would be.
+        shapes: of the parameters for which it was run.
+    """
+
+    loop: str = ""
+    first: Any = None
+    second: Any = None
+    change: str = ""
+    buffer: str = ""
+    indices: tuple[int, ...] = ()
+    expected: float | None = None
+    got: float | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """True if the programs were run and gave different values."""
+        return self.expected is not None
+
+    @property
+    def element(self) -> str:
+        """`B[1]`"""
+        return f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+
+    @property
+    def summary(self) -> str:
+        """One sentence."""
+        if self.is_certain:
+            return f"{self.element} was {self.expected} and would be {self.got}"
+        return self.change or f"{self.first}, and {self.second}"
+
+    @property
+    def lines(self) -> list[str]:
+        """Everything, as lines of text."""
+        told = []
+        if self.first is not None:
+            told += [f"1. {self.first}", f"2. {self.second}"]
+        if self.change:
+            told.append(self.change)
+        if self.is_certain:
+            inputs = f" (run on {', '.join(map(str, self.shapes))})" if self.shapes else ""
+            told.append(f"{self.element} is {self.expected}, and would be {self.got}{inputs}")
+        return told
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def find(before: PrimFunc, after: PrimFunc, loop: s.For | None) -> CounterExample | None:
+    """What goes wrong in a step from `before` to `after`; None where nothing is found.
+
+    Args:
+        before: the function as it is.
+        after: as it would be.
+        loop: the loop of `before` that would run in parallel, where that is the question.
+    """
+    facts = _carried(before, loop) if loop is not None else _order(before, after)
+    values = _values(before, after)
+    if not facts and not values:
+        return None
+    return CounterExample(**{**facts, **values})
+
+
+def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
+    """The two iterations of a loop that conflict."""
+    from mlcnb.tir.schedule.handles import name_of
+    from mlcnb.tir.schedule.polyhedral.answers import carried_by
+    from mlcnb.tir.schedule.polyhedral.effort import PATIENT, Undecided
+
+    try:
+        found = carried_by(func, loop, loop.kind is not s.ForKind.VECTORIZED, PATIENT)
+    except Undecided:
+        return {}
+    if found is None:
+        return {}
+    return {"loop": name_of(loop), "first": found.first, "second": found.second}
+
+
+def _order(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
+    """The first read that would see another write."""
+    from mlcnb.tir.schedule.polyhedral.answers import first_difference
+    from mlcnb.tir.schedule.polyhedral.effort import PATIENT
+
+    found = first_difference(before, after, PATIENT)
+    if found is None:
+        return {}
+    return {"first": found.first, "second": found.second, "change": found.change}
+
+
+def _values(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
+    """The first element that gets another value."""
+    if max(_iterations(before), _iterations(after)) > LARGEST:
+        return {}
+    try:
+        expected, got = run(before, small=True), run(backwards(after), small=True)
+    except (MLCError, AttributeError, TypeError):
+        return {}  # a program that cannot even be run: a buffer has no memory where it is used
+    for buffer, x, y in zip(before.buffers, expected, got, strict=False):
+        if x.shape != y.shape:
+            return {}
+        close = np.isclose(x.astype("float64"), y.astype("float64"), 1e-4, 1e-4, True)
+        if not close.all():
+            at = tuple(int(i) for i in np.unravel_index(np.argmin(close), x.shape))
+            return {
+                "buffer": buffer.name,
+                "indices": at,
+                "expected": x[at].item(),
+                "got": y[at].item(),
+                "shapes": tuple(a.shape for a in expected),
+            }
+    return {}
+
+
+def _iterations(func: PrimFunc) -> int:
+    """An upper bound of how many stores run, symbolic extents taken as small."""
+    stores = [n for n in walk(func.body) if isinstance(n, s.BufferStore)]
+    parent = {c: n for n in walk(func.body) for c in _below(n)}
+    total = 0
+    for store in stores:
+        extents, up = [], parent.get(store)
+        while up is not None:
+            if isinstance(up, s.For):
+                extents.append(p.as_int(up.extent) or 8)
+            up = parent.get(up)
+        total += prod(extents)
+    return total
+
+
+def _below(n: Any) -> tuple[Any, ...]:
+    from mlcnb.tir.schedule.tree import sub_stmts
+
+    if isinstance(n, s.Block) and n.init is not None:
+        return (*sub_stmts(n), n.init)
+    return sub_stmts(n) if isinstance(n, s.Stmt) else ()

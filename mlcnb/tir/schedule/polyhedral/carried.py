@@ -1,0 +1,175 @@
+"""Does a loop carry a dependence? Decided exactly.
+
+    for i in range(8):                        yes: at i = 1 it reads B[0], written at i = 0
+        B[v] = A[v] + B[v - 1]
+    for i in range(4):                        no: i writes C[i + 4], and reads C[i]
+        C[v + 4] = C[v] * 3
+
+Two iterations conflict where they touch the same element and one of them writes it. A buffer that
+each iteration fills before reading it may be its own: then only values that go from one iteration
+to another count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.tir import stmt as s
+from mlcnb.tir.schedule.polyhedral.flow import Flow, memory_of
+from mlcnb.tir.schedule.polyhedral.program import Statement
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a statement does to a buffer: its iterations -> elements."""
+
+    statement: Statement
+    element: Any
+    is_write: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """One iteration that touches one element."""
+
+    block: str
+    iteration: dict[str, int]
+    is_write: bool
+    buffer: str
+    indices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{name} = {value}" for name, value in self.iteration.items())
+        verb = "writes" if self.is_write else "reads"
+        element = f"{self.buffer}[{', '.join(map(str, self.indices))}]"
+        return f"{self.block} at {at} {verb} {element}" if at else f"{self.block} {verb} {element}"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two iterations that must stay in order."""
+
+    first: Event
+    second: Event
+
+
+def conflict(flow: Flow, loop: s.For, private: bool) -> Conflict | None:
+    """Two iterations of `loop` that depend on each other, the first there are; None if all are
+    independent.
+
+    Args:
+        flow: the dataflow of the function.
+        loop: the loop.
+        private: whether a buffer that each iteration fills before reading may be its own.
+    """
+    inside = [x for x in flow.program.statements if loop in x.place.loops]
+    inside.sort(key=lambda x: x.is_init)
+    if not inside:
+        return None
+    depth = inside[0].place.loops.index(loop)
+    for memory, accesses in _accesses(inside).items():
+        if private and _is_private(flow, memory, inside, depth):
+            continue
+        for a in accesses:
+            for b in accesses:
+                if a.is_write or b.is_write:
+                    found = _meeting(a, b, depth)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _accesses(statements: list[Statement]) -> dict[str, list[Access]]:
+    found: dict[str, list[Access]] = {}
+    for x in statements:
+        for access in accesses_of(x):
+            found.setdefault(memory_of(access.element), []).append(access)
+    return found
+
+
+def accesses_of(x: Statement) -> Iterator[Access]:
+    """Everything that a statement touches, its write last."""
+    for load, where in x.loads:
+        yield Access(x, x.element(load.buffer, load.indices).intersect_domain(where), False)
+    yield Access(x, x.written, True)
+
+
+def _loop_at(x: Statement, depth: int) -> Any:
+    return x.map(f"[{x.place.dims[depth]}]")
+
+
+def _outside(x: Statement, depth: int) -> Any:
+    return x.map(f"[{', '.join(x.place.dims[:depth])}]")
+
+
+def _meeting(a: Access, b: Access, depth: int) -> Conflict | None:
+    """The first pair of iterations, a before b, that touch the same element."""
+    x, y = a.statement, b.statement
+    pairs = a.element.apply_range(b.element.reverse())
+    pairs = pairs.intersect(_outside(x, depth).apply_range(_outside(y, depth).reverse()))
+    pairs = pairs.intersect(_loop_at(x, depth).lex_lt_map(_loop_at(y, depth)))
+    if pairs.is_empty():
+        return None
+    first, second = first_pair(pairs)
+    return Conflict(event(a, first), event(b, second))
+
+
+def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) -> bool:
+    """True if values of a buffer stay within one iteration, and nobody else uses it."""
+    if any(m.is_parameter for m in flow.program.memories.values() if m.name == memory):
+        return False
+    for x in flow.program.statements:
+        touched = {memory_of(a.element) for a in accesses_of(x)}
+        if memory in touched and x not in inside:
+            return False
+    for x in inside:
+        for load, where in x.loads:
+            if memory_of(x.element(load.buffer, load.indices)) != memory:
+                continue
+            for source in flow.sources(x, load):
+                reads = source.map.intersect_domain(where)
+                if reads.is_empty():
+                    continue
+                if source.writer is None:
+                    return False
+                here = _outside(x, depth + 1)
+                there = _outside(source.writer, depth + 1)
+                if not reads.is_subset(here.apply_range(there.reverse())):
+                    return False
+    return True
+
+
+# -- points ------------------------------------------------------------
+
+
+def first_pair(pairs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The smallest pair of a map, as two tuples of numbers."""
+    import islpy
+
+    point = pairs.wrap().lexmin().sample_point()
+    space = pairs.get_space()
+    sizes = [space.dim(t) for t in (islpy.dim_type.in_, islpy.dim_type.out)]
+    numbers = [
+        int(point.get_coordinate_val(islpy.dim_type.set, n).to_python()) for n in range(sum(sizes))
+    ]
+    return tuple(numbers[: sizes[0]]), tuple(numbers[sizes[0] :])
+
+
+def event(access: Access, point: tuple[int, ...]) -> Event:
+    """An access at one iteration of its statement."""
+    x = access.statement
+    here = x.program.set(f"{x.name}[{', '.join(map(str, point))}]")
+    _, element = first_pair(access.element.intersect_domain(here))
+    memory = memory_of(access.element)
+    buffer = x.program.buffers[memory]
+    outer = len(element) - len(buffer.shape)
+    names = [v.loop_var.name for v in x.place.loops]
+    return Event(
+        x.label(),
+        dict(zip(names, point, strict=True)),
+        access.is_write,
+        buffer.name,
+        element[outer:],
+    )

@@ -1,0 +1,43 @@
+"""Does each instance of a block compute one thing, however often it runs?
+
+for i, k in T.grid(4, 6):
+    with T.block("C"): ... C[v] = C[v] + A[v, r]
+    with T.block("D"): D[v] = C[v]              D at v = 0 runs six times and sees six partial
+                                                sums: no
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.tir.schedule.polyhedral.flow import Flow, union
+from mlcnb.tir.schedule.polyhedral.program import Statement
+
+
+def repeats_differ(flow: Flow) -> Statement | None:
+    """The first statement that reads different writes in runs of one instance of its block; None if
+    there is none.
+    """
+    for x in flow.program.statements:
+        for load, where in x.loads:
+            seen = [
+                axes_of(x).reverse().apply_range(_written(source, where))
+                for source in flow.sources(x, load)
+            ]
+            if not union(seen).is_single_valued():
+                return x
+    return None
+
+
+def axes_of(x: Statement) -> Any:
+    """The values of the block's axes for each iteration."""
+    return x.map(f"[{', '.join(x.place.axes)}]")
+
+
+def _written(source: Any, where: Any) -> Any:
+    """The writer's instances, under a name of their own."""
+    found = source.map.intersect_domain(where)
+    if source.writer is None:
+        return found
+    axes = source.writer.map(f"{source.writer.name}[{', '.join(source.writer.place.axes)}]")
+    return found.apply_range(axes)

@@ -1,0 +1,287 @@
+"""decompose_padding: a block that pads becomes one that fills with the constant, and one that
+copies.
+
+for i in range(140):                              for i in range(140):
+    with T.block("P"):                                with T.block("P_pad_const"):
+        P[vi] = T.if_then_else(             ->            P[vi] = 0
+            vi >= 6 and vi < 134, A[vi - 6], 0)       for i in range(128):
+                                                          with T.block("P"):
+                                                              P[vi + 6] = A[vi]
+
+Neither of the two has a test: both can be vectorized, the first is a memset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule.affine import Affine, Bounds
+from mlcnb.tir.schedule.dependence import is_covered
+from mlcnb.tir.schedule.elementwise import axis_bounds, refreshed, substituted_value
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality import why_not_complete
+from mlcnb.tir.schedule.moving import full
+from mlcnb.tir.schedule.nests import at_least, below
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.regions import at_most, bindings, conjuncts, dimensions, limit_of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
+
+NAME = "decompose_padding"
+
+
+@dataclass
+class _Padding:
+    """What a padding block does: `value` where each axis is within its ends, else `constant`."""
+
+    store: BufferStore
+    value: e.PrimExpr
+    constant: e.PrimExpr
+    ends: dict[e.Var, tuple[Affine, Affine]]
+
+
+def decompose_padding(state: State, block: Block, loop: For) -> Change:
+    """Fill with the constant before `loop`, and let the block write the rest only.
+
+    Args:
+        state: the program.
+        block: a complete block of one store of `T.if_then_else(condition, value, constant)`; the
+            condition bounds single axes.
+        loop: a loop around it.
+
+    Returns:
+        The block that fills; the handle of `block` stands for the one that copies.
+
+    Raises:
+        ScheduleError: the block pads in no such way, or a reader would see the constant in place
+            of a value that another iteration has written.
+    """
+    loops = state.tree.loops(block)
+    if loop not in loops:
+        raise state.refusal(f"{NAME}: {name_of(loop)} is not around {name_of(block)}", loop)
+    padding = _matched(state, block)
+    if state.checks:
+        _refuse_readers(state, block)
+    filling = _filling(state, block, padding, loops[loops.index(loop) :])
+    top, chain = _nest(state, block, loop)
+    copying, made = _copying(state, block, padding, chain)
+    edit = state.edit()
+    edit.put(top, copying)
+    for old, new in made.items():
+        edit.became(old, new)
+    edit.before(loop, filling)
+    return Change.of(edit, _innermost(filling))
+
+
+def _matched(state: State, block: Block) -> _Padding:
+    reason = why_not_complete(state.tree, block) if state.checks else None
+    store = block.body
+    value = store.value if isinstance(store, BufferStore) else None
+    is_choice = isinstance(value, e.Call) and value.op == "tir.if_then_else"
+    if reason is None and not is_choice:
+        reason = "it is no single store of T.if_then_else"
+    if reason is None and not isinstance(value.args[2], e.IntImm | e.FloatImm):  # type: ignore
+        reason = "what it pads with is no constant"
+    if reason:
+        raise state.refusal(f"{NAME}: {name_of(block)} is no padding: {reason}", block)
+    condition, inner, constant = value.args  # type: ignore[union-attr]
+    return _Padding(store, inner, constant, _ends(state, block, condition))  # type: ignore[arg-type]
+
+
+def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tuple[Affine, Affine]]:
+    """First and last value of each axis for which the condition holds, where it bounds the axis."""
+    known = {**axis_bounds(block), **dimensions(state.func)}
+    axes = {axis.var: axis for axis in block.iter_vars}
+    found: dict[e.Var, tuple[Affine, Affine]] = {}
+    for part in conjuncts(condition):
+        limit = limit_of(part, Context(axis_bounds(block)))
+        only = None if limit is None else _single(limit[0], axes)
+        if limit is None or only is None:
+            raise state.refusal(
+                f"{NAME}: {name_of(block)} is no padding: a part of its condition is no bound of "
+                "a single axis",
+                block,
+            )
+        axis, is_upper = only
+        low, high = found.get(axis) or (full(axes[axis]).low, full(axes[axis]).high)
+        if is_upper:
+            high = _picked(state, block, axis, limit[1], high, known)
+        else:
+            low = _picked(state, block, axis, low, limit[1].times(-1), known, largest=True)
+        found[axis] = (low, high)
+    if any(at_most(high.shifted(1), low, known) for low, high in found.values()):
+        raise state.refusal(
+            f"{NAME}: {name_of(block)} is no padding: its condition never holds", block
+        )
+    whole = [
+        full(axes[v]).low.same(x[0]) and full(axes[v]).high.same(x[1]) for v, x in found.items()
+    ]
+    if all(whole):
+        raise state.refusal(
+            f"{NAME}: {name_of(block)} is no padding: its condition always holds", block
+        )
+    return {v: x for (v, x), same in zip(found.items(), whole, strict=True) if not same}
+
+
+def _single(x: Affine, axes: Mapping[e.Var, IterVar]) -> tuple[e.Var, bool] | None:
+    """The axis in a sum that is one axis, and whether it stands with a plus."""
+    if x.const or len(x.terms) != 1:
+        return None
+    ((atom, step),) = x.terms.items()
+    return (atom, step == 1) if atom in axes and abs(step) == 1 else None
+
+
+def _picked(
+    state: State,
+    block: Block,
+    axis: e.Var,
+    x: Affine,
+    y: Affine,
+    known: Mapping[e.Var, Bounds],
+    largest: bool = False,
+) -> Affine:
+    """The smaller of two ends (or the larger), where it can be told."""
+    if at_most(x, y, known):
+        return y if largest else x
+    if at_most(y, x, known):
+        return x if largest else y
+    raise state.refusal(
+        f"{NAME}: {name_of(block)} is no padding: which end of axis {axis.name} holds cannot be "
+        "told",
+        block,
+    )
+
+
+def _refuse_readers(state: State, block: Block) -> None:
+    """While the buffer is filled anew, nobody may count on what another iteration has written."""
+    tree = state.tree
+    buffer = block.writes[0].buffer
+    for reader in tree.info(tree.scope(block)).readers.get(buffer, []):
+        if not is_covered(tree, reader, buffer, [block]):
+            raise state.refusal(
+                f"{NAME}: {name_of(reader)} may read elements of {buffer.name} that "
+                f"{name_of(block)} does not write in the same iteration",
+                reader,
+            )
+
+
+def _filling(state: State, block: Block, padding: _Padding, loops: list[For]) -> Stmt:
+    """The loops and the block that write the constant everywhere."""
+    realize = state.tree.realize(block)
+    constant = replace(
+        block,
+        reads=(),
+        name_hint=f"{block.name_hint}_pad_const",
+        body=replace(padding.store, value=padding.constant),
+    )
+    copy = FreshCopy({})
+    ranges = []
+    for x in loops:
+        ranges.append((copy.expr(x.min), copy.expr(x.extent)))
+        copy.renew(x.loop_var)
+    body: Stmt = copy.stmt(replace(realize, block=constant))
+    for x, (low, extent) in reversed(list(zip(loops, ranges, strict=True))):
+        body = For(copy.values[x.loop_var], low, extent, ForKind.SERIAL, body)
+    return body
+
+
+def _nest(state: State, block: Block, loop: For) -> tuple[Stmt, list[For]]:
+    """What holds nothing but the block, at most `loop`; and the loops in it."""
+    tree = state.tree
+    top: Stmt = tree.realize(block)
+    chain: list[For] = []
+    for x in reversed(tree.loops(block)):
+        if x.body is not top:
+            break
+        top = x
+        chain.insert(0, x)
+        if x is loop:
+            break
+    return top, chain
+
+
+def _copying(
+    state: State, block: Block, padding: _Padding, chain: list[For]
+) -> tuple[Stmt, dict[Stmt, Stmt]]:
+    """The loops and the block that write the values, over as few iterations as can be."""
+    context = bindings(state.tree, block)
+    realize = state.tree.realize(block)
+    shorter = _shorter_loops(block, realize, padding, chain, context)
+    moved = {v: Affine(0, {v: 1}).plus(padding.ends[axis][0]) for v, axis in shorter.items()}
+    conditions = [
+        simplified(c, Context(context.bounds, moved)) for c in conjuncts(realize.predicate)
+    ]
+    axes, values, starts = [], [], {}
+    for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        if axis.var in padding.ends:
+            low, high = padding.ends[axis.var]
+            kind = axis.var.dtype
+            starts[axis.var] = Affine(0, {axis.var: 1}).plus(low)
+            extent = high.minus(low).shifted(1).expr(kind)
+            axis = replace(axis, dom=e.Range(p.const(0, kind), extent))
+            if axis.var not in shorter.values():
+                at = context.values[axis.var]
+                conditions += _tests(at, low, high, context.bounds, kind)
+                value = at.minus(low).expr(kind)
+        axes.append(axis)
+        values.append(value)
+    known = axis_bounds(replace(block, iter_vars=tuple(axes)))
+    store = replace(
+        padding.store,
+        value=substituted_value(padding.value, starts, known),
+        indices=tuple(substituted_value(i, starts, known) for i in padding.store.indices),
+    )
+    made = refreshed(replace(block, iter_vars=tuple(axes), body=store))
+    body: Stmt = BlockRealize(tuple(values), p.all_of(*conditions), made)
+    forward: dict[Stmt, Stmt] = {block: made}
+    for x in reversed(chain):
+        if x.loop_var in shorter:
+            low, high = padding.ends[shorter[x.loop_var]]
+            extent = high.minus(low).shifted(1).expr(x.loop_var.dtype)
+            body = replace(x, min=p.const(0, x.loop_var.dtype), extent=extent, body=body)
+        else:
+            body = replace(x, body=body)
+        forward[x] = body
+    return body, forward
+
+
+def _shorter_loops(
+    block: Block, realize: BlockRealize, padding: _Padding, chain: list[For], context: Context
+) -> dict[e.Var, e.Var]:
+    """Loops that can run over the copied part alone: each is one axis, and nothing else."""
+    found: dict[e.Var, e.Var] = {}
+    for x in chain:
+        users = [v.var for v in block.iter_vars if context.values[v.var].uses({x.loop_var})]
+        others = any(of(y.extent).uses({x.loop_var}) or of(y.min).uses({x.loop_var}) for y in chain)
+        if len(users) != 1 or others or x.kind is ForKind.THREAD_BINDING:
+            continue
+        (axis,) = (v for v in block.iter_vars if v.var is users[0])
+        same_range = of(x.min).same(of(axis.dom.min)) and of(x.extent).same(of(axis.dom.extent))
+        if context.values[axis.var].only_atom is x.loop_var and same_range:
+            if axis.var in padding.ends:
+                found[x.loop_var] = axis.var
+    return found
+
+
+def _tests(
+    value: Affine, low: Affine, high: Affine, known: Mapping[e.Var, Bounds], kind: Any
+) -> list[e.PrimExpr]:
+    """The conditions that an axis stays within its ends, where its loops run further."""
+    found = []
+    if not at_most(low, value, known):
+        found.append(at_least(value, low, kind))
+    if not at_most(value, high, known):
+        found.append(below(value, high.shifted(1), kind))
+    return found
+
+
+def _innermost(n: Stmt) -> Block:
+    while isinstance(n, For):
+        n = n.body
+    return n.block  # type: ignore[attr-defined, no-any-return]

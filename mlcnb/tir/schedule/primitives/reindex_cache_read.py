@@ -1,0 +1,56 @@
+"""reindex_cache_read: what a block reads is copied into a cache with a layout of its own.
+
+for i, j in T.grid(16, 16):                     A_local = T.alloc_buffer((16, 16), scope="local")
+    with T.block("B"):                          for ax0, ax1 in T.grid(16, 16):
+        B[v_i, v_j] = A[v_i, v_j] * 2     ->        with T.block("A_local"):
+                                                        A_local[v1, v0] = A[v0, v1]
+                  lambda i, j: (j, i)           for i, j in T.grid(16, 16):
+                                                    with T.block("B"):
+                                                        B[v_i, v_j] = A_local[v_j, v_i] * 2
+
+Axes of the block that do not index the buffer have no place in the copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.caching import chosen_buffer, index_of, refuse_scope
+from mlcnb.tir.schedule.reindexing import axes_map, reindexed
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block
+
+
+def reindex_cache_read(
+    state: State,
+    block: Block,
+    read_buffer_index: int | str | Buffer,
+    storage_scope: str,
+    index_map: Any,
+) -> Change:
+    """Copy what a block reads of a buffer into a cache laid out by a map of the block's axes.
+
+    Args:
+        state: the program.
+        block: a block that reads one element of the buffer.
+        read_buffer_index: which of its inputs, by number, by name, or itself.
+        storage_scope: the memory scope of the cache: local, shared, global, …
+        index_map: a function of the block's axes that gives the indices of the cache, or a
+            tir.IndexMap.
+
+    Returns:
+        The block that copies, before `block`.
+
+    Raises:
+        ScheduleError: the block reads the buffer at several places, or outside of it;
+            or the map takes two elements to one place.
+    """
+    name = "reindex_cache_read"
+    refuse_scope(state, name, storage_scope, block)
+    old = chosen_buffer(state, name, block, block.reads, read_buffer_index)
+    made = axes_map(state, name, block, index_map)
+    label = f"{old.name}_{storage_scope.replace('.', '_')}"
+    change = reindexed(state, name, block, old, False, label, storage_scope, made)
+    number = index_of(block.reads, old)
+    return change.noting(read_buffer_index=number, index_map=made)
