@@ -28,7 +28,7 @@ from mlcnb.tir.analysis.verify_gpu_code import DEFAULT_ARCH, GpuLimits, assert_g
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore
-from mlcnb.tir.transform.lower import lower
+from mlcnb.tir.transform.lower import Lowering, lower
 from mlcnb.tir.transform.split_host_device import split_host_device
 
 Schedule = Callable[[PrimFunc, Target], Any]
@@ -61,10 +61,9 @@ class CudaKernel:
         return signature_of(self.func, 0)
 
     @property
-    def steps(self) -> list[tuple[str, PrimFunc, float]]:
+    def steps(self) -> Lowering:
         """What every lowering pass made of it: (name, function, seconds)."""
-        found: list[tuple[str, PrimFunc, float]] = lower(self.scheduled, steps=True)
-        return found
+        return lower(self.scheduled, steps=True)
 
     @property
     def source(self) -> str:

@@ -35,7 +35,7 @@ from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
 
-#: the passes in order, by TVM's names; those for threads go before LowerInitBlock and at the end
+#: the passes in order, by TVM's names
 STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerCrossThreadReduction", lower_cross_thread_reduction),
     ("LowerInitBlock", lower_init_block),
