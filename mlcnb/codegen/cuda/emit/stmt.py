@@ -142,7 +142,7 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
         w.do(f"{kind}* {name} = ({kind}*)(shared_memory + {w.dynamic});")
         w.dynamic += p.as_int(w.analyzer.simplify(aligned_bytes(x))) or 0
     elif scope in SHARED_SCOPES:
-        w.do(f"__shared__ alignas(16) {kind} {name}[{count}];")
+        w.do(f"__shared__ __align__(16) {kind} {name}[{count}];")
     elif scope == "local":
         w.do(f"{kind} {name}[{count}];")
     else:
