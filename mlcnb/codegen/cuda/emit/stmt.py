@@ -148,7 +148,7 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
     else:
         raise CodegenError(
             f"a kernel cannot allocate {scope} memory for {x.buffer_var.name}",
-            hint="set_scope to shared or local, or allocate it outside of the kernel",
+            hint="set_scope to shared or local, or let another kernel fill it",
         )
     w.stmt(x.body)
 
