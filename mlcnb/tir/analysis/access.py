@@ -20,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 
 Regions = tuple[BufferRegion, ...]
@@ -234,6 +235,13 @@ class AccessDetector:
 
     def call(self, n: e.Call) -> None:
         """A call: pointers in it reach a whole buffer."""
+        reduced = reduced_over_threads(n)
+        if reduced is not None:
+            for arg in reduced[0]:
+                self.visit(arg)
+            for result in reduced[1]:
+                self.access(self.writes, result.buffer, result.indices)
+            return
         if n.op == "tir.tvm_access_ptr":
             self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
             for arg in n.args[2:4]:
