@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import children
+from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 
@@ -36,3 +36,19 @@ def is_left_early(body: s.Stmt, words: tuple[str, ...] = ("break_loop", "continu
         if isinstance(n, s.Stmt | s.Block) and not isinstance(n, s.For | s.While | s.Evaluate):
             stack.extend(c for c in children(n) if isinstance(c, s.Stmt | s.Block))
     return False
+
+
+def misplaced_exit(loop: s.For | s.While) -> str | None:
+    """What is wrong with a `break` or `continue` of a loop: it holds a block, or runs out of order.
+
+    A block runs as a whole, wherever a schedule puts it, so no loop around one may end early.
+    """
+    if not is_left_early(loop.body):
+        return None
+    name = f"loop {loop.loop_var.name}" if isinstance(loop, s.For) else "a while loop"
+    if any(isinstance(n, s.BlockRealize) for n in walk(loop.body)):
+        return f"{name} is left early and holds a block"
+    in_order = isinstance(loop, s.While) or loop.kind in (s.ForKind.SERIAL, s.ForKind.UNROLLED)
+    if not in_order and is_left_early(loop.body, ("break_loop",)):
+        return f"{name} is {loop.kind.value}: `break` needs a serial loop"  # type: ignore[union-attr]
+    return None

@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.core.errors import WellFormedError
-from mlcnb.core.node import Node, children, walk
+from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.domains import refuse_false_domains
-from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.leaving import misplaced_exit
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
@@ -52,10 +52,6 @@ THREAD_AXES = (
     *(f"{part}.{axis}" for part in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"),
     "vthread",
 )
-
-
-def _has_block(body: s.Stmt) -> bool:
-    return any(isinstance(n, s.BlockRealize) for n in walk(body))
 
 
 class _Checker:
@@ -186,15 +182,10 @@ class _Checker:
         self.visit(self.leavable(n))
 
     def leavable(self, n: s.For | s.While) -> s.Stmt:
-        """The body of a loop; one that is left early holds no block and runs in order."""
-        if not is_left_early(n.body):
-            return n.body
-        name = f"loop {n.loop_var.name}" if isinstance(n, s.For) else "a while loop"
-        hint = "T.where(condition) keeps a block from running"
-        self.require(not _has_block(n.body), n, f"{name} is left early and holds a block", hint)
-        if isinstance(n, s.For) and n.kind not in (s.ForKind.SERIAL, s.ForKind.UNROLLED):
-            breaks = is_left_early(n.body, ("break_loop",))
-            self.require(not breaks, n, f"{name} is {n.kind.value}: `break` needs a serial loop")
+        """The body of a loop, which may be left early."""
+        wrong = misplaced_exit(n)
+        if wrong is not None:
+            self.fail(wrong, n, "T.where(condition) keeps a block from running")
         return n.body
 
     def evaluate(self, n: s.Evaluate) -> None:
@@ -327,9 +318,9 @@ class _Checker:
 
     # dtypes
 
-    def require(self, holds: bool, where: Any, message: str, hint: str | None = None) -> None:
+    def require(self, holds: bool, where: Any, message: str) -> None:
         if not holds:
-            self.fail(message, where, hint)
+            self.fail(message, where)
 
     def require_index(self, x: PrimExpr, where: Any, what: str) -> None:
         self.require(x.dtype.is_integer, where, f"{what} is {x.dtype}, not an integer")
