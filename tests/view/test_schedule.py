@@ -22,7 +22,7 @@ def test_names_of_the_time():
         "as given",
         "split(loop i, factors=[None, 4])",
         "decompose_reduction(block C, loop k)",
-        "unroll(loop j_init)",
+        "unroll(loop j)",
     ]
 
 
