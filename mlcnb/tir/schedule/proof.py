@@ -13,12 +13,12 @@ import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import For, ForKind
+from mlcnb.tir.stmt import BlockRealize, For, ForKind, IterType
 
 #: the value that symbolic dimensions take
 DIMENSION = 5
@@ -96,8 +96,25 @@ def backwards(func: PrimFunc) -> PrimFunc:
     return func.with_body(rewrite(func.body, _mirrored))
 
 
+def _is_combined(loop: For) -> bool:
+    """True if threads share a reduction: their sums are combined, whichever comes first."""
+    if loop.kind is not ForKind.THREAD_BINDING:
+        return False
+    for n in walk(loop.body):
+        if isinstance(n, BlockRealize) and n.block.init is not None:
+            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                if axis.iter_type is IterType.REDUCE and _depends(value, loop.loop_var):
+                    return True
+    return False
+
+
+def _depends(x: Node, var: Node) -> bool:
+    """True if the variable occurs."""
+    return any(n is var for n in walk(x))
+
+
 def _mirrored(n: Node) -> Node | None:
-    if not isinstance(n, For) or n.kind not in _CONCURRENT:
+    if not isinstance(n, For) or n.kind not in _CONCURRENT or _is_combined(n):
         return None
     last = p.subtract(p.add(n.min, n.extent), 1)
     value = p.subtract(p.add(last, n.min), n.loop_var)
