@@ -24,6 +24,9 @@ from tests.tir.schedule.programs import (
     softmax,
     stencil,
 )
+from tests.tir.schedule.test_decompose_padding import padded
+from tests.tir.schedule.test_fuse_reduction_epilogue import biased
+from tests.tir.schedule.test_rolling_buffer import pools
 
 #: gives one of several things: what makes a step random
 Choose = Callable[[Sequence[Any]], Any]
@@ -57,6 +60,9 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "stencil": stencil,
     "pool": lambda: padded_pool(5),
     "row_sum": lambda: row_sum(3, 8),
+    "biased": lambda: biased(3, 4, 5),
+    "pools": lambda: pools(4, channels=1),
+    "padded": lambda: padded(6, 2, 1),
     "relayouts": relayouts,
     "two_products": two_products,
     **{name: lambda func=func: func for name, func in CARRIED.items()},
@@ -71,8 +77,9 @@ def scheduled(sch: Schedule, step: int | None = None) -> PrimFunc:
 
 def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
     """A block, its loops, and the loops of any block."""
-    root = sch.get_block("root")
-    blocks = sch.get_child_blocks(root)
+    blocks = sch.get_child_blocks(sch.get_block("root"))
+    for block in blocks:
+        blocks += sch.get_child_blocks(block) if choose([True, False]) else []
     block = choose(blocks)
     return block, sch.get_loops(block), sch.get_loops(choose(blocks))
 
@@ -236,6 +243,72 @@ def _block_layout(sch: Schedule, choose: Choose) -> None:
     sch.transform_block_layout(block, choose(maps if sch.get(block).iter_vars else []))
 
 
+def _partition(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    if len(sch.get_child_blocks(sch.get_block("root"))) > 6:
+        raise ScheduleError("enough parts")
+    factors = choose([[1], [None, 1], [1, None], [2, 1], [None, 2], [3]])
+    sch.loop_partition(choose(loops), factors)
+
+
+def _merge(sch: Schedule, choose: Choose) -> None:
+    _block, loops, others = _handles(sch, choose)
+    sch.merge(choose(loops), choose(others))
+
+
+def _order(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    axes = list(range(len(sch.get(block).iter_vars)))
+    sch.reorder_block_iter_var(block, choose([axes[::-1], [*axes[1:], *axes[:1]]]))
+
+
+def _enclose(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    near = [block, *sch.get_consumers(block)]
+    sch.blockize(choose([[block], near, near[:2]]), preserve_unit_iters=choose([True, False]))
+
+
+def _at_loop(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        block, loops, _others = _handles(sch, choose)
+        getattr(sch, name)(block, choose(loops))
+
+    return step
+
+
+def _stage(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        block, loops, _others = _handles(sch, choose)
+        getattr(sch, name)(choose(loops), block, choose([0, 1]), choose(["local", "shared"]))
+
+    return step
+
+
+def _roll(sch: Schedule, choose: Choose) -> None:
+    sch.rolling_buffer(_handles(sch, choose)[0], 0)
+
+
+def _epilogue(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    sch.fuse_reduction_epilogue(block, choose(sch.get_consumers(block)))
+
+
+def _tile(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    loop = choose(loops)
+    sch.split(loop, sch.sample_perfect_tile(loop, n=choose([2, 3])))
+
+
+def _place(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    sch.compute_at(block, sch.sample_compute_location(block))
+
+
+def _annotate(sch: Schedule, choose: Choose) -> None:
+    block, loops, _others = _handles(sch, choose)
+    sch.annotate(choose([block, *loops]), "mark", choose([1, "text", [1, 2]]))
+
+
 STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "split": _split,
     "fuse": _fuse,
@@ -267,6 +340,18 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "reindex": _reindex,
     "transform_layout": _layout,
     "transform_block_layout": _block_layout,
+    "loop_partition": _partition,
+    "merge": _merge,
+    "reorder_block_iter_var": _order,
+    "blockize_blocks": _enclose,
+    "decompose_padding": _at_loop("decompose_padding"),
+    "rolling_buffer": _roll,
+    "read_at": _stage("read_at"),
+    "write_at": _stage("write_at"),
+    "fuse_reduction_epilogue": _epilogue,
+    "sample_perfect_tile": _tile,
+    "sample_compute_location": _place,
+    "annotate": _annotate,
 }
 
 
