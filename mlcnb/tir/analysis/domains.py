@@ -138,7 +138,9 @@ class DomainChecker(Collector):
         write: bool,
     ) -> None:
         """Refuse an access that a block does not say."""
-        if not (block.reads or block.writes) or any(k in block.annotations for k in BY_HAND):
+        if not (block.iter_vars or block.reads or block.writes):
+            return  # a scope, which says nothing
+        if any(mark in block.annotations for mark in BY_HAND):
             return
         said = _said(block, buffer, write)
         if said is None:

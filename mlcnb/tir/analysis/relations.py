@@ -311,11 +311,24 @@ class Collector:
             self.under(condition, True, yes)
             self.under(condition, False, no)
             return
+        if n.op == "tir.tvm_thread_allreduce":
+            self.all_reduce(n)
+            return
         for buffer, write in _pointed(n, self.pointers):
             self.whole(buffer, n, write)
         for arg in n.args:
             if not (n.op == "tir.address_of" and isinstance(arg, BufferLoad)):
                 self.visit(arg)
+
+    def all_reduce(self, n: e.Call) -> None:
+        """`tvm_thread_allreduce(count, *values, condition, *results, *threads)` stores results."""
+        count = p.as_int(n.args[0]) or 1
+        results = n.args[count + 2 : 2 * count + 2]
+        for arg in n.args:
+            if arg not in results:
+                self.visit(arg)
+        for result in results:
+            self.access(result, True)
 
     def pointer(self, n: Var) -> None:
         """A bare pointer: whoever gets it may read and write."""
