@@ -21,6 +21,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -311,24 +312,18 @@ class Collector:
             self.under(condition, True, yes)
             self.under(condition, False, no)
             return
-        if n.op == "tir.tvm_thread_allreduce":
-            self.all_reduce(n)
+        reduced = reduced_over_threads(n)
+        if reduced is not None:
+            for arg in reduced[0]:
+                self.visit(arg)
+            for result in reduced[1]:
+                self.access(result, True)
             return
         for buffer, write in _pointed(n, self.pointers):
             self.whole(buffer, n, write)
         for arg in n.args:
             if not (n.op == "tir.address_of" and isinstance(arg, BufferLoad)):
                 self.visit(arg)
-
-    def all_reduce(self, n: e.Call) -> None:
-        """`tvm_thread_allreduce(count, *values, condition, *results, *threads)` stores results."""
-        count = p.as_int(n.args[0]) or 1
-        results = n.args[count + 2 : 2 * count + 2]
-        for arg in n.args:
-            if arg not in results:
-                self.visit(arg)
-        for result in results:
-            self.access(result, True)
 
     def pointer(self, n: Var) -> None:
         """A bare pointer: whoever gets it may read and write."""
