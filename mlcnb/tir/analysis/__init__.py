@@ -19,7 +19,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.analysis.dependences": (
             "loop_dependences carried_dependences LoopDependence DepKind"
         ),
-        "mlcnb.tir.analysis.footprint": "block_bytes memory_footprint working_sets",
+        "mlcnb.tir.analysis.footprint": "block_bytes memory_footprint working_sets domain_touched",
         "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
         "mlcnb.tir.analysis.reduction": "reduction_pattern ReductionPattern",
         "mlcnb.tir.analysis.relations": "accesses_of Access loop_name",
