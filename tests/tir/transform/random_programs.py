@@ -16,6 +16,7 @@ from mlcnb.script import parse
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.transform import (
     eliminate_common_subexpr,
+    hoist_if_then_else,
     lower,
     narrow_data_type,
     rewrite_storage,
@@ -195,6 +196,7 @@ def check_program(seed: int) -> None:
     lowered = lower(func)
     same_bits(lowered, eliminate_common_subexpr(lowered))
     same_bits(lowered, narrow_data_type(lowered, 16))
+    same_bits(lowered, hoist_if_then_else(lowered))
     if fills:
         same_bits(lowered, rewrite_storage(lowered))
         compiled = inputs(func)
