@@ -34,6 +34,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.artifact": "load_module",
         "mlcnb.view.diff": "diff",
         "mlcnb.view.graph": "graph",
+        "mlcnb.view.order": "order",
         "mlcnb.view.mode": "display",
         "mlcnb.peers": "compare",
         "mlcnb.benchmark": "benchmark peak",

@@ -7,8 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
+import mlcnb as mlc
+from mlcnb.target import Target
 from tests.run_notebook import Run, execute, text_lines, warnings_of
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -56,3 +59,46 @@ def test_the_tour_recognises_the_cat():
     assert any(line.startswith("top-3:") for line in lines)
     assert any(line.startswith("ratio") for line in lines)
     print(f"\nthe tour: {tour.seconds:.0f} s, {tour.peak_bytes / 2**30:.2f} GB")
+
+
+def test_the_matmul_by_hand_keeps_its_tile_in_registers():
+    """Counted, not timed: whole vectors of multiply-adds, none of them stored or spilled."""
+    cells = run("03_matmul_by_hand.ipynb").notebook.cells
+    last = next(cell for cell in reversed(cells) if cell.source.endswith("kernels[0].facts"))
+    rows = last.outputs[0]["data"]["text/plain"].splitlines()
+    head, *strips = (re.split(r"  +", row.strip()) for row in rows)
+    column = {name: head.index(name) for name in head}
+    found = [strip for strip in strips if len(strip) == len(head)]
+    hot = max(found, key=lambda strip: int(strip[column["FMA"]]))
+    target = Target("llvm")
+    assert int(hot[column["FMA"]]) == (16 if target.vector_registers >= 32 else 8)
+    assert hot[column["register"]] == f"{target.vector_bits} bits"
+    assert hot[column["stores"]] == hot[column["spills"]] == "0"
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "cortex-a72"])
+def test_the_matmul_by_hand_fits_other_cpus(cpu):
+    """Its tile follows the target: on each, one multiply-add for each register of the tile."""
+    cells = nbformat.read(FOLDER / "03_matmul_by_hand.ipynb", as_version=4).cells
+    told = ("benchmark(", "peak(", "facts", "hot_loop", "try:", 'diff(steps["as', "trace")
+    names = {"steps": {"as written": None}, "np": np, "mlc": mlc}
+    for cell in cells:
+        if cell.cell_type == "code" and not any(word in cell.source for word in told):
+            source = re.sub(r"mlc.diff\(.*", "", cell.source).replace("n = 1024", "n = 64")
+            source = source.replace('Target("llvm")', f'Target("llvm -mcpu={cpu}")')
+            exec(source, names)  # noqa: S102
+    code = mlc.compile(names["sch"], target=f"llvm -mcpu={cpu}").kernels[0].facts
+    hot = max((f.hot for f in code.values() if f.hot), key=lambda counts: counts.fma)
+    assert hot.fma == names["rows"] * names["vectors"]
+    assert (hot.stores, hot.spills) == (0, 0)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_outputs_are_committed(name):
+    """Readable before anything runs, small, and without a word about where they were made."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    cells = [c for c in nbformat.reads(text, as_version=4).cells if c.cell_type == "code"]
+    assert all(cell.execution_count for cell in cells)
+    assert not [o for cell in cells for o in cell.outputs if o.output_type == "error"]
+    assert len(text) < 1_500_000
+    assert not re.findall(r"(?:/home/|/root/|/tmp/|/work/|C:\\\\)[\w/.-]*", text)

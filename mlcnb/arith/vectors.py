@@ -41,3 +41,41 @@ def _moved(self: Learner, build: Callable, a: PrimExpr, b: PrimExpr) -> PrimExpr
     stride = build(a.stride, b.value) if build is p.multiply else a.stride
     base = self.simplify(build(a.base, b.value))
     return e.Ramp(base, self.simplify(stride), a.lanes)
+
+
+def as_ramp(x: PrimExpr, analyzer: Any) -> e.Ramp | None:
+    """The ramp that a vector of indices is, where its lanes are evenly spaced.
+
+    i * 16 + Ramp(0, 1, 64) // 4 * 4 + Ramp(0, 1, 64) % 4     ->     Ramp(i * 16, 1, 64)
+    """
+    first = _lane(x, 0)
+    if first is None:
+        return None
+    gaps = [analyzer.simplify(p.subtract(_lane(x, n), first)) for n in range(1, x.dtype.lanes)]
+    step = p.as_int(gaps[0])
+    if step is None or any(p.as_int(gap) != step * n for n, gap in enumerate(gaps, start=1)):
+        return None
+    return e.Ramp(analyzer.simplify(first), p.const(step, first.dtype), x.dtype.lanes)
+
+
+def _lane(x: PrimExpr, n: int) -> PrimExpr | None:
+    """One lane of a vector as a number; None where it is made of other things than arithmetic."""
+    match x:
+        case e.Ramp(base, stride) if base.dtype.lanes == 1:
+            return p.add(base, p.multiply(stride, p.const(n, stride.dtype)))
+        case e.Broadcast(value) if value.dtype.lanes == 1:
+            return value
+    build = _LANES.get(type(x))
+    if build is None:
+        return x if x.dtype.lanes == 1 else None
+    a, b = _lane(x.a, n), _lane(x.b, n)  # type: ignore[attr-defined]
+    return None if a is None or b is None else build(a, b)
+
+
+_LANES: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    e.Add: p.add,
+    e.Sub: p.subtract,
+    e.Mul: p.multiply,
+    e.FloorDiv: p.floordiv,
+    e.FloorMod: p.floormod,
+}

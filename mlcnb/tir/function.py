@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
+from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
 from mlcnb.ir.expr import Var
@@ -59,15 +61,28 @@ class TensorIntrin(Node):
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The intrinsic of that name.
+        """The intrinsic of that name; those of `mlcnb.tir.tensor_intrin` are there by themselves.
 
         Raises:
             MLCError: there is none and `allow_missing` is False.
         """
+        if name not in _intrinsics:
+            display.load("mlcnb.tir.tensor_intrin:load")()  # type: ignore[call-arg]
         if name not in _intrinsics and not allow_missing:
-            known = ", ".join(sorted(_intrinsics)) or "none"
-            raise MLCError(f"no tensor intrinsic {name!r}", hint=f"registered: {known}")
+            near = get_close_matches(name, _intrinsics, n=3)
+            listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))
+            raise MLCError(f"no tensor intrinsic {name!r}", hint=listed)
         return _intrinsics.get(name)
+
+    @staticmethod
+    def registered(name: str) -> TensorIntrin | None:
+        """The intrinsic of that name if it was registered by now."""
+        return _intrinsics.get(name)
+
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all that are registered."""
+        return sorted(_intrinsics)
 
 
 _intrinsics: dict[str, Any] = {}

@@ -24,6 +24,20 @@ from mlcnb.view.words import clip, plural
 _GAP = 60.0
 
 
+@shows("mlcnb.view.order:Order")
+def written(x: order.Order) -> list[Part]:
+    """Loops and grids of one program."""
+    rows = nest.rows(x.func)
+    alt = "the loops, and for each element the step in which it is written"
+    text = order.text(x.grids or [])
+    several = any(t is not None for g in x.grids or [] for t in g.thread.values())
+    told = "; each colour is a thread that counts its own steps" if several else ""
+    return [
+        Title(f"the step in which each element is written{told}"),
+        Picture(lambda: _half(rows, rows, x.grids).svg(alt), alt, text or alt),
+    ]
+
+
 @shows("mlcnb.testing.gallery.example:Example")
 def example(x: Any) -> list[Part]:
     """One primitive."""

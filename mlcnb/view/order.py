@@ -1,5 +1,7 @@
 """When each element is written: buffers as grids, coloured and numbered by step.
 
+    mlc.order(func)         the loops of a small program, and its buffers as grids
+
 B: 4 x 4           The steps are those of the reference interpreter, which runs the program on a
  0  4  8 12        record of its accesses. The lanes of a vector are one step; each iteration of a
  1  5  9 13        parallel loop counts steps of its own. An element that is written several times
@@ -16,15 +18,17 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import replace, rewrite
 from mlcnb.ir.expr import Var
+from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.view.svg import INK, LINE, Drawing
+from mlcnb.view.svg import INK, Drawing
 from mlcnb.view.words import clip
 
 #: elements of a program that is drawn, and columns of a grid
@@ -63,6 +67,52 @@ class Grid:
             return ""
         first, last = self.first[at], self.last[at]
         return str(last) if first == last else f"{first}–{last}"
+
+
+class Order(display.Shown):
+    """The order in which a program writes: shows itself as a picture.
+
+    Attributes:
+        func: the program.
+        grids: a grid for each buffer written; None where the program is too large to draw.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.grids = grids(func)
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+
+def order(program: Any) -> Order:
+    """When each element of a small program is written.
+
+    Args:
+        program: a PrimFunc, a module with one, or a schedule.
+
+    Raises:
+        MLCError: no loops, or a program too large to be drawn.
+    """
+    func = program if isinstance(program, PrimFunc) else _function(program)
+    found = Order(func)
+    if found.grids is None:
+        raise MLCError(
+            f"order: the program is too large to be drawn, or has open sizes: at most {LARGEST} "
+            "elements of a buffer",
+            hint="make it smaller: the order of loops is the same",
+        )
+    return found
+
+
+def _function(program: Any) -> PrimFunc:
+    mod = program if isinstance(program, IRModule) else getattr(program, "mod", None)
+    functions = [] if mod is None else list(mod.functions.values())
+    if len(functions) == 1 and isinstance(functions[0], PrimFunc):
+        return functions[0]
+    raise MLCError(
+        f"order: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
+    )
 
 
 def grids(func: PrimFunc) -> list[Grid] | None:
@@ -187,15 +237,13 @@ def draw(found: list[Grid]) -> Drawing:
         cell = max(CELL, 5.6 * wide + 8)
         size = " × ".join(map(str, g.shape)) or "scalar"
         d.text(0, y + 10, f"{clip(g.name, 24)}: {size}", INK, bold=True)
-        rows = -(-g.elements // g.columns)
+        boxes = []
         for at in range(g.elements):
             row, column = divmod(at, g.columns)
             x, top = column * cell, y + 16 + row * CELL
-            d.rect(x, top, cell, CELL, _fill(g, at, most), LINE)
-            words = g.words(at)
-            if words:
-                d.text(x + cell / 2, top + 14, words, INK, 9.5, "middle")
-        y += 16 + rows * CELL + 12
+            boxes.append((x, top, cell, CELL, _fill(g, at, most), g.words(at)))
+        d.cells(boxes)
+        y += 16 + -(-g.elements // g.columns) * CELL + 12
     return d
 
 

@@ -14,6 +14,8 @@ from mlcnb.view.words import visible
 
 INK, FAINT, LINE = "#1b1f24", "#57606a", "#8c959f"
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
+#: left, top, width, height, fill, text
+Cell = tuple[float, float, float, float, str, str]
 #: width of a character at 11 pixels
 CHARACTER = 6.7
 
@@ -53,11 +55,19 @@ class Drawing:
         wide = len(text) * CHARACTER * size / 11
         return self._reach(x + wide * {"start": 1, "middle": 0.5, "end": 0}[anchor], y + 4)
 
-    def line(self, points: list[tuple[float, float]], colour: str = LINE, width: float = 1) -> Self:
-        """A line through points."""
-        path = " ".join(f"{number(x)},{number(y)}" for x, y in points)
-        look = f'fill="none" stroke="{colour}" stroke-width="{number(width)}"'
-        self.parts.append(f'<polyline points="{path}" {look} stroke-linejoin="round"/>')
+    def cells(self, boxes: list[Cell], size: float = 9.5) -> Self:
+        """Boxes with short texts in them: many, so what they have in common is said once."""
+        paths, texts = [], []
+        for x, y, w, h, fill, text in boxes:
+            box = f"M{number(x)} {number(y)}h{number(w)}v{number(h)}h-{number(w)}z"
+            paths.append(f'<path fill="{fill}" d="{box}"/>')
+            if text:
+                place = f'x="{number(x + w / 2)}" y="{number(y + h / 2 + size / 2 - 1)}"'
+                texts.append(f"<text {place}>{escape(visible(text), quote=True)}</text>")
+            self._reach(x + w, y + h)
+        self.parts.append(f'<g stroke="{LINE}">{"".join(paths)}</g>')
+        look = f'fill="{INK}" font-size="{number(size)}" text-anchor="middle"'
+        self.parts.append(f"<g {look}>{''.join(texts)}</g>")
         return self
 
     def put(self, other: Drawing, x: float, y: float) -> Self:

@@ -30,12 +30,12 @@ SVG_TAGS = {
     "svg": {"class", "role", "width", "height", "viewBox"},
     "title": set(),
     "style": set(),
-    "g": {"transform", "font-family"},
+    "g": {"transform", "font-family", "stroke", "fill", "font-size", "text-anchor"},
     "rect": {"class", "x", "y", "width", "height", "rx", "fill", "stroke"},
-    "path": {"class", "d"},
+    "path": {"class", "d", "fill"},
     "text": {"class", "x", "y", "fill", "font-size", "font-weight", "text-anchor"},
 }
-PATH = re.compile(r"[MLHVCAZhvlac0-9 .-]*")
+PATH = re.compile(r"[MLHVCAZhvlacz0-9 .-]*")
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 

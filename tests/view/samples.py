@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.benchmark import Benchmark, Timing
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
@@ -35,11 +36,13 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule import CounterExample, LegalSteps, Schedule, legal_steps
 from mlcnb.tir.schedule.analysis import analyze
+from mlcnb.tir.schedule.polyhedral.carried import Event
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
+from mlcnb.view.order import Order
 
 
 @T.prim_func
@@ -164,6 +167,18 @@ def failed(name: str) -> ScheduleError:
     return ScheduleError(f"{name} is wrong", where=loop, root=func, hint=f"rename {name}")
 
 
+def counterexample(name: str) -> CounterExample:
+    """Two iterations that conflict."""
+    events = [Event(name, {name: n}, n == 0, name, (0, 1)) for n in range(2)]
+    return CounterExample(name, *events, name, name, (1,), 2.0, 3.0, ((2,), (3, 4)))
+
+
+def legal(name: str) -> LegalSteps:
+    """What can be done at the block of the loops."""
+    sch = scheduled(name)
+    return legal_steps(sch, sch.get_block(name))
+
+
 def everything(name: str) -> dict[str, Any]:
     """An object for each view that has a name in it."""
     run = passes(name)
@@ -189,17 +204,21 @@ def everything(name: str) -> dict[str, Any]:
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
         "error": failed(name),
+        "counter-example": counterexample(name),
+        "legal steps": legal(name),
         "variable": rx.Var(name),
         "struct info": rx.tensor_info((1, 4), "float32"),
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "kernel for a GPU": named_gpu_kernel(name),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
         ),
+        "order": Order(named_loops(name)),
         "example": named_example(name),
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
@@ -217,6 +236,16 @@ def named_example(name: str) -> Example:
         sch.get_block(f"{name}.")
 
     return Example(name, name, steps)
+
+
+def named_gpu_kernel(name: str) -> CudaKernel:
+    """A function for a GPU with this name in it."""
+    sch = Schedule(named_loops(name))
+    i, j, _ = sch.get_loops(name)
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    (func,) = sch.mod.functions.values()
+    return CudaKernel("k", func, Target("cuda"))
 
 
 def named_kernel(name: str) -> Any:

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.codegen.interp import intrinsics, numerics
+from mlcnb.codegen.interp import instructions, intrinsics, numerics
+from mlcnb.codegen.interp.leaving import raiser
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.prim_ops import const
 from mlcnb.tir.buffer import BufferLoad
 
 Frame = list
@@ -204,10 +206,16 @@ class ExpressionCompiler:
         name = _text(x.args[0])
         operands = x.args[1:]
         fn = self.kernels.get(name) or get_global_func(name, allow_missing=True)
+        fn = fn or instructions.instruction(name, x.dtype, [a.dtype for a in operands])
         if fn is None:
             return self.apply(x, intrinsics.foreign(name), operands)
         args = [self.compile(a) for a in operands]
         return lambda f: fn(*[a(f) for a in args])
+
+    def _reinterpreted(self, x: e.Call) -> Closure:
+        """The same bits as another dtype; the number of lanes may differ."""
+        value, read = self.compile(x.args[0]), instructions.reinterpreted(x.dtype, x.args[0].dtype)
+        return lambda f: read(value(f))
 
     def _returned(self, x: e.Call) -> Closure:
         value = self.compile(x.args[0])
@@ -217,11 +225,41 @@ class ExpressionCompiler:
 
         return run
 
+    def _leave(self, x: e.Call) -> Closure:
+        return raiser(x)
+
+    def _half(self, x: e.Call) -> Closure:
+        lanes = x.args[0].dtype.lanes // 2
+        at = range(lanes) if x.op == "tir.vectorlow" else range(lanes, 2 * lanes)
+        return self.compile(e.Shuffle(x.args, tuple(map(const, at))))
+
+    def _combined(self, x: e.Call) -> Closure:
+        return self.compile(e.Shuffle(x.args, tuple(map(const, range(x.dtype.lanes)))))
+
+    def _lane_mask(self, x: e.Call) -> Closure:
+        first, limit = map(self.compile, x.args)
+        lanes = range(x.dtype.lanes)
+        return lambda f: [first(f) + lane < limit(f) for lane in lanes]
+
     def _access_pointer(self, x: e.Call) -> Closure:
         data, offset = self.compile(x.args[1]), self.compile(x.args[2])
 
         def run(f: Frame) -> np.ndarray:
             return data(f)[offset(f) :]
+
+        return run
+
+    def _matrix_product(self, x: e.Call) -> Closure:
+        """`ptx_mma`: shape, layouts and dtypes as texts, then (fragment, offset) of A, B, C."""
+        shape = _text(x.args[0])
+        if shape != "m16n8k16":
+            raise UnsupportedOpError(f"the interpreter knows no tensor core product {shape}")
+        memory = [self.compile(a) for a in x.args[6:12:2]]
+        places = [self.compile(a) for a in x.args[7:12:2]]
+
+        def run(f: Frame) -> int:
+            instructions.matrix_product([m(f) for m in memory], [at(f) for at in places])
+            return 0
 
         return run
 
@@ -273,7 +311,15 @@ _CALLS: dict[str, str] = {
     "call_llvm_pure_intrin": "extern",
     "tvm_call_packed": "extern",
     "tvm_call_cpacked": "extern",
+    "ptx_mma": "_matrix_product",
+    "reinterpret": "_reinterpreted",
     "ret": "_returned",
+    "break_loop": "_leave",
+    "continue_loop": "_leave",
+    "vectorlow": "_half",
+    "vectorhigh": "_half",
+    "vectorcombine": "_combined",
+    "get_active_lane_mask": "_lane_mask",
     "address_of": "address",
     "tvm_access_ptr": "_access_pointer",
     "tvm_storage_sync": "barrier",

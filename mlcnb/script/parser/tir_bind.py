@@ -167,6 +167,8 @@ class Bindings:
             names = [self.plain_name(t) for t in target.elts]
             self.block_of_axis(place).remap(names, value, self.loops, place)
             return
+        if isinstance(value, frames.Meta) and isinstance(value.value, tuple | list):
+            value = [frames.Meta(item) for item in value.value]
         if not isinstance(value, tuple | list) or len(value) != len(target.elts):
             count = f", not {len(value)}" if isinstance(value, tuple | list) else ""
             raise self.ev.error(

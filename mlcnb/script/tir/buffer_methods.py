@@ -49,7 +49,8 @@ def access_ptr(
             extent = extent * dim
         extent = extent - offset
     kind = e.Call(buffer.dtype.with_lanes(content_lanes), "tir.type_annotation", ())
-    args = (kind, buffer.data, *map(build.as_expr, (offset, extent, mask)))
+    begin = offset if buffer.elem_offset is None else buffer.elem_offset + offset
+    args = (kind, buffer.data, *map(build.as_expr, (begin, extent, mask)))
     return e.Call(_dtype(ptr_type), "tir.tvm_access_ptr", args)
 
 

@@ -11,6 +11,7 @@ from mlcnb.testing.gallery.programs import (
     double,
     double_2d,
     matmul,
+    reversed_chain,
     row_sum,
     running_sum,
 )
@@ -51,6 +52,31 @@ def reorder() -> Iterator[Schedule]:
     other = Schedule(diagonal(4))
     i, j = other.get_loops("A")
     other.reorder(j, i)
+
+
+@primitive
+def loop_partition() -> Iterator[Schedule]:
+    """Cuts the range of a loop into parts, each a loop of its own with its own copy of the body."""
+    sch = Schedule(double(14))
+    (i,) = sch.get_loops("B")
+    yield sch
+    sch.loop_partition(i, [2, None, 4])
+    yield sch
+    other = Schedule(double(14))
+    other.loop_partition(other.get_loops("B")[0], [10, 10])
+
+
+@primitive
+def merge() -> Iterator[Schedule]:
+    """Makes one loop of two that stand one after the other; their bodies take turns."""
+    sch = Schedule(chain(8))
+    (i,) = sch.get_loops("B")
+    (j,) = sch.get_loops("C")
+    yield sch
+    sch.merge(i, j)
+    yield sch
+    other = Schedule(reversed_chain(8))
+    other.merge(*other.get_loops("B"), *other.get_loops("C"))
 
 
 @primitive

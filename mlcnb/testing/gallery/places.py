@@ -50,3 +50,16 @@ def reverse_compute_inline() -> Iterator[Schedule]:
     sch.reverse_compute_inline("C")
     yield sch
     Schedule(blur(6)).reverse_compute_inline("C")
+
+
+@primitive
+def rolling_buffer() -> Iterator[Schedule]:
+    """Keeps what overlapping tiles share in a buffer as long as one tile, and makes it once."""
+    sch = Schedule(blur(8))
+    (i,) = sch.get_loops("C")
+    i_0, i_1 = sch.split(i, [None, 4])
+    sch.compute_at("B", i_0)
+    yield sch
+    sch.rolling_buffer("B", 0)
+    yield sch
+    Schedule(blur(8)).rolling_buffer("B", 0)

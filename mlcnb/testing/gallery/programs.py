@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from mlcnb import te
 from mlcnb.script import from_source
 from mlcnb.tir import PrimFunc
@@ -77,6 +80,66 @@ def matmul_shifted(n: int = 4) -> PrimFunc:
     C = te.compute((n, n), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
     D = te.compute((n, n), lambda i, j: C[i, j] + 1.0, name="D")
     return te.create_prim_func([A, B, D])
+
+
+def matmul_biased(n: int = 3) -> PrimFunc:
+    """D = A @ B + bias"""
+    return _matmul_then(n, lambda c, bias: c + bias)
+
+
+def matmul_scaled(n: int = 3) -> PrimFunc:
+    """D = (A @ B) * bias"""
+    return _matmul_then(n, lambda c, bias: c * bias)
+
+
+def _matmul_then(n: int, last: Callable[[Any, Any], Any]) -> PrimFunc:
+    A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    bias = te.placeholder((n,), name="bias")
+    r = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = te.compute((n, n), lambda i, j: last(C[i, j], bias[j]), name="D")
+    return te.create_prim_func([A, B, bias, D])
+
+
+def stretched(n: int = 8) -> PrimFunc:
+    """B = every element of A twice"""
+    A = te.placeholder((n // 2,), name="A")
+    B = te.compute((n,), lambda i: A[i // 2] + 1.0, name="B")
+    return te.create_prim_func([A, B])
+
+
+def padded(n: int = 8) -> PrimFunc:
+    """P = A with two zeros before and after it"""
+    A = te.placeholder((n,), name="A")
+    P = te.compute(
+        (n + 4,),
+        lambda i: te.if_then_else(te.all(i >= 2, i < n + 2), A[i - 2], 0.0),
+        name="P",
+    )
+    return te.create_prim_func([A, P])
+
+
+def reversed_chain(n: int = 8) -> PrimFunc:
+    """B = A * 2, C = B from its end"""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[n - 1 - i], name="C")
+    return te.create_prim_func([A, C])
+
+
+def updated_in_place(n: int = 4) -> PrimFunc:
+    """A = A * 2"""
+    return from_source(_UPDATED_IN_PLACE.format(n=n))
+
+
+_UPDATED_IN_PLACE = """
+@T.prim_func
+def main(A: T.Buffer(({n},), "float32")):
+    for i in range({n}):
+        with T.block("A"):
+            v = T.axis.spatial({n}, i)
+            A[v] = A[v] * T.float32(2)
+"""
 
 
 def diagonal(n: int = 4) -> PrimFunc:

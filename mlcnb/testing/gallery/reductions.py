@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlcnb.testing.gallery.example import primitive
-from mlcnb.testing.gallery.programs import matmul, row_sum
+from mlcnb.testing.gallery.programs import matmul, matmul_biased, matmul_scaled, row_sum
 from mlcnb.tir.schedule import Schedule
 
 
@@ -35,3 +35,14 @@ def rfactor() -> Iterator[Schedule]:
     yield sch
     other = Schedule(row_sum(3, 8))
     other.rfactor(other.get_loops("B")[0], 0)
+
+
+@primitive
+def fuse_reduction_epilogue() -> Iterator[Schedule]:
+    """Lets a sum start from what is added to it afterwards; the block that added it goes away."""
+    sch = Schedule(matmul_biased(3))
+    yield sch
+    sch.fuse_reduction_epilogue("C", "D")
+    yield sch
+    other = Schedule(matmul_scaled(3))
+    other.fuse_reduction_epilogue("C", "D")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcnb.script import from_source
 from mlcnb.testing.gallery.example import primitive
-from mlcnb.testing.gallery.programs import chain_2d, double_2d
+from mlcnb.testing.gallery.programs import chain_2d, double_2d, stretched
 from mlcnb.tir import TensorIntrin
 from mlcnb.tir.schedule import Schedule
 
@@ -83,3 +83,33 @@ def unannotate() -> Iterator[Schedule]:
     sch.unannotate(i, "pragma_auto_unroll_max_step")
     yield sch
     sch.unannotate(i, "pragma_auto_unroll_max_step")
+
+
+@primitive
+def reorder_block_iter_var() -> Iterator[Schedule]:
+    """Puts the axes of a block into another order; the loops stay as they are."""
+    sch = Schedule(double_2d(4, 4))
+    yield sch
+    sch.reorder_block_iter_var("B", [1, 0])
+    yield sch
+    sch.reorder_block_iter_var("B", [0, 0])
+
+
+@primitive
+def annotate_buffer_access() -> Iterator[Schedule]:
+    """Says by hand which part of a buffer a block touches; it is checked."""
+    sch = Schedule(stretched(8))
+    yield sch
+    sch.annotate_buffer_access("B", 0, "read", lambda i: [(i // 2, i // 2 + 1)])
+    yield sch
+    sch.annotate_buffer_access("B", 0, "read", lambda i: [(0, 2)])
+
+
+@primitive
+def unsafe_hide_buffer_access() -> Iterator[Schedule]:
+    """Takes a region out of what a block says that it touches; from then on nobody watches it."""
+    sch = Schedule(double_2d(4, 4))
+    yield sch
+    sch.unsafe_hide_buffer_access("B", "read", [0])
+    yield sch
+    sch.unsafe_hide_buffer_access("B", "write", [3])

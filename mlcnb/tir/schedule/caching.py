@@ -100,7 +100,7 @@ def index_of(regions: Sequence[BufferRegion], buffer: Buffer) -> int:
 def place_of(block: s.Block, buffer: Buffer, given: Any) -> Any:
     """The argument that names a buffer as a trace keeps it: ("read", n) or ("write", n)."""
     if isinstance(given, tuple | list):
-        return given
+        return tuple(given)
     if any(r.buffer is buffer for r in block.reads):
         return ("read", index_of(block.reads, buffer))
     return ("write", index_of(block.writes, buffer))
@@ -120,6 +120,11 @@ def index_dtype(tree: Tree, block: s.Block) -> str:
     for axis in block.iter_vars:
         return axis.var.dtype
     return "int32"
+
+
+def loops_at(tree: Tree, place: s.Stmt) -> list[s.For]:
+    """The loops that a statement put into a loop or block would stand in."""
+    return [*tree.loops(place), place] if isinstance(place, s.For) else []
 
 
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.inverse import solved
 from mlcnb.tir.schedule.reading import Context, of, simplified
@@ -97,6 +98,25 @@ def refreshed(block: s.Block) -> s.Block:
     """The block with reads and writes as its body has them."""
     reads, writes = detect_buffer_access(block)
     return replace(block, reads=reads, writes=writes)
+
+
+def within_buffers(block: s.Block) -> s.Block:
+    """The block with its regions cut to what the buffers have: predicates keep accesses in
+    there.
+    """
+    reads, writes = (tuple(map(_within_buffer, x)) for x in (block.reads, block.writes))
+    return replace(block, reads=reads, writes=writes)
+
+
+def _within_buffer(r: BufferRegion) -> BufferRegion:
+    sides = []
+    for side, shape in zip(r.region, r.buffer.shape, strict=True):
+        first, count, size = p.as_int(side.min), p.as_int(side.extent), p.as_int(shape)
+        if first is not None and count is not None and size is not None:
+            low, high = max(first, 0), min(first + count, size)
+            side = e.Range(p.const(low, side.min.dtype), p.const(high - low, side.min.dtype))
+        sides.append(side)
+    return BufferRegion(r.buffer, tuple(sides))
 
 
 def substituted_value(x: Any, values: Mapping[e.Var, Affine], known: Mapping[e.Var, Bounds]) -> Any:

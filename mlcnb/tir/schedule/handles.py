@@ -49,6 +49,19 @@ class LoopRV(Handle):
     __slots__ = ()
 
 
+class Mark:
+    """A place for a block that is no loop: what sample_compute_location may draw."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+
+#: inside of the consumers; where the block stands
+INLINE, ROOT = Mark("inline"), Mark("where it stands")
+
+
 class Gone:
     """What stands for a handle whose block or loop a step took away."""
 
@@ -65,6 +78,8 @@ def name_of(n: Any) -> str:
         return f"loop {n.loop_var.name}"
     if isinstance(n, s.Block):
         return f"block {n.name_hint or '(unnamed)'}"
+    if isinstance(n, Mark):
+        return f"the place {n.what!r}"
     return type(n).__name__
 
 
@@ -81,6 +96,8 @@ def text_of(x: Any) -> str:
 
 def describe(n: Any, tree: Tree) -> str:
     """A node with its range and where it stands: `loop i_0 in 0..32 of block C`."""
+    if isinstance(n, Mark):
+        return f"place: {n.what}"
     if not isinstance(n, s.For):
         return name_of(n)
     blocks = tree.blocks_under(n)

@@ -21,8 +21,9 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.regions import constant_bounds
 
 
 class Mismatch(Exception):
@@ -35,10 +36,16 @@ class Matcher:
 
     #: the regions of the target block: where tiles begin
     corners: dict[Buffer, BufferRegion]
+    #: bounds of the variables around the target, and of its loops once they are seen
+    known: dict[e.Var, Bounds] = field(default_factory=dict)
     regions: dict[Buffer, BufferRegion] = field(default_factory=dict)
     loops: set[e.Var] = field(default_factory=set)
-    target: Context = field(default_factory=lambda: Context({}, {}))
-    desc: Context = field(default_factory=lambda: Context({}, {}))
+    target: Context = field(default_factory=Context)
+    desc: Context = field(default_factory=Context)
+
+    def __post_init__(self) -> None:
+        self.target = Context(self.known, {})
+        self.desc = Context(self.known, {})
 
     def stmt(self, mine: s.Stmt, theirs: s.Stmt) -> None:
         """Compare two statements.
@@ -56,6 +63,7 @@ class Matcher:
         self.same_number(mine.extent, theirs.extent, f"the extent of loop {mine.loop_var.name}")
         self.same_number(mine.min, theirs.min, f"the start of loop {mine.loop_var.name}")
         self.loops.add(mine.loop_var)
+        self.known[mine.loop_var] = constant_bounds(mine.min, mine.extent, self.known)
         self._value(self.desc, theirs.loop_var, Affine(0, {mine.loop_var: 1}))
         self.stmt(mine.body, theirs.body)
 
@@ -108,7 +116,7 @@ class Matcher:
 
     def same_number(self, mine: e.PrimExpr, theirs: e.PrimExpr, what: str) -> None:
         """Compare two integers that may hold variables."""
-        if not of(mine, self.target).same(of(theirs, self.desc)):
+        if not self._same(of(mine, self.target), of(theirs, self.desc)):
             raise Mismatch(f"{what} is {mine!r}, not {theirs!r}")
 
     def place(
@@ -124,8 +132,12 @@ class Matcher:
         for n, index in enumerate(indices):
             found = of(index, self.target).minus(of(region.region[n].min, self.target))
             expected = Affine(0) if n < skipped else of(wanted[n - skipped], self.desc)
-            if not found.same(expected):
+            if not self._same(found, expected):
                 raise Mismatch(f"index {n} of {mine.name} is not the one of {theirs.name}")
+
+    def _same(self, found: Affine, expected: Affine) -> bool:
+        """True if two sums are equal for all values of their variables."""
+        return found.minus(expected).bounds(self.known) == (0, 0)
 
     def _region(self, mine: Buffer, theirs: Buffer) -> BufferRegion:
         if theirs in self.regions:

@@ -25,7 +25,7 @@ from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, describe, name_of
+from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
@@ -127,14 +127,15 @@ class Schedule(History, display.Shown):
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
         return self.get(rand_var_or_stmt)
 
-    def describe(self, handle: Handle) -> str:
-        """What a handle stands for now, in words."""
-        if handle not in self._snapshot.handles:
+    def describe(self, handle: Handle, at: int | None = None) -> str:
+        """What a handle stands for now, or stood for at a step, in words."""
+        then = self._snapshot if at is None else self._snapshots[at]
+        if handle not in then.handles:
             return self._describe_missing(handle)
-        name, n = self._snapshot.handles[handle]
+        name, n = then.handles[handle]
         if isinstance(n, Gone):
             return f"{n.what}, taken by {n.by}"
-        return describe(n, self._snapshot.tree(name))
+        return describe(n, then.tree(name))
 
     def _describe_missing(self, handle: Handle) -> str:
         """A handle of a step that was undone, or of one that other steps have replaced."""
@@ -269,8 +270,8 @@ class Schedule(History, display.Shown):
         """Handles for nodes, variables for drawn numbers; anything else as it is."""
         if isinstance(result, list):
             return [self._handed_out(r, name) for r in result]
-        if isinstance(result, s.For | s.Block):
-            handle = (LoopRV if isinstance(result, s.For) else BlockRV)(self)
+        if isinstance(result, s.For | s.Block | Mark):
+            handle = (BlockRV if isinstance(result, s.Block) else LoopRV)(self)
             self._snapshot.handles[handle] = (name, result)
             return handle
         if isinstance(result, int) and not isinstance(result, bool):
@@ -346,6 +347,8 @@ class Schedule(History, display.Shown):
     pad_einsum = step(do.pad_einsum)
     decompose_padding = step(do.decompose_padding)
     rolling_buffer = step(do.rolling_buffer)
+    read_at = step(do.read_at)
+    write_at = step(do.write_at)
     annotate = step(do.annotate)
     unannotate = step(do.unannotate)
 

@@ -19,7 +19,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.handles import Gone, Handle, name_of
+from mlcnb.tir.schedule.handles import Gone, Handle, Mark, name_of
 from mlcnb.tir.schedule.tree import Edit, Tree
 
 
@@ -172,7 +172,7 @@ class Snapshot:
         tree = Tree(change.func, name)
         handles = {}
         for handle, (owner, n) in self.handles.items():
-            if owner == name and not isinstance(n, Gone):
+            if owner == name and not isinstance(n, Gone | Mark):
                 new = arrived(change.forward, n)
                 n = new if new in tree else Gone(name_of(n), label)
             handles[handle] = (owner, n)

@@ -18,7 +18,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.affine import variables_of
-from mlcnb.tir.schedule.handles import Handle, name_of
+from mlcnb.tir.schedule.handles import Handle, Mark, name_of
 
 
 class Primitive:
@@ -49,12 +49,15 @@ class Primitive:
         for name, (kinds, what, hint) in self.kinds.items():
             for given in nodes[name] if name == self.varargs else (nodes[name],):
                 if not isinstance(given, kinds):
-                    shown = name_of(given) if isinstance(given, s.For | s.Block) else repr(given)
+                    shown = (
+                        name_of(given) if isinstance(given, s.For | s.Block | Mark) else repr(given)
+                    )
                     raise ScheduleError(f"{self.name}: {shown} is no {what}", hint=hint)
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
     "For": ((s.For,), "loop", "pass a loop that get_loops gives"),
+    "For | Mark": ((s.For, Mark), "loop", "pass a loop that get_loops gives"),
     "Block": ((s.Block,), "block", "pass a block that get_block gives, or its name"),
     "Block | For": ((s.Block, s.For), "block or loop", "pass what get_block or get_loops gives"),
 }

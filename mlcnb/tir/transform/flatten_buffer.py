@@ -9,8 +9,11 @@ An index that is read from data is checked here, where the dimensions are still 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from mlcnb.arith import Analyzer
+from mlcnb.arith.vectors import as_ramp
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -26,6 +29,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     The parameters keep their shapes in `buffer_map`, which is what callers are checked against.
     """
     flat: dict[Buffer, Buffer] = {}
+    analyzer = Analyzer()
 
     def of(buffer: Buffer) -> Buffer:
         if buffer not in flat:
@@ -35,7 +39,8 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore):
             indices = _checked(n.buffer, n.indices)
-            return replace(n, buffer=of(n.buffer), indices=(offset_of(n.buffer, indices),))
+            place = _place(n.buffer, indices, analyzer)
+            return replace(n, buffer=of(n.buffer), indices=(place,))
         if isinstance(n, DeclBuffer):
             return replace(n, buffer=of(n.buffer))
         if isinstance(n, Allocate) and len(n.extents) > 1:
@@ -47,6 +52,16 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
         if buffer in flat and flat[buffer] is not buffer:
             body = DeclBuffer(flat[buffer], body)
     return replace(func, body=body, attrs=FrozenDict({**func.attrs, "tir.is_flat": True}))
+
+
+def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) -> e.PrimExpr:
+    """The offset of an access; lanes that go on into the next row are seen to lie together."""
+    offset = offset_of(buffer, indices)
+    vectors = [i for i in indices if i.dtype.lanes != 1]
+    if len(vectors) > 1 and buffer.ndim > 1:
+        ramp = as_ramp(offset, analyzer)
+        return offset if ramp is None else ramp
+    return offset
 
 
 def _checked(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
@@ -61,6 +76,9 @@ def _is_data(index: e.PrimExpr) -> bool:
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+    known = [p.as_int(extent) for extent in extents]
+    if None not in known and prod(known) >= 2**31:  # type: ignore[arg-type]
+        return p.const(prod(known), "int64")  # type: ignore[arg-type]
     total: e.PrimExpr = p.const(1, extents[0].dtype if extents else "int32")
     for extent in extents:
         total = total * extent

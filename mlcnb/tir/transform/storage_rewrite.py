@@ -22,6 +22,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.cost import allocated_bytes
+from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
@@ -131,6 +132,8 @@ def _lives(around: list[Stmt], body: SeqStmt, at_least: int) -> list[Life]:
             continue
         at = [i for i, used in enumerate(uses) if made.buffer_var in used]
         life = Life(made, at[0], at[-1]) if at else None
+        if life is not None and life.kind[1] in SHARED_SCOPES:
+            continue  # a thread may still read what another one overwrites: no barrier is between
         if life is not None and life.size * made.dtype.nbytes >= max(1, at_least):
             lives.append(life)
     return lives

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from mlcnb import te
+from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import becomes, copy_2d, elementwise, matmul_relu, refuses, row_sum
+from tests.tir.schedule.programs import (
+    becomes,
+    copy_2d,
+    elementwise,
+    matmul_relu,
+    only,
+    refuses,
+    replays,
+    row_sum,
+    same_numbers,
+)
+from tests.tir.schedule.test_fuse_reduction_epilogue import biased
 
 
 def test_tile():
@@ -114,3 +127,358 @@ def test_refusals():
         "blockize: the predicate of block B cuts through a tile",
     ):
         sch.blockize(i1)
+
+
+def doubled(n: int = 16):
+    """B = A * 2, then C and D from it."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    D = te.compute((n,), lambda i: B[i] - C[i], name="D")
+    return te.create_prim_func([A, C, D])
+
+
+@T.prim_func
+def symbolic(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 16), "float32")
+    B = T.match_buffer(b, (n, 16), "float32")
+    for i, j in T.grid(n, 16):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+
+
+@T.prim_func
+def every_other(
+    A: T.Buffer((8,), "float32"), B: T.Buffer((16,), "float32"), C: T.Buffer((2,), "float32")
+):
+    for i_0 in range(2):
+        for i_1 in range(4):
+            with T.block("B"):
+                v = T.axis.spatial(8, i_0 * 4 + i_1)
+                B[v * 2] = A[v]
+        with T.block("C"):
+            v = T.axis.spatial(2, i_0)
+            C[v] = A[v]
+
+
+def test_all_loops():
+    sch = Schedule(copy_2d(4, 4))
+    sch.blockize(sch.get_loops("B")[0])
+    becomes(
+        sch,
+        """
+        with T.block("B_o"):
+            v_i_o = T.axis.spatial(1, 0)
+            v_j_o = T.axis.spatial(1, 0)
+            T.reads(A[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 4:v_j_o * 4 + 4])
+            T.writes(B[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 4:v_j_o * 4 + 4])
+            for i, j in T.grid(4, 4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(4, v_i_o * 4 + i)
+                    v_j = T.axis.spatial(4, v_j_o * 4 + j)
+                    T.reads(A[v_i, v_j])
+                    T.writes(B[v_i, v_j])
+                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_unit_axes_are_kept_or_dropped():
+    sch = Schedule(copy_2d(4, 4))
+    sch.blockize(sch.get_loops("B")[1], preserve_unit_iters=False)
+    becomes(
+        sch,
+        """
+        for i in range(4):
+            with T.block("B_o"):
+                v_i_o = T.axis.spatial(4, i)
+                T.reads(A[v_i_o, 0:4])
+                T.writes(B[v_i_o, 0:4])
+                for j in range(4):
+                    with T.block("B"):
+                        v_i = T.axis.spatial(4, v_i_o)
+                        v_j = T.axis.spatial(4, j)
+                        T.reads(A[v_i, v_j])
+                        T.writes(B[v_i, v_j])
+                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_a_reduction_with_all_its_loops():
+    sch = Schedule(row_sum(3, 4))
+    i, k = sch.get_loops("B")
+    sch.reorder(k, i)
+    sch.blockize(k)
+    becomes(
+        sch,
+        """
+        with T.block("B_o"):
+            v_i_o = T.axis.spatial(1, 0)
+            v_k_o = T.axis.reduce(1, 0)
+            T.reads(A[v_i_o * 3:v_i_o * 3 + 3, v_k_o * 4:v_k_o * 4 + 4])
+            T.writes(B[v_i_o * 3:v_i_o * 3 + 3])
+            with T.init():
+                for i_init in range(3):
+                    with T.block("B_init"):
+                        v_i = T.axis.spatial(3, v_i_o * 3 + i_init)
+                        T.reads()
+                        T.writes(B[v_i])
+                        B[v_i] = T.float32(0.0)
+            for k, i in T.grid(4, 3):
+                with T.block("B"):
+                    v_i = T.axis.spatial(3, v_i_o * 3 + i)
+                    v_k = T.axis.reduce(4, v_k_o * 4 + k)
+                    T.reads(B[v_i], A[v_i, v_k])
+                    T.writes(B[v_i])
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+        """,
+    )
+
+
+def test_a_bias_in_the_init_is_read_by_it():
+    sch = Schedule(biased(2, 2, 2))
+    sch.fuse_reduction_epilogue("C", "D")
+    sch.blockize(sch.get_loops("C")[2], preserve_unit_iters=False)
+    becomes(
+        sch,
+        """
+        for i, j in T.grid(2, 2):
+            with T.block("C_o"):
+                v_i_o, v_j_o = T.axis.remap("SS", [i, j])
+                T.reads(bias[v_j_o], A[v_i_o, 0:2], B[0:2, v_j_o])
+                T.writes(D[v_i_o, v_j_o])
+                with T.init():
+                    with T.block("C_init"):
+                        v_i = T.axis.spatial(2, v_i_o)
+                        v_j = T.axis.spatial(2, v_j_o)
+                        T.reads(bias[v_j])
+                        T.writes(D[v_i, v_j])
+                        D[v_i, v_j] = bias[v_j]
+                for k in range(2):
+                    with T.block("C"):
+                        v_i = T.axis.spatial(2, v_i_o)
+                        v_j = T.axis.spatial(2, v_j_o)
+                        v_k = T.axis.reduce(2, k)
+                        T.reads(D[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
+                        T.writes(D[v_i, v_j])
+                        D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        """,
+    )
+
+
+def test_refuses_holes():
+    for target in ("loop", "list"):
+        sch = Schedule(every_other)
+        B, (_, i_1), C = sch.get_block("B"), sch.get_loops("B"), sch.get_block("C")
+        with refuses(
+            sch,
+            "blockize: what block B writes of B in one tile is no full box, and the new block "
+            "could not say what it writes",
+        ):
+            sch.blockize(i_1 if target == "loop" else [B, C])
+
+
+def test_symbolic_loops_outside():
+    sch = Schedule(symbolic)
+    _i, j = sch.get_loops("B")
+    _, j_1 = sch.split(j, [None, 4])
+    sch.blockize(j_1)
+    becomes(
+        sch,
+        """
+        for i, j_0 in T.grid(n, 4):
+            with T.block("B_o"):
+                vi_o, vj_o = T.axis.remap("SS", [i, j_0])
+                T.reads(A[vi_o, vj_o * 4:vj_o * 4 + 4])
+                T.writes(B[vi_o, vj_o * 4:vj_o * 4 + 4])
+                for j_1 in range(4):
+                    with T.block("B"):
+                        vi = T.axis.spatial(n, vi_o)
+                        vj = T.axis.spatial(16, vj_o * 4 + j_1)
+                        T.reads(A[vi, vj])
+                        T.writes(B[vi, vj])
+                        B[vi, vj] = A[vi, vj] * T.float32(2.0)
+        """,
+    )
+
+
+def test_list_under_a_loop():
+    sch = Schedule(doubled())
+    i_0, _ = sch.split(sch.get_loops("C")[0], [4, 4])
+    sch.reverse_compute_at("D", i_0)
+    made = sch.blockize([sch.get_block("C"), "D"])
+    assert repr(made) == "block outer_C_D_"
+    assert repr(sch.get_child_blocks(made)) == "[block C, block D]"
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((16,))
+        for i in range(16):
+            with T.block("B"):
+                v_i = T.axis.spatial(16, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i_0 in range(4):
+            with T.block("outer_C_D_"):
+                v_i_0 = T.axis.spatial(4, i_0)
+                T.reads(B[v_i_0 * 4:v_i_0 * 4 + 4], C[v_i_0 * 4:v_i_0 * 4 + 4])
+                T.writes(C[v_i_0 * 4:v_i_0 * 4 + 4], D[v_i_0 * 4:v_i_0 * 4 + 4])
+                for i_1 in range(4):
+                    with T.block("C"):
+                        v_i = T.axis.spatial(16, v_i_0 * 4 + i_1)
+                        T.reads(B[v_i])
+                        T.writes(C[v_i])
+                        C[v_i] = B[v_i] + T.float32(1.0)
+                for ax0 in range(4):
+                    with T.block("D"):
+                        v_i = T.axis.spatial(16, v_i_0 * 4 + ax0)
+                        T.reads(B[v_i], C[v_i])
+                        T.writes(D[v_i])
+                        D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_list_of_root_blocks():
+    sch = Schedule(doubled(4))
+    sch.blockize(["B", "C", "D"])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((4,))
+        with T.block("outer_B_C_D_"):
+            T.reads(A[0:4], B[0:4], C[0:4])
+            T.writes(B[0:4], C[0:4], D[0:4])
+            for i in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(4, i)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(4, i)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+            for i in range(4):
+                with T.block("D"):
+                    v_i = T.axis.spatial(4, i)
+                    T.reads(B[v_i], C[v_i])
+                    T.writes(D[v_i])
+                    D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_list_with_tiles_that_do_not_divide():
+    sch = Schedule(doubled(10))
+    i_0, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.reverse_compute_at("D", i_0)
+    sch.blockize(["C", "D"])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i in range(10):
+            with T.block("B"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i_0 in range(3):
+            with T.block("outer_C_D_"):
+                v_i_0 = T.axis.spatial(3, i_0)
+                T.reads(B[v_i_0 * 4:v_i_0 * 4 + 4], C[v_i_0 * 4:v_i_0 * 4 + 4])
+                T.writes(C[v_i_0 * 4:v_i_0 * 4 + 4], D[v_i_0 * 4:v_i_0 * 4 + 4])
+                for i_1 in range(4):
+                    with T.block("C"):
+                        v_i = T.axis.spatial(10, v_i_0 * 4 + i_1)
+                        T.where(v_i_0 * 4 + i_1 < 10)
+                        T.reads(B[v_i])
+                        T.writes(C[v_i])
+                        C[v_i] = B[v_i] + T.float32(1.0)
+                for ax0 in range(4):
+                    with T.block("D"):
+                        v_i = T.axis.spatial(10, v_i_0 * 4 + ax0)
+                        T.where(v_i_0 * 4 + ax0 < 10)
+                        T.reads(B[v_i], C[v_i])
+                        T.writes(D[v_i])
+                        D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_list_with_unit_loops():
+    for keep in (True, False):
+        sch = Schedule(doubled(4))
+        i_0, _ = sch.split(sch.get_loops("C")[0], [1, None])
+        sch.reverse_compute_at("D", i_0)
+        made = sch.blockize(["C", "D"], preserve_unit_iters=keep)
+        assert len(sch.get(made).iter_vars) == keep
+        same_numbers(only(sch.steps[0].mod), only(sch.mod))
+        replays(sch)
+
+
+def test_list_of_one():
+    sch = Schedule(elementwise(8))
+    sch.split(sch.get_loops("B")[0], [2, 4])
+    sch.blockize(["B"])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((8,))
+        for i_0, i_1 in T.grid(2, 4):
+            with T.block("outer_B_"):
+                v_i_0, v_i_1 = T.axis.remap("SS", [i_0, i_1])
+                T.reads(A[v_i_0 * 4 + v_i_1])
+                T.writes(B[v_i_0 * 4 + v_i_1])
+                with T.block("B"):
+                    v_i = T.axis.spatial(8, v_i_0 * 4 + v_i_1)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(8):
+            with T.block("C"):
+                v_i = T.axis.spatial(8, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_refusals_of_lists():
+    sch = Schedule(doubled())
+    B, C, D, root = (sch.get_block(x) for x in ("B", "C", "D", "root"))
+    with refuses(
+        sch,
+        "blockize: block C stands between block B, block D",
+        hint=("name all blocks from the first to the last"),
+    ):
+        sch.blockize([B, D])
+    with refuses(sch, "blockize: block B is given twice"):
+        sch.blockize([B, B])
+    with refuses(sch, "blockize: no blocks given"):
+        sch.blockize([])
+    with refuses(sch, "blockize: block root and block root are not in one block"):
+        sch.blockize([root, B])
+    sch = Schedule(row_sum())
+    B, (i, k) = sch.get_block("B"), sch.get_loops("B")
+    with refuses(
+        sch,
+        "blockize: loop k, outside of block B, runs over a reduction",
+        hint=("decompose_reduction first, or reorder the loop inside"),
+    ):
+        sch.blockize([B])
+    sch = Schedule(matmul_relu())
+    i, _ = sch.get_loops("D")
+    sch.compute_at("C", i)
+    C = sch.get_block("C")
+    outer = sch.blockize([C, "D"])
+    with refuses(sch, "blockize: block C and block outer_C_D_ are not in one block"):
+        sch.blockize([C, outer])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.analysis import allocated_bytes
 from mlcnb.tir.transform import StorageRewrite, lower, rewrite_storage
@@ -49,6 +50,14 @@ def test_memory_that_nobody_needs_any_more_is_used_again():
     )
     assert allocated_bytes(func) == {"global": 4 * (8 + 16 + 4)}
     assert allocated_bytes(after) == {"global": 4 * (8 + 16)}
+
+
+def test_memory_that_threads_share_is_left_alone():
+    """There is no barrier between the last use of one buffer and the first of another."""
+    shared = chain.script().replace("_buffer((8,))", '_buffer((8,), scope="shared")')
+    shared = shared.replace("_buffer((4,))", '_buffer((4,), scope="shared")')
+    func = lower(parse(shared))
+    assert rewrite_storage(func) is func
 
 
 def test_small_allocations_may_be_left_alone():

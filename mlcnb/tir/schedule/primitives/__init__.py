@@ -31,6 +31,7 @@ from mlcnb.tir.schedule.primitives.loop_partition import loop_partition
 from mlcnb.tir.schedule.primitives.merge import merge
 from mlcnb.tir.schedule.primitives.pad_einsum import pad_einsum
 from mlcnb.tir.schedule.primitives.parallel import parallel
+from mlcnb.tir.schedule.primitives.read_at import read_at
 from mlcnb.tir.schedule.primitives.reindex import reindex
 from mlcnb.tir.schedule.primitives.reindex_cache_read import reindex_cache_read
 from mlcnb.tir.schedule.primitives.reindex_cache_write import reindex_cache_write
@@ -57,6 +58,7 @@ from mlcnb.tir.schedule.primitives.transform_layout import transform_layout
 from mlcnb.tir.schedule.primitives.unroll import unroll
 from mlcnb.tir.schedule.primitives.unsafe_hide_buffer_access import unsafe_hide_buffer_access
 from mlcnb.tir.schedule.primitives.vectorize import vectorize
+from mlcnb.tir.schedule.primitives.write_at import write_at
 
 __all__ = [
     "add_unit_loop",
@@ -84,6 +86,7 @@ __all__ = [
     "merge",
     "pad_einsum",
     "parallel",
+    "read_at",
     "reindex",
     "reindex_cache_read",
     "reindex_cache_write",
@@ -110,4 +113,5 @@ __all__ = [
     "unsafe_hide_buffer_access",
     "unsafe_set_dtype",
     "vectorize",
+    "write_at",
 ]

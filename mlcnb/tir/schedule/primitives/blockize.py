@@ -22,6 +22,7 @@ from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
+from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
 from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import (
@@ -29,6 +30,7 @@ from mlcnb.tir.schedule.regions import (
     box_of,
     conjuncts,
     extremes,
+    is_full,
     loops_below,
     spans,
 )
@@ -47,23 +49,23 @@ class _Axis:
 
 
 def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Change:
-    """Make everything under a loop, the loop included, one block.
+    """Make everything under a loop, the loop included, one block; or put blocks into one.
 
     Args:
         state: the program.
-        target: a loop that holds a single block.
+        target: a loop that holds a single block; or a list of blocks that stand next to each other.
         preserve_unit_iters: keep axes of extent 1 in the new block.
 
     Returns:
         The outer block; the handle of the old one stands for the inner block.
 
     Raises:
-        ScheduleError: there are several blocks, or an axis is not a tile times a number plus a
-            place
-            in the tile.
+        ScheduleError: there are several blocks under the loop, or an axis is not a tile times a
+            number plus a place in the tile; blocks of a list are not next to each other, or a loop
+            around them runs over a reduction.
     """
     if isinstance(target, list):
-        raise state.refusal("blockize: a list of blocks is not supported, give a loop")
+        return blockize_blocks(state, target, preserve_unit_iters)
     tree = state.tree
     blocks = tree.blocks_under(target)
     if len(blocks) != 1:
@@ -236,6 +238,12 @@ def _regions(
 
     def tile(r: BufferRegion) -> BufferRegion:
         box = box_of(tree, block, r, parent, context)
+        if r in block.writes and state.checks and not is_full(box, known):
+            raise state.refusal(
+                f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
+                "box, and the new block could not say what it writes",
+                block,
+            )
         kind = r.region[0].min.dtype if r.region else "int32"
         sides = []
         for side in box.sides:

@@ -16,8 +16,8 @@ are bound to threads, a buffer in shared memory is made for all threads of the b
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.dependence import why_inputs_change
-from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
+from mlcnb.tir.schedule.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block, read_buffers, why_neither, written_buffers
 from mlcnb.tir.schedule.moving import (
     Sides,
@@ -27,6 +27,7 @@ from mlcnb.tir.schedule.moving import (
     solve,
 )
 from mlcnb.tir.schedule.nests import joined
+from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.regions import box_of, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For
@@ -35,7 +36,7 @@ from mlcnb.tir.stmt import Block, For
 def compute_at(
     state: State,
     block: Block,
-    loop: For,
+    loop: For | Mark,
     preserve_unit_loops: bool = False,
     index: int = -1,
 ) -> Change:
@@ -53,6 +54,8 @@ def compute_at(
         ScheduleError: a consumer is not under the loop, the block writes an output, or its inputs
             change before the loop.
     """
+    if isinstance(loop, Mark):
+        return compute_inline(state, block) if loop is INLINE else Change(state.func, {})
     readers = _consumers(state, block, loop)
     if state.checks:
         _refuse(state, block)
@@ -110,7 +113,7 @@ def _refuse(state: State, block: Block) -> None:
             f"compute_at: {name_of(block)} is neither complete nor a reduction block: {reason}",
             block,
         )
-    reason = why_inputs_change(state.tree, block)
+    reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
     if reason:
         raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
 
@@ -121,7 +124,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
     known = known_bounds(tree, loop)
     found: Sides = {}
     for written in block.writes:
-        also = _threads_that_share(state, loop, written.buffer)
+        also = threads_that_share(state, loop, written.buffer)
         boxes = [
             box_of(tree, b, r, loop, also=also)
             for b in readers
@@ -138,7 +141,7 @@ def _wanted(state: State, block: Block, loop: For, readers: list[Block]) -> Side
     return found
 
 
-def _threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
+def threads_that_share(state: State, loop: For, buffer: Buffer) -> list[For]:
     """Thread loops around the new place that see one buffer: all that their threads need is made.
 
     Shared memory is one for the threads of a block, global memory for all blocks.

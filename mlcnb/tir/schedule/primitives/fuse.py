@@ -54,7 +54,10 @@ def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     size = p.as_int(extent)
     known[fused] = (0, None if size is None else size - 1)
     edit = state.edit()
-    context = Context(known, _digits(fused, loops, known))
+    digits = _digits(fused, loops, known)
+    if size == 1 and not preserve_unit_iters:
+        digits = {x.loop_var: a.ZERO for x in loops}
+    context = Context(known, digits)
     body = Substitution(context, edit.forward).stmt(loops[-1].body)
     made = replace(loops[0], loop_var=fused, extent=extent, kind=ForKind.SERIAL, body=body)
     edit.put(loops[0], made)

@@ -21,12 +21,11 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.analysis.access import detect_buffer_access
-from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
+from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.handles import name_of, text_of
-from mlcnb.tir.schedule.primitives.split import refuse_marked
+from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import at_most, dimensions, known_bounds
@@ -75,21 +74,8 @@ def loop_partition(
 
 def _wrapped(name: str, body: Stmt, seen: Stmt) -> BlockRealize:
     """A block without axes around `body`, which says that it reads and writes what `seen` does."""
-    found = detect_buffer_access(Block((), (), (), name, seen))
-    reads, writes = (tuple(map(_inside, regions)) for regions in found)
-    return BlockRealize((), p.const(True), Block((), reads, writes, name, body))
-
-
-def _inside(r: BufferRegion) -> BufferRegion:
-    """The part of a region that the buffer has: predicates keep accesses in there."""
-    sides = []
-    for side, shape in zip(r.region, r.buffer.shape, strict=True):
-        first, count, size = p.as_int(side.min), p.as_int(side.extent), p.as_int(shape)
-        if first is not None and count is not None and size is not None:
-            low, high = max(first, 0), min(first + count, size)
-            side = e.Range(p.const(low, side.min.dtype), p.const(high - low, side.min.dtype))
-        sides.append(side)
-    return BufferRegion(r.buffer, tuple(sides))
+    block = within_buffers(refreshed(Block((), (), (), name, seen)))
+    return BlockRealize((), p.const(True), replace(block, body=body))
 
 
 def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
@@ -98,6 +84,9 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
         raise state.refusal(
             f"loop_partition: more than one of the factors {_listed(factors)} is None", loop
         )
+    odd = [f for f in factors if not isinstance(f, int | e.PrimExpr | None) or is_fraction(f)]
+    if odd:
+        raise state.refusal(f"loop_partition: factor {odd[0]} is no integer", loop)
     lengths = [None if f is None else of(p.as_expr(f, loop.loop_var.dtype)) for f in factors]
     total = Affine(0)
     for length in lengths:

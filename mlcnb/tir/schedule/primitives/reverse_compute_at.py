@@ -23,7 +23,7 @@ from mlcnb.tir.schedule.dependence import (
     why_readers_mind,
     why_uncovered,
 )
-from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.legality import (
     read_buffers,
     reduce_variables,
@@ -43,6 +43,7 @@ from mlcnb.tir.schedule.moving import (
 )
 from mlcnb.tir.schedule.nests import Nest
 from mlcnb.tir.schedule.primitives.compute_at import refuse_place
+from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
 from mlcnb.tir.schedule.regions import (
     Box,
     Side,
@@ -64,7 +65,7 @@ NAME = "reverse_compute_at"
 def reverse_compute_at(
     state: State,
     block: Block,
-    loop: For,
+    loop: For | Mark,
     preserve_unit_loops: bool = False,
     index: int = -1,
 ) -> Change:
@@ -81,6 +82,8 @@ def reverse_compute_at(
     Raises:
         ScheduleError: in an iteration of the loop, not all that the block would read is there.
     """
+    if isinstance(loop, Mark):
+        return reverse_compute_inline(state, block) if loop is INLINE else Change(state.func, {})
     makers = _producers(state, block, loop)
     primary = makers[-1]
     made = {b: _made(state, block, loop, w, b) for w, b in makers}

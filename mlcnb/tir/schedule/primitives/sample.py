@@ -3,15 +3,22 @@
 a, b = sch.sample_perfect_tile(i, n=2)      i has 32 iterations: a * b == 32
 sch.split(i, factors=[a, b])
 
-What is drawn follows from the schedule's seed; `decision` fixes it, and the trace keeps it.
+What is drawn follows from the schedule's seed; `decision` fixes it, and the trace keeps it. A
+decision that no longer fits (the trace is done again on a loop of another extent) is adapted, as
+TVM does it, and the trace keeps what it became.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.handles import INLINE, ROOT, Mark, name_of, text_of
+from mlcnb.tir.schedule.legality import reduce_variables
+from mlcnb.tir.schedule.primitives.compute_at import compute_at
+from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
 from mlcnb.tir.schedule.state import State
 from mlcnb.tir.stmt import Block, For
 
@@ -25,8 +32,11 @@ def sample_categorical(
     """One of the candidates, each as likely as its weight in `probs`.
 
     Raises:
-        ScheduleError: the lists differ in length, or `decision` is no position in them.
+        ScheduleError: the lists differ in length, a weight is negative or all are zero, or
+            `decision` is no position in them.
     """
+    if any(not x >= 0 for x in probs) or (probs and not sum(probs) > 0):
+        raise state.refusal(f"sample_categorical: {list(probs)} are no probabilities")
     if len(candidates) != len(probs) or not candidates:
         raise state.refusal(
             f"sample_categorical: {len(candidates)} candidates have {len(probs)} probabilities"
@@ -50,26 +60,12 @@ def sample_perfect_tile(
 ) -> list[int]:
     """`n` factors whose product is the extent of the loop, the last at most `max_innermost_factor`.
 
-    A loop whose extent is no number is not tiled: the factors are that of a single tile.
+    A loop whose extent is no number gets -1, 1, ..., 1: `split` takes -1 for None.
 
     Raises:
-        ScheduleError: `decision` does not multiply to the extent.
+        ScheduleError: there are no two factors, or `decision` has another length.
     """
-    extent = p.as_int(loop.extent)
-    if extent is None:
-        raise state.refusal(
-            f"sample_perfect_tile: {name_of(loop)} has {text_of(loop.extent)} iterations, not a "
-            "fixed number",
-            loop,
-        )
-    tile = _drawn_tile(state, extent, n, max_innermost_factor) if decision is None else decision
-    factors = [int(x) for x in tile]
-    if len(factors) != n or _product(factors) != extent:
-        raise state.refusal(
-            f"sample_perfect_tile: decision {factors} is no tile of {extent} in {n} factors", loop
-        )
-    state.decide(factors)
-    return factors
+    return _tile(state, "sample_perfect_tile", loop, n, decision, most=max_innermost_factor)
 
 
 def sample_partitioned_tile(
@@ -83,41 +79,111 @@ def sample_partitioned_tile(
     """`n` factors of the extent; those from `partition_pos` on multiply to a multiple of a number.
 
     Raises:
-        ScheduleError: the extent is no multiple of `innerpart_factor`.
+        ScheduleError: the extent is no multiple of `innerpart_factor`, or a decision does not keep
+            to it.
     """
-    extent = p.as_int(loop.extent) or 0
-    if extent == 0 or extent % innerpart_factor:
+    name = "sample_partitioned_tile"
+    extent = p.as_int(loop.extent)
+    if not 0 <= partition_pos < max(n, 1):
+        raise state.refusal(f"{name}: partition_pos {partition_pos} is none of {n} factors", loop)
+    if innerpart_factor < 1 or (innerpart_factor > 1 and (extent or 1) % innerpart_factor):
         raise state.refusal(
-            f"sample_partitioned_tile: the extent {text_of(loop.extent)} of {name_of(loop)} is no "
-            f"multiple of {innerpart_factor}",
+            f"{name}: the extent {text_of(loop.extent)} of {name_of(loop)} is no multiple of "
+            f"{innerpart_factor}",
             loop,
         )
-    if decision is None:
-        factors = _drawn_tile(state, extent // innerpart_factor, n, extent)
-        factors[min(partition_pos, n - 1)] *= innerpart_factor
+    return _tile(state, name, loop, n, decision, first=partition_pos, inner=innerpart_factor)
+
+
+def _tile(
+    state: State,
+    name: str,
+    loop: For,
+    n: int,
+    decision: Sequence[int] | None,
+    most: int | None = None,
+    first: int = 0,
+    inner: int = 1,
+) -> list[int]:
+    """Factors of the extent: drawn, or the decision where it fits, or what it becomes."""
+    extent = p.as_int(loop.extent)
+    if n < 2:
+        raise state.refusal(f"{name}: a tile has two factors or more, {n} asked for", loop)
+    if decision is not None and len(decision) != n:
+        raise state.refusal(
+            f"{name}: decision {list(map(int, decision))} has {len(decision)} factors, not {n}",
+            loop,
+        )
+    if extent is None:
+        factors = [-1, *[1] * (n - 1)]
+    elif decision is not None:
+        factors = _adapted(extent, [int(x) for x in decision])
     else:
-        factors = [int(x) for x in decision]
+        factors = _drawn_tile(state, extent // inner, n, extent if most is None else most)
+        for prime in _primes(inner):
+            factors[first + state.random.integer(n - first)] *= prime
+    if inner > 1 and _product(factors[first:]) % inner:
+        raise state.refusal(
+            f"{name}: decision {factors} has no multiple of {inner} from position {first} on", loop
+        )
     state.decide(factors)
     return factors
 
 
-def sample_compute_location(state: State, block: Block, decision: int | None = None) -> For:
-    """A loop of a consumer under which `block` may be computed.
+def _adapted(extent: int, tile: list[int]) -> list[int]:
+    """From the last factor on: what does not divide what remains becomes all that remains."""
+    rest = extent
+    for n in range(len(tile) - 1, 0, -1):
+        if tile[n] < 1 or rest % tile[n]:
+            tile[n] = rest
+        rest //= tile[n]
+    return [rest, *tile[1:]]
 
-    Raises:
-        ScheduleError: there is none: no consumer, or consumers in different nests.
+
+def sample_compute_location(state: State, block: Block, decision: int | None = None) -> For | Mark:
+    """Where a block may be computed: inline (-2), where it stands (-1), or a loop of its consumer.
+
+    Loops are counted among those around the first consumer; those of one iteration are left out,
+    and spatial loops inside of the reduction too: a block computed there would be computed again
+    and again. `compute_at` takes what comes out, whatever it is.
     """
+    places = _places(state, block)
+    positions = sorted(places)
+    if decision is None:
+        chosen = positions[state.random.integer(len(positions))]
+    else:
+        chosen = max((x for x in positions if x <= int(decision)), default=positions[0])
+    state.decide(chosen)
+    return places[chosen]
+
+
+def _places(state: State, block: Block) -> dict[int, For | Mark]:
+    """Decision -> place, of all places that are legal."""
+    places: dict[int, For | Mark] = {-1: ROOT}
+    if _is_accepted(compute_inline, state, block):
+        places[-2] = INLINE
     tree = state.tree
     consumers = tree.info(tree.scope(block)).consumers(block)
-    shared = [x for x in tree.loops(consumers[0]) if not tree.inside(block, x)] if consumers else []
-    shared = [x for x in shared if all(tree.inside(c, x) for c in consumers)]
-    if not shared:
-        raise state.refusal(
-            f"sample_compute_location: no loop holds all consumers of {name_of(block)}", block
-        )
-    chosen = state.random.integer(len(shared)) if decision is None else int(decision)
-    state.decide(chosen)
-    return shared[chosen]
+    loops = tree.loops(consumers[0]) if consumers else []
+    reduced = False
+    for n, x in enumerate(loops):
+        if not all(tree.inside(c, x) for c in consumers):
+            break
+        reducing = any(x.loop_var in reduce_variables(tree, c) for c in consumers)
+        if reduced and not reducing and p.as_int(x.extent) != 1:
+            break
+        reduced = reduced or (reducing and p.as_int(x.extent) != 1)
+        if p.as_int(x.extent) != 1 and _is_accepted(compute_at, state, block, x):
+            places[n] = x
+    return places
+
+
+def _is_accepted(primitive: Callable[..., Any], state: State, *arguments: Any) -> bool:
+    try:
+        primitive(state, *arguments)
+    except ScheduleError:
+        return False
+    return True
 
 
 def _drawn_tile(state: State, extent: int, n: int, most: int) -> list[int]:

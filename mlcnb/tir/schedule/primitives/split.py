@@ -38,7 +38,7 @@ def split(
     Args:
         state: the program.
         loop: a serial loop without annotations that starts at 0.
-        factors: the extents; one may be None and is then what is needed to cover the loop.
+        factors: the extents; one may be None (or -1) and is then what is needed to cover the loop.
         preserve_unit_iters: keep loops of extent 1 in the bindings of blocks.
         disable_predication: leave out the predicate where the factors do not divide; the caller
             vouches for it.
@@ -49,7 +49,7 @@ def split(
     refuse_marked(state, "split", loop)
     if p.as_int(loop.min) != 0:
         raise state.refusal(f"split: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop)
-    extents = _extents(state, loop, list(factors))
+    extents = _extents(state, loop, [None if p.as_int(f) == -1 else f for f in factors])
     loops = [
         For(
             e.Var(f"{loop.loop_var.name}_{n}", loop.loop_var.dtype),
@@ -99,6 +99,11 @@ def refuse_marked(state: State, primitive: str, loop: For) -> None:
 
 def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
     dtype = loop.loop_var.dtype
+    if not factors:
+        raise state.refusal("split: no factors given", loop)
+    odd = [f for f in factors if not isinstance(f, int | e.PrimExpr | None) or is_fraction(f)]
+    if odd:
+        raise state.refusal(f"split: factor {odd[0]} is no integer", loop)
     if sum(f is None for f in factors) > 1:
         raise state.refusal(f"split: more than one of the factors {factors} is None", loop)
     for f in factors:
@@ -129,6 +134,11 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
             hint="use None for one factor",
         )
     return [p.cast(dtype, p.as_expr(f, dtype)) for f in factors]
+
+
+def is_fraction(f: Any) -> bool:
+    """True for an expression that is no integer."""
+    return isinstance(f, e.PrimExpr) and not f.dtype.is_integer
 
 
 def _is_same(x: e.PrimExpr, y: e.PrimExpr) -> bool:

@@ -19,6 +19,7 @@ from mlcnb.tir.schedule.matching import Matcher, Mismatch
 from mlcnb.tir.schedule.prepare import prepared_function
 from mlcnb.tir.schedule.primitives.blockize import blockize
 from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
+from mlcnb.tir.schedule.regions import known_bounds
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BlockRealize, For
@@ -48,7 +49,7 @@ def tensorize(
         made = blockize(state, block, preserve_unit_iters)  # type: ignore[assignment]
         tree, block = Tree(made.func, tree.name), made.outputs  # type: ignore[union-attr]
     assert isinstance(block, Block)
-    regions = _matched(state, block, intrinsic, tensor_intrin)
+    regions = _matched(state, tree, block, intrinsic, tensor_intrin)
     new = _implemented(block, intrinsic, regions)
     edit = Edit(tree)
     edit.put(block, new)
@@ -76,10 +77,11 @@ def _root(func: PrimFunc) -> Block:
 
 
 def _matched(
-    state: State, block: Block, intrinsic: TensorIntrin, name: str
+    state: State, tree: Tree, block: Block, intrinsic: TensorIntrin, name: str
 ) -> dict[Buffer, BufferRegion]:
     """What part of which buffer each buffer of the implementation is."""
-    matcher = Matcher({r.buffer: r for r in (*block.reads, *block.writes)})
+    corners = {r.buffer: r for r in (*block.reads, *block.writes)}
+    matcher = Matcher(corners, known_bounds(tree, block))
     try:
         matcher.stmt(block.body, _root(intrinsic.desc).body)
     except Mismatch as error:
@@ -90,9 +92,18 @@ def _matched(
     return {theirs: matcher.regions[told] for told, theirs in pairs if told in matcher.regions}
 
 
-def _renewed(old: Buffer) -> Buffer:
-    """The same buffer with a pointer of its own: each use of the intrinsic has its own."""
-    return replace(old, data=Var(old.data.name, old.data.dtype, old.data.pointee))
+def _renewed(old: Buffer, values: dict[Var, Var]) -> Buffer:
+    """The same buffer with a pointer, strides and an offset of its own: each use has its own."""
+    for x in (*old.strides, old.elem_offset):
+        if isinstance(x, Var) and x not in values:
+            values[x] = Var(x.name, x.dtype)
+    fresh = FreshCopy({}, values)
+    return replace(
+        old,
+        data=Var(old.data.name, old.data.dtype, old.data.pointee),
+        strides=fresh.exprs(old.strides),
+        elem_offset=None if old.elem_offset is None else fresh.expr(old.elem_offset),
+    )
 
 
 def _implemented(
@@ -100,8 +111,9 @@ def _implemented(
 ) -> Block:
     """The block with the implementation for its body, its buffers matched to the regions."""
     root = _root(intrinsic.impl)
-    own = {old: _renewed(old) for old in (*regions, *root.alloc_buffers)}
-    body = BufferSwap(own, {}).stmt(FreshCopy({}).stmt(root.body))
+    values: dict[Var, Var] = {}
+    own = {old: _renewed(old, values) for old in (*regions, *root.alloc_buffers)}
+    body = BufferSwap(own, {}).stmt(FreshCopy({}, values).stmt(root.body))
     matches = tuple(MatchBufferRegion(own[old], region) for old, region in regions.items())
     return replace(
         block,

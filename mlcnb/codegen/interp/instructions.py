@@ -1,0 +1,147 @@
+"""Machine instructions on vectors, by LLVM's names: lists of numbers in, a list out.
+
+    llvm.x86.avx512.vpdpbusd.512(C, A, B)     C[i] + A[4 i] * B[4 i] + … + A[4 i + 3] * B[4 i + 3]
+
+The meaning is that of the manuals (Intel's intrinsics guide, Arm's A64 reference), with wrapping
+and saturation. What works lane by lane (fma, sqrt, …) is in `intrinsics`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.interp.numerics import rounder, wrapper
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.ir.dtype import DType
+
+Lanes = list[Any]
+#: (dtype of the result, dtypes of the operands) -> what the instruction does
+Maker = Callable[[DType, Sequence[DType]], Callable[..., Any]]
+
+
+def instruction(name: str, kind: DType, operands: Sequence[DType]) -> Callable[..., Any] | None:
+    """What the instruction does to its operands; None where it works lane by lane, or is unknown.
+
+    Raises:
+        UnsupportedOpError: an operand has too few lanes.
+    """
+    for pattern, make in _TABLE:
+        if re.fullmatch(pattern, name):
+            return make(kind, operands)
+    return None
+
+
+def reinterpreted(kind: DType, source: DType) -> Callable[[Any], Any]:
+    """The bits of a number or a vector read as another dtype.
+
+    Raises:
+        UnsupportedOpError: they have different numbers of bits.
+    """
+    if kind.bits * kind.lanes != source.bits * source.lanes:
+        raise UnsupportedOpError(f"tir.reinterpret of {source} as {kind}: the sizes differ")
+    given, wanted = source.numpy, kind.numpy
+    number = float if kind.is_float else int
+
+    def read(x: Any) -> Any:
+        bits = np.array(x if source.lanes != 1 else [x], given).view(wanted)
+        return [number(v) for v in bits] if kind.lanes != 1 else number(bits[0])
+
+    return read
+
+
+def matrix_product(memory: Sequence[Any], places: Sequence[int]) -> None:
+    """What one thread of a warp does in `mma.sync` m16n8k16: its four sums go up by products.
+
+    memory: the fragments A, B and C as flat arrays; places: where the thread's own values begin in
+    each. A fragment has the values of all 32 threads, one thread after the other.
+    """
+    from mlcnb.tir.tensor_intrin.mma_sync import layout_a, layout_b, place_c
+
+    (a, b, c), (at_a, at_b, at_c) = memory, places
+    thread = at_c % 128 // 4
+    base_a, base_b = at_a - 8 * thread, at_b - 4 * thread
+    for n in range(4):
+        row, column = place_c(thread, n)
+        total = float(c[at_c + n])
+        for k in range(16):
+            (t_a, n_a), (t_b, n_b) = layout_a(row, k), layout_b(k, column)
+            total += float(a[base_a + 8 * t_a + n_a]) * float(b[base_b + 4 * t_b + n_b])
+        c[at_c + n] = total
+
+
+def _bytes(x: Lanes, bits: int, code: str) -> list[int]:
+    """A vector of integers of `bits` bits as bytes, signed or not."""
+    words = np.array(x, f"u{bits // 8}") if min(x) >= 0 else np.array(x, f"i{bits // 8}")
+    return [int(v) for v in words.view(code)]
+
+
+def _dot(left: str, right: str) -> Maker:
+    """C[i] + four products of bytes."""
+
+    def make(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+        fit, widths = wrapper(kind.element), [d.bits for d in operands]
+
+        def run(c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+            xs, ys = _bytes(a, widths[1], left), _bytes(b, widths[2], right)
+            products = [x * y for x, y in zip(xs, ys, strict=True)]
+            return [fit(v + sum(products[4 * i : 4 * i + 4])) for i, v in enumerate(c)]
+
+        return run
+
+    return make
+
+
+def _pairs(saturate: bool) -> Maker:
+    """Sums of two neighbouring products."""
+
+    def make(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+        fit = wrapper(kind.element)
+        low, high = kind.element.min_value, kind.element.max_value
+
+        def run(a: Lanes, b: Lanes) -> Lanes:
+            products = [x * y for x, y in zip(a, b, strict=True)]
+            sums = [x + y for x, y in zip(products[::2], products[1::2], strict=True)]
+            return [min(max(x, low), high) if saturate else fit(x) for x in sums]
+
+        return run
+
+    return make
+
+
+def _widening_product(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+    fit = wrapper(kind.element)
+    return lambda a, b: [fit(x * y) for x, y in zip(a, b, strict=True)]
+
+
+def _neighbours(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+    """Sums of neighbours, of one vector or of two one after the other."""
+    fit = wrapper(kind.element)
+
+    def run(*vectors: Lanes) -> Lanes:
+        lanes = [x for vector in vectors for x in vector]
+        return [fit(x + y) for x, y in zip(lanes[::2], lanes[1::2], strict=True)]
+
+    return run
+
+
+def _float_sum(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+    """The lanes added to a start, in order, rounded each time."""
+    fit = rounder(kind)
+    return lambda start, x: list(accumulate(x, lambda a, b: fit(a + b), initial=start))[-1]
+
+
+_TABLE: tuple[tuple[str, Maker], ...] = (
+    (r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)", _dot("u1", "i1")),
+    (r"llvm\.aarch64\.neon\.sdot\..*", _dot("i1", "i1")),
+    (r"llvm\.aarch64\.neon\.udot\..*", _dot("u1", "u1")),
+    (r"llvm\.x86\.(avx2\.pmadd\.ub\.sw|avx512\.pmaddubs\.w\.512)", _pairs(saturate=True)),
+    (r"llvm\.x86\.(avx2\.pmadd\.wd|avx512\.pmaddw\.d\.512)", _pairs(saturate=False)),
+    (r"llvm\.aarch64\.neon\.[su]mull\..*", _widening_product),
+    (r"llvm\.aarch64\.neon\.([su]addlp|addp)\..*", _neighbours),
+    (r"llvm\.vector\.reduce\.fadd(\..*)?", _float_sum),
+)

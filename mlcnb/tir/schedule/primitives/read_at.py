@@ -1,0 +1,77 @@
+"""read_at: under a loop, what is read of a buffer there is copied first, by one block.
+
+for i_0 in range(16):                     for i_0 in range(16):
+    for i_1 in range(8):                      with T.block("A_shared"):
+        with T.block("B"):        ->              v0 = T.axis.spatial(16, i_0)
+            ... A[i_0 * 8 + i_1]                  for ax0 in range(8):
+                                                      A_shared[v0 * 8 + ax0] = A[v0 * 8 + ax0]
+                                              for i_1 in range(8):
+                                                  with T.block("B"):
+                                                      ... A_shared[i_0 * 8 + i_1]
+
+The block is marked `auto_copy`. Into shared memory, it copies for all threads of the block.
+"""
+
+from __future__ import annotations
+
+from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
+from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.moving import body_items
+from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
+from mlcnb.tir.schedule.rebuild import BufferSwap
+from mlcnb.tir.schedule.regions import box_of, known_bounds
+from mlcnb.tir.schedule.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, For
+
+
+def read_at(
+    state: State, loop: For, block: Block, read_buffer_index: int, storage_scope: str
+) -> Change:
+    """Copy what one iteration of a loop reads of a buffer into a new one in `storage_scope`.
+
+    Args:
+        state: the program.
+        loop: where to copy: before the first statement in it that reads the buffer.
+        block: a block under the loop that reads the buffer.
+        read_buffer_index: which of its inputs.
+        storage_scope: the memory scope of the new buffer: local, shared, global, …
+
+    Returns:
+        The block that copies; all blocks under the loop read the copy.
+
+    Raises:
+        ScheduleError: the buffer is written under the loop, at or after the place of the copy.
+    """
+    tree = state.tree
+    refuse_elsewhere(state, "read_at", loop, block)
+    old = chosen_buffer(state, "read_at", block, block.reads, read_buffer_index)
+    inside = tree.blocks_under(loop)
+    readers = [b for b in inside if any(r.buffer is old for r in b.reads)]
+    refuse_views(state, "read_at", old, readers)
+    first = min(item_of(state, loop, b) for b in readers)
+    late = [
+        b
+        for b in inside
+        if any(r.buffer is old for r in b.writes) and item_of(state, loop, b) >= first
+    ]
+    if late:
+        raise state.refusal(
+            f"read_at: {name_of(late[0])} writes {old.name} under {name_of(loop)}, at or after the "
+            "place of the copy",
+            late[0],
+        )
+    new = cached(old, storage_scope)
+    also = threads_that_share(state, loop, new)
+    boxes = [
+        box_of(tree, b, r, loop, also=also) for b in readers for r in b.reads if r.buffer is old
+    ]
+    tile = tile_of(boxes, known_bounds(tree, loop))
+    copy = copy_block(state, old, new, tile, loop, new.name)
+    edit = state.edit()
+    swap = BufferSwap({old: new}, edit.forward)
+    for reader in readers:
+        replace_block(edit, reader, swap)
+    edit.before(body_items(loop)[first], copy)
+    edit.allocate(tree.scope(loop), new)
+    return Change.of(edit, copy.block)

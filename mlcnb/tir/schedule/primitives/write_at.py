@@ -1,0 +1,148 @@
+"""write_at: under a loop, blocks write into a new buffer, and one block copies it out.
+
+for i_0 in range(16):                     for i_0 in range(16):
+    for i_1 in range(8):                      for i_1 in range(8):
+        with T.block("B"):        ->              with T.block("B"):
+            B[i_0 * 8 + i_1] = ...                    B_local[i_0 * 8 + i_1] = ...
+                                              with T.block("B_local"):
+                                                  v0 = T.axis.spatial(16, i_0)
+                                                  for ax0 in range(8):
+                                                      B[v0 * 8 + ax0] = B_local[v0 * 8 + ax0]
+
+The block is marked `auto_copy`. Refused where an iteration writes no full box: the copy would carry
+elements that were never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.affine import structure_key, variables_of
+from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
+from mlcnb.tir.schedule.dependence import is_covered
+from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.legality import reduce_variables
+from mlcnb.tir.schedule.moving import body_items
+from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
+from mlcnb.tir.schedule.rebuild import BufferSwap
+from mlcnb.tir.schedule.regions import (
+    Box,
+    box_of,
+    conjuncts,
+    inside,
+    known_bounds,
+    loops_below,
+)
+from mlcnb.tir.schedule.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.stmt import Block, For
+
+NAME = "write_at"
+
+
+def write_at(
+    state: State, loop: For, block: Block, write_buffer_index: int, storage_scope: str
+) -> Change:
+    """Let what is written of a buffer in one iteration of a loop go through a new one.
+
+    Args:
+        state: the program.
+        loop: where to copy: behind the last statement in it that writes the buffer.
+        block: a block under the loop that writes the buffer.
+        write_buffer_index: which of its outputs.
+        storage_scope: the memory scope of the new buffer: local, shared, global, …
+
+    Returns:
+        The block that copies; blocks under the loop up to it write, and read, the new buffer.
+
+    Raises:
+        ScheduleError: an iteration does not write a full box, or updates what was there before.
+    """
+    tree = state.tree
+    refuse_elsewhere(state, NAME, loop, block)
+    old = chosen_buffer(state, NAME, block, block.writes, write_buffer_index)
+    under = tree.blocks_under(loop)
+    writers = [b for b in under if any(r.buffer is old for r in b.writes)]
+    last = max(item_of(state, loop, b) for b in writers)
+    readers = [
+        b
+        for b in under
+        if any(r.buffer is old for r in b.reads) and item_of(state, loop, b) <= last
+    ]
+    users = list(dict.fromkeys([*writers, *readers]))
+    refuse_views(state, NAME, old, users)
+    if state.checks:
+        _refuse(state, loop, old, writers, readers)
+    new = cached(old, storage_scope)
+    also = threads_that_share(state, loop, new)
+    boxes = [
+        box_of(tree, b, r, loop, also=also) for b in writers for r in b.writes if r.buffer is old
+    ]
+    _refuse_holes(state, loop, old, boxes)
+    tile = tile_of(boxes, known_bounds(tree, loop))
+    condition = _condition(state, loop, old, writers)
+    copy = copy_block(state, new, old, tile, loop, new.name, condition)
+    edit = state.edit()
+    swap = BufferSwap({old: new}, edit.forward)
+    for user in users:
+        replace_block(edit, user, swap)
+    edit.after(body_items(loop)[last], copy)
+    edit.allocate(tree.scope(loop), new)
+    return Change.of(edit, copy.block)
+
+
+def _refuse(
+    state: State, loop: For, old: Buffer, writers: list[Block], readers: list[Block]
+) -> None:
+    tree = state.tree
+    for writer in writers:
+        below = {x.loop_var for x in loops_below(tree, writer, loop)}
+        running = [
+            x
+            for x in tree.loops(writer)
+            if x.loop_var in reduce_variables(tree, writer) and x.loop_var not in below
+        ]
+        if running:
+            raise state.refusal(
+                f"{NAME}: {name_of(writer)} updates {old.name} in each iteration of "
+                f"{name_of(running[0])}, which is not under {name_of(loop)}",
+                loop,
+                hint=f"choose a loop outside of {name_of(running[0])}",
+            )
+    for reader in readers:
+        if not is_covered(tree, reader, old, tree.blocks_under(loop)):
+            raise state.refusal(
+                f"{NAME}: {name_of(reader)} may read elements of {old.name} that were written "
+                f"before this iteration of {name_of(loop)}",
+                reader,
+            )
+
+
+def _condition(state: State, loop: For, old: Buffer, writers: list[Block]) -> e.PrimExpr:
+    """When an iteration writes at all: the parts of the predicates that no loop inside decides."""
+    tree = state.tree
+    found: list[dict[object, e.PrimExpr]] = []
+    for writer in writers:
+        inside = {x.loop_var for x in loops_below(tree, writer, loop)}
+        parts = conjuncts(tree.realize(writer).predicate)
+        outer = [c for c in parts if not variables_of(c) & inside]
+        found.append({structure_key(c): c for c in outer})
+    if any(x.keys() != found[0].keys() for x in found):
+        raise state.refusal(
+            f"{NAME}: {names_of(writers)} write {old.name} under different conditions", loop
+        )
+    return p.all_of(*found[0].values())
+
+
+def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:
+    known = known_bounds(state.tree, loop)
+    full = (w for w in boxes if w.exact and all(inside(b, w, known) for b in boxes))
+    if next(full, None) is None:
+        raise state.refusal(
+            f"{NAME}: what an iteration of {name_of(loop)} writes of {old.name} is no full box, "
+            "and a copy would overwrite the rest",
+            loop,
+        )

@@ -1,0 +1,44 @@
+"""What several instructions compute, as plain loops, and the vectors that they load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.script import tir as T
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc, TensorIntrin
+
+
+def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
+    """`lanes` sums of four products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
+
+    @T.prim_func
+    def desc(
+        A: T.Buffer((4,), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+    ):
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.writes(C[0:lanes])
+            for i, k in T.grid(lanes, 4):
+                with T.block("update"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    C[vi] = C[vi] + T.Cast(result, A[vk]) * T.Cast(result, B[vi, vk])
+
+    return desc
+
+
+def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad:
+    """Some rows of a two-dimensional buffer (all by default) as one vector, row after row."""
+    height, width = (p.as_int(n) or 0 for n in buffer.shape)
+    lanes = (height if count is None else count) * width
+    place, columns = e.Ramp(p.const(0), p.const(1), lanes), e.Broadcast(p.const(width), lanes)
+    row = e.Add(e.Broadcast(p.as_expr(first), lanes), e.FloorDiv(place, columns))
+    return BufferLoad(buffer, (row, e.FloorMod(place, columns)))
+
+
+def register(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
+    """Register an intrinsic that comes with mlcnb; one of that name made by the user stays."""
+    if TensorIntrin.registered(name) is None:
+        TensorIntrin.register(name, desc, impl)

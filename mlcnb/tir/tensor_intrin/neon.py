@@ -1,0 +1,84 @@
+"""ARM NEON: four sums of four products of bytes.
+
+    sdot v_C.4s, v_A.16b, v_B.16b       int8, with the dot product extension (ARMv8.2)
+    udot v_C.4s, v_A.16b, v_B.16b       uint8, the same
+    smull, saddlp, addp                 int8, on every ARMv8
+
+The products are summed in 32 bits: nothing saturates.
+"""
+
+from __future__ import annotations
+
+from mlcnb.script import tir as T
+from mlcnb.tir.tensor_intrin.descriptions import integer_dot, register, rows
+
+ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
+ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
+ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
+
+
+@T.prim_func
+def dot_4x4_i8i8s32_sdot(
+    A: T.Buffer((4,), "int8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """The four values of A are broadcast as one 32-bit number."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        C[0:4] = T.call_llvm_pure_intrin(
+            "int32x4",
+            "llvm.aarch64.neon.sdot.v4i32.v16i8",
+            C[0:4],
+            T.reinterpret("int8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
+            rows(B),
+        )
+
+
+@T.prim_func
+def dot_4x4_u8u8u32_udot(
+    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "uint8"), C: T.Buffer((4,), "uint32")
+):
+    """The same, unsigned."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        C[0:4] = T.call_llvm_pure_intrin(
+            "uint32x4",
+            "llvm.aarch64.neon.udot.v4i32.v16i8",
+            C[0:4],
+            T.reinterpret("uint8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
+            rows(B),
+        )
+
+
+@T.prim_func
+def dot_4x4_i8i8s32_neon(
+    A: T.Buffer((4,), "int8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """Two rows of B at a time: eight products of 16 bits, four sums of two; then pairs of those."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        pairs = T.alloc_buffer((8,), "int32", scope="local")
+        for half in T.unroll(2):
+            pairs[half * 4 : half * 4 + 4] = T.call_llvm_pure_intrin(
+                "int32x4",
+                "llvm.aarch64.neon.saddlp.v4i32.v8i16",
+                T.call_llvm_pure_intrin(
+                    "int16x8",
+                    "llvm.aarch64.neon.smull.v8i16",
+                    T.reinterpret("int8x8", T.Broadcast(T.reinterpret("int32", A[0:4]), 2)),
+                    rows(B, half * 2, 2),
+                ),
+            )
+        C[0:4] = C[0:4] + T.call_llvm_pure_intrin(
+            "int32x4", "llvm.aarch64.neon.addp.v4i32", pairs[0:4], pairs[4:8]
+        )
+
+
+_SIGNED = integer_dot(4, "int8", "int8", "int32")
+register(ARM_DOT_4x4_i8_SDOT_INTRIN, _SIGNED, dot_4x4_i8i8s32_sdot)
+register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
+register(
+    ARM_DOT_4x4_u8_UDOT_INTRIN, integer_dot(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot
+)

@@ -1,0 +1,317 @@
+"""Tensor intrinsics: each computes what it describes, in the interpreter and as machine code."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb import te
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.core.errors import CodegenError, MLCError, UnsupportedOpError
+from mlcnb.ir import prim_ops as p
+from mlcnb.script import tir as T
+from mlcnb.tir import IndexMap, TensorIntrin
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.tensor_intrin import mma_sync
+from tests.tir.schedule.programs import only, refuses, replays, text
+
+
+def packed_product(n: int, m: int, k: int, lanes: int, dtypes: tuple[str, ...], mask: bool = False):
+    """A @ B.T of integers, with B packed as the dot products of bytes want it: (m, k, lanes, 4)."""
+    left, right, result = dtypes
+    A = te.placeholder((n, k), left, name="A")
+    B = te.placeholder((m // lanes, k // 4, lanes, 4), right, name="B")
+    r = te.reduce_axis((0, k), name="k")
+
+    def product(i, j):
+        a = A[i, r] & p.const(127, "uint8") if mask else A[i, r]
+        b = B[j // lanes, r // 4, j % lanes, r % 4]
+        return te.sum(p.cast(result, a) * p.cast(result, b), axis=r)
+
+    return te.create_prim_func([A, B, te.compute((n, m), product, name="C")])
+
+
+def dot_of_bytes(func, lanes: int, name: str) -> Schedule:
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    i, j, k = sch.get_loops(C)
+    j0, j1 = sch.split(j, [None, lanes])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.decompose_reduction(C, k0)
+    sch.tensorize(j1, name)
+    return sch
+
+
+def product(n: int, m: int, k: int):
+    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return te.create_prim_func([A, B, C])
+
+
+def tiled(func, tile: tuple[int, ...], name: str) -> Schedule:
+    """A product in tiles, each of them the intrinsic."""
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    outer, inner = [], []
+    for loop, size in zip(sch.get_loops(C), tile, strict=True):
+        o, i = sch.split(loop, [None, size])
+        outer.append(o)
+        inner.append(i)
+    sch.reorder(*outer, *inner)
+    sch.decompose_reduction(C, outer[-1])
+    sch.tensorize(inner[0], name)
+    return sch
+
+
+def inputs(func) -> list[np.ndarray]:
+    """Random arguments; integers take all values of their dtype."""
+    random = np.random.default_rng(0)
+    found = []
+    for buffer in func.buffers:
+        shape, kind = [int(n) for n in buffer.shape], buffer.dtype.numpy
+        if kind.kind in "iu":
+            ends = np.iinfo(kind)
+            found.append(random.integers(ends.min, ends.max, shape, kind, endpoint=True))
+        else:
+            found.append(random.standard_normal(shape).astype(kind))
+    return found
+
+
+def same(func, sch: Schedule, run, tol: float = 0.0) -> None:
+    """`run` makes of the scheduled function what the interpreter makes of the plain one."""
+    expected, found = inputs(func), inputs(func)
+    run_prim_func(func, expected)
+    run(only(sch.mod), found)
+    np.testing.assert_allclose(found[-1], expected[-1], rtol=tol, atol=10 * tol)
+
+
+def natively(func, args) -> None:
+    mlc.compile(func, target="llvm")(*args)
+
+
+def instructions(sch: Schedule, cpu: str, pattern: str) -> Counter:
+    """How often the instructions stand in the machine code; "stack" counts what was spilled."""
+    (kernel,) = mlc.compile(only(sch.mod), target=f"llvm -mcpu={cpu}").kernels.values()
+    found = Counter(re.findall(rf"^\s+({pattern})\b", kernel.asm, re.MULTILINE))
+    found["stack"] = len(re.findall(r"\(%[re]sp\)|\[sp", kernel.asm))
+    return found
+
+
+def has(feature: str) -> bool:
+    return f"+{feature}" in Cpu.host().features.split(",")
+
+
+S8, U8 = ("int8", "int8", "int32"), ("uint8", "int8", "int32")
+BYTES = {
+    "dot_16x4_vnni": (16, U8, False, "znver4", {"vpdpbusd": 1}, "avx512vnni"),
+    "dot_8x4_avx2": (8, U8, False, "haswell", {"vpmaddwd": 2}, "avx2"),
+    "dot_8x4_u7_avx2": (8, U8, True, "haswell", {"vpmaddubsw": 1, "vpmaddwd": 1}, "avx2"),
+    "dot_4x4_i8i8s32_sdot": (4, S8, False, "neoverse-n1", {"sdot": 1}, "dotprod"),
+    "dot_4x4_u8u8u32_udot": (
+        4, ("uint8", "uint8", "uint32"), False, "neoverse-n1", {"udot": 1}, "dotprod",
+    ),
+    "dot_4x4_i8i8s32_neon": (
+        4, S8, False, "aarch64", {"smull": 2, "saddlp": 2, "addp": 1}, "neon",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_dots_of_bytes(name):
+    lanes, dtypes, mask, cpu, wanted, feature = BYTES[name]
+    func = packed_product(2, 2 * lanes, 8, lanes, dtypes, mask)
+    sch = dot_of_bytes(func, lanes, name)
+    same(func, sch, run_prim_func)
+    replays(sch)
+    if has(feature):
+        same(func, sch, natively)
+    pattern = r"v?pdpbusd|vpmadd\w+|vpgather\w+|sdot|udot|smull2?|saddlp|addp|ld1"
+    assert instructions(sch, cpu, pattern) == {**wanted, "stack": 0}
+
+
+def test_bytes_saturate_only_where_the_description_says_that_they_cannot():
+    """255 * 127 four times is 129540; vpmaddubsw alone would make 65534 of it."""
+    func = packed_product(1, 8, 4, 8, U8)
+    sch = dot_of_bytes(func, 8, "dot_8x4_avx2")
+    a, b = np.full((1, 4), 255, "uint8"), np.full((1, 1, 8, 4), 127, "int8")
+    c = np.zeros((1, 8), "int32")
+    run_prim_func(only(sch.mod), [a, b, c])
+    assert (c == 129540).all()
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    i, j, k = sch.get_loops(C)
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i, k0, j, k1)
+    sch.decompose_reduction(C, k0)
+    with refuses(
+        sch,
+        "tensorize: block C_update_o is not what dot_8x4_u7_avx2 computes: "
+        "A[v_i, v_k] stands where A[vk] & T.uint8(127) should",
+    ):
+        sch.tensorize(j, "dot_8x4_u7_avx2")
+    masked = packed_product(1, 8, 4, 8, U8, mask=True)
+    sch = dot_of_bytes(masked, 8, "dot_8x4_u7_avx2")
+    c[:] = 0
+    run_prim_func(only(sch.mod), [a, b, c])
+    assert (c == 127 * 127 * 4).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "tile", "cpu", "sums", "feature"),
+    [
+        ("outer_product_6x16x64_f32_avx2", (6, 16, 64), "x86-64-v3", 12, "fma"),
+        ("outer_product_14x32x64_f32_avx512", (14, 32, 64), "x86-64-v4", 28, "avx512f"),
+    ],
+)
+def test_outer_products_stay_in_registers(name, tile, cpu, sums, feature):
+    n, m, _k = tile
+    func = product(n, m, 64)
+    sch = tiled(func, tile, name)
+    same(func, sch, run_prim_func, 1e-4)
+    replays(sch)
+    if has(feature):
+        same(func, sch, natively, 1e-4)
+    assert instructions(sch, cpu, "vfmadd231ps|vmulps") == {"vfmadd231ps": sums, "stack": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "cpu", "feature"),
+    [
+        ("dot_64_f32_avx2", 64, "x86-64-v3", "fma"),
+        ("dot_128_f32_avx512", 128, "x86-64-v4", "avx512f"),
+    ],
+)
+def test_dot_products(name, length, cpu, feature):
+    A, B = te.placeholder((3, 2 * length), name="A"), te.placeholder((2 * length,), name="B")
+    r = te.reduce_axis((0, 2 * length), name="k")
+    C = te.compute((3,), lambda i: te.sum(A[i, r] * B[r], axis=r), name="C")
+    func = te.create_prim_func([A, B, C])
+    sch = Schedule(func)
+    block = sch.get_block("C")
+    k0, k1 = sch.split(sch.get_loops(block)[1], [None, length])
+    sch.decompose_reduction(block, k0)
+    sch.tensorize(k1, name)
+    same(func, sch, run_prim_func, 1e-4)
+    replays(sch)
+    if has(feature):
+        same(func, sch, natively, 1e-4)
+    found = instructions(sch, cpu, r"vfmadd\d+ps|vmulps")
+    assert sum(found.values()) == 8
+    assert found["stack"] == 0
+
+
+def test_numpy_does_a_product():
+    func = product(8, 8, 8)
+    sch = tiled(func, (4, 4, 4), "numpy_gemm_4x4x4")
+    assert 'T.call_packed("mlcnb.numpy_gemm_4x4x4"' in text(sch)
+    same(func, sch, run_prim_func, 1e-5)
+    replays(sch)
+    with pytest.raises(CodegenError) as caught:
+        mlc.compile(only(sch.mod), target="llvm")
+    assert (
+        caught.value.message == "the llvm backend does not know the intrinsic tir.tvm_call_packed"
+    )
+
+
+def test_two_uses_have_offsets_and_strides_of_their_own():
+    A, B = te.placeholder((4, 4), name="A"), te.placeholder((4, 8), name="B")
+    r, s = te.reduce_axis((0, 4), name="k"), te.reduce_axis((0, 8), name="l")
+    C = te.compute((4, 8), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    E = te.placeholder((8, 4), name="E")
+    D = te.compute((4, 4), lambda i, j: te.sum(C[i, s] * E[s, j], axis=s), name="D")
+    func = te.create_prim_func([A, B, E, D])
+    sch = Schedule(func)
+    for name in ("C", "D"):
+        block = sch.get_block(name)
+        loops = [sch.split(x, [None, 4]) for x in sch.get_loops(block)]
+        sch.reorder(*(o for o, _ in loops), *(i for _, i in loops))
+        sch.decompose_reduction(block, loops[-1][0])
+        sch.tensorize(loops[0][1], "numpy_gemm_4x4x4")
+    same(func, sch, run_prim_func, 1e-5)
+    replays(sch)
+
+
+def half_product(n: int, m: int, k: int, dtype: str):
+    A, B = te.placeholder((n, k), dtype, name="A"), te.placeholder((k, m), dtype, name="B")
+    r = te.reduce_axis((0, k), name="k")
+
+    def value(i, j):
+        return te.sum(p.cast("float32", A[i, r]) * p.cast("float32", B[r, j]), axis=r)
+
+    return te.create_prim_func([A, B, te.compute((n, m), value, name="C")])
+
+
+@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
+def test_a_warp_multiplies(dtype, short):
+    func = half_product(32, 16, 32, dtype)
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    out = sch.cache_write(C, 0, "warp")
+    a, b = (sch.cache_read(C, n, "warp") for n in (0, 1))
+    a_map = lambda i, j: (i // 16, j // 16, *mma_sync.layout_a(i % 16, j % 16))
+    b_map = lambda i, j: (i // 16, j // 8, *mma_sync.layout_b(i % 16, j % 8))
+    c_map = lambda i, j: (i // 16, j // 8, *mma_sync.layout_c(i % 16, j % 8))
+    for block, layout in ((a, a_map), (b, b_map), (C, c_map)):
+        sch.transform_layout(block, ("write", 0), layout)
+
+    def tile(block, sizes):
+        pairs = [sch.split(x, [None, n]) for x, n in zip(sch.get_loops(block), sizes, strict=True)]
+        sch.reorder(*(o for o, _ in pairs), *(i for _, i in pairs))
+        return pairs
+
+    sch.tensorize(tile(a, (16, 16))[0][1], f"mma_load_16x16_{short}_a_global")
+    sch.tensorize(tile(b, (16, 8))[0][1], f"mma_load_16x8_{short}_b_global")
+    sch.tensorize(tile(out, (16, 8))[0][1], "mma_store_16x8_f32_global")
+    pairs = tile(C, (16, 8, 16))
+    init = sch.decompose_reduction(C, pairs[2][0])
+    sch.tensorize(sch.get_loops(init)[2], "mma_fill_16x8_f32")
+    sch.tensorize(pairs[0][1], f"mma_sync_16x8x16_{short}{short}f32")
+    same(func, sch, run_prim_func, 1e-3)
+    replays(sch)
+    kind = {"f16": "fp16", "bf16": "bf16"}[short]
+    assert f'"tir.ptx_mma", "m16n8k16", "row", "col", "{kind}", "{kind}", "fp32"' in text(sch)
+
+
+@pytest.mark.parametrize(
+    ("layout", "place", "shape"),
+    [
+        (mma_sync.layout_a, mma_sync.place_a, (16, 16)),
+        (mma_sync.layout_b, mma_sync.place_b, (16, 8)),
+        (mma_sync.layout_c, mma_sync.place_c, (16, 8)),
+    ],
+)
+def test_fragments_hold_each_element_once(layout, place, shape):
+    points = list(np.ndindex(*shape))
+    assert all(place(*layout(i, j)) == (i, j) for i, j in points)
+    assert {layout(i, j) for i, j in points} == set(np.ndindex(32, len(points) // 32))
+    assert IndexMap.from_func(layout).inverse(shape) is not None
+
+
+def test_names():
+    assert TensorIntrin.get("dot_16x4_vnni") is TensorIntrin.get("dot_16x4_vnni")
+    assert TensorIntrin.get("dot_16x4_vni", allow_missing=True) is None
+    with pytest.raises(MLCError) as caught:
+        TensorIntrin.get("dot_16x4_vni")
+    assert str(caught.value) == (
+        "no tensor intrinsic 'dot_16x4_vni'\nhint: did you mean dot_16x4_vnni, dot_8x4_avx2?"
+    )
+    intrinsic = TensorIntrin.get("dot_16x4_vnni")
+    assert intrinsic is not None
+    with pytest.raises(MLCError, match="tensor intrinsic 'dot_16x4_vnni' is registered already"):
+        TensorIntrin.register("dot_16x4_vnni", intrinsic.desc, intrinsic.impl)
+
+
+def test_an_instruction_nobody_knows():
+    @T.prim_func
+    def func(A: T.Buffer((4,), "int32")):
+        A[0:4] = T.call_llvm_pure_intrin("int32x4", "llvm.nothing.like.it", A[0:4])
+
+    with pytest.raises(UnsupportedOpError, match=r"the interpreter cannot call llvm\.nothing"):
+        run_prim_func(func, [np.zeros(4, "int32")])
