@@ -91,11 +91,6 @@ def _likely(em: Emitter, x: e.Call) -> str:
     return em.operand(x.args[0])
 
 
-def _if_then_else(em: Emitter, x: e.Call) -> str:
-    condition, yes, no = (em.operand(a) for a in x.args)
-    return f"({condition} ? {yes} : {no})"
-
-
 def _popcount(em: Emitter, x: e.Call) -> str:
     kind = x.args[0].dtype.element
     value = em.expr(x.args[0])
@@ -143,7 +138,8 @@ def _access_pointer(em: Emitter, x: e.Call) -> str:
 
 def _shuffle(name: str) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
-        mask, value, by, width = (em.expr(a) for a in x.args[:4])
+        value, by, width = (em.expr(a) for a in x.args[1:4])
+        mask = f"0x{x.args[0].value:x}u" if isinstance(x.args[0], e.IntImm) else em.expr(x.args[0])
         text = f"{name}({mask}, {value}, {by}, {width})"
         return f"({ctype(x.dtype)}){text}" if x.dtype.bits < 16 else text
 
@@ -179,7 +175,6 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "isinf": _isinf,
     "isfinite": _isfinite,
     "likely": _likely,
-    "if_then_else": _if_then_else,
     "popcount": _popcount,
     "clz": _clz,
     "reinterpret": _reinterpret,
