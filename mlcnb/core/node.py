@@ -109,19 +109,20 @@ def replace(n: N, **changes: Any) -> N:
 def children(n: Node) -> Iterator[Node]:
     """The nodes that stand directly in the fields of `n` (tuples and dicts are looked into)."""
     for name in n.child_fields:
-        yield from _nodes_in(getattr(n, name))
+        yield from nodes_in(getattr(n, name))
 
 
-def _nodes_in(value: Any) -> Iterator[Node]:
+def nodes_in(value: Any) -> Iterator[Node]:
+    """The nodes that stand in the value of a field."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _nodes_in(item)
+            yield from nodes_in(item)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _nodes_in(key)
-            yield from _nodes_in(item)
+            yield from nodes_in(key)
+            yield from nodes_in(item)
 
 
 def walk(n: Node) -> Iterator[Node]:

@@ -94,6 +94,12 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     return [*parts, parameters(k.func), *_forms(k, name)]
 
 
+@shows("mlcnb.codegen.llvm.inspect:MachineCode")
+def strips(code_: Any) -> list[Part]:
+    """The strip alone."""
+    return [machine_code(list(code_.values()))]
+
+
 def _gpu_parts(k: Any, name: str, told: list[str]) -> list[Part]:
     """A function for a GPU: its launches, its resources where NVRTC is there, its CUDA C++."""
     told.append(f"{plural(len(k.device_functions), 'launch', 'launches')} of CUDA C++ for {k.arch}")
@@ -119,12 +125,6 @@ def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
     spills = f"{found.spill_stores + found.spill_loads:,} bytes"
     shared = size(found.shared + source.dynamic_shared)
     return (clip(symbol, 48), source.grid, source.block, str(found.registers), spills, shared)
-
-
-@shows("mlcnb.codegen.llvm.inspect:MachineCode")
-def strips(code_: Any) -> list[Part]:
-    """The strip alone."""
-    return [machine_code(list(code_.values()))]
 
 
 def machine_code(found: list[Strip]) -> Table:

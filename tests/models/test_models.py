@@ -147,12 +147,16 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "ConvertBlocksToOpaque",
         "CompactBufferAllocation",
         "LowerMatchBuffer",
+        "InjectDoubleBuffer",
+        "InjectSoftwarePipeline",
         "LowerOpaqueBlock",
         "LoopPartition",
         "FlattenBuffer",
         "Simplify",
         "VectorizeLoop",
+        "StorageRewrite",
         "UnrollLoop",
+        "RemoveNoOp",
     ]
 
 

@@ -62,7 +62,7 @@ class CudaKernel:
 
     @property
     def steps(self) -> Lowering:
-        """What every lowering pass made of it: (name, function, seconds)."""
+        """What every lowering pass made of it."""
         return lower(self.scheduled, steps=True)
 
     @property

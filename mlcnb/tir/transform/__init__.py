@@ -14,10 +14,22 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.convert_blocks_to_opaque": (
             "ConvertBlocksToOpaque convert_blocks_to_opaque"
         ),
+        "mlcnb.tir.transform.common_subexpr_elim": (
+            "CommonSubexprElimTIR eliminate_common_subexpr"
+        ),
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
         "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
+        "mlcnb.tir.transform.inject_double_buffer": "InjectDoubleBuffer inject_double_buffer",
+        "mlcnb.tir.transform.inject_software_pipeline": (
+            "InjectSoftwarePipeline inject_software_pipeline"
+        ),
+        "mlcnb.tir.transform.narrow_data_type": (
+            "NarrowDataType narrow_data_type ForceNarrowIndexToInt32 force_narrow_index_to_int32"
+        ),
+        "mlcnb.tir.transform.remove_no_op": "RemoveNoOp remove_no_op",
+        "mlcnb.tir.transform.storage_rewrite": "StorageRewrite rewrite_storage",
         "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",

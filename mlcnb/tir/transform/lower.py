@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, overload
 
 from mlcnb.core import display
@@ -21,6 +22,8 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.flatten_buffer import flatten_buffers
+from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
+from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.loop_partition import partition_loops
 from mlcnb.tir.transform.lower_cross_thread_reduction import lower_cross_thread_reduction
@@ -29,13 +32,18 @@ from mlcnb.tir.transform.lower_match_buffer import lower_match_buffer
 from mlcnb.tir.transform.lower_opaque_block import lower_opaque_block
 from mlcnb.tir.transform.lower_thread_allreduce import lower_thread_allreduce
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
+from mlcnb.tir.transform.remove_no_op import remove_no_op
 from mlcnb.tir.transform.simplify import simplify_stmt
+from mlcnb.tir.transform.storage_rewrite import rewrite_storage
 from mlcnb.tir.transform.thread_sync import thread_sync
 from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
 
-#: the passes in order, by TVM's names
+#: bytes of an allocation that is worth sharing; smaller ones live in registers or on the stack
+LARGE = 64 << 10
+
+#: the passes in order, by TVM's names; those for threads go before LowerInitBlock and at the end
 STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerCrossThreadReduction", lower_cross_thread_reduction),
     ("LowerInitBlock", lower_init_block),
@@ -43,6 +51,8 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("ConvertBlocksToOpaque", convert_blocks_to_opaque),
     ("CompactBufferAllocation", compact_buffers),
     ("LowerMatchBuffer", lower_match_buffer),
+    ("InjectDoubleBuffer", inject_double_buffer),
+    ("InjectSoftwarePipeline", inject_software_pipeline),
     ("LowerOpaqueBlock", lower_opaque_block),
     ("UnifyThreadBinding", unify_thread_binding),
     ("InjectVirtualThread", inject_virtual_thread),
@@ -52,7 +62,9 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("FlattenBuffer", flatten_buffers),
     ("Simplify", simplify_stmt),
     ("VectorizeLoop", vectorize_loops),
+    ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),
+    ("RemoveNoOp", remove_no_op),
 )
 #: passes that have something to do only where a function runs on the threads of a GPU
 OF_THREADS = frozenset(

@@ -3,7 +3,8 @@
 for j in T.vectorized(16):               ->     C[k:k + 16] = A[k:k + 16] * T.Broadcast(b, 16)
     C[k + j] = A[k + j] * b
 
-Where there is no vector form (a branch on the lane, a call with effects) the loop stays, serial.
+Where there is no vector form (a branch on the lane, a call with effects) the loop stays, serial; so
+does one whose lanes may read what others write.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.carried import Carried
+from mlcnb.tir.analysis.effects import LANEWISE
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import (
@@ -45,12 +49,30 @@ def _vectorize(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
         return None
     lanes = p.as_int(n.extent)
-    if lanes is None or lanes == 1:
+    if lanes is None or lanes == 1 or is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     try:
+        if not _are_lanes_apart(n):
+            raise _NoVectorForm
         return _Widen(n, lanes).stmt(n.body)
     except _NoVectorForm:
         return replace(n, kind=ForKind.SERIAL)
+
+
+def _are_lanes_apart(loop: For) -> bool:
+    """True if no lane touches an element that another one writes, or else in the same order.
+
+    One store may write an element from several lanes: the last one wins, as in the loop.
+    """
+    stores = [n for n in walk(loop) if isinstance(n, BufferStore)]
+    loads = {n.buffer.data for n in walk(loop) if isinstance(n, BufferLoad)}
+    written = [n.buffer for n in stores]
+    twice = {b.data for i, b in enumerate(written) if b.data in {x.data for x in written[:i]}}
+    shared = {b.data: b for b in written if b.data in loads | twice}
+    if not shared:
+        return True
+    carried = Carried(loop, shared.values())
+    return all(carried.is_apart(carried.found.of[data], loop) for data in shared)
 
 
 class _Widen:
@@ -208,12 +230,14 @@ def _masked(store: BufferStore, condition: e.PrimExpr) -> BufferStore:
 
 
 def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
-    """Loads of vectors read only the lanes that the condition lets through."""
+    """The value where only lanes that the condition lets through load, and divide."""
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad) and n.dtype.lanes == condition.dtype.lanes:
             both = condition if n.predicate is None else e.And(n.predicate, condition)
             return replace(n, predicate=both)
+        if isinstance(n, _DIVISIONS) and n.dtype.is_integer and not _is_number(n.b):
+            return _masked_division(n, condition)
         if isinstance(n, BufferLoad) and n.dtype.lanes == 1:
             raise _NoVectorForm
         return None
@@ -221,16 +245,21 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
     return rewrite(value, rule)
 
 
-#: calls that work on each lane alone
-LANEWISE = frozenset(
-    "tir." + name
-    for name in (
-        "exp exp2 exp10 log log2 log10 log1p expm1 sqrt rsqrt tanh sigmoid erf sin cos tan asin "
-        "acos atan atan2 sinh cosh asinh acosh atanh floor ceil round nearbyint trunc fabs abs pow "
-        "power fmod copysign isnan isinf isfinite bitwise_and bitwise_or bitwise_xor bitwise_not "
-        "shift_left shift_right popcount clz fma likely"
-    ).split()
-)
+_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+
+
+def _masked_division(n: Any, condition: e.PrimExpr) -> e.PrimExpr:
+    """The other lanes divide by one."""
+    if n.dtype.lanes != condition.dtype.lanes:
+        raise _NoVectorForm
+    one = e.Broadcast(p.const(1, n.b.dtype.element), n.dtype.lanes)
+    return replace(n, b=e.Select(condition, n.b, one))
+
+
+def _is_number(x: e.PrimExpr) -> bool:
+    """True for a constant that can be divided by."""
+    value = x.value if isinstance(x, e.Broadcast) else x
+    return isinstance(value, e.IntImm) and value.value != 0
 
 
 class VectorizeLoop(PrimFuncPass):

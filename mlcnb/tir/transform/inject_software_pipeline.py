@@ -1,0 +1,283 @@
+"""InjectSoftwarePipeline: the next iteration is begun before this one is done.
+
+for i in T.serial(16, annotations={             B = T.alloc_buffer((2, 8))
+    "software_pipeline_stage": [0, 1],          load A[0] into B[0]
+    "software_pipeline_order": [0, 1]}):        for i in range(15):
+    B = T.alloc_buffer((8,))             ->         load A[i + 1] into B[(i + 1) % 2]
+    load A[i] into B                                use B[i % 2]
+    use B                                       use B[1]
+
+A statement of stage s runs s iterations late; those that run together stand as `order` says. What
+lives in the body gets as many versions as there are iterations that need it at once: one suffices
+where it is read before it is written again. Refused is what would read a value too early or late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+from mlcnb.tir.transform.flatten_buffer import offset_of
+from mlcnb.tir.transform.pipeline_dependences import (
+    Parts,
+    check_dependences,
+    refusal,
+    touched_by,
+    versions_needed,
+)
+
+STAGE = "software_pipeline_stage"
+ORDER = "software_pipeline_order"
+ASYNC = "software_pipeline_async_stages"
+#: annotation of a block: the output of this number has two versions at least
+DOUBLE = "double_buffer_scope"
+
+
+def inject_software_pipeline(func: PrimFunc) -> PrimFunc:
+    """`func` with every loop that is annotated as a pipeline turned into one, innermost first.
+
+    Raises:
+        PassError: the annotation does not fit the loop, or the stages break a dependence.
+    """
+    if not any(isinstance(n, For) and _is_pipeline(n) for n in statements(func.body)):
+        return func
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, For) and _is_pipeline(n):
+            parts = parts_of(n)
+            return pipelined(func, n, parts, *_plan(func, n, len(parts.stmts)))
+        return None
+
+    return func.with_body(rewrite(func.body, rule))
+
+
+def _is_pipeline(loop: For) -> bool:
+    return STAGE in loop.annotations or ORDER in loop.annotations
+
+
+def parts_of(loop: For) -> Parts:
+    """What a loop's body is made of; blocks that only hold buffers are looked through."""
+    body: Stmt = loop.body
+    buffers: tuple[Buffer, ...] = ()
+    while isinstance(body, BlockRealize) and p.is_const(body.predicate, 1):
+        inside = body.block
+        if inside.iter_vars or inside.match_buffers or inside.init is not None:
+            break
+        if not isinstance(inside.body, SeqStmt | BlockRealize):
+            break
+        body, buffers = inside.body, (*buffers, *inside.alloc_buffers)
+    return Parts(body.seq if isinstance(body, SeqStmt) else (body,), buffers)
+
+
+def _plan(func: PrimFunc, loop: For, count: int) -> tuple[list[int], list[int]]:
+    """The stage and the place of each statement, as the annotations say."""
+    given = []
+    for key in (STAGE, ORDER):
+        if key not in loop.annotations:
+            raise refusal(func, loop, f"has no {key}", f"annotate it with {key} too")
+        values = [int(x) for x in loop.annotations[key]]
+        if len(values) != count:
+            raise refusal(
+                func,
+                loop,
+                f"has {len(values)} entries in {key} for {count} statements",
+                "one entry for each statement of the loop's body",
+            )
+        given.append(values)
+    stages, order = given
+    if min(stages) < 0:
+        raise refusal(func, loop, f"has the stage {min(stages)}", "stages count from 0")
+    if sorted(order) != list(range(count)):
+        raise refusal(
+            func, loop, f"has the order {order}", f"each of 0 to {count - 1} must be there once"
+        )
+    if loop.annotations.get(ASYNC):
+        raise refusal(
+            func, loop, f"has {ASYNC}", "remove it: asynchronous copies are not supported"
+        )
+    return stages, order
+
+
+def pipelined(
+    func: PrimFunc, loop: For, parts: Parts, stages: Sequence[int], order: Sequence[int]
+) -> Stmt:
+    """The loop as a pipeline.
+
+    Args:
+        func: the function, for messages.
+        loop: the loop.
+        parts: its body.
+        stages: for each statement how many iterations late it runs.
+        order: for each statement its place among those that run together.
+
+    Raises:
+        PassError: a value would be read before it is written, or after it is written over.
+    """
+    if loop.kind is not ForKind.SERIAL:
+        raise refusal(func, loop, f"is {loop.kind.value}, not serial", "pipeline a serial loop")
+    touched = [touched_by(x) for x in parts.stmts]
+    check_dependences(func, loop, parts, stages, order, touched)
+    buffers = {}
+    for buffer in parts.buffers:
+        count = versions_needed(buffer, stages, order, touched)
+        count = max(count, 2) if _is_doubled(parts.stmts, buffer) else count
+        if count > 1 and any(buffer.data in t.pointers for t in touched):
+            raise refusal(
+                func,
+                loop,
+                f"needs {count} versions of {buffer.name}, which is used by its pointer",
+                "choose stages or an order with which one version is enough",
+            )
+        buffers[buffer] = _versioned(buffer, count)
+    stmts = [_with_versions(x, loop, buffers) for x in parts.stmts]
+    body = seq(*_schedule(loop, stmts, stages, order))
+    if not buffers:
+        return body
+    block = Block((), (), (), "", body, alloc_buffers=tuple(buffers.values()))
+    return BlockRealize((), p.const(True), block)
+
+
+def _is_doubled(stmts: Sequence[Stmt], buffer: Buffer) -> bool:
+    return any(buffer in doubled(x) for x in stmts)
+
+
+def doubled(stmt: Stmt) -> list[Buffer]:
+    """The buffers that blocks of a statement ask two versions of."""
+    found: list[Buffer] = []
+
+    def visit(n: Node) -> None:
+        if isinstance(n, Block) and DOUBLE in n.annotations:
+            found.append(n.writes[int(n.annotations[DOUBLE])].buffer)
+        for part in children(n):
+            if isinstance(part, Stmt):
+                visit(part)
+
+    visit(stmt)
+    return found
+
+
+# what comes out
+
+
+def _versioned(buffer: Buffer, count: int) -> Buffer:
+    """The buffer with a first dimension for its versions, and memory of its own."""
+    if count == 1:
+        return buffer
+    kind = buffer.shape[0].dtype if buffer.shape else "int32"
+    strides: tuple[PrimExpr, ...] = ()
+    if buffer.strides:
+        last = offset_of(
+            replace(buffer, elem_offset=None), tuple(extent - 1 for extent in buffer.shape)
+        )
+        strides = (last + 1, *buffer.strides)
+    data = Var(buffer.data.name, buffer.data.dtype, buffer.data.pointee)
+    shape = (p.const(count, kind), *buffer.shape)
+    return replace(buffer, data=data, shape=shape, strides=strides)
+
+
+def _with_versions(stmt: Stmt, loop: For, buffers: dict[Buffer, Buffer]) -> Stmt:
+    """The statement on the version that belongs to its iteration."""
+    step = loop.loop_var - loop.min
+
+    def version(old: Buffer, new: Buffer) -> PrimExpr:
+        kind = step.dtype
+        return p.floormod(step, p.cast(kind, new.shape[0]))
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, Block) and DOUBLE in n.annotations:
+            kept = {k: v for k, v in n.annotations.items() if k != DOUBLE}
+            return replace(n, annotations=FrozenDict(kept))
+        if not isinstance(n, BufferLoad | BufferStore | BufferRegion):
+            return None
+        new = buffers.get(n.buffer, n.buffer)
+        if new is n.buffer:
+            return None
+        number = version(n.buffer, new)
+        if isinstance(n, BufferRegion):
+            one = Range(number, p.const(1, number.dtype))
+            return BufferRegion(new, (one, *n.region))
+        return replace(n, buffer=new, indices=(number, *n.indices))
+
+    return rewrite(stmt, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
+
+
+def _schedule(
+    loop: For, stmts: Sequence[Stmt], stages: Sequence[int], order: Sequence[int]
+) -> Iterator[Stmt]:
+    """What fills the pipeline, its steady state, and what empties it."""
+    depth, kind = max(stages), loop.loop_var.dtype
+    places = sorted(range(len(stmts)), key=lambda k: order[k])
+    extent = p.cast(kind, loop.extent)
+    for wall in range(depth):
+        for k in places:
+            if wall >= stages[k]:
+                yield from _at(loop, stmts[k], p.const(wall - stages[k], kind), extent)
+    yield from _steady(loop, stmts, stages, places, extent)
+    end = p.maximum(extent, depth)
+    for wall in range(depth):
+        for k in places:
+            if wall < stages[k]:
+                yield from _at(loop, stmts[k], end + (wall - stages[k]), extent)
+
+
+def _steady(
+    loop: For, stmts: Sequence[Stmt], stages: Sequence[int], places: list[int], extent: PrimExpr
+) -> Iterator[Stmt]:
+    """All statements together, each in its own iteration."""
+    depth = max(stages)
+    count = p.maximum(extent - depth, 0)
+    if p.is_const(count, 0):
+        return
+    fresh = Var(loop.loop_var.name, loop.loop_var.dtype)
+    body = [
+        substitute(stmts[k], {loop.loop_var: loop.min + (fresh + (depth - stages[k]))})
+        for k in places
+    ]
+    kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
+    yield replace(
+        loop,
+        loop_var=fresh,
+        min=p.const(0, loop.min.dtype),
+        extent=p.cast(loop.extent.dtype, count),
+        body=seq(*body),
+        annotations=FrozenDict(kept),
+    )
+
+
+def _at(loop: For, stmt: Stmt, step: PrimExpr, extent: PrimExpr) -> Iterator[Stmt]:
+    """The statement in one step of the loop, if there is such a step."""
+    runs = p.less(step, extent)
+    made = substitute(stmt, {loop.loop_var: p.cast(loop.loop_var.dtype, loop.min + step)})
+    if isinstance(runs, e.IntImm):
+        if runs.value:
+            yield made
+    else:
+        yield IfThenElse(runs, made)
+
+
+class InjectSoftwarePipeline(PrimFuncPass):
+    """Overlap the iterations of loops that are annotated as software pipelines."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `inject_software_pipeline`."""
+        return inject_software_pipeline(func)

@@ -1,0 +1,195 @@
+"""NarrowDataType: 64-bit index arithmetic becomes 32-bit where every value fits.
+
+for i in range(T.int64(16)):                    for i in range(16):
+    B[i * T.int64(4)] = A[i]             ->         B[i * 4] = A[i]
+    C[i] = T.Cast("float32", i)                     C[i] = T.Cast("float32", T.Cast("int64", i))
+
+A loop's variable becomes narrow if its bounds fit, and an expression if all of its parts do; where
+the value itself is wanted, not an index, it is widened again. ForceNarrowIndexToInt32 makes all
+64-bit integers of a function narrow, shapes and parameters included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.arith import Analyzer
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import Node, map_children, replace, rewrite, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore, For, LetStmt, Stmt
+
+_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Div, e.Mod, e.Min, e.Max)
+_COMPARISONS = (e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE)
+
+
+def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
+    """`func` with integer index arithmetic of `target_bits` bits where all values fit.
+
+    Args:
+        func: a function without blocks.
+        target_bits: the width wanted, in bits.
+    """
+    return func.with_body(_Narrower(target_bits).visit(func.body))
+
+
+class _Narrower:
+    """Rewrites from the outside in; loops tell the bounds of their variables."""
+
+    def __init__(self, bits: int) -> None:
+        self.kind = dtype(f"int{bits}")
+        self.analyzer = Analyzer()
+        self.narrow: dict[Var, Var] = {}
+
+    def visit(self, n: Any) -> Any:
+        """A node, whose value keeps its dtype."""
+        if isinstance(n, Buffer):
+            return n
+        if isinstance(n, For):
+            return self.loop(n)
+        if isinstance(n, LetStmt):
+            return self.let(n)
+        if isinstance(n, BufferLoad | BufferStore):
+            return self.access(n)
+        if isinstance(n, _COMPARISONS) and self.is_wide(n.a):
+            return self.comparison(n)
+        if isinstance(n, Var):
+            return p.cast(n.dtype, self.narrow[n]) if n in self.narrow else n
+        if isinstance(n, PrimExpr) and self.is_wide(n) and not isinstance(n, e.IntImm):
+            return self.value(n)
+        return map_children(n, self.visit)
+
+    def access(self, n: Any) -> Any:
+        """A load or store: its indices, and the value that is stored."""
+        indices = tuple(self.index(i) for i in n.indices)
+        same = all(a is b for a, b in zip(indices, n.indices, strict=True))
+        changes = {"indices": n.indices if same else indices}
+        for name in ("value", "predicate"):
+            if getattr(n, name, None) is not None:
+                changes[name] = self.visit(getattr(n, name))
+        return replace(n, **changes)
+
+    def loop(self, n: For) -> Stmt:
+        """A loop, with a narrow variable if it fits."""
+        self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
+        last = n.min + n.extent
+        if not (self.is_wide(n.loop_var) and self.fits(last) and self.fits(n.loop_var)):
+            return map_children(n, self.visit)
+        fresh = self.narrow[n.loop_var] = Var(n.loop_var.name, self.kind)
+        start, extent = self.forced(n.min), self.forced(n.extent)
+        return replace(n, loop_var=fresh, min=start, extent=extent, body=self.visit(n.body))
+
+    def let(self, n: LetStmt) -> Stmt:
+        """A variable for a value that fits is narrow too."""
+        if not (self.is_wide(n.var) and self.fits(n.value)):
+            return map_children(n, self.visit)
+        self.analyzer.bind(n.var, n.value)
+        fresh = self.narrow[n.var] = Var(n.var.name, self.kind)
+        return replace(n, var=fresh, value=self.forced(n.value), body=self.visit(n.body))
+
+    def index(self, x: PrimExpr) -> PrimExpr:
+        """An index: narrow if it fits."""
+        if isinstance(x, e.Ramp) and self.is_wide(x.base) and self.fits(x.base):
+            last = x.base + x.stride * (x.lanes - 1)
+            if self.fits(x.stride) and self.fits(last):
+                return e.Ramp(self.forced(x.base), self.forced(x.stride), x.lanes)
+        return self.forced(x) if self.is_wide(x) and self.fits(x) else self.visit(x)
+
+    def comparison(self, n: Any) -> PrimExpr:
+        """Both sides narrow, or none."""
+        if self.fits(n.a) and self.fits(n.b):
+            return type(n)(self.forced(n.a), self.forced(n.b))
+        return map_children(n, self.visit)
+
+    def value(self, n: PrimExpr) -> PrimExpr:
+        """A value that is used as it is: computed narrow and widened, if that helps."""
+        uses = any(isinstance(x, Var) and x in self.narrow for x in walk(n))
+        if uses and isinstance(n, _ARITHMETIC) and self.fits(n):
+            return p.cast(n.dtype, self.forced(n))
+        return map_children(n, self.visit)
+
+    def is_wide(self, x: PrimExpr) -> bool:
+        """True for signed integers wider than what is wanted."""
+        return x.dtype.is_int and x.dtype.lanes == 1 and x.dtype.bits > self.kind.bits
+
+    def fits(self, x: PrimExpr) -> bool:
+        """True if an expression and all of its parts stay within the narrow range."""
+        low, high = self.analyzer.const_bounds(x)
+        if low < self.kind.min_value or high > self.kind.max_value:
+            return False
+        if isinstance(x, Var):
+            return x in self.narrow or self.is_wide(x)
+        if isinstance(x, _ARITHMETIC):
+            return self.fits(x.a) and self.fits(x.b)
+        return True
+
+    def forced(self, x: PrimExpr) -> PrimExpr:
+        """The same value as a narrow expression: it fits."""
+        if isinstance(x, e.IntImm):
+            return p.const(x.value, self.kind)
+        if isinstance(x, Var) and x in self.narrow:
+            return self.narrow[x]
+        if isinstance(x, _ARITHMETIC):
+            return type(x)(self.forced(x.a), self.forced(x.b))
+        if isinstance(x, e.Cast) and x.value.dtype == self.kind:
+            return self.visit(x.value)
+        return p.cast(self.kind, self.visit(x))
+
+
+def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
+    """`func` with every 64-bit integer made a 32-bit one.
+
+    Raises:
+        PassError: a parameter or a buffer holds 64-bit integers, or a constant does not fit.
+    """
+    buffers: list[Any] = [b for b in walk(func) if isinstance(b, Buffer)]
+    for given in [x for x in [*buffers, *func.params] if _is_int64(x)]:
+        raise PassError(
+            f"ForceNarrowIndexToInt32: {given.name} is {given.dtype}",
+            where=given,
+            root=func,
+            hint="use NarrowDataType, which keeps what does not fit",
+        )
+    return rewrite(func, lambda n: _forced(func, n))
+
+
+def _is_int64(x: Any) -> bool:
+    return bool(x.dtype.is_integer and x.dtype.bits == 64)
+
+
+def _forced(func: PrimFunc, n: Node) -> Node | None:
+    if not isinstance(n, Var | e.IntImm | e.Cast | e.Call) or not _is_int64(n):
+        return None
+    kind = dtype("int32").with_lanes(n.dtype.lanes)
+    if isinstance(n, e.Cast):
+        return p.cast(kind, n.value)
+    if isinstance(n, e.IntImm) and not kind.min_value <= n.value <= kind.max_value:
+        raise PassError(f"ForceNarrowIndexToInt32: {n.value} does not fit", where=n, root=func)
+    return replace(n, dtype=kind)
+
+
+class NarrowDataType(PrimFuncPass):
+    """Compute indices in fewer bits where all values fit.
+
+    target_bits: the width wanted, in bits.
+    """
+
+    target_bits: int = 32
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `narrow_data_type`."""
+        return narrow_data_type(func, self.target_bits)
+
+
+class ForceNarrowIndexToInt32(PrimFuncPass):
+    """Make every 64-bit integer of loop functions a 32-bit one; refuse where data is 64-bit."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `force_narrow_index_to_int32`."""
+        return force_narrow_index_to_int32(func)

@@ -1,0 +1,120 @@
+"""RemoveNoOp: statements that do nothing are gone.
+
+for i in range(8):                              for i in range(8):
+    if i < 4:                                       C[i] = A[i]
+        T.evaluate(0)                    ->
+    C[i] = A[i]
+    A[i] = A[i]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import Node, nodes_in, replace, rewrite
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.effects import has_effect
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
+
+_NOTHING = Evaluate(p.const(0))
+
+
+def remove_no_op(func: PrimFunc) -> PrimFunc:
+    """`func` without statements that have no effect, and without what only they need."""
+    used: set[Node] = set()
+    _note_uses(func.body, used)
+    return func.with_body(rewrite(func.body, lambda n: _remove(n, used), enter=_keep))
+
+
+def _note_uses(n: Node, used: set[Node]) -> None:
+    """Note the variables and buffers that something but their definition mentions."""
+    if isinstance(n, e.Var):
+        used.add(n)
+    if isinstance(n, Buffer):
+        if n in used:
+            return
+        used.add(n)
+    for name in n.child_fields:
+        if isinstance(n, _DEFINING) and name in n.binder_fields:
+            continue
+        for child in nodes_in(getattr(n, name)):
+            _note_uses(child, used)
+
+
+_DEFINING = (LetStmt, Allocate, DeclBuffer)
+
+
+def _keep(n: Node) -> Node | None:
+    """Expressions and buffers are not looked into."""
+    return n if isinstance(n, e.PrimExpr | Buffer) else None
+
+
+def _remove(n: Node, used: set[Node]) -> Node | None:
+    match n:
+        case SeqStmt(parts) if any(_is_nothing(x) for x in parts):
+            kept = [x for x in parts if not _is_nothing(x)]
+            return seq(*kept) if kept else _NOTHING
+        case For() if _is_nothing(n.body) and not has_effect(n.extent):
+            return _NOTHING
+        case For() if p.as_int(n.extent) == 0:
+            return _NOTHING
+        case IfThenElse():
+            return _branch(n)
+        case LetStmt() if n.var not in used and not has_effect(n.value):
+            return n.body
+        case Allocate() if n.buffer_var not in used:
+            return n.body
+        case DeclBuffer() if n.buffer not in used:
+            return n.body
+        case BufferStore() if _is_kept(n):
+            return _NOTHING
+        case Evaluate(value) if n is not _NOTHING and not has_effect(value):
+            return _NOTHING
+    return None
+
+
+def _branch(n: IfThenElse) -> Stmt | None:
+    then = None if _is_nothing(n.then_case) else n.then_case
+    other = None if n.else_case is None or _is_nothing(n.else_case) else n.else_case
+    if then is None and other is None:
+        return _NOTHING if not has_effect(n.condition) else Evaluate(n.condition)
+    if then is None and other is not None:
+        return IfThenElse(p.logical_not(n.condition), other)
+    return None if other is n.else_case else replace(n, else_case=None)
+
+
+def _is_nothing(n: Node) -> bool:
+    return isinstance(n, Evaluate) and isinstance(n.value, e.IntImm)
+
+
+def _is_kept(n: BufferStore) -> bool:
+    """True for `A[i] = A[i]`."""
+    load = n.value
+    if not isinstance(load, BufferLoad) or load.buffer is not n.buffer:
+        return False
+    indices = zip(load.indices, n.indices, strict=True)
+    return not has_effect(load) and all(structural_equal(a, b) for a, b in indices)
+
+
+class RemoveNoOp(PrimFuncPass):
+    """Remove statements that have no effect, and what only they need."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `remove_no_op`."""
+        return remove_no_op(func)

@@ -1,0 +1,132 @@
+"""LoopPartition and Simplify: tests leave the loops that do not need them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.script import parse
+from mlcnb.script import tir as T
+from mlcnb.tir.transform import LoopPartition, Simplify
+from tests.tir.transform.lowering import check, run_pass, same_bits
+
+
+@T.prim_func
+def fringe(A: T.Buffer((30,), "float32"), B: T.Buffer((30,), "float32")):
+    for i, j in T.grid(8, 4):
+        if i * 4 + j < 30:
+            B[i * 4 + j] = A[i * 4 + j]
+
+
+def test_the_long_part_has_no_test():
+    cut = check(
+        LoopPartition(),
+        fringe,
+        """
+        for i, j in T.grid(7, 4):
+            B[i * 4 + j] = A[i * 4 + j]
+        for j in range(4):
+            if 28 + j < 30:
+                B[28 + j] = A[28 + j]
+        """,
+    )
+    check(
+        Simplify(),
+        cut,
+        """
+        for i, j in T.grid(7, 4):
+            B[i * 4 + j] = A[i * 4 + j]
+        for j in range(4):
+            if j < 2:
+                B[j + 28] = A[j + 28]
+        """,
+    )
+
+
+@T.prim_func
+def corner(A: T.Buffer((7, 7), "float32"), B: T.Buffer((7, 7), "float32")):
+    for i, j, k, m in T.grid(2, 2, 4, 4):
+        if i * 4 + k < 7 and j * 4 + m < 7:
+            B[i * 4 + k, j * 4 + m] = A[i * 4 + k, j * 4 + m]
+
+
+def test_each_loop_drops_its_own_test():
+    check(
+        LoopPartition(),
+        corner,
+        """
+        for i in range(1):
+            for j, k, m in T.grid(1, 4, 4):
+                B[i * 4 + k, j * 4 + m] = A[i * 4 + k, j * 4 + m]
+            for k, m in T.grid(4, 4):
+                if 4 + m < 7:
+                    B[i * 4 + k, 4 + m] = A[i * 4 + k, 4 + m]
+        for j, k, m in T.grid(1, 4, 4):
+            if 4 + k < 7:
+                B[4 + k, j * 4 + m] = A[4 + k, j * 4 + m]
+        for k, m in T.grid(4, 4):
+            if 4 + k < 7 and 4 + m < 7:
+                B[4 + k, 4 + m] = A[4 + k, 4 + m]
+        """,
+    )
+
+
+OTHER = """
+@T.prim_func
+def f(A: T.Buffer((32,), "int32"), B: T.Buffer((32,), "int32")):
+    for i in range(8):
+        for j in range({extent}):
+            if {condition}:
+                B[i * 4 + j] = A[i * 4 + j]
+            else:
+                B[i * 4 + j] = 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "extent"),
+    [
+        ("A[i] < 5", "4"),
+        ("i * 4 + j + A[0] < 30", "4"),
+        ("30 - i * 4 < j", "4"),
+        ("i * 4 + j < 30", "T.min(4, i + 1)"),
+        ("(i * 4 + j) % 8 < 6", "4"),
+    ],
+)
+def test_conditions_that_are_not_certain_stay(condition, extent):
+    func = parse(OTHER.format(condition=condition, extent=extent))
+    assert run_pass(LoopPartition(), func) is func
+
+
+@pytest.mark.parametrize("condition", ["i * 4 + j < 30", "i * 4 + j <= 20", "i < 3", "j + i < 9"])
+def test_both_branches_keep_their_iterations(condition):
+    func = parse(OTHER.format(condition=condition, extent="4"))
+    after = run_pass(LoopPartition(), func)
+    same_bits(func, after)
+    same_bits(func, run_pass(Simplify(), after))
+
+
+@T.prim_func
+def decided(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in range(4):
+        for j in range(4):
+            if i * 4 + j < 16:
+                B[(i * 16 + j * 4) // 4] = A[i * 4 + j + 0] + (i * 4 + j) // 16
+            else:
+                B[0] = 5
+        for j in range(0):
+            B[j] = 1
+        for j in range(1):
+            B[i * 4 + j] = B[i * 4 + j] + j
+
+
+def test_what_the_bounds_decide():
+    check(
+        Simplify(),
+        decided,
+        """
+        for i in range(4):
+            for j in range(4):
+                B[i * 4 + j] = A[i * 4 + j]
+            B[i * 4] = B[i * 4]
+        """,
+    )

@@ -1,0 +1,138 @@
+"""VectorizeLoop: statements on vectors where that is the same, else a serial loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.script import tir as T
+from mlcnb.tir.transform import VectorizeLoop
+from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits
+
+
+@T.prim_func
+def scaled(
+    A: T.Buffer((32,), "float32"), b: T.Buffer((4,), "float32"), B: T.Buffer((32,), "float32")
+):
+    for k in range(4):
+        for j in T.vectorized(8):
+            B[k * 8 + j] = A[k * 8 + j] * b[k] + T.Cast("float32", j)
+
+
+def test_a_loop_becomes_a_statement():
+    check(
+        VectorizeLoop(),
+        scaled,
+        """
+        for k in range(4):
+            B[k * 8:k * 8 + 8] = A[k * 8:k * 8 + 8] * T.Broadcast(b[k], 8) + T.Cast("float32x8", T.Ramp(0, 1, 8))
+        """,  # noqa: E501
+    )
+
+
+@T.prim_func
+def masked(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.float32(0)
+    for j in T.vectorized(8):
+        if j < 5:
+            B[j] = T.if_then_else(j > 1, A[j - 2], T.float32(1))
+
+
+def test_a_branch_on_the_lane_becomes_a_mask():
+    check(
+        VectorizeLoop(),
+        masked,
+        """
+        for i in range(8):
+            B[i] = T.float32(0.0)
+        B.vstore([T.Ramp(0, 1, 8)], T.Select(T.Ramp(0, 1, 8) > T.Broadcast(1, 8), A.vload([T.Ramp(-2, 1, 8)], predicate=T.Ramp(0, 1, 8) > T.Broadcast(1, 8) and T.Ramp(0, 1, 8) < T.Broadcast(5, 8)), T.Broadcast(T.float32(1.0), 8)), predicate=T.Ramp(0, 1, 8) < T.Broadcast(5, 8))
+        """,  # noqa: E501
+    )
+    check_lowering(masked, masked)
+
+
+@T.prim_func
+def divided(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for j in T.vectorized(8):
+        B[j] = T.if_then_else(A[j] > 0, 50 // A[j], -1) + T.truncmod(j, 3)
+
+
+def test_lanes_that_are_masked_do_not_divide():
+    check(
+        VectorizeLoop(),
+        divided,
+        """
+        B[0:8] = T.Select(A[0:8] > T.Broadcast(0, 8), T.Broadcast(50, 8) // T.Select(A[0:8] > T.Broadcast(0, 8), A.vload([T.Ramp(0, 1, 8)], predicate=A[0:8] > T.Broadcast(0, 8)), T.Broadcast(1, 8)), T.Broadcast(-1, 8)) + T.truncmod(T.Ramp(0, 1, 8), T.Broadcast(3, 8))
+        """,  # noqa: E501
+    )
+    check_lowering(divided, divided)
+
+
+@T.prim_func
+def last_one_wins(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        B[i] = 0
+    for j in T.vectorized(8):
+        B[A[j] // 2] = j
+
+
+def test_lanes_that_write_one_element_keep_their_order():
+    after = run_pass(VectorizeLoop(), last_one_wins)
+    assert "T.Ramp(0, 1, 8)" in after.script()
+    same_bits(last_one_wins, after)
+    check_lowering(last_one_wins, last_one_wins)
+
+
+@T.prim_func
+def running_sum(A: T.Buffer((8,), "int32"), B: T.Buffer((9,), "int32")):
+    B[0] = 0
+    for j in T.vectorized(8):
+        B[j + 1] = B[j] + A[j]
+
+
+@T.prim_func
+def total(A: T.Buffer((8,), "int32"), B: T.Buffer((1,), "int32")):
+    B[0] = 0
+    for _j in T.vectorized(8):
+        B[0] = B[0] + 1
+
+
+@T.prim_func
+def mirrored(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for j in range(8):
+        B[j] = A[j]
+    for j in T.vectorized(8):
+        B[j] = B[7 - j] + 1
+
+
+@T.prim_func
+def two_stores(A: T.Buffer((8,), "int32"), B: T.Buffer((9,), "int32")):
+    B[0] = 0
+    for j in T.vectorized(8):
+        B[j] = A[j]
+        B[j + 1] = 0 - A[j]
+
+
+@T.prim_func
+def scalar_division(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for j in T.vectorized(8):
+        B[j] = T.if_then_else(A[j] > 9, 50 // (A[0] * 0), -1)
+
+
+@T.prim_func
+def two_branches(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for j in T.vectorized(8):
+        if A[j] > 3:
+            B[j] = 1
+        else:
+            B[j] = 2
+
+
+@pytest.mark.parametrize(
+    "func", [running_sum, total, mirrored, two_stores, scalar_division, two_branches]
+)
+def test_loops_without_a_vector_form_stay_serial(func):
+    after = run_pass(VectorizeLoop(), func)
+    assert "T.vectorized" not in after.script()
+    same_bits(func, after)
+    check_lowering(func, func)
