@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,8 @@ def _extern(em: Emitter, x: e.Call) -> str:
         raise CodegenError("a call of a function outside needs its name as a string")
     if name.value.startswith("llvm."):
         raise UnsupportedOpError(f"the cuda backend cannot call {name.value}", hint="use tir.*")
+    if re.fullmatch(r"[A-Za-z_]\w*(::\w+)*", name.value, re.ASCII) is None:
+        raise CodegenError(f"{name.value!r} is no name of a function in C++")
     return f"{name.value}({', '.join(em.expr(a) for a in x.args[1:])})"
 
 
