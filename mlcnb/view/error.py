@@ -18,8 +18,6 @@ from mlcnb.view.registry import shows
 FAULT = "#ffe3cc"
 #: lines shown before and after it
 CONTEXT = 3
-#: a place of more lines is marked in its first one
-LONGEST = 6
 
 
 @shows("mlcnb.core.errors:MLCError")
@@ -76,31 +74,22 @@ def excerpt(e: MLCError) -> Code | None:
 
 
 def around(page: Page, where: Where) -> Code:
-    """The lines around a place, numbered."""
-    if where.end_line - where.line >= LONGEST:
+    """The lines around a place, numbered; of several lines, the first one is marked."""
+    if where.end_line > where.line:
         end = len(page.text_lines[where.line - 1]) + 1
         where = Where(where.line, where.column, where.line, end)
-    last = where.end_line
-    first, stop = max(1, where.line - CONTEXT), min(len(page.lines), last + CONTEXT)
+    first, stop = max(1, where.line - CONTEXT), min(len(page.lines), where.line + CONTEXT)
     carets = render.carets(page.text_lines, [where])
     width = len(str(stop))
     lines: list[Sequence[Text]] = []
     marks = []
     for number in range(first, stop + 1):
-        line = page.lines[number - 1]
-        sign = ">" if where.line <= number <= last else " "
+        sign = ">" if number == where.line else " "
         prefix = f"{sign} {number:>{width}} | "
-        lines.append([Text(prefix, "comment"), *line])
-        if sign == ">":
-            marks.append((_mark(where, number, len(lines), len(prefix), page), FAULT))
-            if number in carets:
-                lines.append([Text(f"  {'':>{width}} | ", "comment"), Text(carets[number], "")])
+        lines.append([Text(prefix, "comment"), *page.lines[number - 1]])
+        if number in carets:
+            shift = len(prefix)
+            row = len(lines)
+            marks.append((Where(row, where.column + shift, row, where.end_column + shift), FAULT))
+            lines.append([Text(f"  {'':>{width}} | ", "comment"), Text(carets[number], "")])
     return Code(lines, marks)
-
-
-def _mark(where: Where, number: int, row: int, shift: int, page: Page) -> Where:
-    """The part of one line that is at fault, in the listing."""
-    text = page.text_lines[number - 1]
-    start = where.column if number == where.line else len(text) - len(text.lstrip()) + 1
-    end = where.end_column if number == where.end_line else len(text) + 1
-    return Where(row, start + shift, row, end + shift)

@@ -29,11 +29,13 @@ from mlcnb.tir.schedule.legality import (
     why_overwrites,
     why_ragged,
 )
+from mlcnb.tir.schedule.moving import full, limits
 from mlcnb.tir.schedule.nests import Nest, point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.regions import (
     Side,
+    at_most,
     bindings,
     extremes,
     known_bounds,
@@ -41,6 +43,7 @@ from mlcnb.tir.schedule.regions import (
     spans,
 )
 from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore, For, IterType, IterVar, Stmt
 
 
@@ -170,13 +173,21 @@ def _refuse(
 ) -> None:
     tree = state.tree
     known = axis_bounds(block)
+    if not is_write and any(r.buffer is old for r in block.writes):
+        raise state.refusal(
+            f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
+        )
     ragged = why_ragged(tree, block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
+    inner = {
+        v.var: (of(v.dom.min), of(v.dom.min).plus(of(v.dom.extent)).shifted(-1))
+        for v in block.iter_vars
+    }
     for index, extent in zip(indices, old.shape, strict=True):
-        low, high = of(index).minus(of(0)).bounds(known)
-        last = of(index).minus(of(extent)).bounds(known)[1]
-        if low is None or low < 0 or last is None or last >= 0:
+        ends = extremes(of(index), inner, known)
+        within = ends is not None and at_most(ends[1].shifted(1), of(extent), known)
+        if ends is None or not (within and at_most(of(0), ends[0], known)):
             raise state.refusal(
                 f"{name}: {name_of(block)} may look outside of {old.name}, where a copy may not",
                 block,
@@ -188,8 +199,30 @@ def _refuse(
             reason = f"it updates what {old.name} held before"
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
+        if not _runs_everywhere(tree, block):
+            raise state.refusal(
+                f"{name}: the predicate of {name_of(block)} keeps some of its instances from being "
+                f"run, and the copy would write {old.name} for them",
+                block,
+            )
         if any(v.iter_type is not IterType.SPATIAL for i in indices for v in _axes_in(block, i)):
             raise state.refusal(f"{name}: a reduce axis indexes {old.name}", block)
+
+
+def _runs_everywhere(tree: Tree, block: Block) -> bool:
+    """True if the predicate does no more than keep each axis within its domain."""
+    said = limits(tree, block)
+    if said is None:
+        return False
+    known = known_bounds(tree, block)
+    for axis in block.iter_vars:
+        side = said.get(axis.var, full(axis))
+        last, first = full(axis).high, full(axis).low
+        if not all(at_most(last, x, known) for x in side.highs):
+            return False
+        if not all(at_most(x, first, known) for x in side.lows):
+            return False
+    return True
 
 
 def _axes_in(block: Block, index: e.PrimExpr) -> list[IterVar]:

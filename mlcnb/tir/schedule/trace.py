@@ -155,6 +155,8 @@ class Trace(display.Shown):
             lines.append(f"  {made}{trailing} = {call}" if made else f"  {call}")
         if len(lines) == 2:
             lines.append("  pass")
+        if any(re.search(r"\bT\.\w+\(", line) for line in lines):
+            lines.insert(2, "  from mlcnb.script import tir as T")
         return "\n".join(lines)
 
     def as_json(self) -> list[Any]:
@@ -210,6 +212,8 @@ def _symbols(value: Any) -> Iterator[e.Var]:
     if isinstance(value, Mapping | list | tuple):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _symbols(item)
+    elif isinstance(value, IndexMap | RegionMap):
+        yield from trace_json.free_variables(value)
     elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
         yield from sorted(variables_of(value), key=lambda v: v.name)
 
