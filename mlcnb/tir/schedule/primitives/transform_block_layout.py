@@ -17,9 +17,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
-from mlcnb.tir.schedule.legality import why_neither
+from mlcnb.tir.schedule.legality import why_neither, why_offset
 from mlcnb.tir.schedule.nests import looped, own_nest
 from mlcnb.tir.schedule.reading import Context, negated, of
 from mlcnb.tir.schedule.rebuild import Substitution
@@ -40,7 +40,7 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
             reduce axes.
     """
     name = "transform_block_layout"
-    reason = why_neither(state.tree, block) if state.checks else None
+    reason = (why_neither(state.tree, block) if state.checks else None) or why_offset(block)
     if reason:
         raise state.refusal(f"{name}: {name_of(block)} cannot be reordered: {reason}", block)
     top = own_nest(state.tree, block)
@@ -49,14 +49,6 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
             f"{name}: the axes of {name_of(block)} are not its loops, one for one",
             block,
             hint="transform it before its loops are split and fused",
-        )
-    late = [axis for axis in block.iter_vars if of(axis.dom.min).value != 0]
-    if late:
-        raise state.refusal(
-            f"{name}: the axis {late[0].var.name} of {name_of(block)} starts at "
-            f"{text_of(late[0].dom.min)}, not at 0",
-            block,
-            hint="transform it before its loops are partitioned",
         )
     shape = [axis.dom.extent for axis in block.iter_vars]
     layout = Layout(state, name, index_map, shape, block, needs_inverse=True)
