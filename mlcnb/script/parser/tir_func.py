@@ -76,7 +76,8 @@ class PrimFuncParser:
             if unusual is not None:
                 raise self.ev.error(unusual, "a function of TVMScript has plain parameters only")
         for arg in [*args.posonlyargs, *args.args]:
-            self._param(arg)
+            with self.ev.blame(arg):
+                self._param(arg)
 
     def _param(self, arg: ast.arg) -> None:
         if arg.annotation is None:
