@@ -1,6 +1,6 @@
 """Benchmarks: a row for each contestant with a bar of its speed; a plot with the machine's peak.
 
-2.15 GFLOP on 1 thread; medians of calls in turns
+2.15 GFLOP on 1 thread; medians of CPU time, calls in turns
   contestant   median   GFLOP/s              numpy = 1  runs
   numpy       22.0 ms      97.4  ███████████         1    20
   tiled       21.5 ms      99.7  ████████████     1.02    20
@@ -33,7 +33,7 @@ def benchmark(b: Any) -> list[Part]:
     apart = max(t.difference for t in b.timings)
     note = f"largest difference of the results {apart:.1e} of the largest element"
     return [
-        Title(f"{told} {plural(b.threads, 'thread')}; medians of calls in turns"),
+        Title(f"{told} {plural(b.threads, 'thread')}; medians of {b.clock}, calls in turns"),
         Table([*columns, Column("runs", "number")], rows),
         *([Line(note, "note")] if len(b) > 1 else []),
     ]
