@@ -250,7 +250,7 @@ def multiply_adds(x: T.Buffer(({lanes},), "{dtype}"), y: T.Buffer(({threads},), 
 """
 
 
-def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.2) -> float:
+def peak(threads: int | None = None, dtype: str = "float32", seconds: float = 0.5) -> float:
     """GFLOP/s that the multiply-add units reach when nothing is loaded or stored, measured.
 
     As many multiply-adds as can be under way at once, each on a register of its own: no program
