@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.benchmark import Benchmark, Timing
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
@@ -210,6 +211,7 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "kernel for a GPU": named_gpu_kernel(name),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
@@ -234,6 +236,16 @@ def named_example(name: str) -> Example:
         sch.get_block(f"{name}.")
 
     return Example(name, name, steps)
+
+
+def named_gpu_kernel(name: str) -> CudaKernel:
+    """A function for a GPU with this name in it."""
+    sch = Schedule(named_loops(name))
+    i, j, _ = sch.get_loops(name)
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    (func,) = sch.mod.functions.values()
+    return CudaKernel("k", func, Target("cuda"))
 
 
 def named_kernel(name: str) -> Any:

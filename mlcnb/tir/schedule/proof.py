@@ -18,6 +18,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.stmt import BlockRealize, For, ForKind, IterType
 
 #: the value that symbolic dimensions take
@@ -96,26 +97,21 @@ def backwards(func: PrimFunc) -> PrimFunc:
     return func.with_body(rewrite(func.body, _mirrored))
 
 
-def _is_combined(loop: For) -> bool:
-    """True if threads share a reduction: their sums are combined, whichever comes first."""
-    if loop.kind is not ForKind.THREAD_BINDING:
-        return False
+def _is_reduced(loop: For) -> bool:
+    """True if threads share a reduction with an init: the first of them starts it."""
     for n in walk(loop.body):
         if isinstance(n, BlockRealize) and n.block.init is not None:
             for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
-                if axis.iter_type is IterType.REDUCE and _depends(value, loop.loop_var):
+                if axis.iter_type is IterType.REDUCE and loop.loop_var in variables_of(value):
                     return True
     return False
 
 
-def _depends(x: Node, var: Node) -> bool:
-    """True if the variable occurs."""
-    return any(n is var for n in walk(x))
-
-
 def _mirrored(n: Node) -> Node | None:
-    if not isinstance(n, For) or n.kind not in _CONCURRENT or _is_combined(n):
+    if not isinstance(n, For) or n.kind not in _CONCURRENT:
         return None
+    if n.kind is ForKind.THREAD_BINDING and _is_reduced(n):
+        return replace(n, kind=ForKind.SERIAL, thread_binding=None)
     last = p.subtract(p.add(n.min, n.extent), 1)
     value = p.subtract(p.add(last, n.min), n.loop_var)
     body = substitute(n.body, {n.loop_var: value})

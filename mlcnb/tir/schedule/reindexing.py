@@ -25,6 +25,7 @@ from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import (
     reduce_variables,
     why_not_sole_writer,
+    why_offset,
     why_overwrites,
     why_ragged,
 )
@@ -171,7 +172,7 @@ def _refuse(
         raise state.refusal(
             f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
         )
-    ragged = why_ragged(tree, block)
+    ragged = why_ragged(tree, block) or why_offset(block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
     inner = {

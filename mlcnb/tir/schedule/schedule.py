@@ -127,14 +127,15 @@ class Schedule(History, display.Shown):
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
         return self.get(rand_var_or_stmt)
 
-    def describe(self, handle: Handle) -> str:
-        """What a handle stands for now, in words."""
-        if handle not in self._snapshot.handles:
+    def describe(self, handle: Handle, at: int | None = None) -> str:
+        """What a handle stands for now, or stood for at a step, in words."""
+        then = self._snapshot if at is None else self._snapshots[at]
+        if handle not in then.handles:
             return self._describe_missing(handle)
-        name, n = self._snapshot.handles[handle]
+        name, n = then.handles[handle]
         if isinstance(n, Gone):
             return f"{n.what}, taken by {n.by}"
-        return describe(n, self._snapshot.tree(name))
+        return describe(n, then.tree(name))
 
     def _describe_missing(self, handle: Handle) -> str:
         """A handle of a step that was undone, or of one that other steps have replaced."""

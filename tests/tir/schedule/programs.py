@@ -143,6 +143,35 @@ def conv2d(
     return te.create_prim_func([X, W, bias, E])
 
 
+def symbolic_chain() -> PrimFunc:
+    """B = A * 2, C = B + 1, for any number n of elements."""
+    n = Var("n", "int64")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    return te.create_prim_func([A, C])
+
+
+def symbolic_matmul_relu() -> PrimFunc:
+    """D = max(A @ B, 0), n x k times k x 4, for any n and k that are the same number."""
+    n = Var("n", "int64")
+    A = te.placeholder((n, n), name="A")
+    B = te.placeholder((n, 4), name="B")
+    r = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, 4), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = te.compute((n, 4), lambda i, j: p.maximum(C[i, j], p.const(0.0)), name="D")
+    return te.create_prim_func([A, B, D])
+
+
+def two_consumers(n: int = 12) -> PrimFunc:
+    """B = A * 2, C = B + 1, D = B - C."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    D = te.compute((n,), lambda i: B[i] - C[i], name="D")
+    return te.create_prim_func([A, C, D])
+
+
 def text(sch: Schedule) -> str:
     """The statements of the scheduled function."""
     lines = display.text(only(sch.mod)).splitlines()
