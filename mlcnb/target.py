@@ -33,6 +33,7 @@ _ATTRIBUTES = {
     "num-cores": int,
     "vector-bits": int,
     "arch": str,
+    "max_num_threads": int,
     "max_threads_per_block": int,
     "max_shared_memory_per_block": int,
     "thread_warp_size": int,
@@ -66,6 +67,7 @@ class Target(TargetNode):
 
     def __init__(self, spec: Any = "llvm", host: Any = None) -> None:
         kind, attrs = _parse(spec)
+        host = host or (spec.get("host") if isinstance(spec, Mapping) else None)
         TargetNode.__init__(self, kind, FrozenDict(attrs), Target(host) if host else None)
         object.__setattr__(self, "_tokens", [])
 
@@ -168,6 +170,7 @@ def _parse(spec: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(spec, Mapping):
         given = dict(spec)
         kind = str(given.pop("kind", "llvm"))
+        given.pop("host", None)
         given.pop("keys", None)
         given.pop("tag", None)
     elif isinstance(spec, str):

@@ -87,6 +87,8 @@ class _Writer:
         self.known_arrays: dict[int, int] = {}
 
     def value(self, value: Any) -> Any:
+        if callable(getattr(value, "export", None)):  # a target says itself what it is
+            return {"target": self.value(value.export()), "host": self.value(value.host)}
         if isinstance(value, Node):
             return {"node": self.node(value)}
         if isinstance(value, DType):
@@ -163,6 +165,9 @@ class _Reader:
             return FrozenDict((self.value(k), self.value(v)) for k, v in value["dict"])
         if "array" in value:
             return self.arrays[_index(value["array"])]
+        if "target" in value:
+            made: Any = display.load("mlcnb.target:Target")
+            return made(dict(self.value(value["target"])), self.value(value["host"]))
         return _enums()[value["enum"]](value["value"])
 
     @staticmethod

@@ -164,13 +164,14 @@ class BoundPlan:
         self.kernels = kernels
         self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
         self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
+        self.ignored = aligned_empty((1,), np.dtype("uint64"))
         addresses, slots = [], []
         self.patches: list[tuple[int, int, str, int]] = []
         for number, call in enumerate(layout.calls):
             kernel = kernels[call.kernel]
             addresses.append(kernel.address)
             slots.append(self._slots(kernel, call, number))
-        keep = [self.arena, self.workspace, layout.constants, list(kernels.values())]
+        keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
         self.program = NativeProgram(addresses, slots, keep)
         self._resolve_patches()
 
@@ -184,6 +185,8 @@ class BoundPlan:
         slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
         if kernel.signature.workspace:
             slots.append(self.workspace.ctypes.data)
+        if kernel.signature.result is not None:
+            slots.append(self.ignored.ctypes.data)
         return slots
 
     def _address(self, place: Place, number: int, position: int) -> int:

@@ -27,11 +27,11 @@ class InterpretedKernel:
         """The PrimFunc itself: the interpreter runs loops as written."""
         return self.func
 
-    def run(self, args: Sequence[Any], record: Any = None) -> None:
+    def run(self, args: Sequence[Any], record: Any = None) -> Any:
         """Run on arrays (written in place) and scalars; `record` receives every access."""
         from mlcnb.codegen.interp import run_prim_func
 
-        run_prim_func(self.func, list(args), record=record)
+        return run_prim_func(self.func, list(args), record=record)
 
     def __repr__(self) -> str:
         return display.text(self)

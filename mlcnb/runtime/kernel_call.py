@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.cuda.backend import CudaKernel
+from mlcnb.codegen.interp.memory import element_shape
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
@@ -23,9 +24,12 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore
 
 
-def run(kernel: Any, args: Sequence[Any]) -> None:
+def run(kernel: Any, args: Sequence[Any]) -> Any:
     """Run a kernel on arrays (read and written in place) and scalars, in the order of its
     parameters.
+
+    Returns:
+        The number that it returns, or None.
 
     Raises:
         RuntimeInputError: wrong number, dtype or shape.
@@ -33,15 +37,15 @@ def run(kernel: Any, args: Sequence[Any]) -> None:
     """
     dims = check(kernel, args)
     if isinstance(kernel, InterpretedKernel):
-        kernel.run(args)
-        return
+        return kernel.run(args)
     if isinstance(kernel, CudaKernel):
         kernel.launch(args, dims)
-        return
-    program = _program(kernel, args, dims)
-    status = program.run()
+        return None
+    slots, keep = fill(kernel, args, dims)
+    status = NativeProgram([kernel.address], [slots], (kernel.library, keep)).run()
     if status:
         raise failure(kernel, status)
+    return None if kernel.signature.result is None else keep[-1][0].item()
 
 
 def run_timed(kernel: Any, args: Sequence[Any]) -> tuple[int, Dims]:
@@ -122,7 +126,8 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     dims: Dims = {}
     for param, arg in zip(params, args, strict=True):
         if not isinstance(param, Buffer):
-            dims[param] = int(arg) if not param.dtype.is_float else 0
+            number = _checked_number(kernel.name, param, arg)
+            dims[param] = 0 if param.dtype.is_float else number
     shapes = [
         _checked_array(kernel.name, param, arg)
         for param, arg in zip(params, args, strict=True)
@@ -130,6 +135,18 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     ]
     match_shapes(shapes, dims)
     return dims
+
+
+def _checked_number(kernel: str, param: e.Var, arg: Any) -> int:
+    """The whole part of a scalar argument, which must be a number of the parameter's dtype."""
+    fits = isinstance(arg, int | float | np.number | np.bool_)
+    if fits and not param.dtype.is_float:
+        fits = int(arg) == arg and param.dtype.min_value <= int(arg) <= param.dtype.max_value
+    if not fits:
+        raise RuntimeInputError(
+            f"{kernel}: argument {param.name!r} must be a number of {param.dtype}, got {arg!r}"
+        )
+    return 0 if param.dtype.is_float else int(arg)
 
 
 def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str]:
@@ -141,7 +158,7 @@ def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str
         raise RuntimeInputError(f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise RuntimeInputError(f"{what} is strided in memory", hint="pass np.ascontiguousarray(x)")
-    return arg.shape, buffer.shape, what
+    return element_shape(buffer, arg.shape), buffer.shape, what
 
 
 def is_on_gpu(value: Any) -> bool:
@@ -161,6 +178,10 @@ def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[
         space = aligned_empty((signature.workspace,), np.dtype("uint8"))
         keep.append(space)
         slots.append(space.ctypes.data)
+    if signature.result is not None:
+        result = np.zeros(1, signature.result.numpy)
+        keep.append(result)
+        slots.append(result.ctypes.data)
     return slots, keep
 
 

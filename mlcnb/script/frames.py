@@ -34,6 +34,14 @@ class NewVar(Frame):
     is_size: bool = False
     pointee: tuple[str, str] | None = None
 
+    #: what a text may ask it for
+    script_attributes = ("ty", "dtype")
+
+    @property
+    def ty(self) -> DType:
+        """Its dtype, by the word of 0.27: `T.handle().ty`."""
+        return self.dtype
+
     def make(self, name: str) -> e.Var:
         """The variable."""
         return (e.SizeVar if self.is_size else e.Var)(name, self.dtype, self.pointee)

@@ -98,7 +98,7 @@ def find(namespace: Any, name: str) -> Any:
     return None
 
 
-_VECTOR = re.compile(r"[a-z]+\d+x\d+")
+_VECTOR = re.compile(r"[a-z][a-z0-9_]*x\d+")
 
 
 @cache

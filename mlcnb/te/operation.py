@@ -6,14 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, UnsupportedOpError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
+from mlcnb.te.tag import tag_of
 from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ReduceAxis, Tensor
 from mlcnb.tir.buffer import Buffer, decl_buffer
-from mlcnb.tir.stmt import IterType, IterVar, Reduce, Stmt
+from mlcnb.tir.stmt import Evaluate, IterType, IterVar, Reduce, Stmt
 
 const = p.const
 
@@ -108,7 +109,7 @@ def compute(
     several = isinstance(made, tuple | list)
     body = tuple(p.as_expr(x) for x in (made if several else (made,)))
     _check_reductions(name, body)
-    op = ComputeOp(name, axes, body, tag, dict(attrs or {}))
+    op = ComputeOp(name, axes, body, tag_of(tag), dict(attrs or {}))
     outputs = tuple(op.output(i) for i in range(len(body)))
     return outputs if several else outputs[0]
 
@@ -163,7 +164,8 @@ def extern(
     Args:
         shape: one shape, or a list of shapes for several outputs.
         inputs: the tensors that are read.
-        fcompute: from input buffers and output buffers to the statement.
+        fcompute: from input buffers and output buffers to the statement, or to a call: a buffer
+            among its arguments is a pointer to its elements.
         name: name of the block.
         dtype: one dtype, or a list of them.
         tag: free for the caller.
@@ -175,6 +177,23 @@ def extern(
     ins = tuple(decl_buffer(t.shape, t.dtype, t.name) for t in inputs)
     names = [f"{name}_v{i}" for i in range(len(shapes))] if several else [name]
     outs = tuple(decl_buffer(s, str(k), n) for s, k, n in zip(shapes, kinds, names, strict=True))
-    op = ExternOp(name, tuple(inputs), ins, outs, fcompute(ins, outs), tag, dict(attrs or {}))
+    made_by: Any = fcompute(ins, outs)
+    body = Evaluate(made_by) if isinstance(made_by, PrimExpr) else made_by
+    if not isinstance(body, Stmt):
+        raise MLCError(f"extern {name}: a statement or a call is wanted, not {body!r}")
+    marks = dict(attrs or {})
+    op = ExternOp(name, tuple(inputs), ins, outs, body, tag_of(tag), marks)
     made = tuple(op.output(i) for i in range(len(outs)))
     return made if several else made[0]
+
+
+def scan(*_args: Any, **_options: Any) -> Any:
+    """TVM's `te.scan`, for which `create_prim_func` has no loops, there as here.
+
+    Raises:
+        UnsupportedOpError: always.
+    """
+    raise UnsupportedOpError(
+        "te.scan has no loops: create_prim_func does not take it, in TVM neither",
+        hint="write the recurrence with te.extern, or in TVMScript with T.axis.scan",
+    )

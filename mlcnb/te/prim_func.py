@@ -220,7 +220,7 @@ class _Maker:
         body = _replaced(op.body, values)
         block = Block((), (), (), self.fresh_name(op.name), body)
         annotations = FrozenDict({k: self.annotation(v) for k, v in op.attrs.items()})
-        completed = complete_regions(replace(block, annotations=annotations))
+        completed = complete_regions(replace(block, annotations=annotations), outside)
         return BlockRealize((), p.const(True), completed)
 
 

@@ -79,5 +79,10 @@ class TensorIntrin(Node):
         """The intrinsic of that name if it was registered by now."""
         return _intrinsics.get(name)
 
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all that are registered."""
+        return sorted(_intrinsics)
+
 
 _intrinsics: dict[str, Any] = {}

@@ -39,7 +39,7 @@ from mlcnb.ir.prim_ops import (
     truncdiv,
     truncmod,
 )
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterVar, Reduce
 
 __all__ = [
@@ -53,7 +53,12 @@ Unary = Callable[[Any], PrimExpr]
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """A call of the intrinsic `name` ("tir.exp") that gives `dtype`."""
-    return Call(_kind(dtype), name, tuple(p.as_expr(a) for a in args))
+    return Call(_kind(dtype), name, tuple(map(_argument, args)))
+
+
+def _argument(value: Any) -> PrimExpr:
+    """An argument of a call: of a buffer, the pointer to its elements."""
+    return value.data if isinstance(value, Buffer) else p.as_expr(value)
 
 
 def _kind(spelling: str) -> DType:

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from mlcnb.arith import Analyzer, set_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from tests.arith.programs import evaluate, integers_over, text
+from tests.arith.programs import FUZZ, evaluate, integers_over, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    max_examples=150 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ linear = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * FUZZ, deadline=None)
 @given(linear, linear, linear)
 def test_linear_proofs_agree_with_isl(claim, first, second):
     """What is proved from two linear conditions and bounds is true by Presburger arithmetic."""
@@ -98,7 +100,7 @@ def test_linear_proofs_agree_with_isl(claim, first, second):
     assert not proved or counter.is_empty()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * FUZZ, deadline=None)
 @given(linear)
 def test_linear_bounds_are_those_of_isl(x):
     """For a linear expression over a box, the bounds are the exact ones."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import subprocess
+import sys
 import traceback
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
 
+ROOT = Path(__file__).parents[2]
 WIDTH = 8
 WEIGHTS = R.const(np.ones((4, 4), "float32"))
 
@@ -189,11 +193,62 @@ def test_a_program_without_source_says_what_to_do() -> None:
         run("@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(n)", "<nowhere>")
     assert str(caught.value) == (
         "the source of 'f' cannot be found: <nowhere> has no text that can be read back\n"
-        "hint: put the program in a file or a notebook cell, or parse its text: "
-        "mlcnb.script.parse('''@T.prim_func ...''')"
+        "hint: put the program in a file or a notebook cell, or read its text: "
+        "mlcnb.script.from_source('''@T.prim_func …''')"
     )
     with pytest.raises(ParseError, match="the source of 'M' cannot be found"):
         run("@I.ir_module\nclass M:\n    pass", "<nowhere>")
+
+
+PROGRAM = """\
+from mlcnb.script import ir as I, tir as T
+
+def f():
+    @T.prim_func
+    def f(A: T.Buffer((4,), "float32")):
+        A[0] = 1.0
+    return f
+
+@I.ir_module
+class Module:
+    @T.prim_func
+    def g(A: T.Buffer((4,), "int8")):
+        A[0] = T.int8(1)
+
+print(f(), Module["g"])
+"""
+
+
+def python(*words: str, **how: Any) -> str:
+    """What an interpreter of its own says, out and error together."""
+    given = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run([sys.executable, *words], timeout=120, **given, **how).stdout
+
+
+def test_a_program_on_the_command_line() -> None:
+    found = python("-c", PROGRAM)
+    assert "A[0] = T.float32(1.0)" in found and "A[0] = T.int8(1)" in found
+
+
+def test_a_program_from_a_file_as_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    with open(tmp_path / "program.py") as text:
+        found = python("-", stdin=text)
+    assert "A[0] = T.float32(1.0)" in found and "A[0] = T.int8(1)" in found
+
+
+def test_a_program_from_a_pipe_says_what_to_do() -> None:
+    found = python("-", input=PROGRAM)
+    assert (
+        "the source of 'Module' cannot be found: <stdin> has no text that can be read back" in found
+    )
+    assert "mlcnb.script.from_source" in found
+
+
+def test_a_text_for_exec_is_not_that_of_the_command_line() -> None:
+    other = 'exec(PROGRAM.replace("1.0", "2.0"), {})'
+    found = python("-c", f"PROGRAM = {PROGRAM!r}\n{other}")
+    assert "the source of 'Module' cannot be found: <string> has no text" in found
 
 
 BROKEN = "\n\n@T.prim_func\ndef f(n: T.int32):\n    T.evaluate(nn)\n"

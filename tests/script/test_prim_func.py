@@ -310,3 +310,14 @@ def test_hostile_names_become_identifiers() -> None:
         "def x_y(_script_alert_1___script_: T.int32, lambda_: T.int32, v_1st: T.int32, "
         "a_b: T.int32, T_1: T.int32, _: T.int32, v: T.int32, cls_1: T.int32, a_b_1: T.int32):"
     )
+
+
+def test_a_pointer_in_a_call_reaches_the_whole_buffer() -> None:
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((4, 4), "float32")):
+    with T.block("b"):
+        T.call_extern("int32", "f", A.data, T.address_of(B[0, 0]))
+""")
+    assert [repr(r) for r in func.body.block.reads] == ["A[0:16]", "B[0:4, 0:4]"]
+    assert [repr(r) for r in func.body.block.writes] == ["A[0:16]", "B[0:4, 0:4]"]

@@ -7,6 +7,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
+import mlcnb
 from mlcnb import te, tir
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError
@@ -391,4 +392,69 @@ def test_errors():
         "create_prim_func: variable n is bound by no parameter",
         "list it among the arguments, or give a parameter the shape that holds it",
         lambda: te.create_prim_func([A, D]),
+    )
+
+
+def test_tags_of_a_scope():
+    A = te.placeholder((4,), name="A")
+
+    @te.tag_scope(tag="conv")
+    def double():
+        return te.compute((4,), lambda i: A[i] * 2.0)
+
+    with te.tag_scope("injective"):
+        B = te.compute((4,), lambda i: A[i] + 1.0)
+        C = te.compute((4,), lambda i: A[i] + 1.0, tag="own")
+        fails(
+            "tag_scope 'conv' stands in tag_scope 'injective'",
+            None,
+            double,
+        )
+    assert [t.op.tag for t in (B, C, double(), te.compute((4,), lambda i: A[i]))] == [
+        "injective",
+        "own",
+        "conv",
+        "",
+    ]
+
+
+def test_scans_are_refused_by_name():
+    fails(
+        "te.scan has no loops: create_prim_func does not take it, in TVM neither",
+        "write the recurrence with te.extern, or in TVMScript with T.axis.scan",
+        lambda: te.scan(None, None, None),
+    )
+
+
+def test_an_extern_may_be_one_call():
+    A = te.placeholder((4,), name="A")
+
+    def twice(source, target):
+        target[:4] = source[:4] * 2
+
+    mlcnb.register_func("tests.te.twice", twice, override=True)
+    B = te.extern((4,), [A], lambda i, o: tir.call_packed("tests.te.twice", i[0], o[0]), name="B")
+    func = te.create_prim_func([A, B])
+    check(
+        func,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+            T.func_attr({"tir.noalias": True})
+            with T.block("root"):
+                T.reads()
+                T.writes()
+                with T.block("B"):
+                    T.reads(A[0:4], B[0:4])
+                    T.writes(A[0:4], B[0:4])
+                    T.call_packed("tests.te.twice", A.data, B.data)
+        """,
+    )
+    a, b = RNG.standard_normal(4, "float32"), np.zeros(4, "float32")
+    run_prim_func(func, [a, b])
+    np.testing.assert_array_equal(b, a * 2)
+    fails(
+        "extern B: a statement or a call is wanted, not None",
+        None,
+        lambda: te.extern((4,), [A], lambda i, o: None, name="B"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
+from textwrap import dedent, indent
 
 import numpy as np
 import pytest
@@ -381,3 +381,73 @@ def test_undefined_variables():
     assert [v.name for v in analysis.undefined_vars(store)] == ["B", "A", "i", "n"]
     loop = loop_over(i, store)
     assert [v.name for v in analysis.undefined_vars(loop, [A.data, B.data])] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "for i in range(16):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n"
+            "    A[v] = 0.0",
+            "axis v of block b takes the value 8 at i = 8, outside of its domain 0..8",
+        ),
+        (
+            "for i, j in T.grid(4, 5):\n  with T.block('b'):\n"
+            "    v = T.axis.spatial((1, 16), 12 - i * 4 + j)\n    A[v] = 0.0",
+            "axis v of block b takes the value 16 at i = 0, j = 4, outside of its domain 1..16",
+        ),
+        (
+            "with T.block('b'):\n  v = T.axis.opaque(4, 4)\n  A[v] = 0.0",
+            "axis v of block b takes the value 4, outside of its domain 0..4",
+        ),
+        (
+            "for i in range(n):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n"
+            "    A[v] = 0.0",
+            "axis v of block b takes the value 8 at n = 9, i = 8, outside of its domain 0..8",
+        ),
+    ],
+)
+def test_an_axis_outside_of_its_domain_is_refused(lines: str, message: str) -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((16,), "float32"), n: T.int32):\n'
+    with pytest.raises(WellFormedError) as caught:
+        parse(head + indent(lines, "    "), check_well_formed=True)
+    assert caught.value.message == message
+    assert caught.value.hint == "give the axis the extent that its loops have, or add T.where"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # the predicate, a branch, or no iteration at all keep it away
+        "for i in range(16):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n"
+        "    T.where(i < 8)\n    A[v] = 0.0",
+        "for i in range(16):\n  if i < 8:\n    with T.block('b'):\n      v = T.axis.spatial(8, i)\n"
+        "      A[v] = 0.0",
+        "for i in range(9, 8):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n    A[v] = 0.0",
+    ],
+)
+def test_an_axis_that_is_kept_inside_is_left_alone(lines: str) -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((16,), "float32"), n: T.int32):\n'
+    parse(head + indent(lines, "    "), check_well_formed=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "for i in T.parallel(16):\n  if i > n:\n    break\n  A[i] = 0.0",
+            "loop i is parallel: `break` needs a serial loop",
+        ),
+        (
+            "for i in range(16):\n  if i > n:\n    break\n  with T.block('b'):\n"
+            "    v = T.axis.spatial(16, i)\n    A[v] = 0.0",
+            "loop i is left early and holds a block",
+        ),
+        ("return 1.0", "float32 is returned, the signature says int32"),
+    ],
+)
+def test_what_leaves_a_loop_or_a_function_fits_it(lines: str, message: str) -> None:
+    head = '@T.prim_func\ndef main(A: T.Buffer((16,), "float32"), n: T.int32) -> T.int32:\n'
+    with pytest.raises(WellFormedError) as caught:
+        parse(head + indent(lines, "    "), check_well_formed=True)
+    assert caught.value.message == message

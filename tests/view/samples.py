@@ -35,8 +35,9 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule import CounterExample, LegalSteps, Schedule, legal_steps
 from mlcnb.tir.schedule.analysis import analyze
+from mlcnb.tir.schedule.polyhedral.carried import Event
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
@@ -165,6 +166,18 @@ def failed(name: str) -> ScheduleError:
     return ScheduleError(f"{name} is wrong", where=loop, root=func, hint=f"rename {name}")
 
 
+def counterexample(name: str) -> CounterExample:
+    """Two iterations that conflict."""
+    events = [Event(name, {name: n}, n == 0, name, (0, 1)) for n in range(2)]
+    return CounterExample(name, *events, name, name, (1,), 2.0, 3.0, ((2,), (3, 4)))
+
+
+def legal(name: str) -> LegalSteps:
+    """What can be done at the block of the loops."""
+    sch = scheduled(name)
+    return legal_steps(sch, sch.get_block(name))
+
+
 def everything(name: str) -> dict[str, Any]:
     """An object for each view that has a name in it."""
     run = passes(name)
@@ -190,6 +203,8 @@ def everything(name: str) -> dict[str, Any]:
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
         "error": failed(name),
+        "counter-example": counterexample(name),
+        "legal steps": legal(name),
         "variable": rx.Var(name),
         "struct info": rx.tensor_info((1, 4), "float32"),
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),

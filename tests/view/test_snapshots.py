@@ -178,6 +178,14 @@ def test_error():
           6 |             with T.block("C"):
           7 |                 vi = T.axis.spatial(16, i)
           8 |                 vj = T.axis.spatial(32, j_0 * 16 + j_1)
+        counter-example for loop k
+          order  block    iteration                       access
+              1  block C  i = 0, j_0 = 0, k = 0, j_1 = 0  writes C[0, 0]
+              2  block C  i = 0, j_0 = 0, k = 1, j_1 = 0  reads C[0, 0]
+          element         C[0, 0]
+          value expected  189.0
+          value got       72.0
+          run on shapes   (16, 8), (8, 32), (16, 32)
         hint: rfactor the loop first, or choose a spatial loop
         """,  # noqa: E501
     )

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.interp import instructions, intrinsics, numerics
+from mlcnb.codegen.interp.leaving import raiser
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.prim_ops import const
 from mlcnb.tir.buffer import BufferLoad
 
 Frame = list
@@ -223,6 +225,22 @@ class ExpressionCompiler:
 
         return run
 
+    def _leave(self, x: e.Call) -> Closure:
+        return raiser(x)
+
+    def _half(self, x: e.Call) -> Closure:
+        lanes = x.args[0].dtype.lanes // 2
+        at = range(lanes) if x.op == "tir.vectorlow" else range(lanes, 2 * lanes)
+        return self.compile(e.Shuffle(x.args, tuple(map(const, at))))
+
+    def _combined(self, x: e.Call) -> Closure:
+        return self.compile(e.Shuffle(x.args, tuple(map(const, range(x.dtype.lanes)))))
+
+    def _lane_mask(self, x: e.Call) -> Closure:
+        first, limit = map(self.compile, x.args)
+        lanes = range(x.dtype.lanes)
+        return lambda f: [first(f) + lane < limit(f) for lane in lanes]
+
     def _access_pointer(self, x: e.Call) -> Closure:
         data, offset = self.compile(x.args[1]), self.compile(x.args[2])
 
@@ -296,6 +314,12 @@ _CALLS: dict[str, str] = {
     "ptx_mma": "_matrix_product",
     "reinterpret": "_reinterpreted",
     "ret": "_returned",
+    "break_loop": "_leave",
+    "continue_loop": "_leave",
+    "vectorlow": "_half",
+    "vectorhigh": "_half",
+    "vectorcombine": "_combined",
+    "get_active_lane_mask": "_lane_mask",
     "address_of": "address",
     "tvm_access_ptr": "_access_pointer",
     "tvm_storage_sync": "barrier",

@@ -212,6 +212,33 @@ def _extreme(fn: Scalar) -> Callable[[DType, tuple], Scalar]:
     return lambda kind, operands: fn
 
 
+def _assume(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    def assume(holds: bool) -> bool:
+        if not holds:
+            raise ExecutionError("T.assume: what is assumed does not hold")
+        return True
+
+    return assume
+
+
+def _undefined(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    """Any number; the one that fresh memory has, so that a use of it shows."""
+    if kind.is_float:
+        return lambda *args: math.nan
+    value = wrapper(kind)(-1)
+    return lambda *args: value
+
+
+def _is_null(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return lambda pointer: pointer is None
+
+
+def _large_integer(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    """An integer of 64 bits, from its low and its high half."""
+    fit = wrapper(kind)
+    return lambda low, high: fit((high << 32) | (low & 0xFFFFFFFF))
+
+
 def _nothing(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda *args: 0
 
@@ -237,7 +264,10 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "maximum": _extreme(larger),
     "prefetch": _nothing,
     "type_annotation": _nothing,
-    "assume": _nothing,
+    "assume": _assume,
+    "undef": _undefined,
+    "isnullptr": _is_null,
+    "large_uint_imm": _large_integer,
 }
 
 

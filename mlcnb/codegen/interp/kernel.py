@@ -145,7 +145,11 @@ class KernelCompiler(BlockCompiler):
         """Memory of a thread, of its warp or of its block."""
         if not self.in_kernel or scope == "global":
             if self.in_kernel:
-                raise UnsupportedOpError("a kernel cannot allocate global memory")
+                name = getattr(owner, "name", None) or owner.buffer_var.name
+                raise UnsupportedOpError(
+                    f"a kernel cannot allocate global memory for {name}",
+                    hint="set_scope to shared or local, or let another kernel fill it",
+                )
             return super().fresh_memory(owner, scope)
         agent, virtual = self.agent, self.virtual
         if scope not in (*SHARED_SCOPES, "warp"):

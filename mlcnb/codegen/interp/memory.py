@@ -96,6 +96,23 @@ def typed(array: np.ndarray, kind: DType) -> np.ndarray:
     return array if array.dtype == kind.numpy else array.view(kind.numpy)
 
 
+def element_shape(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an array in elements of the buffer: a last dimension holds the lanes of vectors.
+
+    Raises:
+        RuntimeInputError: the last dimension has another length.
+    """
+    lanes = buffer.dtype.lanes
+    if lanes == 1:
+        return shape
+    if not shape or shape[-1] != lanes:
+        raise RuntimeInputError(
+            f"argument {buffer.name} holds {buffer.dtype}: its last dimension must be {lanes}, "
+            f"got shape {shape}"
+        )
+    return shape[:-1]
+
+
 def flat_argument(buffer: Buffer, given: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """(flat array to work on, array to copy the result back to or None).
 
@@ -111,7 +128,7 @@ def flat_argument(buffer: Buffer, given: Any) -> tuple[np.ndarray, np.ndarray | 
             f"argument {buffer.name} must be {buffer.dtype}, got {given.dtype}",
             hint=f"convert it with .astype({str(buffer.dtype)!r})",
         )
-    if given.ndim != buffer.ndim:
+    if len(element_shape(buffer, given.shape)) != buffer.ndim:
         raise RuntimeInputError(
             f"argument {buffer.name} must have {buffer.ndim} dimensions, got shape {given.shape}"
         )

@@ -21,7 +21,8 @@ from mlcnb.codegen.interp.blocks import BlockCompiler
 from mlcnb.codegen.interp.expressions import Frame, Returned
 from mlcnb.codegen.interp.kernel import KernelCompiler
 from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
-from mlcnb.codegen.interp.memory import View, compact_strides, flat_argument
+from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
+from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.kernels import uses_threads
@@ -134,13 +135,17 @@ class Program:
 
         def bind(f: Frame, arg: Any, checks: list, copies: list) -> None:
             if kind.is_handle:
+                if not isinstance(arg, np.ndarray):
+                    raise RuntimeInputError(
+                        f"argument {param.name} must be an array, got {type(arg).__name__}"
+                    )
                 f[slot] = arg.reshape(-1)
                 return
             if not isinstance(arg, int | float | np.number | np.bool_):
                 raise RuntimeInputError(
                     f"argument {param.name} must be a number, got {type(arg).__name__}"
                 )
-            f[slot] = float(arg) if kind.is_float else int(arg)
+            f[slot] = _in_range(param, arg)
 
         return bind
 
@@ -155,14 +160,15 @@ class Program:
             flat, target = flat_argument(buffer, arg)
             if target is not None:
                 copies.append((target, flat))
-            for dim, size in zip(dims, arg.shape, strict=True):
-                dim(f, size, checks, arg.shape)
-            for dim, step in zip(strides, compact_strides(arg.shape), strict=bool(strides)):
-                dim(f, step, checks, arg.shape)
+            shape = element_shape(buffer, arg.shape)
+            for dim, size in zip(dims, shape, strict=True):
+                dim(f, size, checks, shape)
+            for dim, step in zip(strides, compact_strides(shape), strict=bool(strides)):
+                dim(f, step, checks, shape)
             for dim in offsets:
-                dim(f, 0, checks, arg.shape)
+                dim(f, 0, checks, shape)
             f[data] = flat
-            f[slot] = View(buffer, flat, arg.shape)
+            f[slot] = View(buffer, flat, shape)
 
         return bind
 
@@ -191,6 +197,18 @@ class Program:
                 checks.append(lambda: check(f, size, shape))
 
         return bind
+
+
+def _in_range(param: Var, arg: Any) -> int | float | bool:
+    """A number as one of the parameter's dtype: floats are rounded, integers must fit."""
+    if param.dtype.is_float:
+        return to_dtype(param.dtype)(float(arg))
+    value = int(arg)
+    if param.dtype.is_bool:
+        return bool(value)
+    if not param.dtype.min_value <= value <= param.dtype.max_value:
+        raise RuntimeInputError(f"argument {param.name} must be {param.dtype}, got {value}")
+    return value
 
 
 def _solver(dim: PrimExpr) -> tuple[Var, Callable[[int], int]] | None:

@@ -12,10 +12,12 @@ from typing import Any
 
 from mlcnb.codegen.interp.accesses import AccessCompiler
 from mlcnb.codegen.interp.expressions import Closure, Frame
+from mlcnb.codegen.interp.leaving import rounds, waiting_rounds
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.leaving import is_left_early
 
 #: a closure, and whether it is a generator that yields where it waits for other threads
 Code = tuple[Closure, bool]
@@ -78,7 +80,14 @@ class StatementCompiler(AccessCompiler):
                 f[slot] = i
                 yield
 
-        return self.with_body(steps, self.inside(x.loop_var, x.body))
+        return self.rounds(steps, x, self.inside(x.loop_var, x.body))
+
+    def rounds(self, steps: Steps, loop: s.For | s.While, body: Code) -> Code:
+        """Run the body of a loop at each step; it may leave the loop early."""
+        if not is_left_early(loop.body):
+            return self.with_body(steps, body)
+        run, waits = body
+        return (waiting_rounds if waits else rounds)(steps, run), waits
 
     def inside(self, var: Var, body: s.Stmt) -> Code:
         """The body of a loop: accesses in it know the loop's variable."""
@@ -94,7 +103,7 @@ class StatementCompiler(AccessCompiler):
             while condition(f):
                 yield
 
-        return self.with_body(steps, self.stmt(x.body))
+        return self.rounds(steps, x, self.stmt(x.body))
 
     def _branch(self, x: s.IfThenElse) -> Code:
         condition = self.compile(x.condition)

@@ -67,11 +67,12 @@ def _function(func: Any, frame: FrameType, check: bool) -> Any:
     from mlcnb.script.parser.entry import parse_definition
     from mlcnb.script.parser.source import source_of_definition
 
-    code = func.__code__
-    source, node = source_of_definition(
-        ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
-    )
-    return _short(lambda: parse_definition(source, node, _around([func], frame), check))
+    def read() -> Any:
+        line = func.__code__.co_firstlineno
+        source, node = source_of_definition(ast.FunctionDef, func.__name__, frame.f_code, line)
+        return parse_definition(source, node, _around([func], frame), check)
+
+    return _short(read)
 
 
 def _module(cls: type, frame: FrameType, check: bool) -> Any:
@@ -79,9 +80,14 @@ def _module(cls: type, frame: FrameType, check: bool) -> Any:
     from mlcnb.script.parser.source import source_of_definition
 
     functions = [f for f in vars(cls).values() if hasattr(f, "__code__")]
-    file, line = frame.f_code.co_filename, frame.f_lineno
-    source, node = source_of_definition(ast.ClassDef, cls.__name__, file, line)
-    return _short(lambda: parse_definition(source, node, _around(functions, frame), check))
+
+    def read() -> Any:
+        source, node = source_of_definition(
+            ast.ClassDef, cls.__name__, frame.f_code, frame.f_lineno
+        )
+        return parse_definition(source, node, _around(functions, frame), check)
+
+    return _short(read)
 
 
 def _short(read: Callable[[], Any]) -> Any:

@@ -15,6 +15,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -77,30 +78,30 @@ def macro(*given: Callable, hygienic: bool = True) -> Any:
     Raises:
         ParseError: its source cannot be found.
     """
-    around = sys._getframe(1).f_locals
+    frame = sys._getframe(1)
 
     def decorate(func: Callable) -> Macro:
-        snapshot = {**_seen(func), **around, **_captured(func)}
-        return _read(func, (lambda: snapshot) if hygienic else None, inline=False)
+        snapshot = {**_seen(func), **frame.f_locals, **_captured(func)}
+        return _read(func, frame, (lambda: snapshot) if hygienic else None, inline=False)
 
     return decorate(given[0]) if given else decorate
 
 
 def inline(*given: Callable) -> Any:
     """As `T.macro`, with later values of the names around it: the word of 0.27."""
-    around = sys._getframe(1).f_locals
+    frame = sys._getframe(1)
+    around = frame.f_locals
 
     def decorate(func: Callable) -> Macro:
-        return _read(func, lambda: {**_seen(func), **around, **_captured(func)}, inline=True)
+        names: Names = lambda: {**_seen(func), **around, **_captured(func)}  # noqa: E731
+        return _read(func, frame, names, inline=True)
 
     return decorate(given[0]) if given else decorate
 
 
-def _read(func: Any, names: Names | None, inline: bool) -> Macro:
-    code = func.__code__
-    source, node = source_of_definition(
-        ast.FunctionDef, func.__name__, code.co_filename, code.co_firstlineno
-    )
+def _read(func: Any, frame: FrameType, names: Names | None, inline: bool) -> Macro:
+    line = func.__code__.co_firstlineno
+    source, node = source_of_definition(ast.FunctionDef, func.__name__, frame.f_code, line)
     return Macro(source, node, names, trusted=True, inline=inline)
 
 

@@ -31,6 +31,9 @@ def binary(name: str, left: Any, right: Any, trusted: bool) -> Any:
     if isinstance(left, Expr) or isinstance(right, Expr):
         return _of_graph(name, left, right)
     if is_prim(left) or is_prim(right):
+        for side in (left, right):
+            if not isinstance(side, PrimExpr | Sliced | int | float):
+                raise MLCError(f"an operand is a {type(side).__name__}, not a number")
         made = build.OPERATORS.get(name)
         if made is None:
             raise MLCError(f"no operator {name} of scalars", hint=_HINTS.get(name))

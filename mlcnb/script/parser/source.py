@@ -15,12 +15,14 @@ import ast
 import linecache
 import string
 from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from mlcnb.core.doc import Where
 from mlcnb.core.errors import ParseError
 from mlcnb.core.recursion import deep
-from mlcnb.script.excerpt import around
+from mlcnb.script.excerpt import around as lines_around
+from mlcnb.script.parser.commandline import text_behind
 
 _WORD = string.ascii_letters
 #: how deep Python's parser may nest
@@ -105,7 +107,7 @@ class Source:
         return len(text.encode()[:offset].decode(errors="ignore")) + 1
 
     def _error(self, message: str, where: Where, hint: str | None) -> SourceError:
-        shown = around(self.lines, where) if 0 < where.line <= len(self.lines) else ""
+        shown = lines_around(self.lines, where) if 0 < where.line <= len(self.lines) else ""
         return SourceError(message, hint, self.name, where, shown)
 
 
@@ -114,28 +116,35 @@ def _tree_of(text: str, name: str) -> Source:
     return Source(text, name)
 
 
-def source_of_definition(kind: type, name: str, file: str, line: int) -> tuple[Source, Any]:
+def source_of_definition(kind: type, name: str, around: CodeType, line: int) -> tuple[Source, Any]:
     """The source file around a definition, and the definition's node.
 
     Args:
         kind: ast.FunctionDef or ast.ClassDef.
         name: the name that is defined.
-        file: the file name of the code object; a notebook cell has one too.
+        around: the code that the definition stands in; that of a notebook cell has a file name too.
         line: a line of its decorators or of its `class` or `def` line.
 
     Raises:
         ParseError: there is no source.
     """
-    text = "".join(linecache.getlines(file))
+    file = around.co_filename
+    text = "".join(linecache.getlines(file)) or text_behind(around)
     if text:
         source = _tree_of(text, file)
-        for node in ast.walk(source.tree):
-            if isinstance(node, kind) and getattr(node, "name", None) == name:
-                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])  # type: ignore[attr-defined]
-                if first <= line <= node.body[0].lineno:  # type: ignore[attr-defined]
-                    return source, node
+        found = [n for n in ast.walk(source.tree) if _is_definition(n, kind, name, line)]
+        if found:
+            return source, found[-1]  # of two, the one that stands inside
     raise ParseError(
         f"the source of {name!r} cannot be found: {file} has no text that can be read back",
-        hint="put the program in a file or a notebook cell, or parse its text: "
-        "mlcnb.script.parse('''@T.prim_func ...''')",
+        hint="put the program in a file or a notebook cell, or read its text: "
+        "mlcnb.script.from_source('''@T.prim_func …''')",
     )
+
+
+def _is_definition(node: Any, kind: type, name: str, line: int) -> bool:
+    if not isinstance(node, kind) or getattr(node, "name", None) != name:
+        return False
+    lines: Any = node
+    first = min([lines.lineno, *(d.lineno for d in lines.decorator_list)])
+    return first <= line <= lines.body[0].lineno

@@ -8,36 +8,47 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcnb.core.node import Node, rewrite
-from mlcnb.ir.dtype import dtype
+from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.script.frames import DimString, NewVar
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.tir.dtypes import DTypeWord
+from mlcnb.tir.buffer import Buffer
 
 DIM = dtype("int64")
 
 
 def resolve_dims(ev: Evaluator, value: Any, place: ast.expr) -> Any:
-    """`value` with every string dimension read; unknown names become new int64 variables."""
+    """`value` with every string dimension read; unknown names become new int64 variables.
 
+    Strides and offsets of a buffer are of the dtype of its shape.
+    """
+    if not isinstance(value, Buffer):
+        return _resolved(ev, value, DIM, place)
+    shape = tuple(_resolved(ev, dim, DIM, place) for dim in value.shape)
+    kind = shape[0].dtype if shape else dtype("int32")
+    return _resolved(ev, replace(value, shape=shape), kind, place)
+
+
+def _resolved(ev: Evaluator, value: Any, kind: DType, place: ast.expr) -> Any:
     def rule(n: Node) -> Node | None:
-        return _read(ev, n.text, place) if isinstance(n, DimString) else None
+        return _read(ev, n.text, kind, place) if isinstance(n, DimString) else None
 
     return rewrite(value, rule) if isinstance(value, Node) else value
 
 
-def _read(ev: Evaluator, text: str, place: ast.expr) -> Any:
+def _read(ev: Evaluator, text: str, kind: DType, place: ast.expr) -> Any:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
         raise ev.error(place, f"dimension {text!r} is no expression") from None
     for part in ast.walk(tree):
         if isinstance(part, ast.Name) and not _is_known(ev, part.id):
-            ev.scope.define(part.id, Var(part.id, DIM))
+            ev.scope.define(part.id, Var(part.id, kind))
         if hasattr(part, "lineno"):
             ast.copy_location(part, place)
-    before, ev.int_dtype = ev.int_dtype, "int64"
+    before, ev.int_dtype = ev.int_dtype, str(kind)
     try:
         return ev.expr(tree)
     finally:

@@ -129,7 +129,9 @@ class BlockParser:
             frozen(self.annotations),
         )
         if self.reads is None or self.writes is None:
-            reads, writes = detect_buffer_access(block)
+            names = (value for frame in self.ev.scope.frames for value in frame.values())
+            around = [value for value in names if isinstance(value, Buffer)]
+            reads, writes = detect_buffer_access(block, around)
             block = replace(
                 block,
                 reads=reads if self.reads is None else self.reads,

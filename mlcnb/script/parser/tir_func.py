@@ -8,7 +8,7 @@ from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, visit
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar
@@ -40,6 +40,8 @@ class PrimFuncParser:
         self.node = node
         self.private = private
         self.is_new = is_new
+        #: the dtype of what the body returns
+        self.returned: DType | None = None
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}
@@ -99,12 +101,16 @@ class PrimFuncParser:
 
     def _ret_type(self) -> str | None:
         if self.node.returns is None:
-            return None
+            return None if self.returned is None else str(self.returned)
         found = self.ev.value(self.node.returns)
         made = dtype_of(found) if found is not None else NewVar(dtype("void"))
         if made is None:
             raise self.ev.error(self.node.returns, "the result is a scalar such as T.int32")
         return None if made.dtype == "void" else str(made.dtype)
+
+    def note_result(self, kind: DType) -> None:
+        """What a `return` of the body gives: the signature need not say it."""
+        self.returned = self.returned or kind
 
     def set_attrs(self, attrs: Mapping[str, Any]) -> None:
         """`T.func_attr({…})`"""

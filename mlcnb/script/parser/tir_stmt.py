@@ -57,6 +57,7 @@ class StmtParser(MacroParser):
             hint = "return 0, with -> T.int32 in the signature"
             raise self.ev.error(node, "a loop function returns a scalar or has no return", hint)
         value = self.ev.expr(node.value)
+        self.function.note_result(value.dtype)
         out.add(s.Evaluate(e.Call(value.dtype, "tir.ret", (value,))))
 
     # lines with a value --------------------------------------------------------------------------

@@ -143,6 +143,9 @@ def _load(p: Printer, n: BufferLoad) -> Doc:
         if p.words.is_new and n.indices and n.indices[-1].dtype.lanes > 1:
             return [p.doc(n.buffer), "[", *join(p.doc(x) for x in n.indices), "]"]
         return [p.doc(n.buffer), indices(p, n.indices)]
+    if p.words.is_new:
+        masked = [p.doc(n.buffer), *map(p.doc, n.indices), p.doc(n.predicate)]
+        return call(p.word("T", "masked_load"), text_string(n.dtype), *masked)
     head = [p.doc(n.buffer), ".", Text("vload", "function")]
     at = ["[", *join(p.doc(x) for x in n.indices), "]"]
     return call(head, at, keyword("predicate", p.doc(n.predicate)))

@@ -197,8 +197,9 @@ def _select(p: Printer, n: e.Select) -> Doc:
 @prints(e.Let)
 def _let(p: Printer, n: e.Let) -> Doc:
     value = p.doc(n.value)
+    known = p.names.find(n.var)  # declared above, as 0.27 has it
     with p.names.scope():
-        name = Text(p.names.define(n.var, n.var.name), "name")
+        name = Text(known or p.names.define(n.var, n.var.name), "name")
         where: Doc = ["{", Mark(n.var, name), ": ", value, "}"]
         return call(p.word("T", "Let"), p.doc(n.body), keyword("where", where))
 

@@ -15,11 +15,18 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.doc import Doc, Mark, Text, block, join, lines
+from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
 from mlcnb.script.printer import values
 from mlcnb.script.printer.block import realize
-from mlcnb.script.printer.buffer import declared, define, indices, pointer_type
+from mlcnb.script.printer.buffer import (
+    declare_vars,
+    declared,
+    define,
+    indices,
+    pointer_type,
+)
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
@@ -46,6 +53,8 @@ def statements(p: Printer, stmt: s.Stmt) -> list[Doc]:
     rest: list[s.Stmt] = [stmt]
     while rest:
         n = rest.pop()
+        if p.words.is_new and not isinstance(n, s.SeqStmt):
+            out += declare_vars(p, _let_vars(n))
         if isinstance(n, s.SeqStmt):
             rest.extend(reversed(n.seq))
         elif type(n) in _HOLDERS:
@@ -53,6 +62,19 @@ def statements(p: Printer, stmt: s.Stmt) -> list[Doc]:
         else:
             out.append(p.doc(n))
     return out or [call(p.word("T", "evaluate"), "0")]
+
+
+def _let_vars(n: s.Stmt) -> list[e.Var]:
+    """What `T.Let` binds in the expressions of a statement: 0.27 wants it declared above."""
+    found: dict[int, e.Var] = {}
+    stack = [c for c in children(n) if not isinstance(c, s.Stmt | s.Block)]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, e.Let):
+            found.setdefault(id(x.var), x.var)
+        if isinstance(x, e.PrimExpr):
+            stack.extend(children(x))
+    return list(found.values())
 
 
 def _holder(p: Printer, n: Any, out: list[Doc], rest: list[s.Stmt]) -> None:
@@ -174,6 +196,9 @@ def _if(p: Printer, n: s.IfThenElse) -> Doc:
 def _store(p: Printer, n: s.BufferStore) -> Doc:
     if n.predicate is None:
         return [p.doc(n.buffer), indices(p, n.indices), " = ", p.doc(n.value)]
+    if p.words.is_new:
+        masked = [p.doc(n.value), *map(p.doc, n.indices), p.doc(n.predicate)]
+        return call(p.word("T", "masked_store"), p.doc(n.buffer), *masked)
     head = [p.doc(n.buffer), ".", Text("vstore", "function")]
     at = ["[", *join(p.doc(x) for x in n.indices), "]"]
     return call(head, at, p.doc(n.value), keyword("predicate", p.doc(n.predicate)))
@@ -197,7 +222,8 @@ def _let_flat(p: Printer, n: s.LetStmt) -> Doc:
     value = p.doc(n.value)
     kind = pointer_type(p, n.var)
     if p.words.is_new:
-        kind = [p.word("T", "let"), "[", kind, "]"]
+        known = n.var.dtype.lanes == 1 or n.var.dtype != n.value.dtype
+        kind = [p.word("T", "let"), *(["[", kind, "]"] if known else [])]
     return [_new_name(p, n.var), ": ", kind, " = ", value]
 
 

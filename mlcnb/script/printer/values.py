@@ -42,7 +42,8 @@ def value(p: Printer, v: Any) -> Doc:
         return typed(p, v.dtype, number(v.value))
     export = getattr(v, "export", None)
     if callable(export):  # a target
-        return call(p.word("T", "target"), value(p, export()))
+        host = [] if v.host is None else [value(p, v.host.export())]
+        return call(p.word("T", "target"), value(p, export()), *host)
     return p.doc(v) if isinstance(v, Node) else text_string(str(v))
 
 

@@ -16,7 +16,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
-from mlcnb.script.frames import Meta, NewVar
+from mlcnb.script.frames import Meta, NewVar, Sliced, VectorStore
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterType, IterVar
@@ -64,6 +64,21 @@ def _lanes(lanes: Any) -> int:
     if count is None or count < 1:
         raise MLCError("a vector has a constant number of lanes")
     return count
+
+
+def masked_load(dtype: Any, buffer: Buffer, *indices_and_mask: Any) -> PrimExpr:
+    """A load of a vector; lanes where the mask is False are not read: a word of 0.27."""
+    *at, mask = indices_and_mask
+    made = BufferLoad(buffer, Sliced(buffer, tuple(at)).indices(), build.as_expr(mask))
+    if made.dtype != _kind(dtype):
+        raise MLCError(f"T.masked_load: {dtype} is said, {made.dtype} is loaded")
+    return made
+
+
+def masked_store(buffer: Buffer, value: Any, *indices_and_mask: Any) -> VectorStore:
+    """A store of a vector; lanes where the mask is False are not written: a word of 0.27."""
+    *at, mask = indices_and_mask
+    return VectorStore(buffer, tuple(at), value, mask)
 
 
 def shuffle(vectors: Sequence[Any], indices: Sequence[Any]) -> PrimExpr:
@@ -285,6 +300,8 @@ EXPRS: dict[str, Any] = {
     "Broadcast": broadcast,
     "broadcast": broadcast,
     "Shuffle": shuffle,
+    "masked_load": masked_load,
+    "masked_store": masked_store,
     "Let": _LetWord(),
     "abs": absolute,
     "ceildiv": ceildiv,

@@ -161,7 +161,7 @@ def buffer_of(
         scope,
         data=data,
         strides=[_dim(d) for d in strides or ()],
-        elem_offset=None if elem_offset is None else build.as_expr(elem_offset),
+        elem_offset=None if elem_offset is None else _dim(elem_offset),
         data_alignment=64 if align in (-1, 0) else align,
         offset_factor=offset_factor,
         axis_separators=tuple(axis_separators or ()),

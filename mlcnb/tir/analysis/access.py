@@ -8,6 +8,7 @@ with T.block("B"):
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -19,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 
 Regions = tuple[BufferRegion, ...]
@@ -27,21 +29,23 @@ Side = tuple[Ends, DType]
 Found = dict[Buffer, list[list[Side]]]
 
 
-def complete_regions(block: s.Block) -> s.Block:
+def complete_regions(block: s.Block, around: Iterable[Buffer] = ()) -> s.Block:
     """`block` with reads and writes as its body has them."""
-    reads, writes = detect_buffer_access(block)
+    reads, writes = detect_buffer_access(block, around)
     return replace(block, reads=reads, writes=writes)
 
 
-def detect_buffer_access(block: s.Block) -> tuple[Regions, Regions]:
+def detect_buffer_access(block: s.Block, around: Iterable[Buffer] = ()) -> tuple[Regions, Regions]:
     """(reads, writes) of a block, for one value of its axes.
+
+    `around` are buffers that are known there: a bare pointer in a call may be one of theirs.
 
     As TVM's `get_block_read_write_region`: loops inside the block run; of inner blocks their own
     reads and writes count; what a reduction block updates (its `init` writes it) is not read;
     buffers that live inside do not appear. A pointer handed to a call may be read and written
     everywhere.
     """
-    detector = AccessDetector(block)
+    detector = AccessDetector(block, around)
     if block.init is not None:
         detector.visit(block.init)
     detector.visit(block.body)
@@ -92,7 +96,7 @@ def _range(low: Any, high: Any, kind: DType) -> Range:
 class AccessDetector:
     """Walks a block's body; collects the box of each access with inner loops run out."""
 
-    def __init__(self, block: s.Block) -> None:
+    def __init__(self, block: s.Block, around: Iterable[Buffer] = ()) -> None:
         self.analyzer = Analyzer()
         self.reads: Found = {}
         self.writes: Found = {}
@@ -108,6 +112,8 @@ class AccessDetector:
         for match in block.match_buffers:
             self.matched[match.buffer] = match.source
         self.note_buffers(block)
+        for buffer in around:
+            self.known.setdefault(buffer.data, buffer)
 
     def note_buffers(self, block: s.Block) -> None:
         """Know the buffers behind the pointers that calls may get."""
@@ -229,6 +235,13 @@ class AccessDetector:
 
     def call(self, n: e.Call) -> None:
         """A call: pointers in it reach a whole buffer."""
+        reduced = reduced_over_threads(n)
+        if reduced is not None:
+            for arg in reduced[0]:
+                self.visit(arg)
+            for result in reduced[1]:
+                self.access(self.writes, result.buffer, result.indices)
+            return
         if n.op == "tir.tvm_access_ptr":
             self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
             for arg in n.args[2:4]:

@@ -4,7 +4,8 @@ A variable is defined where it is used, and not a second time there (loops side 
 one); a buffer is declared and indexed with as many integers as it has dimensions; operands have one
 dtype, conditions are bool; a block has a value for each axis and uses outer loops only through its
 axes; each axis stays in its domain and each access in the regions that its blocks say (`domains`);
-a thread axis is one that GPUs have, of one extent within a kernel.
+a thread axis is one that GPUs have, of one extent within a kernel; what ends a loop early stands in
+that loop, and in no block.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.domains import refuse_false_domains
+from mlcnb.tir.analysis.leaving import misplaced_exit
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
@@ -148,7 +150,7 @@ class _Checker:
         if n.kind is s.ForKind.THREAD_BINDING:
             self.threads = {**around, self.thread_axis(n): n}
         self.loops.add(n.loop_var)
-        self.scoped([n.loop_var], [n.body], n)
+        self.scoped([n.loop_var], [self.leavable(n)], n)
         self.loops.discard(n.loop_var)
         self.threads = around
 
@@ -173,6 +175,25 @@ class _Checker:
                 "threads that share work have one number",
             )
         return str(axis)
+
+    def while_loop(self, n: s.While) -> None:
+        self.visit(n.condition)
+        self.require_bool(n.condition, n)
+        self.visit(self.leavable(n))
+
+    def leavable(self, n: s.For | s.While) -> s.Stmt:
+        """The body of a loop, which may be left early."""
+        wrong = misplaced_exit(n)
+        if wrong is not None:
+            self.fail(wrong, n, "T.where(condition) keeps a block from running")
+        return n.body
+
+    def evaluate(self, n: s.Evaluate) -> None:
+        self.visit(n.value)
+        if isinstance(n.value, e.Call) and n.value.op == "tir.ret" and n.value.args:
+            returned, said = n.value.args[0].dtype, self.func.ret_type
+            fits = said is None or returned == said
+            self.require(fits, n, f"{returned} is returned, the signature says {said}")
 
     def let(self, n: Any) -> None:
         self.visit(n.value)
@@ -357,7 +378,8 @@ _HANDLERS: dict[type, Any] = {
     s.BufferStore: _Checker.store,
     s.SeqStmt: _Checker.sequence,
     s.IfThenElse: _Checker.conditional,
-    s.While: _Checker.conditional,
+    s.While: _Checker.while_loop,
+    s.Evaluate: _Checker.evaluate,
     s.AssertStmt: _Checker.conditional,
     s.Reduce: _Checker.foreign,
     ProducerLoad: _Checker.foreign,

@@ -212,7 +212,10 @@ def box_of(
             sides.append(Side([a.ZERO], [last]))
         else:
             sides.append(Side([ends[0]], [end[1]]))
-    exact = contiguous(starts, {x.loop_var for x in loops}, context.bounds)
+    variables = {x.loop_var for x in loops}
+    exact = contiguous(starts, variables, context.bounds) and not any(
+        of(x.min).uses(variables) or of(x.extent).uses(variables) for x in loops
+    )
     predicate = tree.realize(block).predicate
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)

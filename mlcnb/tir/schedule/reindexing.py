@@ -168,13 +168,21 @@ def _refuse(
 ) -> None:
     tree = state.tree
     known = axis_bounds(block)
+    if not is_write and any(r.buffer is old for r in block.writes):
+        raise state.refusal(
+            f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
+        )
     ragged = why_ragged(tree, block) or why_offset(block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
+    inner = {
+        v.var: (of(v.dom.min), of(v.dom.min).plus(of(v.dom.extent)).shifted(-1))
+        for v in block.iter_vars
+    }
     for index, extent in zip(indices, old.shape, strict=True):
-        low, high = of(index).minus(of(0)).bounds(known)
-        last = of(index).minus(of(extent)).bounds(known)[1]
-        if low is None or low < 0 or last is None or last >= 0:
+        ends = extremes(of(index), inner, known)
+        within = ends is not None and at_most(ends[1].shifted(1), of(extent), known)
+        if ends is None or not (within and at_most(of(0), ends[0], known)):
             raise state.refusal(
                 f"{name}: {name_of(block)} may look outside of {old.name}, where a copy may not",
                 block,

@@ -214,6 +214,8 @@ def _symbols(value: Any) -> Iterator[e.Var]:
     if isinstance(value, Mapping | list | tuple):
         for item in value.values() if isinstance(value, Mapping) else value:
             yield from _symbols(item)
+    elif isinstance(value, IndexMap | RegionMap):
+        yield from trace_json.free_variables(value)
     elif isinstance(value, e.PrimExpr):
         yield from sorted(variables_of(value), key=lambda v: v.name)
 

@@ -20,6 +20,7 @@ from mlcnb.core.node import Node, children, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.linear import interval
@@ -37,7 +38,7 @@ def _partition(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind not in (ForKind.SERIAL, ForKind.PARALLEL):
         return flattened(n)
     start, extent = p.as_int(n.min), p.as_int(n.extent)
-    if start is None or extent is None or extent < 2:
+    if start is None or extent is None or extent < 2 or is_left_early(n.body):
         return None
     cuts = [c for c in _certain_until(n.body, n.loop_var, {}) if start < c < start + extent]
     if not cuts:

@@ -15,6 +15,7 @@ from mlcnb.core.node import Node, children, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
@@ -47,6 +48,8 @@ def _unroll(n: Node) -> Node | None:
         return flattened(n)
     start, extent = p.as_int(n.min), p.as_int(n.extent)
     if start is None or extent is None or not 0 < extent <= MAX_EXTENT:
+        return replace(n, kind=ForKind.SERIAL)
+    if is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     if extent * _statements(n.body) > MAX_STATEMENTS:
         return None

@@ -17,6 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.carried import Carried
 from mlcnb.tir.analysis.effects import LANEWISE
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import (
@@ -48,7 +49,7 @@ def _vectorize(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
         return None
     lanes = p.as_int(n.extent)
-    if lanes is None or lanes == 1:
+    if lanes is None or lanes == 1 or is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     try:
         if not _are_lanes_apart(n):

@@ -12,8 +12,8 @@ main_kernel(const float* __restrict__ A, const float* __restrict__ B, float* __r
     }
   }
   for (int k_0 = 0; k_0 < 2; ++k_0) {
-    __shared__ alignas(16) float A_shared[64];
-    __shared__ alignas(16) float B_shared[64];
+    __shared__ __align__(16) float A_shared[64];
+    __shared__ __align__(16) float B_shared[64];
     __syncthreads();
     for (int ax0_ax1_fused_0 = 0; ax0_ax1_fused_0 < 2; ++ax0_ax1_fused_0) {
       *(float2*)(A_shared + ax0_ax1_fused_0 * 32 + i_2 * 8 + j_2 * 2) = *(const float2*)(A + i_0 * 128 + ax0_ax1_fused_0 * 64 + i_2 * 16 + k_0 * 8 + j_2 * 2);

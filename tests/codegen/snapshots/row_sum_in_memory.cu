@@ -11,7 +11,7 @@ main_kernel(const float* __restrict__ A, float* __restrict__ B) {
       in_thread_B[0] += A[i * 32 + k_0 * 12 + k_1];
     }
   }
-  __shared__ alignas(16) float red_buf0[12];
+  __shared__ __align__(16) float red_buf0[12];
   red_buf0[k_1] = in_thread_B[0];
   __syncthreads();
   if (k_1 < 6) {

@@ -7,9 +7,9 @@ extern "C" __global__ void __launch_bounds__(8)
 main_kernel(const float* __restrict__ A, float* __restrict__ D) {
   const int i = blockIdx.x;
   const int ax0_1 = threadIdx.x;
-  __shared__ alignas(16) float M[1];
-  __shared__ alignas(16) float E[16];
-  __shared__ alignas(16) float S[1];
+  __shared__ __align__(16) float M[1];
+  __shared__ __align__(16) float E[16];
+  __shared__ __align__(16) float S[1];
   float cross_thread_M[1];
   float in_thread_M[1];
   in_thread_M[0] = __int_as_float(0xff800000);

@@ -142,13 +142,13 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
         w.do(f"{kind}* {name} = ({kind}*)(shared_memory + {w.dynamic});")
         w.dynamic += p.as_int(w.analyzer.simplify(aligned_bytes(x))) or 0
     elif scope in SHARED_SCOPES:
-        w.do(f"__shared__ alignas(16) {kind} {name}[{count}];")
+        w.do(f"__shared__ __align__(16) {kind} {name}[{count}];")
     elif scope == "local":
         w.do(f"{kind} {name}[{count}];")
     else:
         raise CodegenError(
             f"a kernel cannot allocate {scope} memory for {x.buffer_var.name}",
-            hint="set_scope to shared or local, or allocate it outside of the kernel",
+            hint="set_scope to shared or local, or let another kernel fill it",
         )
     w.stmt(x.body)
 

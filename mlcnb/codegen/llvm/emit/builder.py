@@ -45,6 +45,8 @@ class Function:
         #: variables of the program: operand, and whether it is held as an i64 index
         self.env: dict[Var, tuple[str, bool]] = {}
         self.cleanup: list[str] = []
+        #: of the loops around: where the next round starts, where the loop ends, cleanup before it
+        self.exits: list[tuple[str, str, int]] = []
 
     def name(self, hint: str = "v") -> str:
         """A fresh SSA name."""
@@ -76,6 +78,13 @@ class Function:
         """Begin block `label`."""
         self.lines.append(f"{label}:")
         self.block = label
+
+    def leave(self, label: str, before: int) -> None:
+        """Go to a block outside, after the cleanup that was added since; what follows is dead."""
+        for line in reversed(self.cleanup[before:]):
+            self.do(line)
+        self.do(f"br label %{label}")
+        self.place(self.label("dead"))
 
     def text(self) -> str:
         """The function's text."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mlcnb.codegen.llvm.emit import numbers
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.expr import convert
 from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.codegen.llvm.emit.jumps import leave_function, leave_loop
+from mlcnb.codegen.llvm.emit.memory import address, from_memory, to_memory
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -32,9 +35,10 @@ _FLOAT_INTRINSICS = {
 #: tir name -> function of the C math library
 _LIBM = {
     **{n: n for n in "sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh".split()},
-    **{n: n for n in "log2 log10 log1p expm1 exp2 exp10 fmod log exp tanh erf".split()},
+    **{n: n for n in "log2 log10 log1p expm1 exp2 fmod log exp tanh erf".split()},
     "pow": "pow",
     "power": "pow",
+    "hypot": "hypot",
 }
 
 
@@ -46,8 +50,12 @@ def call(em: Emitter, x: e.Call) -> str:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(em, x)
-    if x.dtype.is_float and x.dtype.element in ("float16", "bfloat16"):
+    if name in ("pow", "power") and not x.dtype.is_float:
+        return numbers.integer_power(em, x)
+    if x.dtype.is_float and x.dtype.element not in ("float32", "float64"):
         return _through_float32(em, x)
+    if name == "ldexp":
+        return numbers.ldexp(em, x)
     if name in _FLOAT_INTRINSICS:
         return _intrinsic(em, x, _FLOAT_INTRINSICS[name])
     if em.has_math(name, x.dtype):
@@ -220,8 +228,22 @@ def _has_load(x: e.PrimExpr) -> bool:
 
 def _check_index(em: Emitter, x: e.Call) -> str:
     """The index, after a stop where it is not within 0 … extent - 1."""
+    if x.dtype.lanes != 1:
+        return _check_indices(em, x)
     place = em.checked_index(x)
     return place if x.dtype.bits == 64 else em.f.emit(f"trunc i64 {place} to {em.type(x.dtype)}")
+
+
+def _check_indices(em: Emitter, x: e.Call) -> str:
+    """As `_check_index`, of a vector of indices."""
+    kind = em.type(x.dtype)
+    places = em.expr(x.args[0])
+    limit = em.expr(x.args[1])
+    if x.args[1].dtype.lanes == 1:
+        limit = em.splat(limit, x.dtype, x.dtype.lanes)
+    outside = em.f.emit(f"icmp uge {kind} {places}, {limit}")
+    em.stop_if(em.any_lane(outside, x.dtype.lanes), 3)
+    return places
 
 
 def _likely(em: Emitter, x: e.Call) -> str:
@@ -230,8 +252,17 @@ def _likely(em: Emitter, x: e.Call) -> str:
 
 def _reinterpret(em: Emitter, x: e.Call) -> str:
     source = x.args[0].dtype
-    value = em.expr(x.args[0])
-    return em.f.emit(f"bitcast {em.type(source)} {value} to {em.type(x.dtype)}")
+    raw = to_memory(em, em.expr(x.args[0]), source)
+    kinds = t.memory_type(source), t.memory_type(x.dtype)
+    if kinds[0] != kinds[1]:
+        raw = em.f.emit(f"{_bit_cast(source, x.dtype)} {kinds[0]} {raw} to {kinds[1]}")
+    return from_memory(em, raw, x.dtype)
+
+
+def _bit_cast(source: DType, to: DType) -> str:
+    if source.is_handle != to.is_handle:
+        return "ptrtoint" if source.is_handle else "inttoptr"
+    return "bitcast"
 
 
 def _call_extern(em: Emitter, x: e.Call) -> str:
@@ -283,12 +314,29 @@ def _prefetch(em: Emitter, x: e.Call) -> str:
 
 
 def _address_of(em: Emitter, x: e.Call) -> str:
-    from mlcnb.codegen.llvm.emit.memory import address
-
     load = x.args[0]
     if not isinstance(load, BufferLoad):
         raise CodegenError("address_of needs an element of a buffer, such as T.address_of(A[0])")
     return address(em, load.buffer, index(em, load.indices[0]))
+
+
+def _access_pointer(em: Emitter, x: e.Call) -> str:
+    """A pointer to an element of a buffer's data."""
+    kind, data, offset = x.args[:3]
+    element = t.memory_type(kind.dtype)
+    return em.f.emit(f"getelementptr {element}, ptr {em.expr(data)}, i64 {index(em, offset)}")
+
+
+def _is_null(em: Emitter, x: e.Call) -> str:
+    return em.f.emit(f"icmp eq ptr {em.expr(x.args[0])}, null")
+
+
+def _packed(em: Emitter, x: e.Call) -> str:
+    name = x.args[0].value if isinstance(x.args[0], e.StringImm) else x.args[0]
+    raise CodegenError(
+        f"a kernel cannot call the packed function {name!r}",
+        hint='target="interp" calls what mlcnb.register_func registered; T.call_extern calls C',
+    )
 
 
 def _nothing(em: Emitter, x: e.Call) -> str:
@@ -321,4 +369,21 @@ _SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
     "prefetch": _prefetch,
     "address_of": _address_of,
     "tvm_storage_sync": _nothing,
+    "assume": _nothing,
+    "type_annotation": _nothing,
+    "undef": numbers.undefined,
+    "isnullptr": _is_null,
+    "large_uint_imm": numbers.large_integer,
+    "tvm_access_ptr": _access_pointer,
+    "vectorlow": numbers.half,
+    "vectorhigh": numbers.half,
+    "vectorcombine": numbers.combined,
+    "get_active_lane_mask": numbers.lane_mask,
+    "exp10": numbers.exp10,
+    "nextafter": numbers.only_wide_floats("nextafter", lambda em, x: _libm(em, x, "nextafter")),
+    "tvm_call_packed": _packed,
+    "tvm_call_cpacked": _packed,
+    "break_loop": leave_loop,
+    "continue_loop": leave_loop,
+    "ret": leave_function,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
@@ -30,6 +31,15 @@ def int_imm(em: Emitter, x: e.IntImm) -> str:
 def float_imm(em: Emitter, x: e.FloatImm) -> str:
     """A float literal, exact."""
     return t.float_literal(x.value, x.dtype)
+
+
+def string(em: Emitter, x: e.StringImm) -> str:
+    """The address of the text, ended by a null byte, as C wants it."""
+    raw = x.value.encode("utf-8", "surrogatepass") + b"\0"
+    digits = "".join(f"\\{byte:02X}" for byte in raw)
+    line = f'private unnamed_addr constant [{len(raw)} x i8] c"{digits}"'
+    name = f"@.text.{em.module.metadata()}"
+    return em.module.declare(line, f"{name} = {line}") and name
 
 
 def var(em: Emitter, x: e.Var) -> str:
@@ -284,7 +294,7 @@ def cast(em: Emitter, x: e.Cast) -> str:
 
 def _from_index(em: Emitter, operand: str, to: DType) -> str:
     if to.is_float:
-        return em.rounded(em.f.emit(f"sitofp i64 {operand} to {em.type(to)}"), to)
+        return convert(em, operand, dtype("int64"), to)
     return operand if to.bits == 64 else em.f.emit(f"trunc i64 {operand} to {em.type(to)}")
 
 
@@ -300,6 +310,9 @@ def convert(em: Emitter, value: str, source: DType, to: DType) -> str:
     if to.is_float:
         signed = source.is_int
         op = "sitofp" if signed else "uitofp"
+        if to.bits <= 8:
+            wide = em.f.emit(f"{op} {a} {value} to {t.vector('double', to.lanes)}")
+            return em.rounded(small.from_double(em, wide, to.lanes), to)
         return em.rounded(em.f.emit(f"{op} {a} {value} to {b}"), to)
     if a == b:
         return value
@@ -323,7 +336,9 @@ def _float_to_float(em: Emitter, value: str, source: DType, to: DType) -> str:
     a, b = em.type(source), em.type(to)
     if a == b:
         return em.rounded(value, to) if source.element != to.element else value
-    held = [32 if d.element == "bfloat16" else d.bits for d in (source, to)]
+    held = [32 if d.element == "bfloat16" or d.bits <= 8 else d.bits for d in (source, to)]
+    if to.bits <= 8 and held[0] == 64:
+        return em.rounded(small.from_double(em, value, to.lanes), to)
     wider = held[1] > held[0]
     made = em.f.emit(f"{'fpext' if wider else 'fptrunc'} {a} {value} to {b}")
     return em.rounded(made, to)
@@ -339,6 +354,7 @@ def _float_to_int(em: Emitter, value: str, source: DType, to: DType) -> str:
 
 RULES: dict[type, Callable[[Any, Any], str]] = {
     e.IntImm: int_imm,
+    e.StringImm: string,
     e.FloatImm: float_imm,
     e.Var: var,
     e.SizeVar: var,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.codegen.llvm import math
-from mlcnb.codegen.llvm.emit import calls, expr, memory, stmt
+from mlcnb.codegen.llvm.emit import calls, expr, memory, small, stmt
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.builder import Function, Module
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import For
@@ -24,17 +27,20 @@ class Signature:
     """What the slots of argv hold, in order.
 
     params: for each parameter its Buffer, or the scalar Var; dims: symbolic dimensions that follow;
-    workspace: bytes of scratch memory behind the last slot (0: no such slot).
+    workspace: bytes of scratch memory behind the next slot (0: no such slot); result: dtype of the
+    number that is returned, to where the last slot points (None: no such slot).
     """
 
     params: tuple[Any, ...]
     dims: tuple[e.Var, ...]
     workspace: int
+    result: DType | None = None
 
     @property
     def slots(self) -> int:
         """Number of 8-byte slots."""
-        return len(self.params) + len(self.dims) + (1 if self.workspace else 0)
+        more = bool(self.workspace) + (self.result is not None)
+        return len(self.params) + len(self.dims) + more
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Emitter:
         self.in_parallel = False
         self.in_loop = False
         self.workspace_bytes = 0
+        self.result = _result_of(func)
         self.f: Function
         self.alias = "noalias " if func.attrs.get("tir.noalias") else ""
 
@@ -104,6 +111,8 @@ class Emitter:
             listed.append(f"i64 %dim{i}")
             env[dim] = (f"%dim{i}", True)
         listed.append("ptr noalias %workspace")
+        if self.result is not None:
+            listed.append("ptr noalias %result")
         header = f"define internal i32 @{self.name}.body({', '.join(listed)}) alwaysinline #0"
         self.f = Function(header)
         self.f.env.update(env)
@@ -124,15 +133,20 @@ class Emitter:
         kinds = [t.scalar_type(v.dtype) for v in variables] + ["i64"] * len(dims)
         if self.workspace_bytes:
             kinds.append("ptr")
+        if self.result is not None:
+            kinds.append("ptr")
+        scalars = dict(enumerate(v.dtype for v in variables))
+        outer, self.f = self.f, f
         for slot, kind in enumerate(kinds):
             where = f.emit(f"getelementptr i64, ptr %argv, i64 {slot}")
-            if kind == "i1":
-                byte = f.emit(f"load i8, ptr {where}")
-                args.append(f"i1 {f.emit(f'icmp ne i8 {byte}, 0')}")
-            else:
-                args.append(f"{kind} {f.emit(f'load {kind}, ptr {where}')}")
+            stored = t.memory_type(scalars[slot]) if slot in scalars else kind
+            value = f.emit(f"load {stored}, ptr {where}")
+            if stored != kind:
+                value = memory.from_memory(self, value, scalars[slot])
+            args.append(f"{kind} {value}")
+        self.f = outer
         if not self.workspace_bytes:
-            args.append("ptr null")
+            args.insert(len(variables) + len(dims), "ptr null")
         status = f.emit(f"call i32 @{self.name}.body({', '.join(args)})")
         f.do(f"ret i32 {status}")
         return f.text()
@@ -169,7 +183,9 @@ class Emitter:
             self.nonnegative.add(loop.loop_var)
         start = self.f.emit("add nsw i64 %first, %begin")
         stop = self.f.emit("add nsw i64 %first, %end")
-        stmt.count_loop(self, loop.loop_var, start, stop, lambda: self.stmt(loop.body), runs=True)
+        leaves = is_left_early(loop.body)
+        body = lambda: self.stmt(loop.body)  # noqa: E731
+        stmt.count_loop(self, loop.loop_var, start, stop, body, True, leaves=leaves)
         self.f.do("ret i32 0")
 
     def parallel_entry(self, name: str, kinds: list[str]) -> str:
@@ -236,7 +252,9 @@ class Emitter:
         return self.f.emit(f"shufflevector {kind} {one}, {kind} poison, {mask}")
 
     def rounded(self, value: str, kind: DType) -> str:
-        """A float operand rounded to bfloat16 where that is the dtype: to nearest, ties to even."""
+        """A float operand rounded to a dtype that is computed as float32: nearest, ties to even."""
+        if kind.is_float and kind.bits <= 8:
+            return small.rounded(self, value, kind)
         if kind.element != "bfloat16":
             return value
         lanes, f = kind.lanes, self.f
@@ -287,6 +305,13 @@ class Emitter:
         fn = self.intrinsic(f"llvm.vector.reduce.or.v{lanes}i1", "i1", (f"<{lanes} x i1>",))
         return self.f.emit(f"call i1 {fn}(<{lanes} x i1> {value})")
 
+    @contextmanager
+    def exits(self, following: str, end: str) -> Iterator[None]:
+        """Inside, `continue` goes to block `following` and `break` to block `end`."""
+        self.f.exits.append((following, end, len(self.f.cleanup)))
+        yield
+        self.f.exits.pop()
+
     def stop_if(self, condition: str, status: int) -> None:
         """Leave the kernel with `status` where `condition` holds."""
         f = self.f
@@ -328,7 +353,11 @@ def signature_of(func: PrimFunc, workspace: int) -> Signature:
     """The signature of a function, scheduled, lowered or neither, and its workspace in bytes."""
     params = [func.buffer_map.get(v, v) for v in func.params]
     known = {x.data if isinstance(x, Buffer) else x for x in params}
-    return Signature(tuple(params), tuple(_dimensions(func, known)), workspace)
+    return Signature(tuple(params), tuple(_dimensions(func, known)), workspace, _result_of(func))
+
+
+def _result_of(func: PrimFunc) -> DType | None:
+    return None if func.ret_type is None else dtype(func.ret_type)
 
 
 def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
@@ -20,9 +21,11 @@ def load(em: Emitter, x: BufferLoad) -> str:
     """The value of a load, as registers hold it."""
     place = _only_index(x.buffer, x.indices)
     kind = x.dtype
-    if place.dtype.lanes == 1 and kind.lanes == 1:
+    if place.dtype.lanes == 1:
         pointer = address(em, x.buffer, index(em, place))
-        raw = em.f.emit(f"load {t.memory_scalar(kind)}, ptr {pointer}, align {_align(kind)}")
+        raw = em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {_align(kind)}")
+    elif x.buffer.dtype.lanes != 1:
+        raise CodegenError(f"a vector of elements of {x.buffer.name!r}, which are vectors already")
     elif isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm):
         raw = _load_ramp(em, x, place, place.stride.value)
     else:
@@ -62,7 +65,9 @@ def address(em: Emitter, buffer: Buffer, offset: str) -> str:
     base = em.pointer(buffer.data)
     if offset == "0":
         return base
-    element = t.memory_scalar(buffer.dtype)
+    element = t.memory_type(buffer.dtype)
+    if buffer.dtype.lanes != 1:  # LLVM rounds the size of <3 x float> up
+        element = f"[{buffer.dtype.lanes} x {t.memory_scalar(buffer.dtype)}]"
     return em.f.emit(f"getelementptr inbounds {element}, ptr {base}, i64 {offset}", "p")
 
 
@@ -72,6 +77,10 @@ def from_memory(em: Emitter, raw: str, kind: DType) -> str:
     if kind.is_bool:
         zero = "0" if kind.lanes == 1 else "zeroinitializer"
         return em.f.emit(f"icmp ne {memory} {raw}, {zero}")
+    if kind.is_float and kind.bits <= 8:
+        return small.decode(em, raw, kind)
+    if kind.bits < 8:
+        return em.f.emit(f"trunc {memory} {raw} to {t.register_type(kind)}")
     if kind.element == "bfloat16":
         wide = t.vector("i32", kind.lanes)
         extended = em.f.emit(f"zext {memory} {raw} to {wide}")
@@ -84,7 +93,9 @@ def from_memory(em: Emitter, raw: str, kind: DType) -> str:
 def to_memory(em: Emitter, value: str, kind: DType) -> str:
     """i1 becomes a byte, a float that holds a bfloat16 its upper half."""
     memory, register = t.memory_type(kind), t.register_type(kind)
-    if kind.is_bool:
+    if kind.is_float and kind.bits <= 8:
+        return small.encode(em, value, kind)
+    if kind.bits < 8:
         return em.f.emit(f"zext {register} {value} to {memory}")
     if kind.element == "bfloat16":
         wide = t.vector("i32", kind.lanes)

@@ -16,6 +16,7 @@ from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def serial(em: Emitter, x: s.For) -> None:
             poll(em)
         em.stmt(x.body)
 
-    count_loop(em, x.loop_var, start, stop, body, at_least_once(x.extent), x)
+    runs, leaves = at_least_once(x.extent), is_left_early(x.body)
+    count_loop(em, x.loop_var, start, stop, body, runs, x, leaves)
     em.in_loop = outer
 
 
@@ -85,10 +87,11 @@ def count_loop(
     body: Callable[[], None],
     runs: bool,
     loop: s.For | None = None,
+    leaves: bool = False,
 ) -> None:
     """A counted loop, tested at its end (and at its start unless it `runs` for certain).
 
-    loop: the loop of the program that it is, if it is one.
+    loop: the loop of the program that it is, if it is one; leaves: `break` or `continue` is in it.
     """
     f = em.f
     head, done = f.label("loop"), f.label("end")
@@ -103,7 +106,14 @@ def count_loop(
     f.lines.append("")  # the phi: its second edge is known when the body is done
     place = len(f.lines) - 1
     f.env[var] = (counter, True)
-    body()
+    if leaves:
+        latch = f.label("latch")
+        with em.exits(latch, done):
+            body()
+        f.do(f"br label %{latch}")
+        f.place(latch)
+    else:
+        body()
     hint = unrolling.hint(em, f.lines[place:], loop)
     f.do(f"{following} = add nsw i64 {counter}, 1")
     again = f.emit(f"icmp slt i64 {following}, {stop}")
@@ -118,6 +128,11 @@ def _plain(name: str) -> str:
 
 def parallel(em: Emitter, x: s.For) -> None:
     """The loop's body becomes a function of its own, whose chunks run on the thread pool."""
+    if is_left_early(x.body, ("break_loop",)):
+        raise CodegenError(
+            f"parallel loop {x.loop_var.name} is left by `break`: its iterations run side by side",
+            hint="make the loop serial",
+        )
     captured = _captured(em, x)
     start, extent = index(em, x.min), index(em, x.extent)
     name, kinds = em.outline(x, captured)
@@ -175,7 +190,8 @@ def while_loop(em: Emitter, x: s.While) -> None:
     f.place(head)
     f.do(f"br i1 {em.expr(x.condition)}, label %{body}, label %{done}")
     f.place(body)
-    em.stmt(x.body)
+    with em.exits(head, done):
+        em.stmt(x.body)
     f.do(f"br label %{head}")
     f.place(done)
 

@@ -1,7 +1,8 @@
 """LLVM types and literals of our dtypes.
 
-bool is i1 in registers and i8 in memory; bfloat16 is i16 in memory and computed as float, rounded
-after every operation.
+bool is i1 in registers and i8 in memory, and so are the integers of 2 and 4 bits; bfloat16 is i16
+in memory and computed as float, rounded after every operation; the floats of 8 bits and less are
+bytes in memory and computed as float too.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ import math
 import struct
 
 from mlcnb.core.errors import UnsupportedDtypeError
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import SMALL_FLOATS, DType
 
-_FLOATS = {"float16": "half", "float32": "float", "float64": "double", "bfloat16": "float"}
+_FLOATS = {
+    **dict.fromkeys(("bfloat16", *SMALL_FLOATS), "float"),  # e8m0fnu is taken out below
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+}
+#: its smallest power of two is a denormal float32, which counts as zero while a kernel runs
+del _FLOATS["float8_e8m0fnu"]
 
 
 def scalar_type(kind: DType) -> str:
@@ -22,7 +30,7 @@ def scalar_type(kind: DType) -> str:
         return _FLOATS[element]
     if element.is_bool:
         return "i1"
-    if element.is_integer and element.bits in (8, 16, 32, 64):
+    if element.is_integer and element.bits in (2, 4, 8, 16, 32, 64):
         return f"i{element.bits}"
     if element.is_handle:
         return "ptr"
@@ -40,7 +48,7 @@ def register_type(kind: DType) -> str:
 def memory_scalar(kind: DType) -> str:
     """The type of one element in memory."""
     element = kind.element
-    if element.is_bool:
+    if element.bits < 8 or element in SMALL_FLOATS:
         return "i8"
     return "i16" if element == "bfloat16" else scalar_type(element)
 
