@@ -205,6 +205,7 @@ def everything(name: str) -> dict[str, Any]:
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
         "error": failed(name),
+        "diff of steps": scheduled(name).diff(),
         "counter-example": counterexample(name),
         "legal steps": legal(name),
         "variable": rx.Var(name),
