@@ -202,6 +202,25 @@ def test_two_halves_that_take_turns_need_one_barrier():
     )
 
 
+def test_a_loop_that_begins_with_a_barrier_needs_none_before_it():
+    sync(
+        """
+        S_1[tx] = A[tx]
+        for k in range(3):
+            S_1[(k + 1) % 2 * 8 + tx] = A[tx] + T.Cast("float32", k)
+            B[tx] = S_1[k % 2 * 8 + 7 - tx]
+        """,
+        """
+        S_1[tx] = A[tx]
+        for k in range(3):
+            T.tvm_storage_sync("shared")
+            S_1[(k + 1) % 2 * 8 + tx] = A[tx] + T.Cast("float32", k)
+            B[tx] = S_1[k % 2 * 8 + 7 - tx]
+        """,
+        size=16,
+    )
+
+
 def test_the_barrier_stands_before_the_loop_that_reads():
     sync(
         """
