@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.carried import CARRIED
-from tests.tir.schedule.programs import becomes, matmul, refuses, same_numbers
+from tests.tir.schedule.programs import becomes, matmul, padded_pool, refuses, same_numbers
 
 
 def scheduled(name: str) -> Schedule:
@@ -270,3 +270,27 @@ def test_a_triangle_is_no_full_box():
         "overwrite the rest",
     ):
         sch.write_at(loop, "B", 0, "shared")
+
+
+def test_a_part_of_a_reduction_is_no_reduction():
+    sch = Schedule(padded_pool(4))
+    loops = sch.get_loops("C")
+    sch.loop_partition(loops[3], [2, None])
+    (part,) = sch.get_loops("C_b0")
+    with refuses(
+        sch,
+        "rfactor: block C_b0 is no reduction block: its reduce axis v_a runs over a, outside of "
+        "block C_b0_partition that it stands in",
+    ):
+        sch.rfactor(part, 0)
+
+
+def test_a_loop_over_a_part_of_an_axis_is_not_padded():
+    sch = scheduled("every_instance_twice")
+    sch.loop_partition(sch.get_loops("B")[1], [5, None])
+    with refuses(
+        sch,
+        "pad_einsum: loop k0 does not run over all values of the axis r of block B_k0",
+        hint="pad before its loops are partitioned",
+    ):
+        sch.pad_einsum("B_k0", [1, 1])
