@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from mlcnb.codegen.cuda import backend as cuda
 from mlcnb.codegen.llvm import backend
 from mlcnb.core.errors import TargetError
 from mlcnb.dlight.cpu import schedule_cpu
@@ -39,8 +40,8 @@ def compile(
 
     Args:
         mod: an IRModule, a relax Function or a PrimFunc.
-        target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference); default: the current
-            Target, else "llvm".
+        target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (loop functions
+            that are bound to threads); default: the current Target, else "llvm".
         params: values of parameters by name, which become constants.
         relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered
         already. schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a
@@ -53,8 +54,6 @@ def compile(
         MLCError: what is in the module cannot be compiled, saying what and where.
     """
     where = Target(target or Target.current() or "llvm")
-    if not where.is_cpu:
-        raise TargetError(f"no executables for {where} yet", hint='target="llvm" or "interp"')
     if schedule is not None and not callable(schedule) and schedule not in ("auto", "default"):
         raise TargetError(
             f"no schedule rules {schedule!r}",
@@ -62,6 +61,8 @@ def compile(
         )
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)
+    if not where.is_cpu:
+        _check_gpu(module, where, schedule)
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
     if _has_graph(module):
@@ -86,6 +87,21 @@ def _as_module(mod: Any) -> IRModule:
     raise TargetError(
         f"cannot compile a {type(mod).__name__}", hint="pass an IRModule, a Function or a PrimFunc"
     )
+
+
+def _check_gpu(mod: IRModule, target: Target, schedule: Any) -> None:
+    """Refuse what is not made for a GPU yet."""
+    if _has_graph(mod):
+        raise TargetError(
+            f"no executables of graphs for {target} yet",
+            hint='compile loop functions that are bound to threads, or target="llvm"',
+        )
+    if schedule == "default":
+        raise TargetError(
+            f"no schedule rules for {target} yet",
+            hint="schedule the function (sch.bind), or pass a function (PrimFunc, Target) -> "
+            "Schedule",
+        )
 
 
 def _has_graph(mod: IRModule) -> bool:
@@ -120,6 +136,8 @@ def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
         return {name: InterpretedKernel(name, f) for name, f in funcs.items()}
     rule = schedule_cpu if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
+        if target.kind == "cuda":
+            return dict(cuda.build(funcs, target, rule, bar.update))
         return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update))
 
 

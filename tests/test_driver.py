@@ -65,7 +65,8 @@ def test_every_step_is_timed():
         (
             {"target": "cuda"},
             TargetError,
-            'no executables for cuda yet\nhint: target="llvm" or "interp"',
+            "no executables of graphs for cuda yet\nhint: compile loop functions that are bound to "
+            'threads, or target="llvm"',
         ),
         (
             {"target": "tpu"},

@@ -7,8 +7,10 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.target import Target
 from tests.run_notebook import Run, execute, text_lines, warnings_of
 
@@ -72,6 +74,23 @@ def test_the_matmul_by_hand_keeps_its_tile_in_registers():
     assert int(hot[column["FMA"]]) == (16 if target.vector_registers >= 32 else 8)
     assert hot[column["register"]] == f"{target.vector_bits} bits"
     assert hot[column["stores"]] == hot[column["spills"]] == "0"
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "cortex-a72"])
+def test_the_matmul_by_hand_fits_other_cpus(cpu):
+    """Its tile follows the target: on each, one multiply-add for each register of the tile."""
+    cells = nbformat.read(FOLDER / "03_matmul_by_hand.ipynb", as_version=4).cells
+    told = ("benchmark(", "peak(", "facts", "hot_loop", "try:", 'diff(steps["as', "trace")
+    names = {"steps": {"as written": None}, "np": np, "mlc": mlc}
+    for cell in cells:
+        if cell.cell_type == "code" and not any(word in cell.source for word in told):
+            source = re.sub(r"mlc.diff\(.*", "", cell.source).replace("n = 1024", "n = 64")
+            source = source.replace('Target("llvm")', f'Target("llvm -mcpu={cpu}")')
+            exec(source, names)  # noqa: S102
+    code = mlc.compile(names["sch"], target=f"llvm -mcpu={cpu}").kernels[0].facts
+    hot = max((f.hot for f in code.values() if f.hot), key=lambda counts: counts.fma)
+    assert hot.fma == names["rows"] * names["vectors"]
+    assert (hot.stores, hot.spills) == (0, 0)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -8,10 +8,25 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.arith.analyzer": "Analyzer simplify can_prove can_prove_equal const_bounds",
-        "mlcnb.arith.int_set": "IntSet set_of",
+        "mlcnb.arith.known": "ConstIntBound ModularSet ProofStrength CompareResult",
+        "mlcnb.arith.int_set": "IntSet IntervalSet set_of",
+        "mlcnb.arith.regions": (
+            "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound"
+        ),
+        "mlcnb.arith.deduce": "deduce_bound detect_clip_bound",
         "mlcnb.arith.linear": "detect_linear_equation",
-        "mlcnb.arith.iter_sum": "IterMap IterMark IterSplit IterSum",
+        "mlcnb.arith.systems": (
+            "solve_linear_equations solve_linear_inequalities IntConstraints "
+            "IntConstraintsTransform IntGroupBounds"
+        ),
+        "mlcnb.arith.iter_sum": (
+            "IterMap IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
+            "IterSplitExpr=IterSplit IterSumExpr=IterSum"
+        ),
         "mlcnb.arith.iter_map": "detect_iter_map",
+        "mlcnb.arith.iter_normal": (
+            "iter_map_simplify normalize_iter_map_to_expr normalize_to_iter_sum subspace_divide"
+        ),
         "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
     },
 )

@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, modular_of
+from mlcnb.arith.known import CompareResult, ConstIntBound, ModularSet, ProofStrength
 from mlcnb.arith.normal import Normalizer, is_index
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
@@ -46,6 +47,12 @@ class Analyzer:
         """
         atom = self.context.var(var)
         self.context.values.pop(var, None)
+        numbers = _numbers(bound)
+        if numbers is not None:
+            self.context.symbolic.pop(atom, None)
+            self.context.bounds[atom] = numbers
+            self.context.forget()
+            return
         low: Poly | None
         high: Poly | None
         if isinstance(bound, Range):
@@ -98,9 +105,15 @@ class Analyzer:
         with self.context.layer():
             yield
 
-    def simplify(self, x: Any) -> Any:
-        """The expression in its short form, of the same value."""
+    def simplify(self, x: Any, steps: int = 2) -> Any:
+        """The expression in its short form, of the same value.
+
+        It is never longer, but where a product of sums that stands in a sum is multiplied out.
+        steps: kept for TVM's sake; one normal form does what TVM's two simplifiers do in turns.
+        """
         return self.normalizer.simplify(p.as_expr(x))
+
+    rewrite_simplify = canonical_simplify = simplify
 
     def simplify_range(self, x: Range) -> Range:
         """A Range with both parts in short form."""
@@ -113,19 +126,71 @@ class Analyzer:
         """
         return self.normalizer.bounds(p.as_expr(x))
 
-    const_int_bound = const_bounds
+    def const_int_bound(self, x: Any) -> ConstIntBound:
+        """`const_bounds`, by TVM's name."""
+        return ConstIntBound(*self.const_bounds(x))
 
-    def modular_set(self, x: Any) -> tuple[int, int]:
-        """(coefficient, base): x = coefficient * something + base; coefficient 0: x is base."""
-        return modular_of(self.context, self.normal_form(x))
+    def const_int_bound_is_bound(self, var: Var) -> bool:
+        """True if something is known of a variable: a bound or a value."""
+        return var in self.context.values or self.context.var(var) in self.context.bounds
 
-    def can_prove(self, condition: Any) -> bool:
-        """True if a condition holds for all values of its variables; False if that is not known."""
+    def modular_set(self, x: Any) -> ModularSet:
+        """(coeff, base): x = coeff * something + base; coeff 0: x is base."""
+        return ModularSet(*modular_of(self.context, self.normal_form(x)))
+
+    def update(self, var: Var, info: Any, override: bool = False) -> None:
+        """Add what is known of a variable: a ConstIntBound or pair, a ModularSet, or what `bind`
+        takes.
+
+        override: forget what was known of it before (else both hold).
+        """
+        atom = self.context.var(var)
+        if isinstance(info, ModularSet):
+            self.context.modular[atom] = (info.coeff, info.base)
+        elif override or not isinstance(info, tuple):
+            self.bind(var, info)
+        else:
+            low, high = (-inf if info[0] is None else info[0], inf if info[1] is None else info[1])
+            self.context.tighten(atom, low, high)
+        self.context.forget()
+
+    def try_compare(self, a: Any, b: Any) -> CompareResult:
+        """What is known of a and b: the strongest relation that always holds."""
+        a, b = p.match_dtypes(a, b)
+        for result, condition in (
+            (CompareResult.EQ, p.equal(a, b)),
+            (CompareResult.LT, p.less(a, b)),
+            (CompareResult.GT, p.less(b, a)),
+            (CompareResult.LE, p.less_equal(a, b)),
+            (CompareResult.GE, p.less_equal(b, a)),
+            (CompareResult.NE, p.not_equal(a, b)),
+        ):
+            if self.can_prove(condition):
+                return result
+        return CompareResult.UNKNOWN
+
+    def can_prove(self, condition: Any, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
+        """True if a condition holds for all values of its variables; False if that is not known.
+
+        strength: kept for TVM's sake; every proof is tried as hard as can be.
+        """
         condition = p.as_expr(condition)
         if isinstance(condition, e.And):
             return self.can_prove(condition.a) and self.can_prove(condition.b)
         simple = self.simplify(condition)
         return isinstance(simple, e.IntImm) and bool(simple.value)
+
+    def int_set(self, x: Any, dom_map: Mapping[Var, Any] | None = None) -> Any:
+        """The interval that `x` stays in while the variables of `dom_map` run.
+
+        Args:
+            x: the expression.
+            dom_map: variable -> IntSet or Range; by default every variable that has constant
+                bounds here runs over them.
+        """
+        from mlcnb.arith.int_set import interval_of
+
+        return interval_of(x, dom_map, self)
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
         """True if two expressions are equal for all values of their variables."""
@@ -151,6 +216,21 @@ class Analyzer:
         """True if a < b always."""
         a, b = p.match_dtypes(a, b)
         return self.can_prove_greater_equal(b, a + 1)
+
+
+def _numbers(bound: Any) -> tuple[float, float] | None:
+    """The ends of a bound that is made of numbers, else None."""
+    if isinstance(bound, Range):
+        start, extent = bound.min, bound.extent
+        if isinstance(start, e.IntImm) and isinstance(extent, e.IntImm):
+            return start.value, start.value + extent.value - 1
+        return None
+    if not isinstance(bound, tuple):
+        return None
+    low, high = bound
+    if isinstance(low, int | float | None) and isinstance(high, int | float | None):
+        return -inf if low is None else low, inf if high is None else high
+    return None
 
 
 def _is_limit(x: Any) -> bool:

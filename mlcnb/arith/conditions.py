@@ -33,7 +33,7 @@ def compare(ctx: Context, kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExp
     sign = sign_of(ctx, margin)
     if sign is not None:
         return p.const(sign)
-    return _at_least_zero(_coarsest(ctx, margin), kind, dtype)
+    return _at_least_zero(_without_division(_coarsest(ctx, margin)), kind, dtype)
 
 
 def _wrapping(kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExpr:
@@ -50,6 +50,21 @@ def _coarsest(ctx: Context, x: Poly) -> Poly:
         if parts is None:
             return x
         x = parts[0]
+
+
+def _without_division(x: Poly) -> Poly:
+    """k - y // c >= 0 says k * c + c - 1 - y >= 0, and y // c - k >= 0 says y - k * c >= 0."""
+    while len(x.terms) == 1:
+        ((monomial, factor),) = x.terms.items()
+        atom = monomial[0]
+        if len(monomial) != 1 or atom.kind != "split" or atom.args[2] is not None:
+            break
+        if abs(factor) != 1:
+            break
+        inner, by, _ = atom.args
+        slack = by - 1 if factor < 0 else 0
+        x = Poly(x.const * by + slack).plus(inner, factor)
+    return x
 
 
 def _at_least_zero(margin: Poly, kind: type, dtype: DType) -> PrimExpr:

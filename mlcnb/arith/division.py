@@ -66,7 +66,7 @@ def divide(ctx: Context, x: Poly, by: int) -> Poly:
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
         if upper is None or upper % (lower * by) == 0:
-            return quotient.plus(split(ctx, inner, lower * by, upper))
+            return quotient.plus(_part(ctx, inner, lower * by, upper))
     parts = coarser(ctx, rest, by)
     if parts is not None:
         coarse, _, step = parts
@@ -89,12 +89,23 @@ def remainder(ctx: Context, x: Poly, by: int) -> Poly:
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
         if upper is None or upper % (lower * by) == 0:
-            return split(ctx, inner, lower, lower * by)
+            return _part(ctx, inner, lower, lower * by)
     parts = coarser(ctx, rest, by)
     if parts is not None:
         coarse, fine, step = parts
         return remainder(ctx, coarse, by // step).scaled(step).plus(fine)
     return split(ctx, rest, 1, by)
+
+
+def _part(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
+    """x % upper // lower, where x may have factors in common with both."""
+    if upper is None:
+        return divide(ctx, x, lower)
+    low = remainder(ctx, x, upper)
+    atom = low.single_atom()
+    if atom is not None and atom.kind == "split" and atom.args[1] == 1:
+        return split(ctx, atom.args[0], lower, atom.args[2])
+    return divide(ctx, low, lower)
 
 
 def _only_multiple(ctx: Context, x: Poly, by: int) -> int | None:
@@ -191,11 +202,12 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 def recombine(ctx: Context, x: Poly) -> Poly:
     """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
-    while True:
+    while len(x.terms) > 1:
         merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
         if merged is None:
             return x
         x = merged
+    return x
 
 
 def _recombine_numbers(ctx: Context, x: Poly) -> Poly | None:

@@ -7,8 +7,10 @@ i + min(0, n - i)        ->   min(i, n)
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -152,11 +154,13 @@ def _cancels(monomial: Monomial, coefficient: int, factor: int, args: tuple[Poly
     return any(arg.terms.get(monomial, 0) * factor == -coefficient for arg in args)
 
 
-def size_of(x: PrimExpr) -> int:
-    """Number of operations in an expression of integers."""
+def size_of(x: Any) -> int:
+    """Number of nodes in an expression."""
+    if isinstance(x, e.Var | e.IntImm):
+        return 1
     if isinstance(x, e.BinaryOp):
         return 1 + size_of(x.a) + size_of(x.b)
-    return 1
+    return 1 + sum(size_of(n) for n in children(x) if isinstance(n, PrimExpr))
 
 
 def emit_shorter(high: Poly, low: Poly, dtype: DType) -> PrimExpr:

@@ -14,11 +14,12 @@ from math import inf
 from typing import Any
 
 from mlcnb.arith import division, extrema
-from mlcnb.arith.analyzer import Analyzer
+from mlcnb.arith.analyzer import Analyzer, can_prove, simplify
 from mlcnb.arith.emission import emit
 from mlcnb.arith.interval import atom_bounds, bounds_of, monomial_bounds
 from mlcnb.arith.poly import Atom, Monomial, Poly
 from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -46,6 +47,111 @@ class IntSet:
     def is_point(self) -> bool:
         """True if there is one value."""
         return self.low is not None and self.low is self.high
+
+    @property
+    def min_value(self) -> PrimExpr | None:
+        """`low`, by TVM's name."""
+        return self.low
+
+    @property
+    def max_value(self) -> PrimExpr | None:
+        """`high`, by TVM's name."""
+        return self.high
+
+    def is_everything(self) -> bool:
+        """True if no end is known."""
+        return self.low is None and self.high is None
+
+    def is_nothing(self) -> bool:
+        """True if there surely is no value: the ends are the wrong way round."""
+        return self.is_bounded and can_prove(p.less(self.high, self.low))
+
+    def contains(self, x: Any, analyzer: Analyzer | None = None) -> bool:
+        """True if a number surely is between the ends."""
+        analyzer = analyzer or Analyzer()
+        x = p.as_expr(x)
+        above = self.low is None or analyzer.can_prove(p.less_equal(self.low, x))
+        return above and (self.high is None or analyzer.can_prove(p.less_equal(x, self.high)))
+
+    def union(self, other: IntSet) -> IntSet:
+        """The smallest interval that holds both."""
+        low = _picked(p.minimum, self.low, other.low, None)
+        return IntSet(low, _picked(p.maximum, self.high, other.high, None))
+
+    def intersect(self, other: IntSet) -> IntSet:
+        """What both hold."""
+        low = _picked(p.maximum, self.low, other.low, _either(self.low, other.low))
+        high = _picked(p.minimum, self.high, other.high, _either(self.high, other.high))
+        return IntSet(low, high)
+
+    @staticmethod
+    def single_point(x: Any) -> IntSet:
+        """One value."""
+        x = p.as_expr(x)
+        return IntSet(x, x)
+
+    @staticmethod
+    def interval(low: Any, high: Any) -> IntSet:
+        """From low to high, both included; None: no end."""
+        return IntSet(*(None if x is None else p.as_expr(x) for x in (low, high)))
+
+    @staticmethod
+    def from_range(bounds: Range) -> IntSet:
+        """The values of a Range."""
+        return IntSet(bounds.min, simplify(bounds.min + bounds.extent - 1))
+
+    @staticmethod
+    def vector(x: PrimExpr) -> IntSet:
+        """The lanes of a vector of integers."""
+        if isinstance(x, e.Broadcast):
+            return IntSet.single_point(x.value)
+        if not isinstance(x, e.Ramp):
+            return IntSet.single_point(x) if x.dtype.lanes == 1 else EVERYTHING
+        last = simplify(x.base + x.stride * (x.lanes - 1))
+        step = p.as_int(x.stride)
+        if step is None:
+            return EVERYTHING
+        return IntSet(x.base, last) if step >= 0 else IntSet(last, x.base)
+
+    @staticmethod
+    def everything() -> IntSet:
+        """No end is known."""
+        return EVERYTHING
+
+    @staticmethod
+    def nothing() -> IntSet:
+        """No value."""
+        return IntSet(p.const(1), p.const(0))
+
+
+def _picked(pick: Any, a: PrimExpr | None, b: PrimExpr | None, other: Any) -> PrimExpr | None:
+    """One of two ends in short form; `other` where there are not two."""
+    return other if a is None or b is None else simplify(pick(a, b))
+
+
+def _either(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
+    return b if a is None else a
+
+
+EVERYTHING = IntSet(None, None)
+IntervalSet = IntSet.interval
+
+
+def interval_of(x: Any, domains: Mapping[Var, Any] | None, analyzer: Analyzer) -> IntSet:
+    """`Analyzer.int_set`."""
+    x = p.as_expr(x)
+    if domains is None:
+        low, high = analyzer.const_bounds(x)
+        ends = (None if abs(end) == inf else p.const(int(end), x.dtype) for end in (low, high))
+        return IntSet(*ends)
+    ranges: dict[Var, Range] = {}
+    for var, domain in domains.items():
+        if isinstance(domain, IntSet):
+            if domain.low is None or domain.high is None:
+                return EVERYTHING if any(n is var for n in walk(x)) else IntSet.single_point(x)
+            domain = Range(domain.low, simplify(domain.high - domain.low + 1))
+        ranges[var] = domain
+    return set_of(x, ranges, analyzer)
 
 
 def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = None) -> IntSet:

@@ -19,23 +19,20 @@ from functools import partial
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
+from mlcnb.arith.forms import flattened
 from mlcnb.arith.iter_check import Check
-from mlcnb.arith.iter_sum import IterMap, IterMark, IterSplit, IterSum, NoIterMap
-from mlcnb.arith.normal import flattened
-from mlcnb.core.errors import MLCError
+from mlcnb.arith.iter_sum import IterMap, IterMapLevel, IterMark, IterSplit, IterSum, NoIterMap
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
-
-CHECK_LEVELS = ("nocheck", "surjective", "bijective")
 
 
 def detect_iter_map(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
     predicate: Any = True,
-    check_level: str = "surjective",
+    check_level: str | IterMapLevel = "surjective",
     analyzer: Analyzer | None = None,
     simplify_trivial_iterators: bool = True,
 ) -> IterMap:
@@ -45,14 +42,14 @@ def detect_iter_map(
         indices: integer expressions.
         input_iters: the loop variables and their ranges; other variables count as fixed.
         predicate: a condition on the loop variables; bounds of fused sums in it are understood.
-        check_level: "nocheck", "surjective" (no two points of the loops give the same indices) or
-            "bijective" (and no loop variable, and no part of one, is left out).
+        check_level: an IterMapLevel or its name: "nocheck", "surjective" (the indices take all
+            combinations of their values) or "bijective" (each one once).
         analyzer: what is known of other variables.
         simplify_trivial_iterators: a loop of extent 1 counts as the number it starts at.
     """
-    if check_level.lower() not in CHECK_LEVELS:
-        raise MLCError(f"no check level {check_level!r}", hint=", ".join(CHECK_LEVELS))
-    level = check_level.lower()
+    if isinstance(check_level, str):
+        check_level = IterMapLevel.from_str(check_level)
+    level = check_level
     analyzer = analyzer or Analyzer()
     make = partial(_Rewriter, input_iters, analyzer, simplify_trivial_iterators)
     found = _attempt(indices, make, predicate, level, analyzer)
@@ -70,7 +67,7 @@ def _attempt(
     indices: Sequence[PrimExpr],
     make: Callable[[], _Rewriter],
     predicate: Any,
-    level: str,
+    level: IterMapLevel,
     analyzer: Analyzer,
 ) -> IterMap:
     """The map as the indices are written."""
@@ -80,8 +77,8 @@ def _attempt(
             for condition in flattened(p.as_expr(predicate), e.And):
                 rewriter.learn(condition)
             sums = tuple(rewriter.index(x) for x in indices)
-            if level != "nocheck":
-                Check(rewriter, level == "bijective").sums(sums)
+            if level is not IterMapLevel.NoCheck:
+                Check(rewriter, level is IterMapLevel.Bijective).sums(sums)
         except NoIterMap as error:
             return IterMap((), (error.message,))
     return IterMap(sums)
@@ -176,12 +173,25 @@ class _Rewriter:
         if b.splits:
             raise NoIterMap(f"{x!r} divides by a loop variable")
         by = b.base
+        if not self.is_positive(by):
+            raise NoIterMap(f"{x!r} divides by what may not be positive")
+        if not a.splits:  # loops of one iteration only
+            return IterSum((), self.simple((p.floormod if is_mod else p.floordiv)(a.base, by)))
         split = self.fuse(a)
+        if not self.is_positive(split.scale):
+            raise NoIterMap(f"{x!r} divides what runs backwards")
         if not self.divides(a.base, by):
             raise NoIterMap(f"{x!r}: the offset {a.base!r} is no multiple of {by!r}")
         part = self.modulo(x, split, by) if is_mod else self.quotient(x, split, by)
         base = p.const(0, by.dtype) if is_mod else self.simple(p.floordiv(a.base, by))
         return IterSum(() if part is None else (part,), base)
+
+    def is_positive(self, by: PrimExpr) -> bool:
+        """True for a positive number, or sizes multiplied and added: a size counts as positive."""
+        form = self.analyzer.normal_form(by)
+        if not form.terms:
+            return form.const > 0
+        return form.const >= 0 and all(factor > 0 for factor in form.terms.values())
 
     def steps(self, x: PrimExpr, split: IterSplit, by: PrimExpr) -> PrimExpr:
         """`by` counted in steps of the split's scale."""

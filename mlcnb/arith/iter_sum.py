@@ -8,6 +8,7 @@ IterSum(splits, base)                        their sum
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -49,6 +50,26 @@ class IterMap:
 
     def __bool__(self) -> bool:
         return not self.errors
+
+
+class IterMapLevel(IntEnum):
+    """What `detect_iter_map` checks, with TVM's numbers."""
+
+    Bijective = 0
+    Surjective = 1
+    NoCheck = 3
+
+    @staticmethod
+    def from_str(name: str) -> IterMapLevel:
+        """The level of a name, in any case.
+
+        Raises:
+            MLCError: there is no such level.
+        """
+        found = {level.name.lower(): level for level in IterMapLevel}
+        if name.lower() not in found:
+            raise MLCError(f"no check level {name!r}", hint=", ".join(found))
+        return found[name.lower()]
 
 
 class NoIterMap(MLCError):

@@ -6,13 +6,14 @@ any expression with everything integer in it in its short form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.arith import division, extrema
 from mlcnb.arith.conditions import compare
 from mlcnb.arith.context import EVERYTHING, Context
 from mlcnb.arith.emission import emit, size_of
+from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner, is_index
 from mlcnb.arith.poly import Poly
@@ -40,15 +41,14 @@ class Normalizer(Learner):
 
     def poly(self, x: PrimExpr) -> Poly:
         """The polynomial of an int32 or int64 expression."""
+        if type(x) is e.IntImm:
+            return Poly(x.value)
         found = self.ctx.polys.get(id(x))
         if found is None:
             found = _POLY.get(type(x), Normalizer._other)(self, x)
             self.ctx.polys[id(x)] = found
             self.ctx.alive.append(x)
         return found
-
-    def _const(self, x: e.IntImm) -> Poly:
-        return Poly(x.value)
 
     def _var(self, x: e.Var) -> Poly:
         given = self.ctx.values.get(x)
@@ -155,7 +155,7 @@ class Normalizer(Learner):
 
     def _opaque(self, x: Any, kind: str, args: tuple) -> Poly:
         """An atom for an expression whose children are simplified already."""
-        atom = self.ctx.atom(("opaque", self._built(x)), kind, args, x, _reads_data(x))
+        atom = self.ctx.atom(("opaque", self._built(x)), kind, args, x, reads_data(x))
         return Poly(0, {(atom,): 1})
 
     def bounds(self, x: PrimExpr) -> tuple[float, float]:
@@ -187,13 +187,21 @@ class Normalizer(Learner):
         found = _SIMPLIFY.get(type(x), Normalizer._rebuilt)(self, x)
         return self._known(found) if self.ctx.truths and x.dtype == "bool" else found
 
-    def _shorter(self, old: PrimExpr, new: PrimExpr) -> PrimExpr:
-        """`new`, or `old` where multiplying out has made it longer."""
-        if isinstance(old, e.Mul) and size_of(new) > size_of(old):
+    def _shorter(self, old: Any, new: PrimExpr) -> PrimExpr:
+        """`new`, or `old` with its operands simplified where that is shorter.
+
+        A product of sums that stands in a sum is multiplied out all the same: addresses are sums.
+        """
+        if alike(old, new):
+            return old
+        if isinstance(new, e.Var | e.IntImm):
+            return new
+        build = _BUILD.get(type(old))
+        if build is not None and size_of(new) > size_of(old) and not multiplies_out(old):
             a, b = self.simplify(old.a), self.simplify(old.b)
-            kept = p.multiply(a, b)
+            kept = old if a is old.a and b is old.b else build(a, b)
             return kept if size_of(kept) < size_of(new) else new
-        return old if _same(old, new) else new
+        return new
 
     def _rebuilt(self, x: Any) -> Any:
         """`x` with its scalar operands simplified, folded where they became constants."""
@@ -218,7 +226,8 @@ class Normalizer(Learner):
 
     def _comparison(self, x: Any) -> PrimExpr:
         if is_index(x.a.dtype):
-            return compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
+            found = compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
+            return self._shorter(x, found)
         a, b = self.simplify(x.a), self.simplify(x.b)
         return x if a is x.a and b is x.b else _COMPARE[type(x)](a, b)
 
@@ -258,7 +267,9 @@ class Normalizer(Learner):
             return self.simplify(NEGATED[type(inner)](inner.a, inner.b))
         if isinstance(inner, e.And | e.Or) and inner.dtype.lanes == 1:
             build = e.Or if isinstance(inner, e.And) else e.And
-            return self.simplify(build(p.logical_not(inner.a), p.logical_not(inner.b)))
+            moved = self.simplify(build(p.logical_not(inner.a), p.logical_not(inner.b)))
+            if size_of(moved) <= size_of(inner) + 1:
+                return moved
         return x if inner is x.a else p.logical_not(inner)
 
     def _likely_or_choice(self, x: e.Call) -> PrimExpr:
@@ -323,39 +334,7 @@ class Normalizer(Learner):
         return (type(x).__name__, *map(self.key, fields))
 
 
-def flattened(x: PrimExpr, kind: type) -> Iterable[PrimExpr]:
-    """The operands of a chain of And (or Or), in order."""
-    if isinstance(x, kind):
-        yield from flattened(x.a, kind)  # type: ignore[attr-defined]
-        yield from flattened(x.b, kind)  # type: ignore[attr-defined]
-    else:
-        yield x
-
-
-def _reads_data(x: Any) -> bool:
-    """True if an expression depends on more than variables."""
-    if isinstance(x, e.Var | e.IntImm):
-        return False
-    if isinstance(x, e.BinaryOp | e.CmpOp | e.Not | e.Select | e.Cast):
-        return any(_reads_data(getattr(x, name)) for name in x.child_fields if name != "dtype")
-    if isinstance(x, e.Call) and x.op in ("tir.if_then_else", "tir.likely"):
-        return any(map(_reads_data, x.args))
-    return True
-
-
-def _same(a: Any, b: Any) -> bool:
-    """True if two expressions are written alike; quick, and only for common kinds."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, e.BinaryOp):
-        return _same(a.a, b.a) and _same(a.b, b.b)
-    return isinstance(a, e.IntImm) and a.value == b.value and a.dtype == b.dtype
-
-
 _POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
-    e.IntImm: Normalizer._const,
     e.Var: Normalizer._var,
     e.SizeVar: Normalizer._var,
     e.Add: Normalizer._add,
@@ -371,6 +350,13 @@ _POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
     e.Call: Normalizer._call,
     e.Cast: Normalizer._cast,
 }
+
+#: how an expression is built again from simplified operands
+_BUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    **_COMPARE,
+    e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,
+    e.FloorDiv: p.floordiv, e.FloorMod: p.floormod, e.Div: p.truncdiv, e.Mod: p.truncmod,
+}  # fmt: skip
 
 _FOLD: dict[type, Callable[[Any, Any], PrimExpr]] = {
     e.Add: p.add, e.Sub: p.subtract, e.Mul: p.multiply, e.Min: p.minimum, e.Max: p.maximum,

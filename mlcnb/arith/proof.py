@@ -1,11 +1,13 @@
 """Proofs that a polynomial is never negative.
 
 Tried in order: constant bounds; a condition that holds; replacing variables by their symbolic
-bounds (j <= n - 1 in n - 1 - j); taking a min case by case; bounding x // c by x / c.
+bounds (j <= n - 1 in n - 1 - j); taking a min case by case; bounding x // c by x / c, and x % n by
+n; adding conditions.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from math import inf
 
 from mlcnb.arith.context import Context
@@ -27,6 +29,7 @@ def is_nonnegative(ctx: Context, x: Poly, depth: int = _DEPTH) -> bool:
         _by_symbolic_bounds(ctx, x, depth)
         or _by_cases(ctx, x, depth)
         or _by_division(ctx, x, depth)
+        or _by_remainder(ctx, x, depth)
         or _by_sum_of_conditions(ctx, x, depth)
     )
 
@@ -54,8 +57,31 @@ def _by_cases(ctx: Context, x: Poly, depth: int) -> bool:
         if len(monomial) == 1 and monomial[0].kind == "min":
             rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
             cases = [rest.plus(arg, factor) for arg in monomial[0].args]
-            needed = all if factor > 0 else any
-            return needed(is_nonnegative(ctx, case, depth - 1) for case in cases)
+            if factor > 0:
+                return all(is_nonnegative(ctx, case, depth - 1) for case in cases)
+            together = reduce(Poly.plus, cases)  # the largest is no less than the average
+            return any(is_nonnegative(ctx, case, depth - 1) for case in [*cases, together])
+    return False
+
+
+def _by_remainder(ctx: Context, x: Poly, depth: int) -> bool:
+    """x % n lies between 0 and n - 1; x - x % c is (x // c) * c."""
+    for monomial, factor in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) != 1:
+            continue
+        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+        if atom.kind == "floormod" and bounds_of(ctx, atom.args[1])[0] > 0:
+            worst = rest if factor > 0 else rest.plus(atom.args[1].shifted(-1), factor)
+            return is_nonnegative(ctx, worst, depth - 1)
+        if atom.kind == "split" and atom.args[1] == 1 and atom.args[2] is not None:
+            inner, _, by = atom.args
+            whole = rest.plus(inner, factor)
+            if len(whole.terms) < len(x.terms):
+                key = ("split", inner.key, by, None)
+                quotient = ctx.atom(key, "split", (inner, by, None), None, inner.is_data)
+                whole = whole.plus(Poly(0, {(quotient,): 1}), -factor * by)
+                return is_nonnegative(ctx, whole, depth - 1)
     return False
 
 

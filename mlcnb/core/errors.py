@@ -162,5 +162,9 @@ class UnsupportedDtypeError(UnsupportedError):
     """A dtype that an operator or a backend does not handle."""
 
 
+class DeviceError(MLCError):
+    """A machine that is needed and is not there: no GPU, no driver."""
+
+
 class MissingDependencyError(MLCError):
     """An optional package that is not installed; the hint names the extra that brings it."""

@@ -156,7 +156,7 @@ class Executable:
         params = [function.buffer_map.get(p, p) for p in function.params]
         ordered = _by_name(name, [p.name for p in params], args, named)
         values = [
-            _shared(name, a, p) if isinstance(p, Buffer) else a
+            _shared(name, a, p, not self.target.is_cpu) if isinstance(p, Buffer) else a
             for a, p in zip(ordered, params, strict=False)
         ]
         values += ordered[len(params) :]
@@ -171,8 +171,10 @@ class Executable:
         return display.mimebundle(self)
 
 
-def _shared(name: str, given: Any, param: Buffer) -> np.ndarray:
+def _shared(name: str, given: Any, param: Buffer, on_gpu: bool) -> Any:
     """The argument as an array in the same memory: a kernel may write there."""
+    if kernel_call.is_on_gpu(given) and on_gpu:
+        return given
     value = as_array(given, param.name)
     if isinstance(given, Tensor):
         given = given.numpy()

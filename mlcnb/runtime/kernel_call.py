@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.interp.memory import element_shape
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
@@ -37,6 +38,9 @@ def run(kernel: Any, args: Sequence[Any]) -> Any:
     dims = check(kernel, args)
     if isinstance(kernel, InterpretedKernel):
         return kernel.run(args)
+    if isinstance(kernel, CudaKernel):
+        kernel.launch(args, dims)
+        return None
     slots, keep = fill(kernel, args, dims)
     status = NativeProgram([kernel.address], [slots], (kernel.library, keep)).run()
     if status:
@@ -47,9 +51,9 @@ def run(kernel: Any, args: Sequence[Any]) -> Any:
 def run_timed(kernel: Any, args: Sequence[Any]) -> tuple[int, Dims]:
     """As `run`; the nanoseconds that it took, and the sizes of its symbolic variables."""
     dims = check(kernel, args)
-    if isinstance(kernel, InterpretedKernel):
+    if isinstance(kernel, InterpretedKernel | CudaKernel):
         start = time.perf_counter_ns()
-        kernel.run(args)
+        run(kernel, args)
         return time.perf_counter_ns() - start, dims
     status, nanoseconds = _program(kernel, args, dims).run_timed()
     if status:
@@ -148,13 +152,18 @@ def _checked_number(kernel: str, param: e.Var, arg: Any) -> int:
 def _checked_array(kernel: str, buffer: Buffer, arg: Any) -> tuple[Any, Any, str]:
     """(shape, dimensions that are wanted, name) of an argument of the right kind and dtype."""
     what = f"{kernel}: argument {buffer.name!r}"
-    if not isinstance(arg, np.ndarray):
+    if not isinstance(arg, np.ndarray) and not is_on_gpu(arg):
         raise RuntimeInputError(f"{what} must be a NumPy array, got {type(arg).__name__}")
     if arg.dtype != buffer.dtype.numpy:
         raise RuntimeInputError(f"{what}: expected dtype {buffer.dtype}, got {arg.dtype}")
     if not arg.flags.c_contiguous:
         raise RuntimeInputError(f"{what} is strided in memory", hint="pass np.ascontiguousarray(x)")
     return element_shape(buffer, arg.shape), buffer.shape, what
+
+
+def is_on_gpu(value: Any) -> bool:
+    """True for an array in the memory of a GPU, such as CuPy's."""
+    return hasattr(value, "__cuda_array_interface__")
 
 
 def fill(kernel: Any, args: Sequence[Any], dims: Dims) -> tuple[list[int], list[Any]]:

@@ -16,8 +16,6 @@ from mlcnb.core.doc import Where
 from mlcnb.script.printer import document
 
 CONTEXT = 2
-#: a node over more lines than this is shown by its first line
-MAX_LINES = 6
 
 
 def excerpt(about: tuple[Any, Any]) -> str:
@@ -29,8 +27,11 @@ def excerpt(about: tuple[Any, Any]) -> str:
 
 
 def around(texts: Sequence[str], where: Where, context: int = CONTEXT) -> str:
-    """The lines of `texts` around `where`, numbered, with a line of carets under it."""
-    if where.end_line - where.line >= MAX_LINES:
+    """The lines of `texts` around `where`, numbered, with a line of carets under it.
+
+    Of a loop, a block or anything else of several lines, the first one is marked.
+    """
+    if where.end_line > where.line:
         first = texts[where.line - 1]
         where = Where(where.line, where.column, where.line, len(first) + 1)
     start = max(1, where.line - context)

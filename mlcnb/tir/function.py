@@ -69,7 +69,7 @@ class TensorIntrin(Node):
         if name not in _intrinsics:
             display.load("mlcnb.tir.tensor_intrin:load")()  # type: ignore[call-arg]
         if name not in _intrinsics and not allow_missing:
-            near = get_close_matches(name, _intrinsics, n=3)
+            near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))
             raise MLCError(f"no tensor intrinsic {name!r}", hint=listed)
         return _intrinsics.get(name)
@@ -78,6 +78,11 @@ class TensorIntrin(Node):
     def registered(name: str) -> TensorIntrin | None:
         """The intrinsic of that name if it was registered by now."""
         return _intrinsics.get(name)
+
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all that are registered."""
+        return sorted(_intrinsics)
 
 
 _intrinsics: dict[str, Any] = {}

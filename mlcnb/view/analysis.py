@@ -23,7 +23,7 @@ ROWS = 40
 @shows("mlcnb.tir.schedule.analysis.summary:Analysis")
 def analysis(x: Any) -> list[Part]:
     """Title, blocks, loops, memory, dependences, problems."""
-    parts: list[Part] = [Title(_title(x)), blocks(x), loops(x)]
+    parts: list[Part] = [Title(_title(x)), *([blocks(x)] if x.blocks else []), loops(x)]
     if x.footprint:
         parts.append(Facts(_memory(x)))
     between = [repr(d) for d in x.scope.dependencies]

@@ -313,8 +313,8 @@ def _words(a: str, b: str, row: int) -> Iterator[Mark]:
 
 def _place(row: int, words: Sequence[str], first: int, last: int, sign: str) -> Iterable[Mark]:
     start = sum(map(len, words[:first]))
-    end = start + sum(map(len, words[first:last]))
-    return [(row, start, end, sign)] if end > start else []
+    text = "".join(words[first:last])
+    return [(row, start, start + len(text), sign)] if text.strip() else []
 
 
 @shows("mlcnb.view.diff:Diff")

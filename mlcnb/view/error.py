@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlcnb.core import render
 from mlcnb.core.doc import Page, Where
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.render import Text
 from mlcnb.script.printer import document
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Code, Line, Part
+from mlcnb.view.parts import Code, Column, Facts, Line, Part, Table, Title
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
 FAULT = "#ffe3cc"
 #: lines shown before and after it
 CONTEXT = 3
-#: a place of more lines is marked in its first one
-LONGEST = 6
 
 
 @shows("mlcnb.core.errors:MLCError")
@@ -28,9 +27,38 @@ def error(e: MLCError) -> list[Part]:
     shown = excerpt(e)
     if shown is not None:
         parts.append(shown)
+    if isinstance(e, ScheduleError) and e.counterexample is not None:
+        parts += counterexample(e.counterexample)
     if e.hint:
         parts.append(Line(f"hint: {e.hint}", "hint"))
     return parts
+
+
+@shows("mlcnb.tir.schedule.counterexample:CounterExample")
+def counterexample(found: Any) -> list[Part]:
+    """The two iterations in a table, what would be different, and the values."""
+    parts: list[Part] = [Title(f"counter-example{f' for {found.loop}' if found.loop else ''}")]
+    if found.first is not None:
+        rows = [_event(n, x) for n, x in enumerate((found.first, found.second), 1)]
+        columns = [Column("order", "number"), *map(Column, ("block", "iteration", "access"))]
+        parts.append(Table(columns, rows))
+    if found.change:
+        parts.append(Line(found.change))
+    if found.is_certain:
+        shapes = ", ".join(map(str, found.shapes))
+        facts = [
+            ("element", found.element),
+            ("value expected", str(found.expected)),
+            ("value got", str(found.got)),
+        ]
+        parts.append(Facts([*facts, ("run on shapes", shapes)] if shapes else facts))
+    return parts
+
+
+def _event(order: int, event: Any) -> tuple[str, str, str, str]:
+    at = ", ".join(f"{name} = {value}" for name, value in event.iteration.items())
+    element = f"{event.buffer}[{', '.join(map(str, event.indices))}]"
+    return str(order), event.block, at, f"{'writes' if event.is_write else 'reads'} {element}"
 
 
 def excerpt(e: MLCError) -> Code | None:
@@ -46,31 +74,22 @@ def excerpt(e: MLCError) -> Code | None:
 
 
 def around(page: Page, where: Where) -> Code:
-    """The lines around a place, numbered."""
-    if where.end_line - where.line >= LONGEST:
+    """The lines around a place, numbered; of several lines, the first one is marked."""
+    if where.end_line > where.line:
         end = len(page.text_lines[where.line - 1]) + 1
         where = Where(where.line, where.column, where.line, end)
-    last = where.end_line
-    first, stop = max(1, where.line - CONTEXT), min(len(page.lines), last + CONTEXT)
+    first, stop = max(1, where.line - CONTEXT), min(len(page.lines), where.line + CONTEXT)
     carets = render.carets(page.text_lines, [where])
     width = len(str(stop))
     lines: list[Sequence[Text]] = []
     marks = []
     for number in range(first, stop + 1):
-        line = page.lines[number - 1]
-        sign = ">" if where.line <= number <= last else " "
+        sign = ">" if number == where.line else " "
         prefix = f"{sign} {number:>{width}} | "
-        lines.append([Text(prefix, "comment"), *line])
-        if sign == ">":
-            marks.append((_mark(where, number, len(lines), len(prefix), page), FAULT))
-            if number in carets:
-                lines.append([Text(f"  {'':>{width}} | ", "comment"), Text(carets[number], "")])
+        lines.append([Text(prefix, "comment"), *page.lines[number - 1]])
+        if number in carets:
+            shift = len(prefix)
+            row = len(lines)
+            marks.append((Where(row, where.column + shift, row, where.end_column + shift), FAULT))
+            lines.append([Text(f"  {'':>{width}} | ", "comment"), Text(carets[number], "")])
     return Code(lines, marks)
-
-
-def _mark(where: Where, number: int, row: int, shift: int, page: Page) -> Where:
-    """The part of one line that is at fault, in the listing."""
-    text = page.text_lines[number - 1]
-    start = where.column if number == where.line else len(text) - len(text.lstrip()) + 1
-    end = where.end_column if number == where.end_line else len(text) + 1
-    return Where(row, start + shift, row, end + shift)

@@ -62,6 +62,21 @@ PYTHON = Language(
     function=r"(?<=\.)\w+(?=\()|(?<=def )\w+",
     number=r"\b\d+(?:\.\d+)?\b",
 )
+CUDA = Language(
+    comment=r"//.*$",
+    string=r'"[^"]*"',
+    type=(
+        r"\b(?:void|bool|char|short|int|long|float|double|half|__nv_bfloat16|unsigned|signed|const|"
+        r"vec|(?:float|int|uint|double|char|uchar|short|ushort)[24])\b"
+    ),
+    builtin=r"\b(?:threadIdx|blockIdx)\.[xyz]\b|\b__\w+\b",
+    keyword=(
+        r"#\w+(?: unroll)?|"
+        r"\b(?:extern|template|typename|struct|if|else|for|while|return|alignas|operator)\b"
+    ),
+    function=r"\b\w+(?=\(|<[\w ]+>\()",
+    number=r"\b(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)[fuUlL]*\b",
+)
 PLAIN = Language(comment=r"(?!)")
 
 

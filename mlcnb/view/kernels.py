@@ -13,9 +13,10 @@ from typing import Any
 
 from mlcnb.codegen.llvm.inspect import Facts as Strip
 from mlcnb.codegen.llvm.inspect import facts, strip
+from mlcnb.core.errors import MissingDependencyError
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
-from mlcnb.view.highlight import ASSEMBLY, LLVM, PYTHON, Language, code
+from mlcnb.view.highlight import ASSEMBLY, CUDA, LLVM, PYTHON, Language, code
 from mlcnb.view.loops import loop_tree, parameters
 from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
 from mlcnb.view.program import listing
@@ -62,7 +63,11 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
     return (*told, work, size(kernel.object_size), seconds(kernel.compile_seconds))
 
 
-@shows("mlcnb.codegen.llvm.backend:CompiledKernel", "mlcnb.runtime.interpreted:InterpretedKernel")
+@shows(
+    "mlcnb.codegen.llvm.backend:CompiledKernel",
+    "mlcnb.codegen.cuda.backend:CudaKernel",
+    "mlcnb.runtime.interpreted:InterpretedKernel",
+)
 def kernel(k: Any) -> list[Part]:
     """All of one kernel."""
     return kernel_parts(k, "kernel")
@@ -75,6 +80,8 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
     """
     done = survey.work(k.func)
     told = [f"Kernel {clip(k.name)}", *filter(None, [flops(done)])]
+    if hasattr(k, "device_functions"):
+        return _gpu_parts(k, name, told)
     if not hasattr(k, "compiled"):
         title = Title("; ".join([*told, "run by the reference interpreter"]))
         return [title, parameters(k.func), _loops("loops", lambda: k.func, f"{name}.func")]
@@ -91,6 +98,33 @@ def kernel_parts(k: Any, name: str) -> list[Part]:
 def strips(code_: Any) -> list[Part]:
     """The strip alone."""
     return [machine_code(list(code_.values()))]
+
+
+def _gpu_parts(k: Any, name: str, told: list[str]) -> list[Part]:
+    """A function for a GPU: its launches, its resources where NVRTC is there, its CUDA C++."""
+    told.append(f"{plural(len(k.device_functions), 'launch', 'launches')} of CUDA C++ for {k.arch}")
+    columns = [Column("kernel", "code"), Column("grid", "code"), Column("block", "code")]
+    columns += [Column(x, "number") for x in ("registers", "spills", "shared memory")]
+    rows = [_launch_row(k, symbol) for symbol in k.sources]
+    return [
+        Title("; ".join(told)),
+        Table(columns, rows, ROWS, f"{name}.resources"),
+        parameters(k.func),
+        _loops("loops before scheduling", lambda: k.func, f"{name}.func"),
+        _loops("loops after scheduling", lambda: k.scheduled, f"{name}.scheduled"),
+        _text("CUDA C++", k.source, CUDA, f"{name}.source"),
+    ]
+
+
+def _launch_row(k: Any, symbol: str) -> tuple[str, ...]:
+    source = k.sources[symbol]
+    try:
+        found = k.resources[symbol]
+    except MissingDependencyError:
+        return (clip(symbol, 48), source.grid, source.block, "", "", "")
+    spills = f"{found.spill_stores + found.spill_loads:,} bytes"
+    shared = size(found.shared + source.dynamic_shared)
+    return (clip(symbol, 48), source.grid, source.block, str(found.registers), spills, shared)
 
 
 def machine_code(found: list[Strip]) -> Table:

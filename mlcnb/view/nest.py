@@ -26,6 +26,8 @@ KINDS = {
     "thread": ("#e6dafb", "#6f42c1"),
 }
 BLOCK = ("#ffffff", "#57606a")
+#: what is said of a store that stands in no block
+STORED = "is written"
 ROW, STEP, BAR = 22.0, 16.0, 18.0
 
 
@@ -52,7 +54,10 @@ def _rows(n: Any, depth: int) -> Iterator[Row]:
             yield from _rows(block.body, depth)
         case s.BlockRealize(block=block):
             yield Row(depth, block.name_hint, "block", _flow(block, n.predicate))
-            yield from _rows(block.body, depth + 1)
+            inner = _rows(block.body, depth + 1)
+            yield from (row for row in inner if row.more != STORED)
+        case s.BufferStore():
+            yield Row(depth, f"{clip(n.buffer.name, 16)}[…]", "block", STORED)
         case s.SeqStmt(seq=parts):
             for part in parts:
                 yield from _rows(part, depth)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 from hypothesis import strategies as st
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+
+#: how many times as many random cases a run at home looks at: MLCNB_FUZZ=100
+FUZZ = int(os.environ.get("MLCNB_FUZZ", "1"))
 
 
 def evaluate(x, values):
@@ -31,14 +35,14 @@ def evaluate(x, values):
             return evaluate(a, values) >> evaluate(b, values)
         case e.Cast(_, value):
             return evaluate(value, values)
-    return int(_FUNCTIONS[type(x)](evaluate(x.a, values), evaluate(x.b, values)))
+    return int(OPERATIONS[type(x)](evaluate(x.a, values), evaluate(x.b, values)))
 
 
 def _trunc_div(a, b):
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_FUNCTIONS = {
+OPERATIONS = {
     e.Add: lambda a, b: a + b,
     e.Sub: lambda a, b: a - b,
     e.Mul: lambda a, b: a * b,

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from mlcnb.arith import Analyzer, set_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from tests.arith.programs import evaluate, integers_over, text
+from tests.arith.programs import FUZZ, evaluate, integers_over, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    max_examples=150 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ linear = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * FUZZ, deadline=None)
 @given(linear, linear, linear)
 def test_linear_proofs_agree_with_isl(claim, first, second):
     """What is proved from two linear conditions and bounds is true by Presburger arithmetic."""
@@ -98,7 +100,7 @@ def test_linear_proofs_agree_with_isl(claim, first, second):
     assert not proved or counter.is_empty()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * FUZZ, deadline=None)
 @given(linear)
 def test_linear_bounds_are_those_of_isl(x):
     """For a linear expression over a box, the bounds are the exact ones."""
@@ -106,3 +108,18 @@ def test_linear_bounds_are_those_of_isl(x):
     points = isl.Set("{ [i, j, n] : 0 <= i <= 7 and -2 <= j <= 5 and 1 <= n <= 4 }")
     value = isl.PwAff(f"{{ [i, j, n] -> [{text(x)}] }}").intersect_domain(points)
     assert (low, high) == (value.min_val().to_python(), value.max_val().to_python())
+
+
+@settings(max_examples=60 * FUZZ, deadline=None)
+@given(linear, st.integers(-3, 3), st.integers(1, 6), st.integers(1, 6))
+def test_linear_intervals_are_those_of_isl(x, start, count, n):
+    """Over loops, the second of which depends on the first, the ends of `set_of` are reached."""
+    domains = {I: e.Range(p.const(start), p.const(count)), J: e.Range(p.const(0), N)}
+    found = set_of(x, domains)
+    points = isl.Set(f"{{ [i, j, n] : {start} <= i < {start + count} and 0 <= j < n and n = {n} }}")
+    value = isl.PwAff(f"{{ [i, j, n] -> [{text(x)}] }}").intersect_domain(points)
+    if found.low is not None:
+        assert evaluate(found.low, {N: n}) == value.min_val().to_python()
+    if found.high is not None:
+        assert evaluate(found.high, {N: n}) == value.max_val().to_python()
+    assert found.is_bounded

@@ -12,7 +12,7 @@ from mlcnb.arith import detect_iter_map, inverse_affine_iter_map
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from tests.arith.programs import evaluate
+from tests.arith.programs import FUZZ, evaluate
 
 I, J, K, N = (e.Var(name) for name in "ijkn")
 
@@ -105,7 +105,7 @@ def split_and_fused(draw):
     return indices, loops
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * FUZZ, deadline=None)
 @given(split_and_fused())
 def test_random_splits_and_fusions_are_inverted(case):
     indices, loops = case

@@ -6,12 +6,17 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer
+from mlcnb.arith.emission import size_of
+from mlcnb.arith.forms import multiplies_out
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
-from tests.arith.programs import conditions_over, evaluate, integers_over, points, text
+from tests.arith.programs import FUZZ, conditions_over, evaluate, integers_over, points, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
 VARIABLES = [I, J, N]
-SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(
+    max_examples=120 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @st.composite
@@ -128,3 +133,25 @@ def test_simplify_twice_is_simplify_once(x, bounds):
     note(f"{text(x)} -> {text(once)} -> {text(again)}")
     values = [evaluate(once, point) for point, _ in values_of(x, bounds)]
     assert values == [evaluate(again, point) for point, _ in values_of(x, bounds)]
+
+
+anything = integers_over(VARIABLES) | conditions_over(VARIABLES)
+
+
+@SETTINGS
+@given(anything, boxes(), st.booleans())
+def test_what_is_simplified_is_never_longer(x, bounds, bounded):
+    short = Analyzer(bounds if bounded else {}).simplify(x)
+    note(f"{text(x)} -> {text(short)}")
+    multiplied_out = any(isinstance(n, e.Add | e.Sub) and multiplies_out(n) for n in walk(x))
+    assert size_of(short) <= size_of(x) or multiplied_out
+
+
+@SETTINGS
+@given(anything, boxes(), st.booleans())
+def test_what_is_short_stays_as_short(x, bounds, bounded):
+    known = bounds if bounded else {}
+    once = Analyzer(known).simplify(x)
+    again = Analyzer(known).simplify(once)
+    note(f"{text(x)} -> {text(once)} -> {text(again)}")
+    assert size_of(again) == size_of(once) or multiplies_out(once)

@@ -400,6 +400,11 @@ def test_undefined_variables():
             "with T.block('b'):\n  v = T.axis.opaque(4, 4)\n  A[v] = 0.0",
             "axis v of block b takes the value 4, outside of its domain 0..4",
         ),
+        (
+            "for i in range(n):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n"
+            "    A[v] = 0.0",
+            "axis v of block b takes the value 8 at n = 9, i = 8, outside of its domain 0..8",
+        ),
     ],
 )
 def test_an_axis_outside_of_its_domain_is_refused(lines: str, message: str) -> None:
@@ -421,7 +426,7 @@ def test_an_axis_outside_of_its_domain_is_refused(lines: str, message: str) -> N
         "for i in range(9, 8):\n  with T.block('b'):\n    v = T.axis.spatial(8, i)\n    A[v] = 0.0",
     ],
 )
-def test_an_axis_that_may_be_inside_is_left_alone(lines: str) -> None:
+def test_an_axis_that_is_kept_inside_is_left_alone(lines: str) -> None:
     head = '@T.prim_func\ndef main(A: T.Buffer((16,), "float32"), n: T.int32):\n'
     parse(head + indent(lines, "    "), check_well_formed=True)
 

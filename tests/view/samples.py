@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb import te
 from mlcnb.benchmark import Benchmark, Timing
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
@@ -35,8 +37,9 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule import CounterExample, LegalSteps, Schedule, legal_steps
 from mlcnb.tir.schedule.analysis import analyze
+from mlcnb.tir.schedule.polyhedral.carried import Event
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
@@ -165,6 +168,18 @@ def failed(name: str) -> ScheduleError:
     return ScheduleError(f"{name} is wrong", where=loop, root=func, hint=f"rename {name}")
 
 
+def counterexample(name: str) -> CounterExample:
+    """Two iterations that conflict."""
+    events = [Event(name, {name: n}, n == 0, name, (0, 1)) for n in range(2)]
+    return CounterExample(name, *events, name, name, (1,), 2.0, 3.0, ((2,), (3, 4)))
+
+
+def legal(name: str) -> LegalSteps:
+    """What can be done at the block of the loops."""
+    sch = scheduled(name)
+    return legal_steps(sch, sch.get_block(name))
+
+
 def everything(name: str) -> dict[str, Any]:
     """An object for each view that has a name in it."""
     run = passes(name)
@@ -190,11 +205,15 @@ def everything(name: str) -> dict[str, Any]:
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
         "error": failed(name),
+        "diff of steps": scheduled(name).diff(),
+        "counter-example": counterexample(name),
+        "legal steps": legal(name),
         "variable": rx.Var(name),
         "struct info": rx.tensor_info((1, 4), "float32"),
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
+        "GPU kernel": CudaKernel(name, copied(name), Target("cuda")),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
@@ -219,6 +238,14 @@ def named_example(name: str) -> Example:
         sch.get_block(f"{name}.")
 
     return Example(name, name, steps)
+
+
+def copied(name: str) -> PrimFunc:
+    """B = A, by eight threads."""
+    A = te.placeholder((8,), name=name)
+    sch = Schedule(te.create_prim_func([A, te.compute((8,), lambda i: A[i], name="B")]))
+    sch.bind(sch.get_loops("B")[0], "threadIdx.x")
+    return sch.mod["main"]
 
 
 def named_kernel(name: str) -> Any:

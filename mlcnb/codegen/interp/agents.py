@@ -70,10 +70,13 @@ class Agent:
         return found
 
     def reads_shared(self, view: View, at: int, site: Stmt) -> None:
-        """As `reads`, of memory that begins empty with each block."""
-        known = self.block.elements.get(view.address(at))
-        if known is None or not known.ever_written:
-            raise uninitialised(self, view, at, site)
+        """As `reads`, of memory that begins empty with each block.
+
+        What nobody has written yet may be written by another thread before the next barrier: that
+        is a race then, and said to be one.
+        """
+        if not self.element(view, at).ever_written:
+            self.block.unwritten.append((self, view, at, site))
         self.reads(view, at, site)
 
     def reads_own(self, view: View, at: int, site: Stmt) -> None:
@@ -96,6 +99,18 @@ class ThreadBlock:
     elements: dict[int, Element]
     #: elements of global memory by address: one table for all blocks of a launch
     launch_elements: dict[int, Element]
+    #: reads of shared memory that nobody had written, since the last barrier
+    unwritten: list[tuple[Agent, View, int, Stmt]] = field(default_factory=list)
+
+    def check(self, warp: int | None = None) -> None:
+        """At a barrier (of a warp), and at the end: what was read had been written.
+
+        Raises:
+            ExecutionError: it had not.
+        """
+        for agent, view, at, site in self.unwritten:
+            if warp is None or agent.warp == warp:
+                raise uninitialised(agent, view, at, site)
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,7 @@ class KernelCompiler(BlockCompiler):
                 else:
                     for frame in ordered.values():
                         run(frame)
+                block.check()
 
         return start
 
@@ -144,7 +145,11 @@ class KernelCompiler(BlockCompiler):
         """Memory of a thread, of its warp or of its block."""
         if not self.in_kernel or scope == "global":
             if self.in_kernel:
-                raise UnsupportedOpError("a kernel cannot allocate global memory")
+                name = getattr(owner, "name", None) or owner.buffer_var.name
+                raise UnsupportedOpError(
+                    f"a kernel cannot allocate global memory for {name}",
+                    hint="set_scope to shared or local, or let another kernel fill it",
+                )
             return super().fresh_memory(owner, scope)
         agent, virtual = self.agent, self.virtual
         if scope not in (*SHARED_SCOPES, "warp"):
@@ -230,6 +235,24 @@ class KernelCompiler(BlockCompiler):
             for slot, arrive in steps:
                 f[slot] = yield arrive(f)
             run(f)
+
+        return waiting, True
+
+    def _let(self, x: Any) -> Any:
+        calls = list(_shuffles_of(x.value)) if isinstance(x, s.LetStmt) and self.in_kernel else []
+        if not calls:
+            return super()._let(x)
+        steps = [self.exchange(call) for call in calls]
+        slot, value = self.slot(x.var), self.compile(x.value)
+        run, waits = self.stmt(x.body)
+
+        def waiting(f: Frame) -> Iterator[Any]:
+            for place, arrive in steps:
+                f[place] = yield arrive(f)
+            f[slot] = value(f)
+            pending: Any = run(f)
+            if waits:
+                yield from pending
 
         return waiting, True
 

@@ -80,6 +80,7 @@ def _settled(group: list[Agent], waiting: dict[Agent, Arrival]) -> list[tuple[Ag
     arrivals = [waiting.pop(agent) for agent in group]
     first = arrivals[0]
     if first.is_barrier:
+        group[0].block.check(group[0].warp if first.of_warp else None)
         for agent in group:
             if first.of_warp:
                 agent.warp_epoch += 1

@@ -63,7 +63,7 @@ class CompiledKernel:
     @cached_property
     def scheduled(self) -> PrimFunc:
         """The PrimFunc after scheduling."""
-        return _scheduled(self.schedule, self.func)
+        return scheduled_by(self.schedule, self.func)
 
     @cached_property
     def lowered(self) -> PrimFunc:
@@ -133,7 +133,7 @@ class CompiledKernel:
         return display.mimebundle(self)
 
 
-def _scheduled(schedule: Any, func: PrimFunc) -> PrimFunc:
+def scheduled_by(schedule: Any, func: PrimFunc) -> PrimFunc:
     """The function that rules made: a PrimFunc, the one that a Schedule works on, or as it was."""
     if schedule is None:
         return func
@@ -254,6 +254,6 @@ def _lookup(store: disk.Store | None, key: str) -> tuple[str, int, list[str], bo
 def _emit(
     name: str, func: PrimFunc, target: Target, schedule: Schedule | None
 ) -> tuple[str, int, list[str], bool]:
-    lowered = lower(_scheduled(schedule(func, target) if schedule else None, func))
+    lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
     kernel: Kernel = emit_kernel(lowered, PREFIX + name, target.vector_bits)
     return kernel.ir, kernel.signature.workspace, list(kernel.messages), False

@@ -42,6 +42,32 @@ def cache_write() -> Iterator[Schedule]:
 
 
 @primitive
+def read_at() -> Iterator[Schedule]:
+    """Copies what one iteration of a loop reads, by one block inside of that loop."""
+    sch = Schedule(double(16))
+    (i,) = sch.get_loops("B")
+    i_0, i_1 = sch.split(i, [None, 4])
+    yield sch
+    sch.read_at(i_0, "B", 0, "shared")
+    yield sch
+    other = Schedule(running_sum(8))
+    other.read_at(other.get_loops("B")[0], "B", 1, "shared")
+
+
+@primitive
+def write_at() -> Iterator[Schedule]:
+    """Lets one iteration of a loop write into a new buffer, which one block copies out."""
+    sch = Schedule(double(16))
+    (i,) = sch.get_loops("B")
+    i_0, i_1 = sch.split(i, [None, 4])
+    yield sch
+    sch.write_at(i_0, "B", 0, "shared")
+    yield sch
+    other = Schedule(running_sum(8))
+    other.write_at(other.get_loops("B")[0], "B", 0, "shared")
+
+
+@primitive
 def cache_inplace() -> Iterator[Schedule]:
     """Lets a block that updates a buffer update a copy of what it touches, in and out again."""
     sch = Schedule(updated_in_place(4))

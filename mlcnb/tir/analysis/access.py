@@ -8,7 +8,7 @@ with T.block("B"):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -20,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 
 Regions = tuple[BufferRegion, ...]
@@ -52,6 +53,31 @@ def detect_buffer_access(block: s.Block, around: Iterable[Buffer] = ()) -> tuple
     written = {region.buffer for region in writes} if block.init is not None else set()
     reads = detector.regions({b: x for b, x in detector.reads.items() if b not in written})
     return reads, writes
+
+
+def get_block_read_write_region(
+    block: s.Block, buffer_var_map: Mapping[Var, Buffer] | None = None
+) -> tuple[Regions, Regions]:
+    """`detect_buffer_access`, by TVM's name.
+
+    buffer_var_map: pointer -> buffer, for pointers that calls get and that the body does not show.
+    """
+    return detect_buffer_access(block, (buffer_var_map or {}).values())
+
+
+def get_block_access_region(
+    block: s.Block, buffer_var_map: Mapping[Var, Buffer] | None = None
+) -> tuple[Regions, Regions, Regions]:
+    """(reads, writes, opaque): opaque ones are both read and written, through a pointer."""
+    reads, writes = detect_buffer_access(block, (buffer_var_map or {}).values())
+    calls = [n for n in walk(block.body) if isinstance(n, e.Call)]
+    pointers = {arg for call in calls for arg in call.args if isinstance(arg, Var)}
+    opaque = {r.buffer for r in writes if r.buffer.data in pointers}
+    return (
+        tuple(r for r in reads if r.buffer not in opaque),
+        tuple(r for r in writes if r.buffer not in opaque),
+        tuple(r for r in writes if r.buffer in opaque),
+    )
 
 
 def union_regions(regions: Any, analyzer: Analyzer | None = None) -> Regions:
@@ -234,6 +260,13 @@ class AccessDetector:
 
     def call(self, n: e.Call) -> None:
         """A call: pointers in it reach a whole buffer."""
+        reduced = reduced_over_threads(n)
+        if reduced is not None:
+            for arg in reduced[0]:
+                self.visit(arg)
+            for result in reduced[1]:
+                self.access(self.writes, result.buffer, result.indices)
+            return
         if n.op == "tir.tvm_access_ptr":
             self.pointer(n.args[1], p.as_int(n.args[4]) or 3)
             for arg in n.args[2:4]:

@@ -25,7 +25,7 @@ class Access:
     """A read or write of memory, with the loops and conditions that it stands under.
 
     indices: None where a pointer is passed on, which may be used for any element; carried: the loop
-    of which this is an earlier iteration.
+    of which this is an earlier iteration; adjacent: the one just before.
     """
 
     data: Var
@@ -36,10 +36,11 @@ class Access:
     loops: tuple[s.Stmt, ...] = ()
     guards: tuple[PrimExpr, ...] = ()
     carried: s.Stmt | None = None
+    adjacent: bool = False
 
-    def from_earlier(self, loop: s.Stmt) -> Access:
+    def from_earlier(self, loop: s.Stmt, adjacent: bool) -> Access:
         """The access as an earlier iteration of a loop made it."""
-        return replace(self, carried=loop)
+        return replace(self, carried=loop, adjacent=adjacent)
 
 
 class Threads:
@@ -79,7 +80,8 @@ class _Question:
                 self.conditions += side.condition(guard)
         if isinstance(first.carried, s.For) and first.carried in second.loops:
             var = first.carried.loop_var
-            self.conditions.append(f"{one.name(var)} < {two.name(var)}")
+            step = "+ 1 =" if first.adjacent else "<"
+            self.conditions.append(f"{one.name(var)} {step} {two.name(var)}")
         for i, j in zip(first.indices or (), second.indices or (), strict=True):
             self.conditions += _same_place(one, i, two, j)
         others = [f"{one.name(v)} != {two.name(v)}" for v in threads.extents]

@@ -17,6 +17,7 @@ from mlcnb.core.node import Node, children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 
 BLOCK_AXES = tuple(f"blockIdx.{axis}" for axis in "xyz")
@@ -104,6 +105,19 @@ def uses_threads(func: PrimFunc) -> bool:
 def is_collective(n: Node) -> bool:
     """True for a barrier, a shuffle, or a reduction over threads."""
     return isinstance(n, e.Call) and n.op in COLLECTIVES
+
+
+def reduced_over_threads(n: e.Call) -> tuple[tuple[PrimExpr, ...], tuple[BufferLoad, ...]] | None:
+    """What a `tvm_thread_allreduce` reads, and the elements that it writes; None for other calls.
+
+    Its arguments: a number n, n parts, a condition, n results, the axes that it reduces over.
+    """
+    if n.op != "tir.tvm_thread_allreduce" or not isinstance(n.args[0], e.IntImm):
+        return None
+    first = 2 + n.args[0].value
+    last = first + n.args[0].value
+    results = tuple(x for x in n.args[first:last] if isinstance(x, BufferLoad))
+    return (*n.args[:first], *n.args[last:]), results
 
 
 def has_collective(n: Node) -> bool:

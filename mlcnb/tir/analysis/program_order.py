@@ -19,6 +19,7 @@ from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.functor import substitute
 
@@ -86,6 +87,13 @@ class Accesses:
     def _store(self, n: s.BufferStore) -> None:
         self._visit_all((*n.indices, n.value, n.predicate))
         self._note(n.buffer, n.indices, is_write=True, is_sure=n.predicate is None)
+
+    def _call(self, n: e.Call) -> None:
+        """What threads reduce together is written; any other call reads its arguments."""
+        inputs, results = reduced_over_threads(n) or (n.args, ())
+        self._visit_all(inputs)
+        for result in results:
+            self._note(result.buffer, result.indices, is_write=True, is_sure=True)
 
     def _note(
         self, buffer: Buffer, indices: Sequence[e.PrimExpr], is_write: bool, is_sure: bool = False
@@ -235,6 +243,7 @@ def _compared(x: e.PrimExpr | None) -> tuple[e.PrimExpr | None, bool]:
 
 _HANDLERS: Mapping[type, Any] = {
     BufferLoad: Accesses._load,
+    e.Call: Accesses._call,
     s.BufferStore: Accesses._store,
     e.Var: Accesses._pointer,
     e.SizeVar: Accesses._pointer,

@@ -21,6 +21,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -310,6 +311,13 @@ class Collector:
             self.visit(condition)
             self.under(condition, True, yes)
             self.under(condition, False, no)
+            return
+        reduced = reduced_over_threads(n)
+        if reduced is not None:
+            for arg in reduced[0]:
+                self.visit(arg)
+            for result in reduced[1]:
+                self.access(result, True)
             return
         for buffer, write in _pointed(n, self.pointers):
             self.whole(buffer, n, write)

@@ -22,6 +22,8 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, Launch, kernels_in, launch_of
 from mlcnb.tir.function import PrimFunc
 
+#: the architecture where a target names none: the first with 16-bit floats of both kinds
+DEFAULT_ARCH = "sm_80"
 #: bytes of shared memory that a block may ask for, by architecture (CUDA C++ Programming Guide,
 #: table of technical specifications per compute capability)
 _DYNAMIC_SHARED = {
@@ -55,7 +57,7 @@ class GpuLimits:
     @staticmethod
     def of(target: Target) -> GpuLimits:
         """The limits of a target's architecture, and those that the target itself names."""
-        number = "".join(c for c in str(target.attrs.get("arch", "")) if c.isdigit())
+        number = "".join(c for c in str(target.attrs.get("arch", DEFAULT_ARCH)) if c.isdigit())
         dynamic = _DYNAMIC_SHARED.get(int(number or 0), 99) << 10
         found = GpuLimits(max_dynamic_shared_memory_per_block=dynamic)
         threads = target.attrs.get("max_threads_per_block")
@@ -147,11 +149,12 @@ def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
                 "split the loops so that a tile has a fixed size",
             )
         elif scope in most:
-            used[scope].append((n.buffer_var.name, prod(sizes) * n.dtype.nbytes))  # type: ignore[arg-type]
+            size = prod(sizes) * n.dtype.nbytes  # type: ignore[arg-type]
+            used[scope].append((n.buffer_var.name, -(-size // 16) * 16))
     for scope, parts in used.items():
         total = sum(size for _, size in parts)
         if total > most[scope]:
-            listed = ", ".join(f"{name} {size:,}" for name, size in parts)
+            listed = ", ".join(f"{name} {size:,}" for name, size in reversed(parts))
             other = "use smaller tiles" + (", or scope shared.dyn" if scope == "shared" else "")
             yield (
                 f"a block uses {total:,} bytes of {scope} memory ({listed}), the GPU has "

@@ -13,6 +13,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule.history": "Step",
         "mlcnb.tir.schedule.handles": "BlockRV LoopRV ExprRV",
         "mlcnb.tir.schedule.trace": "Trace Instruction",
+        "mlcnb.tir.schedule.legal": "legal_steps LegalSteps",
+        "mlcnb.tir.schedule.counterexample": "CounterExample",
         "mlcnb.core.errors": "ScheduleError",
     },
 )

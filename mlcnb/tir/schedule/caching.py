@@ -122,6 +122,11 @@ def index_dtype(tree: Tree, block: s.Block) -> str:
     return "int32"
 
 
+def loops_at(tree: Tree, place: s.Stmt) -> list[s.For]:
+    """The loops that a statement put into a loop or block would stand in."""
+    return [*tree.loops(place), place] if isinstance(place, s.For) else []
+
+
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:
     """Put what `rebuilder` makes of a block in its place."""
     edit.put(block, rebuilder.stmt(block))

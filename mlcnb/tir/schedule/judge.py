@@ -171,7 +171,8 @@ def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
     Raises:
         ScheduleError: a counter-example was found.
     """
-    reason = _why_unproved(before, tree)
+    still = set(Tree(before).position) if primitive in STILL else set()
+    reason = _why_unproved(before, tree, [x for x in _concurrent(tree) if x not in still])
     if reason is None:
         return PROVED
     example = find(before, tree.func, None)
@@ -182,15 +183,14 @@ def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
     return f"{RULE} (islpy could not prove it: {reason})"
 
 
-def _why_unproved(before: PrimFunc, tree: Tree) -> str | None:
+def _why_unproved(before: PrimFunc, tree: Tree, loops: Iterable[s.For]) -> str | None:
+    """The reason why a step, or one of the loops that run in parallel after it, is not proved."""
     from mlcnb.tir.schedule.polyhedral.answers import carried_by, why_not_equal
 
     after = tree.func
-    if after.body is before.body:
-        return None
     reason = why_not_equal(before, after, PATIENT)
     try:
-        for loop in _concurrent(tree) if reason is None else ():
+        for loop in loops if reason is None else ():
             private = loop.kind is not s.ForKind.VECTORIZED
             found = carried_by(after, loop, private, PATIENT)
             if found is not None:

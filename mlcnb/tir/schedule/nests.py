@@ -183,13 +183,15 @@ def copy_nest(
     sides: Sequence[Side],
     known: Mapping[e.Var, Bounds],
     dtype: str,
+    around: Iterable[s.For] = (),
 ) -> tuple[s.Stmt, s.Block]:
     """Loops that copy a box from one buffer to another of the same shape, and their block.
 
-    The block is named after the cache: the one of the two with the longer name.
+    around: the loops that they will stand in. The block is named after the cache: the one of the
+    two with the longer name.
     """
     name = max(source.name, target.name, key=len)
-    nest = Nest(known, dtype, keep_units=True)
+    nest = Nest(known, dtype, keep_units=True, around=around)
     axes = []
     for n, (side, extent) in enumerate(zip(sides, source.shape, strict=True)):
         domain = e.Range(p.const(0, dtype), p.cast(dtype, extent))

@@ -212,7 +212,9 @@ def box_of(
             sides.append(Side([a.ZERO], [last]))
         else:
             sides.append(Side([ends[0]], [end[1]]))
-    exact = contiguous(starts, {x.loop_var for x in loops}, context.bounds)
+    run_over = {x.loop_var for x in loops}
+    ragged = any(of(x.extent).uses(run_over) or of(x.min).uses(run_over) for x in loops)
+    exact = not ragged and contiguous(starts, run_over, context.bounds)
     predicate = tree.realize(block).predicate
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)
@@ -241,25 +243,30 @@ def _clip(
             understood = False
             continue
         bounded, last = limit
-        if not bounded.uses(inner):
-            continue
-        if not bounded.uses(indexed):
+        if bounded.uses(inner) and not bounded.uses(indexed):
             first = extremes(bounded, inner, context.bounds)
             happens = first is not None and at_most(first[0], last, context.bounds)
             understood = understood and happens
-            continue
-        found = False
-        for side, (start, width) in zip(sides, starts, strict=True):
-            gap = start.minus(bounded).value
-            if gap is not None and width is not None:
-                side.highs.append(last.shifted(gap + width))
-                found = True
-            gap = start.plus(bounded).value
-            if gap is not None:
-                side.lows.append(Affine(gap).minus(last))
-                found = True
-        understood = understood and found
+        else:
+            understood = _cut_sides(sides, starts, bounded, last) and understood
     return understood
+
+
+def _cut_sides(
+    sides: list[Side], starts: list[tuple[Affine, int | None]], bounded: Affine, last: Affine
+) -> bool:
+    """Cut the sides whose index is `bounded`, up to a constant; False if there is none."""
+    found = False
+    for side, (start, width) in zip(sides, starts, strict=True):
+        gap = start.minus(bounded).value
+        if gap is not None and width is not None:
+            side.highs.append(last.shifted(gap + width))
+            found = True
+        gap = start.plus(bounded).value
+        if gap is not None:
+            side.lows.append(Affine(gap).minus(last))
+            found = True
+    return found
 
 
 def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.index_map import IndexMap
@@ -25,14 +26,17 @@ from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import (
     reduce_variables,
     why_not_sole_writer,
+    why_offset,
     why_overwrites,
     why_ragged,
 )
+from mlcnb.tir.schedule.moving import full, limits
 from mlcnb.tir.schedule.nests import Nest, point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.regions import (
     Side,
+    at_most,
     bindings,
     extremes,
     known_bounds,
@@ -40,6 +44,7 @@ from mlcnb.tir.schedule.regions import (
     spans,
 )
 from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore, For, IterType, IterVar, Stmt
 
 
@@ -73,7 +78,7 @@ def reindexed(
     layout = _layout(state, name, block, old, axes, index_map)
     kind = index_dtype(state.tree, block)
     near = _near(layout, tuple(v.var for v in axes), block)
-    shape = [v.dom.extent for v in axes] if layout is None else layout.shape
+    shape = [_past_end(v) for v in axes] if layout is None else layout.shape
     new = decl_buffer(shape, old.dtype, label, scope)
     parent = _place(state, name, block, old, is_write)
     nest, copy = _copy(state, block, axes, indices, (old, new), layout, is_write, parent, kind)
@@ -125,7 +130,12 @@ def _layout(
         )
     kept = tuple(v for v, axis in places.items() if axis in axes)
     reduced = IndexMap(kept, index_map.final_indices)
-    return Layout(state, name, reduced, [axis.dom.extent for axis in axes], block)
+    return Layout(state, name, reduced, [_past_end(axis) for axis in axes], block)
+
+
+def _past_end(axis: IterVar) -> e.PrimExpr:
+    """The number after the last value of an axis: room for all of them, wherever it starts."""
+    return p.add(axis.dom.min, axis.dom.extent)
 
 
 def _near(layout: Layout | None, axes: tuple[e.Var, ...], block: Block) -> tuple[e.PrimExpr, ...]:
@@ -164,13 +174,21 @@ def _refuse(
 ) -> None:
     tree = state.tree
     known = axis_bounds(block)
-    ragged = why_ragged(tree, block)
+    if not is_write and any(r.buffer is old for r in block.writes):
+        raise state.refusal(
+            f"{name}: {name_of(block)} writes {old.name} too", block, hint="cache_inplace"
+        )
+    ragged = why_ragged(tree, block) or why_offset(block)
     if ragged:
         raise state.refusal(f"{name}: {name_of(block)} cannot be copied for: {ragged}", block)
+    inner = {
+        v.var: (of(v.dom.min), of(v.dom.min).plus(of(v.dom.extent)).shifted(-1))
+        for v in block.iter_vars
+    }
     for index, extent in zip(indices, old.shape, strict=True):
-        low, high = of(index).minus(of(0)).bounds(known)
-        last = of(index).minus(of(extent)).bounds(known)[1]
-        if low is None or low < 0 or last is None or last >= 0:
+        ends = extremes(of(index), inner, known)
+        within = ends is not None and at_most(ends[1].shifted(1), of(extent), known)
+        if ends is None or not (within and at_most(of(0), ends[0], known)):
             raise state.refusal(
                 f"{name}: {name_of(block)} may look outside of {old.name}, where a copy may not",
                 block,
@@ -182,8 +200,30 @@ def _refuse(
             reason = f"it updates what {old.name} held before"
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
+        if not _runs_everywhere(tree, block):
+            raise state.refusal(
+                f"{name}: the predicate of {name_of(block)} keeps some of its instances from being "
+                f"run, and the copy would write {old.name} for them",
+                block,
+            )
         if any(v.iter_type is not IterType.SPATIAL for i in indices for v in _axes_in(block, i)):
             raise state.refusal(f"{name}: a reduce axis indexes {old.name}", block)
+
+
+def _runs_everywhere(tree: Tree, block: Block) -> bool:
+    """True if the predicate does no more than keep each axis within its domain."""
+    said = limits(tree, block)
+    if said is None:
+        return False
+    known = known_bounds(tree, block)
+    for axis in block.iter_vars:
+        side = said.get(axis.var, full(axis))
+        last, first = full(axis).high, full(axis).low
+        if not all(at_most(last, x, known) for x in side.highs):
+            return False
+        if not all(at_most(x, first, known) for x in side.lows):
+            return False
+    return True
 
 
 def _axes_in(block: Block, index: e.PrimExpr) -> list[IterVar]:

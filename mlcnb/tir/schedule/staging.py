@@ -12,7 +12,7 @@ Tiles that reach past the buffer are cut: the last loop then runs over T.min(8, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir import expr as e
@@ -23,10 +23,11 @@ from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.moving import body_items
 from mlcnb.tir.schedule.reading import Context, larger, of, smaller
-from mlcnb.tir.schedule.regions import Box, at_most
+from mlcnb.tir.schedule.regions import Box, at_most, constant_bounds
 from mlcnb.tir.schedule.state import State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
+ALWAYS = p.const(True)
 #: first and last index of each dimension
 Ends = list[tuple[Affine, Affine]]
 
@@ -63,22 +64,27 @@ def _cut(box: Box, axis: int, known: Mapping[e.Var, Bounds]) -> tuple[Affine, Af
 
 
 def copy_block(
-    source: Buffer, target: Buffer, tile: Ends, loops: Iterable[For], name: str
+    state: State,
+    source: Buffer,
+    target: Buffer,
+    tile: Ends,
+    loop: For,
+    name: str,
+    predicate: e.PrimExpr = ALWAYS,
 ) -> BlockRealize:
-    """The block that copies a tile given in terms of loops around it: those become its axes."""
+    """The block that copies a tile given in terms of what is around it: that becomes its axes."""
     used = {v for ends in tile for end in ends for v in end.variables()}
     axes: list[IterVar] = []
     values: list[e.Var] = []
     renamed: dict[e.Var, Affine] = {}
     bounds: dict[e.Var, Bounds] = {}
-    for x in loops:
-        if x.loop_var in used:
-            var = e.Var(f"v{len(axes)}", x.loop_var.dtype)
-            axes.append(IterVar(e.Range(x.min, x.extent), var))
-            values.append(x.loop_var)
-            renamed[x.loop_var] = Affine(0, {var: 1})
-            first, count = p.as_int(x.min), p.as_int(x.extent)
-            bounds[var] = (first, None if None in (first, count) else first + count - 1)  # type: ignore
+    for outer, domain in _seen_at(state, loop):
+        if outer in used:
+            var = e.Var(f"v{len(axes)}", outer.dtype)
+            axes.append(IterVar(domain, var))
+            values.append(outer)
+            renamed[outer] = Affine(0, {var: 1})
+            bounds[var] = constant_bounds(domain.min, domain.extent, {})
     context = Context(bounds, renamed)
     kind = values[0].dtype if values else dtype("int32")
     sides, indices, inner = [], [], []
@@ -96,7 +102,18 @@ def copy_block(
     reads, writes = (BufferRegion(b, tuple(sides)) for b in (source, target))
     marks = FrozenDict({"auto_copy": 1})
     block = Block(tuple(axes), (reads,), (writes,), name, body, annotations=marks)
-    return BlockRealize(tuple(values), p.const(True), block)
+    return BlockRealize(tuple(values), predicate, block)
+
+
+def _seen_at(state: State, loop: For) -> list[tuple[e.Var, e.Range]]:
+    """The loop variables and axes that can be seen under a loop, from the outside in."""
+    found: list[tuple[e.Var, e.Range]] = []
+    for n in reversed([loop, *state.tree.ancestors(loop)]):
+        if isinstance(n, For):
+            found.append((n.loop_var, e.Range(n.min, n.extent)))
+        elif isinstance(n, Block):
+            found.extend((axis.var, axis.dom) for axis in n.iter_vars)
+    return found
 
 
 def _count(low: Affine, high: Affine) -> Affine:

@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import Node
+from mlcnb.core.node import Node, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import json as ir_json
 from mlcnb.tir.functor import substitute
+from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import Handle
 
@@ -155,6 +156,20 @@ def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
 
 def _of_function(x: Any, sch: Any) -> Any:
     """An expression in terms of the function's own variables, which are told by their names."""
+    if isinstance(x, IndexMap | RegionMap):
+        values = {v: sch.symbol(v.name) for v in free_variables(x)}
+        return rewrite(x, lambda _: None, enter=values.get) if values else x  # type: ignore[arg-type]
     if not isinstance(x, e.PrimExpr):
         return x
     return substitute(x, {v: sch.symbol(v.name) for v in variables_of(x)})
+
+
+def free_variables(layout: IndexMap | RegionMap) -> list[e.Var]:
+    """The variables of a layout that are no indices of it: sizes that the function knows."""
+    parts: tuple[e.PrimExpr, ...]
+    if isinstance(layout, IndexMap):
+        bound, parts = layout.initial_indices, layout.final_indices
+    else:
+        bound, parts = layout.axes, (*layout.begins, *layout.ends)
+    found = {v for x in parts for v in variables_of(x)} - set(bound)
+    return sorted(found, key=lambda v: v.name)

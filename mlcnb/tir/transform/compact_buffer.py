@@ -18,7 +18,12 @@ from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, Let, PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, SHARED_SCOPES, bound_axis
+from mlcnb.tir.analysis.kernels import (
+    IN_BLOCK_AXES,
+    SHARED_SCOPES,
+    VIRTUAL_AXES,
+    bound_axis,
+)
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.linear import Linear, interval, linear_form
@@ -31,29 +36,27 @@ Ranges = dict[Var, "tuple[int, int] | None"]
 
 def compact_buffers(func: PrimFunc) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
-    threads = {
-        n.loop_var: _loop_range(n)
-        for n in walk(func.body)
-        if isinstance(n, For) and bound_axis(n) in IN_BLOCK_AXES
-    }
-    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads)))
+    bound = [n for n in walk(func.body) if isinstance(n, For) and bound_axis(n) is not None]
+    threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
+    virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
+    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads, virtual)))
 
 
-def _compact_block(n: Node, threads: Ranges) -> Node | None:
+def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:
     if not isinstance(n, Block) or not n.alloc_buffers:
         return None
     shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
     own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
     boxes: dict[Buffer, list[Part | None]] = {}
     aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
-    for buffers, ranges in ((shared, threads), (own, {})):
+    for buffers, ranges, wider in ((shared, threads, virtual), (own, {}, {})):
         uses = _Uses(buffers, ranges)
         if buffers:
             uses.visit(n.body)
         aligned.update(uses.aligned)
         for key, buffer in buffers.items():
             is_opaque = key in uses.opaque or buffer.strides or buffer.elem_offset is not None
-            box = None if is_opaque else _box(buffer, uses.accesses[key])
+            box = None if is_opaque else _box(buffer, uses.accesses[key], wider)
             if box is not None or (buffer in uses.aligned and not buffer.strides):
                 boxes[buffer] = box or [None] * buffer.ndim
     return _apply(n, boxes, aligned) if boxes else None
@@ -115,11 +118,19 @@ def _loop_range(loop: For) -> tuple[int, int] | None:
     return start, start + extent - 1
 
 
-def _box(buffer: Buffer, accesses: list[tuple[tuple[PrimExpr, ...], Ranges]]) -> Any:
-    """A Part for each dimension, or None where nothing is gained."""
+Accesses = list[tuple[tuple[PrimExpr, ...], Ranges]]
+
+
+def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges) -> Any:
+    """A Part for each dimension, or None where nothing is gained.
+
+    virtual: virtual threads, which may share it where the parts of each alone are not of one size.
+    """
     if not accesses:
         return None
-    box = [_part(buffer, axis, accesses) for axis in range(buffer.ndim)]
+    wider = [(indices, {**virtual, **ranges}) for indices, ranges in accesses]
+    axes = range(buffer.ndim)
+    box = [_part(buffer, x, accesses) or _part(buffer, x, wider) for x in axes]
     full = [p.as_int(extent) for extent in buffer.shape]
     gained = any(part is not None and part[1] != size for part, size in zip(box, full, strict=True))
     return box if gained else None

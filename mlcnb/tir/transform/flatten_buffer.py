@@ -9,6 +9,7 @@ An index that is read from data is checked here, where the dimensions are still 
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -75,6 +76,9 @@ def _is_data(index: e.PrimExpr) -> bool:
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
+    known = [p.as_int(extent) for extent in extents]
+    if None not in known and prod(known) >= 2**31:  # type: ignore[arg-type]
+        return p.const(prod(known), "int64")  # type: ignore[arg-type]
     total: e.PrimExpr = p.const(1, extents[0].dtype if extents else "int32")
     for extent in extents:
         total = total * extent

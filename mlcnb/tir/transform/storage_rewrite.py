@@ -8,6 +8,7 @@ C = T.allocate([1024], "float32", "global")        ... A ... ;  ... A, B ...
 Allocations that stand around the same statements are looked at together; each lives from the first
 of the statements that mentions it to the last. Two share memory where scope and dtype are the same
 and their lives do not meet: the one that ends first hands over to the best fit, which may grow.
+Memory that threads share is left alone: a barrier would be needed where its user changes.
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ def _lives(around: list[Stmt], body: SeqStmt, at_least: int) -> list[Life]:
     lives = []
     for made in around:
         if not isinstance(made, Allocate) or made.buffer_var in fixed or made.annotations:
+            continue
+        if made.buffer_var.pointee and made.buffer_var.pointee[1].startswith("shared"):
             continue
         at = [i for i, used in enumerate(uses) if made.buffer_var in used]
         life = Life(made, at[0], at[-1]) if at else None

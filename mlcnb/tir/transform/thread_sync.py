@@ -141,11 +141,29 @@ class _Planner:
         outer, self.loops = self.loops, (*self.loops, n)
         after = self.scan(n.body, self.leaf(n, _heads(n), pending))
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
-            earlier = tuple(a.from_earlier(n) if n in a.loops else a for a in after)
+            # a barrier in each iteration orders all but what the one before did after it
+            adjacent = self.waits(n.body)
+            earlier = tuple(a.from_earlier(n, adjacent) if n in a.loops else a for a in after)
             self.scan(n.body, earlier)
         self.loops = outer
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
         return after if runs else tuple(dict.fromkeys((*pending, *after)))
+
+    def waits(self, n: s.Stmt) -> bool:
+        """True if all threads certainly come to a barrier in a statement."""
+        if id(n) in self.before:
+            return True
+        match n:
+            case s.SeqStmt():
+                return any(self.waits(part) for part in n.seq)
+            case s.For():
+                return (p.as_int(n.extent) or 0) > 0 and self.waits(n.body)
+            case s.Evaluate():
+                return _is_barrier(n, self.scope)
+            case s.AttrStmt() | s.DeclBuffer() | s.Allocate() | s.LetStmt():
+                return self.waits(n.body)
+            case _:
+                return False
 
     def branch(self, n: s.Stmt, condition: PrimExpr, cases: list, pending: Pending) -> Pending:
         if self.varies(condition):

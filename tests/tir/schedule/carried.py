@@ -176,6 +176,33 @@ def triangle(A: T.Buffer((6, 6), "float32"), B: T.Buffer((6, 6), "float32")):
                 B[v, w] = A[v, w] * T.float32(2)
 
 
+@T.prim_func
+def written_once(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((1,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            T.where(i < 1)
+            B[0] = A[0] * T.float32(2)
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v] + B[0]
+
+
+@T.prim_func
+def written_in_part(
+    A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")
+):
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            T.where(i < 5)
+            B[v] = A[v] * T.float32(2)
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = A[v] + B[v]
+
+
 CARRIED = {
     f.attrs["global_symbol"]: f for f in list(globals().values()) if hasattr(f, "buffer_map")
 }

@@ -9,7 +9,8 @@ from typing import Any
 from mlcnb import te
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir import PrimFunc
+from mlcnb.tir import IndexMap, PrimFunc
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.proof import backwards
 from tests.tir.schedule.carried import CARRIED
@@ -23,6 +24,9 @@ from tests.tir.schedule.programs import (
     softmax,
     stencil,
 )
+from tests.tir.schedule.test_decompose_padding import padded
+from tests.tir.schedule.test_fuse_reduction_epilogue import biased
+from tests.tir.schedule.test_rolling_buffer import pools
 
 #: gives one of several things: what makes a step random
 Choose = Callable[[Sequence[Any]], Any]
@@ -56,6 +60,9 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "stencil": stencil,
     "pool": lambda: padded_pool(5),
     "row_sum": lambda: row_sum(3, 8),
+    "biased": lambda: biased(3, 4, 5),
+    "pools": lambda: pools(4, channels=1),
+    "padded": lambda: padded(6, 2, 1),
     "relayouts": relayouts,
     "two_products": two_products,
     **{name: lambda func=func: func for name, func in CARRIED.items()},
@@ -70,8 +77,9 @@ def scheduled(sch: Schedule, step: int | None = None) -> PrimFunc:
 
 def _handles(sch: Schedule, choose: Choose) -> tuple[Any, list[Any], list[Any]]:
     """A block, its loops, and the loops of any block."""
-    root = sch.get_block("root")
-    blocks = sch.get_child_blocks(root)
+    blocks = sch.get_child_blocks(sch.get_block("root"))
+    for block in blocks:
+        blocks += sch.get_child_blocks(block) if choose([True, False]) else []
     block = choose(blocks)
     return block, sch.get_loops(block), sch.get_loops(choose(blocks))
 
@@ -135,6 +143,68 @@ def _cache(name: str) -> Callable[[Schedule, Choose], None]:
     return step
 
 
+def _cache_inplace(sch: Schedule, choose: Choose) -> None:
+    sch.cache_inplace(_handles(sch, choose)[0], choose([0, 1]), "local")
+
+
+def _cache_index(sch: Schedule, choose: Choose) -> None:
+    sch.cache_index(_handles(sch, choose)[0], "local", choose([0, 1, 2]))
+
+
+def _cache_some(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    others = [x for x in sch.get_child_blocks(sch.get_block("root")) if choose([True, False])]
+    getattr(sch, choose(["cache_read", "cache_write"]))(block, 0, "shared", others)
+
+
+def _reindex_cache(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    maps = [
+        lambda *i: tuple(reversed(i)),
+        lambda *i: i[:2],
+        lambda *i: (i[0] // 2, *i[1:], i[0] % 2),
+        lambda *i: (i[-1], i[0] ^ i[-1]),
+    ]
+    step = getattr(sch, choose(["reindex_cache_read", "reindex_cache_write"]))
+    step(block, choose([0, 1]), "shared", choose(maps if sch.get(block).iter_vars else []))
+
+
+def _scope(sch: Schedule, choose: Choose) -> None:
+    sch.set_scope(_handles(sch, choose)[0], 0, choose(["shared", "local", "global"]))
+
+
+def _dtype(sch: Schedule, choose: Choose) -> None:
+    sch.set_dtype(_handles(sch, choose)[0], 0, choose(["float64", "float32", "float16"]))
+
+
+def _separator(sch: Schedule, choose: Choose) -> None:
+    places = choose([[], [1], [0, 1], [1, 2], [2, 1]])
+    sch.set_axis_separator(_handles(sch, choose)[0], ("write", 0), places)
+
+
+def _align(sch: Schedule, choose: Choose) -> None:
+    sch.storage_align(_handles(sch, choose)[0], 0, choose([0, 1, -1]), choose([4, 8]), 2)
+
+
+def _annotated(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    kind, wider = choose(["read", "write"]), choose([0, 1])
+    regions = sch.get(block).reads if kind == "read" else sch.get(block).writes
+    region = choose(regions)
+    axes = [axis.var for axis in sch.get(block).iter_vars]
+    said = [(side.min, side.min + side.extent + wider) for side in region.region]
+    ranges = lambda *given: [
+        tuple(substitute(end, dict(zip(axes, given, strict=True))) for end in pair) for pair in said
+    ]
+    index = next(n for n, r in enumerate(regions) if r is region)
+    sch.annotate_buffer_access(block, index, kind, ranges)
+
+
+def _einsum(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    sch.pad_einsum(block, [choose([1, 2, 4]) for _ in sch.get(block).iter_vars])
+
+
 def _decompose(sch: Schedule, choose: Choose) -> None:
     block, loops, _others = _handles(sch, choose)
     sch.decompose_reduction(block, choose(loops))
@@ -160,14 +230,83 @@ def _layout(sch: Schedule, choose: Choose) -> None:
         lambda *i: (i[0] // first, *i[1:], i[0] % first),
         lambda *i: tuple(reversed(i)),
         lambda *i: (i[-1] % first, *i[:-1], i[-1] // first),
+        lambda *i: (*i[:-1], i[-1] ^ i[0]),
+        lambda *i: (*i[:-1], IndexMap.AXIS_SEPARATOR, i[-1]),
     ]
-    sch.transform_layout(block, ("write", 0), choose(maps), pad_value=choose([None, 0.0]))
+    pads = [None, 0.0, lambda *i: i[0] + 1]
+    sch.transform_layout(block, ("write", 0), choose(maps), pad_value=choose(pads))
 
 
 def _block_layout(sch: Schedule, choose: Choose) -> None:
     block = _handles(sch, choose)[0]
     maps = [lambda *i: tuple(reversed(i)), lambda *i: (i[0] // 2, *i[1:], i[0] % 2)]
     sch.transform_block_layout(block, choose(maps if sch.get(block).iter_vars else []))
+
+
+def _partition(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    if len(sch.get_child_blocks(sch.get_block("root"))) > 6:
+        raise ScheduleError("enough parts")
+    factors = choose([[1], [None, 1], [1, None], [2, 1], [None, 2], [3]])
+    sch.loop_partition(choose(loops), factors)
+
+
+def _merge(sch: Schedule, choose: Choose) -> None:
+    _block, loops, others = _handles(sch, choose)
+    sch.merge(choose(loops), choose(others))
+
+
+def _order(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    axes = list(range(len(sch.get(block).iter_vars)))
+    sch.reorder_block_iter_var(block, choose([axes[::-1], [*axes[1:], *axes[:1]]]))
+
+
+def _enclose(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    near = [block, *sch.get_consumers(block)]
+    sch.blockize(choose([[block], near, near[:2]]), preserve_unit_iters=choose([True, False]))
+
+
+def _at_loop(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        block, loops, _others = _handles(sch, choose)
+        getattr(sch, name)(block, choose(loops))
+
+    return step
+
+
+def _stage(name: str) -> Callable[[Schedule, Choose], None]:
+    def step(sch: Schedule, choose: Choose) -> None:
+        block, loops, _others = _handles(sch, choose)
+        getattr(sch, name)(choose(loops), block, choose([0, 1]), choose(["local", "shared"]))
+
+    return step
+
+
+def _roll(sch: Schedule, choose: Choose) -> None:
+    sch.rolling_buffer(_handles(sch, choose)[0], 0)
+
+
+def _epilogue(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    sch.fuse_reduction_epilogue(block, choose(sch.get_consumers(block)))
+
+
+def _tile(sch: Schedule, choose: Choose) -> None:
+    _block, loops, _others = _handles(sch, choose)
+    loop = choose(loops)
+    sch.split(loop, sch.sample_perfect_tile(loop, n=choose([2, 3])))
+
+
+def _place(sch: Schedule, choose: Choose) -> None:
+    block = _handles(sch, choose)[0]
+    sch.compute_at(block, sch.sample_compute_location(block))
+
+
+def _annotate(sch: Schedule, choose: Choose) -> None:
+    block, loops, _others = _handles(sch, choose)
+    sch.annotate(choose([block, *loops]), "mark", choose([1, "text", [1, 2]]))
 
 
 STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
@@ -185,12 +324,34 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "reverse_compute_inline": _inline("reverse_compute_inline"),
     "cache_read": _cache("cache_read"),
     "cache_write": _cache("cache_write"),
+    "cache_inplace": _cache_inplace,
+    "cache_index": _cache_index,
+    "cache for some": _cache_some,
+    "reindex_cache": _reindex_cache,
+    "set_scope": _scope,
+    "set_dtype": _dtype,
+    "set_axis_separator": _separator,
+    "storage_align": _align,
+    "annotate_buffer_access": _annotated,
+    "pad_einsum": _einsum,
     "decompose_reduction": _decompose,
     "rfactor": _rfactor,
     "blockize": _mark("blockize"),
     "reindex": _reindex,
     "transform_layout": _layout,
     "transform_block_layout": _block_layout,
+    "loop_partition": _partition,
+    "merge": _merge,
+    "reorder_block_iter_var": _order,
+    "blockize_blocks": _enclose,
+    "decompose_padding": _at_loop("decompose_padding"),
+    "rolling_buffer": _roll,
+    "read_at": _stage("read_at"),
+    "write_at": _stage("write_at"),
+    "fuse_reduction_epilogue": _epilogue,
+    "sample_perfect_tile": _tile,
+    "sample_compute_location": _place,
+    "annotate": _annotate,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.carried import CARRIED
-from tests.tir.schedule.programs import matmul, refuses, same_numbers
+from tests.tir.schedule.programs import becomes, matmul, refuses, same_numbers
 
 
 def scheduled(name: str) -> Schedule:
@@ -210,3 +210,63 @@ def test_fused_spatial_and_reduce_loop_keeps_its_order():
         "same elements of C, and block C writes it",
     ):
         sch.reorder(f1, f0)
+
+
+def test_a_condition_may_leave_an_iteration_without_a_write():
+    sch = Schedule(CARRIED["written_once"])
+    (i,) = sch.get_loops("C")
+    with refuses(
+        sch,
+        "parallel: loop i is not parallel: its iterations may touch the same elements of "
+        "B, which block B writes",
+    ):
+        sch.parallel(i)
+    sch = Schedule(CARRIED["written_in_part"])
+    sch.cache_write("B", 0, "local")
+    becomes(
+        sch,
+        """
+        B_local = T.alloc_buffer((8,), scope="local")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.where(i < 5)
+                T.reads(A[v])
+                T.writes(B_local[v])
+                B_local[v] = A[v] * T.float32(2.0)
+            for ax0 in range(1):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(8, i + ax0)
+                    T.where(i + ax0 < 5)
+                    T.reads(B_local[v0])
+                    T.writes(B[v0])
+                    B[v0] = B_local[v0]
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v], B[v])
+                T.writes(C[v])
+                C[v] = A[v] + B[v]
+        """,
+    )
+
+
+def test_reindex_of_a_block_that_is_not_always_run():
+    sch = Schedule(CARRIED["written_in_part"])
+    B = sch.get_block("B")
+    with refuses(
+        sch,
+        "reindex: the predicate of block B keeps some of its instances from being run, "
+        "and the copy would write B for them",
+    ):
+        sch.reindex(B, ("write", 0))
+
+
+def test_a_triangle_is_no_full_box():
+    sch = scheduled("triangle")
+    loop = sch.add_unit_loop(sch.get_loops("B")[0])
+    with refuses(
+        sch,
+        "write_at: what an iteration of loop u writes of B is no full box, and a copy would "
+        "overwrite the rest",
+    ):
+        sch.write_at(loop, "B", 0, "shared")

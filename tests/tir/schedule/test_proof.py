@@ -225,7 +225,7 @@ def test_a_term_twice():
                     B[v] = T.float32(0)
                 B[v] = B[v] + A[v, T.max(r, 1)]
 
-    assert "an element of A after" in wrong(row_sum(4, 8), twice)
+    assert "block B" in wrong(row_sum(4, 8), twice)
 
 
 def test_another_start():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.carried import written_in_part
 from tests.tir.schedule.programs import (
     becomes,
     elementwise,
@@ -341,6 +342,86 @@ def test_write_in_tiles_that_do_not_divide():
     )
 
 
+def test_a_condition_on_the_loop_is_one_of_the_copy():
+    sch = Schedule(written_in_part)
+    (i,) = sch.get_loops("B")
+    sch.write_at(i, "B", 0, "local")
+    becomes(
+        sch,
+        """
+        B_local = T.alloc_buffer((8,), scope="local")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.where(i < 5)
+                T.reads(A[v])
+                T.writes(B_local[v])
+                B_local[v] = A[v] * T.float32(2.0)
+            with T.block("B_local"):
+                v0 = T.axis.spatial(8, i)
+                T.where(i < 5)
+                T.reads(B_local[v0:v0 + T.min(1, 5 - v0)])
+                T.writes(B[v0:v0 + T.min(1, 5 - v0)])
+                T.block_attr({"auto_copy": 1})
+                for ax0 in range(T.min(1, 5 - v0)):
+                    B[v0 + ax0] = B_local[v0 + ax0]
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v], B[v])
+                T.writes(C[v])
+                C[v] = A[v] + B[v]
+        """,
+    )
+
+
+def test_inside_a_block_without_axes():
+    sch = Schedule(row_sum(4, 6))
+    i, k = sch.get_loops("B")
+    sch.loop_partition(k, [2])
+    sch.read_at(sch.get_loops("B_k1")[0], "B_k1", 1, "local")
+    sch.split(i, [2, 2])
+    becomes(
+        sch,
+        """
+        for i_0, i_1 in T.grid(2, 2):
+            with T.block("B_k_common"):
+                T.reads(A[i_0 * 2 + i_1, 0:6])
+                T.writes(B[i_0 * 2 + i_1])
+                with T.block("B_k0_partition"):
+                    T.reads(A[i_0 * 2 + i_1, 0:2])
+                    T.writes(B[i_0 * 2 + i_1])
+                    for k0 in range(2):
+                        with T.block("B_k0"):
+                            v_i = T.axis.spatial(4, i_0 * 2 + i_1)
+                            v_k = T.axis.reduce(6, k0)
+                            T.reads(A[v_i, v_k])
+                            T.writes(B[v_i])
+                            with T.init():
+                                B[v_i] = T.float32(0.0)
+                            B[v_i] = B[v_i] + A[v_i, v_k]
+                with T.block("B_k1_partition"):
+                    T.reads(B[i_0 * 2 + i_1], A[i_0 * 2 + i_1, 2:6])
+                    T.writes(B[i_0 * 2 + i_1])
+                    A_local = T.alloc_buffer((4, 6), scope="local")
+                    for k1 in range(2, 6):
+                        with T.block("A_local"):
+                            v0 = T.axis.spatial(4, i_0 * 2 + i_1)
+                            v1 = T.axis.spatial((2, 6), k1)
+                            T.reads(A[v0, v1])
+                            T.writes(A_local[v0, v1])
+                            T.block_attr({"auto_copy": 1})
+                            for ax0, ax1 in T.grid(1, 1):
+                                A_local[v0 + ax0, v1 + ax1] = A[v0 + ax0, v1 + ax1]
+                        with T.block("B_k1"):
+                            v_i = T.axis.spatial(4, i_0 * 2 + i_1)
+                            v_k = T.axis.reduce((2, 6), k1)
+                            T.reads(B[v_i], A_local[v_i, v_k])
+                            T.writes(B[v_i])
+                            B[v_i] = B[v_i] + A_local[v_i, v_k]
+        """,
+    )
+
+
 def test_readers_behind_the_copy_read_the_old_buffer():
     sch = Schedule(matmul_relu())
     i, _j, _k = sch.get_loops("C")
@@ -506,5 +587,6 @@ def test_refuses_threads_that_would_all_copy_out():
         sch,
         "write_at: loop i is thread_binding, and then its iterations may touch the same "
         "elements of C_shared, which block C writes",
+        hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
         sch.write_at(i, C, 0, "shared")

@@ -35,10 +35,7 @@ def sequence(em: Emitter, x: s.SeqStmt) -> None:
 def loop(em: Emitter, x: s.For) -> None:
     """A loop of any kind; GPU threads do not exist here."""
     if x.kind is s.ForKind.THREAD_BINDING:
-        raise CodegenError(
-            f"loop {x.loop_var.name} is bound to {x.thread_binding}, which a CPU does not have",
-            hint="schedule without bind, or compile for a GPU target",
-        )
+        raise _no_threads(x.loop_var.name, str(x.thread_binding))
     if x.kind is s.ForKind.PARALLEL and not em.in_parallel and p.as_int(x.extent) != 1:
         parallel(em, x)
         return
@@ -259,8 +256,15 @@ def evaluate(em: Emitter, x: s.Evaluate) -> None:
 def attribute(em: Emitter, x: s.AttrStmt) -> None:
     """Marks are for passes and people; GPU launches do not exist here."""
     if x.attr_key in ("thread_extent", "virtual_thread"):
-        raise CodegenError(f"{x.attr_key} needs a GPU target")
+        raise _no_threads(x.node.var.name, x.node.thread_tag)
     em.stmt(x.body)
+
+
+def _no_threads(name: str, axis: str) -> CodegenError:
+    return CodegenError(
+        f"{name} is bound to {axis}, which a CPU does not have",
+        hint="schedule without bind, or compile for a GPU target",
+    )
 
 
 def check(em: Emitter, x: s.AssertStmt) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
@@ -20,6 +21,8 @@ from mlcnb.tir.schedule.polyhedral.effort import NotAffine, Undecided, effort
 from mlcnb.tir.schedule.polyhedral.equal import compare
 from mlcnb.tir.schedule.polyhedral.flow import Flow
 from mlcnb.tir.schedule.polyhedral.instances import repeats_differ
+from mlcnb.tir.schedule.polyhedral.parts import around, changed
+from mlcnb.tir.schedule.polyhedral.program import Part
 
 #: functions whose dataflow is kept, in each thread
 KEPT = 4
@@ -37,7 +40,7 @@ def flow_of(func: PrimFunc) -> Flow:
     known: OrderedDict[PrimFunc, Flow | NotAffine] = _local.known
     if func not in known:
         try:
-            known[func] = Flow(func)
+            known[func] = Flow(Part.whole(func))
         except NotAffine as error:
             known[func] = error
         while len(known) > KEPT:
@@ -50,13 +53,17 @@ def flow_of(func: PrimFunc) -> Flow:
 
 
 def why_not_equal(before: PrimFunc, after: PrimFunc, operations: int) -> str | None:
-    """None if two functions surely compute the same from the same inputs; else the reason."""
-    try:
-        with effort(operations):
-            compare(flow_of(before), flow_of(after))
-    except Undecided as error:
-        return str(error)
-    return None
+    """None if two functions surely compute the same from the same inputs; else the reason.
+
+    The part that a step changed is looked at alone first: if that computes the same, so does all.
+    """
+    parts = changed(before, after)
+    if parts is None:
+        return None
+    if parts[0].around and _why(Flow, *parts, operations) is None:
+        return None
+    whole = Part.whole(before), Part.whole(after)
+    return _why(lambda part: flow_of(part.func), *whole, operations)
 
 
 def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -> str | None:
@@ -64,9 +71,17 @@ def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -
     try:
         with effort(operations):
             found = repeats_differ(flow_of(after))
-            if found is not None:
-                return f"{found.label()} would run repeatedly and compute different values"
-            compare(flow_of(before), flow_of(after))
+    except Undecided as error:
+        return str(error)
+    if found is not None:
+        return f"{found.label()} would run repeatedly and compute different values"
+    return why_not_equal(before, after, operations)
+
+
+def _why(flow: Callable[[Part], Flow], before: Part, after: Part, operations: int) -> str | None:
+    try:
+        with effort(operations):
+            compare(flow(before), flow(after))
     except Undecided as error:
         return str(error)
     return None
@@ -79,7 +94,7 @@ def carried_by(func: PrimFunc, loop: s.For, private: bool, operations: int) -> C
         Undecided: the function is not affine, or it would take too long.
     """
     with effort(operations):
-        return conflict(flow_of(func), loop, private)
+        return conflict(Flow(around(func, loop)), loop, private)
 
 
 def first_difference(before: PrimFunc, after: PrimFunc, operations: int) -> Difference | None:

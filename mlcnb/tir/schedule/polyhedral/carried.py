@@ -72,12 +72,11 @@ def conflict(flow: Flow, loop: s.For, private: bool) -> Conflict | None:
     for memory, accesses in _accesses(inside).items():
         if private and _is_private(flow, memory, inside, depth):
             continue
-        for a in accesses:
-            for b in accesses:
-                if a.is_write or b.is_write:
-                    found = _meeting(a, b, depth)
-                    if found is not None:
-                        return found
+        pairs = [(a, b) for a in accesses for b in accesses if a.is_write or b.is_write]
+        for a, b in sorted(pairs, key=lambda pair: (not pair[0].is_write, pair[1].is_write)):
+            found = _meeting(a, b, depth)
+            if found is not None:
+                return found
     return None
 
 
@@ -112,18 +111,16 @@ def _meeting(a: Access, b: Access, depth: int) -> Conflict | None:
     pairs = pairs.intersect(_loop_at(x, depth).lex_lt_map(_loop_at(y, depth)))
     if pairs.is_empty():
         return None
-    first, second = first_pair(pairs)
-    return Conflict(event(a, first), event(b, second))
+    found = smallest(pairs)
+    return Conflict(
+        event(a, found.parameters, found.first), event(b, found.parameters, found.second)
+    )
 
 
 def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) -> bool:
-    """True if values of a buffer stay within one iteration, and nobody else uses it."""
-    if any(m.is_parameter for m in flow.program.memories.values() if m.name == memory):
+    """True if nobody else uses a buffer, and its values stay within one iteration."""
+    if flow.program.memories[flow.program.buffers[memory].data].is_parameter:
         return False
-    for x in flow.program.statements:
-        touched = {memory_of(a.element) for a in accesses_of(x)}
-        if memory in touched and x not in inside:
-            return False
     for x in inside:
         for load, where in x.loads:
             if memory_of(x.element(load.buffer, load.indices)) != memory:
@@ -141,35 +138,61 @@ def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) ->
     return True
 
 
-# -- points ------------------------------------------------------------
+# -- points -----------------------------------------------------------
 
 
-def first_pair(pairs: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The smallest pair of a map, as two tuples of numbers."""
+@dataclass(frozen=True)
+class Pair:
+    """One pair of a map: values of the parameters, and two points."""
+
+    parameters: dict[str, int]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+def smallest(pairs: Any) -> Pair:
+    """The smallest pair of a map, for the smallest parameters."""
     import islpy
 
-    point = pairs.wrap().lexmin().sample_point()
     space = pairs.get_space()
-    sizes = [space.dim(t) for t in (islpy.dim_type.in_, islpy.dim_type.out)]
+    kinds = (islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out)
+    names = [space.get_dim_name(kinds[0], n) for n in range(space.dim(kinds[0]))]
+    flat = pairs.wrap().flatten()
+    flat = flat.move_dims(islpy.dim_type.set, 0, islpy.dim_type.param, 0, len(names))
+    point = flat.lexmin().sample_point()
+    total = sum(space.dim(kind) for kind in kinds)
     numbers = [
-        int(point.get_coordinate_val(islpy.dim_type.set, n).to_python()) for n in range(sum(sizes))
+        int(point.get_coordinate_val(islpy.dim_type.set, n).to_python()) for n in range(total)
     ]
-    return tuple(numbers[: sizes[0]]), tuple(numbers[sizes[0] :])
+    start = len(names) + space.dim(kinds[1])
+    parameters = dict(zip(names, numbers, strict=False))
+    return Pair(parameters, tuple(numbers[len(names) : start]), tuple(numbers[start:]))
 
 
-def event(access: Access, point: tuple[int, ...]) -> Event:
+def image(relation: Any, parameters: dict[str, int], point: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a map leads from a point."""
+    import islpy
+
+    for name, value in parameters.items():
+        position = relation.find_dim_by_name(islpy.dim_type.param, name)
+        if position >= 0:
+            relation = relation.fix_val(islpy.dim_type.param, position, value)
+    for n, value in enumerate(point):
+        relation = relation.fix_val(islpy.dim_type.in_, n, value)
+    return smallest(relation).second
+
+
+def event(access: Access, parameters: dict[str, int], point: tuple[int, ...]) -> Event:
     """An access at one iteration of its statement."""
     x = access.statement
-    here = x.program.set(f"{x.name}[{', '.join(map(str, point))}]")
-    _, element = first_pair(access.element.intersect_domain(here))
-    memory = memory_of(access.element)
-    buffer = x.program.buffers[memory]
-    outer = len(element) - len(buffer.shape)
-    names = [v.loop_var.name for v in x.place.loops]
+    element = image(access.element, parameters, point)
+    buffer = x.program.buffers[memory_of(access.element)]
+    outer = {v.name: parameters[name] for v, name in x.program.loops_around.items()}
+    inner = [v.loop_var.name for v in x.place.loops]
     return Event(
         x.label(),
-        dict(zip(names, point, strict=True)),
+        {**outer, **dict(zip(inner, point, strict=True))},
         access.is_write,
         buffer.name,
-        element[outer:],
+        element[len(element) - len(buffer.shape) :],
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.tir.schedule.polyhedral.carried import Event, first_pair
+from mlcnb.tir.schedule.polyhedral.carried import Event, image, smallest
 from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, memory_of
 from mlcnb.tir.schedule.polyhedral.instances import axes_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
@@ -78,17 +78,14 @@ def _compared(
                 missing = missing.subtract(found)
         if missing.is_empty():
             continue
-        reads, writes = first_pair(missing)
-        point = f"{', '.join(map(str, reads))}"
-        instance = axes_of(x).intersect_range(before.program.set(f"[{point}]")).domain()
-        element = x.element(load.buffer, load.indices).intersect_domain(instance)
-        _, at = first_pair(element)
-        outer = len(at) - len(load.buffer.shape)
-        memory = before.program.buffers.get(memory_of(element), load.buffer)
-        write = Event(
-            source.writer.label(), _at(source.writer, writes), True, memory.name, at[outer:]
-        )
-        read = Event(x.label(), _at(x, reads), False, memory.name, at[outer:])
+        pair = smallest(missing)
+        instance = image(axes_of(x).reverse(), pair.parameters, pair.first)
+        element = x.element(load.buffer, load.indices)
+        at = image(element, pair.parameters, instance)[-len(load.buffer.shape) or None :]
+        name = before.program.buffers.get(memory_of(element), load.buffer).name
+        write = Event(source.writer.label(), _at(source.writer, pair.second), True, name, at)
+        read = Event(x.label(), _at(x, pair.first), False, name, at)
+        point = ", ".join(map(str, pair.first))
         instead = _instead(after, seen, point)
         return Difference(write, read, f"after the step, {x.label()} would see {instead} there")
     return None
@@ -107,7 +104,7 @@ def _instead(after: Flow, seen: list[tuple[str, Source, Any]], point: str) -> st
             continue
         if source.writer is None:
             return "what was there before the call" if source.memory[0] == "P" else "no value yet"
-        _, axes = first_pair(here)
+        axes = smallest(here).second
         told = ", ".join(f"{k} = {v}" for k, v in _at(source.writer, axes).items())
         return f"what {source.writer.label()} wrote at {told}"
     return "no value yet"

@@ -80,10 +80,11 @@ class Comparison:
             Undecided: they differ, or it could not be shown; says where.
         """
         old, new = self.before.program, self.after.program
-        for buffer, other in zip(old.func.buffers, new.func.buffers, strict=True):
-            name = old.memory(buffer).name
-            if not self.before.writers(name) and not self.after.writers(name):
+        for name, buffer in old.buffers.items():
+            is_written = self.before.writers(name) or self.after.writers(name)
+            if not old.memories[buffer.data].is_parameter or not is_written:
                 continue
+            other = new.buffers[name]
             if not _same_shape(buffer.shape, other.shape):
                 raise Undecided(f"the shape of {buffer.name}, a parameter, changes")
             for x in self.before.last(name, buffer.shape):

@@ -17,8 +17,7 @@ from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.polyhedral.program import Program, Statement
+from mlcnb.tir.schedule.polyhedral.program import Part, Program, Statement
 from mlcnb.tir.schedule.polyhedral.writing import index
 
 
@@ -38,8 +37,8 @@ class Source:
 class Flow:
     """The dataflow of one program, computed as it is asked for."""
 
-    def __init__(self, func: PrimFunc) -> None:
-        self.program = Program(func)
+    def __init__(self, part: Part) -> None:
+        self.program = Program(part)
         self._known: dict[Any, list[Source]] = {}
         self._writers: dict[str, list[Statement]] = {}
         for statement in self.program.statements:
@@ -106,11 +105,13 @@ class Flow:
         access = access.set_must_source(union(w.written for w in writers))
         flow = access.set_schedule_map(schedule).compute_flow()
         found = [
-            Source(self.program.by_name(m.get_tuple_name(islpy.dim_type.in_)), m.reverse())
+            Source(
+                self.program.by_name(m.get_tuple_name(islpy.dim_type.in_)), m.reverse().coalesce()
+            )
             for m in maps_of(flow.get_must_dependence())
         ]
         missing = maps_of(flow.get_must_no_source())
-        return found + [Source(None, m, memory) for m in missing]
+        return found + [Source(None, m.coalesce(), memory) for m in missing]
 
 
 def kind_of(statement: Statement) -> str | None:

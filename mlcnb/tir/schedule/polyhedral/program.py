@@ -163,23 +163,45 @@ class Memory:
         return memory.text([*starts[:kept], *moved], names)
 
 
+@dataclass(frozen=True)
+class Part:
+    """A statement of a function, with what stands around it.
+
+    Loops around it are parameters, for it runs once for each of their iterations; so are buffers
+    that live around it, except `own`: buffers that nothing else uses.
+    """
+
+    func: PrimFunc
+    body: s.Stmt
+    around: tuple[s.Stmt, ...] = ()
+    own: frozenset[Buffer] = frozenset()
+
+    @staticmethod
+    def whole(func: PrimFunc) -> Part:
+        """All of a function."""
+        return Part(func, func.body)
+
+
 class Program:
-    """All statements of a function, in order.
+    """All statements of a function, or of a part of it, in order.
 
     Raises:
         NotAffine: a loop bound, an index or a condition is not affine, or a statement is none that
             is understood.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
-        self.func = func
+    def __init__(self, part: Part) -> None:
+        self.func = part.func
         self.statements: list[Statement] = []
         self.memories: dict[e.Var, Memory] = {}
         self.buffers: dict[str, Buffer] = {}
         self.names = Names()
-        self._prefix, self._where = "", ""
-        self._declare()
-        self._walk(func.body, Place((), (), self.names, (), ()), False)
+        self.loops_around: dict[e.Var, str] = {}
+        self._prefix = ""
+        place = self._surroundings(part, self._declare())
+        parameters = self.names.parameters.values()
+        self._prefix = f"[{', '.join(parameters)}] -> " if parameters else ""
+        self._walk(part.body, place, False)
         self.depth = max((len(x.place.time) for x in self.statements), default=0)
 
     # -- isl ------------------------------------------------------------
@@ -202,28 +224,46 @@ class Program:
 
     # -- what the signature says ------------------------------------------------------------
 
-    def _declare(self) -> None:
-        for n, buffer in enumerate(self.func.buffers):
-            if buffer.data in self.memories:
-                raise NotAffine(f"two parameters share the memory of {buffer.name}")
-            self._remember(buffer, Memory(f"P{n}", is_parameter=True))
+    def _declare(self) -> Place:
+        """The parameters of the function."""
         sizes: list[str] = []
         for v in self.func.params:
             if v not in self.func.buffer_map and v.dtype.is_int:
                 self.names.declare(v)
         for buffer in self.func.buffers:
-            if buffer.strides or buffer.elem_offset is not None:
-                for x in (*buffer.strides, buffer.elem_offset):
-                    if x is not None and p.as_int(x) is None and not isinstance(x, e.Var):
-                        raise NotAffine(f"the strides of {buffer.name} are not numbers")
+            self._parameter(buffer)
             for extent in buffer.shape:
                 found = [x for x in walk(extent) if isinstance(x, e.Var)]
                 sizes += [f"{self.names.declare(x)} >= 0" for x in found]
-        parameters = self.names.parameters.values()
-        self._prefix = f"[{', '.join(parameters)}] -> " if parameters else ""
-        self._where = " and ".join(dict.fromkeys(sizes))
+        return Place((), (), self.names, tuple(dict.fromkeys(sizes)), ("1",))
+
+    def _parameter(self, buffer: Buffer) -> None:
+        if buffer.data in self.memories:
+            raise NotAffine(f"two parameters share the memory of {buffer.name}")
+        self._remember(buffer, Memory(f"P{len(self.memories)}", is_parameter=True))
+
+    def _surroundings(self, part: Part, place: Place) -> Place:
+        """What stands around a part: loops as parameters, axes of blocks, buffers."""
+        for n in part.around:
+            if isinstance(n, s.For):
+                low, extent = index(n.min, place.names), index(n.extent, place.names)
+                v = self.loops_around[n.loop_var] = self.names.declare(n.loop_var)
+                place = place.where(f"{low} <= {v} < {low} + {extent}")
+            elif isinstance(n, s.BlockRealize):
+                place = self._block(n, place)
+                for buffer in n.block.alloc_buffers:
+                    if buffer not in part.own:
+                        self._parameter(buffer)
+        for n in part.around:
+            if isinstance(n, s.BlockRealize):
+                for buffer in n.block.alloc_buffers:
+                    if buffer in part.own:
+                        self._allocate(buffer, place)
+        return place
 
     def _remember(self, buffer: Buffer, memory: Memory) -> None:
+        if buffer.strides:
+            raise NotAffine(f"{buffer.name} has strides of its own: elements may share memory")
         self.memories[buffer.data] = memory
         self.buffers[memory.name] = buffer
 
@@ -278,7 +318,8 @@ class Program:
         )
         self._walk(n.body, inner, is_init)
 
-    def _realize(self, n: s.BlockRealize, place: Place) -> None:
+    def _block(self, n: s.BlockRealize, place: Place) -> Place:
+        """The place inside a block."""
         block = n.block
         values = [index(v, place.names) for v in n.iter_values]
         holds = () if p.is_const(n.predicate, 1) else (condition(n.predicate, place.names),)
@@ -290,14 +331,19 @@ class Program:
             block=block,
             axes=(*place.axes, *values),
         )
-        for buffer in block.alloc_buffers:
-            self._allocate(buffer, place)
         for match in block.match_buffers:
             self._view(match, inner)
+        return inner
+
+    def _realize(self, n: s.BlockRealize, place: Place) -> None:
+        block = n.block
+        for buffer in block.alloc_buffers:
+            self._allocate(buffer, place)
+        inner = self._block(n, place)
         if block.init is not None:
             first = [
-                f"{value} = {index(axis.dom.min, names)}"
-                for axis, value in zip(block.iter_vars, values, strict=True)
+                f"{inner.names.value(axis.var)} = {index(axis.dom.min, inner.names)}"
+                for axis in block.iter_vars
                 if axis.iter_type is s.IterType.REDUCE
             ]
             self._walk(block.init, inner.where(*first).at(0), True)
@@ -316,8 +362,7 @@ class Program:
     def _store(self, n: s.BufferStore, place: Place, is_init: bool) -> None:
         if n.predicate is not None:
             raise NotAffine(f"the store to {n.buffer.name} has a mask")
-        where = place.where(self._where) if self._where else place
-        self.statements.append(Statement(self, f"S{len(self.statements)}", where, n, is_init))
+        self.statements.append(Statement(self, f"S{len(self.statements)}", place, n, is_init))
 
 
 def _what(n: s.Stmt) -> str:

@@ -33,7 +33,8 @@ DEEPEST = 12
 class Term:
     """One kind of term: context -> keys of its terms, key -> instance.
 
-    value: an expression of `statement`, or what is in memory before the call.
+    Its value is an expression of `statement`; or (without `expr`) what that writes; or (without
+    both) what is in memory before the call.
     """
 
     statement: Statement | None
@@ -55,7 +56,7 @@ class Bag:
     def of(flow: Flow, reducer: Reducer, statement: Statement, instances: Any) -> Bag:
         """The terms of the values that a statement writes; `instances`: context -> statement."""
         bag = Bag(flow, reducer, [])
-        identity = statement.domain.identity()
+        identity = instances.range().identity()
         if kind_of(statement) == reducer.name:
             bag._collect(statement, instances, identity, 0)
         else:
@@ -68,8 +69,7 @@ class Bag:
             raise Undecided(f"more than {DEEPEST} reductions stand in one another")
         for other in self.flow.writers(memory_of(update.written)):
             if kind_of(other) == self.reducer.name:
-                before = _chain(self.flow, update, other).intersect_domain(at.range())
-                chain = at.apply_range(before.coalesce()).coalesce()
+                chain = at.apply_range(_chain(self.flow, update, other, at.range())).coalesce()
                 self._wrap(other, other.update[1], keys, chain, depth)  # type: ignore[index]
         for base in self.flow.bases(update):
             chain = at.apply_range(base.map)
@@ -96,18 +96,11 @@ class Bag:
             return
         if _is_number(x, self.reducer.identity(x.dtype)):
             return
-        sources = self.flow.sources(statement, x) if isinstance(x, BufferLoad) else []
-        if any(s.writer is not None and self._is_inner(s.writer) for s in sources):
-            for source in sources:
+        if isinstance(x, BufferLoad):
+            for source in self.flow.sources(statement, x):
                 self._look_into(source, keys, at, depth)
-            return
-        self._keep(statement, x, "", keys, at)
-
-    def _is_inner(self, writer: Statement) -> bool:
-        """True where a value is passed on, or is the result of a reduction of the same kind."""
-        value = writer.store.value
-        is_passed = isinstance(value, BufferLoad) or _choice(writer, value) is not None
-        return is_passed or kind_of(writer) == self.reducer.name
+        else:
+            self._keep(statement, x, "", keys, at)
 
     def _look_into(self, source: Source, keys: Any, at: Any, depth: int) -> None:
         chain = at.apply_range(source.map)
@@ -118,8 +111,10 @@ class Bag:
             self._keep(None, None, source.memory, inner, where)
         elif kind_of(source.writer) == self.reducer.name:
             self._collect(source.writer, inner, where, depth + 1)
-        else:
+        elif _is_passed(source.writer):
             self._add(source.writer, source.writer.store.value, inner, where, depth + 1)
+        else:
+            self._keep(source.writer, None, "", inner, where)
 
     def _keep(self, statement: Statement | None, x: Any, memory: str, keys: Any, at: Any) -> None:
         kept = keys.intersect_range(at.domain())
@@ -127,20 +122,27 @@ class Bag:
             self.terms.append(Term(statement, x, memory, kept, at))
 
 
-def _chain(flow: Flow, update: Statement, other: Statement) -> Any:
-    """The updates `other` that an instance of `update` stands on, itself too.
+def _chain(flow: Flow, update: Statement, other: Statement, where: Any) -> Any:
+    """The updates `other` that instances of `update` (those in `where`) stand on, themselves too.
 
     They update the same element, not later, and nothing but updates comes in between.
     """
-    same = update.written.apply_range(other.written.reverse())
-    order = update.time.lex_ge_map(other.time).intersect(same)
-    found = None
+    elements = update.written.intersect_domain(where)
+    same = elements.apply_range(other.written.reverse())
+    order = update.time.intersect_domain(where).coalesce().lex_ge_map(other.time).intersect(same)
+    found = order.subtract(order)
     for x in flow.bases(update):
         for y in flow.bases(other):
             if x.writer is y.writer and x.memory == y.memory:
-                meets = x.map.apply_range(y.map.reverse()).intersect(order)
-                found = meets if found is None else found.union(meets)
-    return order.subtract(order) if found is None else found
+                base = x.map.intersect_domain(where)
+                found = found.union(base.apply_range(y.map.reverse()).intersect(order))
+    return found.coalesce()
+
+
+def _is_passed(writer: Statement) -> bool:
+    """True for a copy, and for a choice between values."""
+    value = writer.store.value
+    return isinstance(value, BufferLoad) or _choice(writer, value) is not None
 
 
 def _choice(statement: Statement, x: e.PrimExpr) -> tuple[Any, e.PrimExpr, e.PrimExpr] | None:
@@ -215,9 +217,7 @@ def _may_match(a: Term, b: Term) -> bool:
     numbers = [isinstance(t.expr, e.IntImm | e.FloatImm) for t in (a, b)]
     if any(numbers):
         return all(numbers) and a.expr.value == b.expr.value  # type: ignore[union-attr]
-    if a.statement is None and b.statement is None:
-        return a.memory == b.memory
-    return True
+    return a.memory == b.memory
 
 
 def _pairs(a: Term, b: Term, marks_a: list[Any], marks_b: list[Any]) -> Any:
@@ -283,9 +283,9 @@ def _axes_of(statement: Statement, prefix: str) -> tuple[str, Any]:
 def _leaves(flow: Flow, term: Term) -> list[tuple[str, Any]]:
     """The elements of inputs, and the instances of other blocks, that a term uses."""
     if term.statement is None:
-        return []
-    found = []
-    inside = set(walk(term.expr)) if term.expr is not None else set()
+        return [(term.memory, term.instances.range().identity())]
+    found = [_axes_of(term.statement, "block ")] if term.expr is None else []
+    inside = set(walk(term.statement.store.value if term.expr is None else term.expr))
     instances = term.instances.range()
     for load, where in term.statement.loads:
         if load in inside and instances.is_subset(where):

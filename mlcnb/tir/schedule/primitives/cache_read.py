@@ -15,11 +15,12 @@ from mlcnb.tir.schedule.caching import (
     chosen_buffer,
     index_dtype,
     index_of,
+    loops_at,
     refuse_scope,
     refuse_views,
     replace_block,
 )
-from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.nests import copy_nest, joined
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.regions import Side, box_of, known_bounds
@@ -55,15 +56,14 @@ def cache_read(
     old = chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
     scope = tree.scope(block)
     info = tree.info(scope)
-    wanted = consumer_blocks or info.readers[old]
-    readers = [b for b in info.readers[old] if b in wanted or b is block]
+    readers = _listed(state, old, info.readers[old], consumer_blocks)
     writers = info.writers.get(old, [])
     _refuse(state, block, old, readers, writers)
     parent: Stmt = tree.meeting(writers, readers) if writers else scope
     new = cached(old, storage_scope)
     sides = _copied(state, readers, writers, old, parent)
     known = known_bounds(tree, parent)
-    nest, copy = copy_nest(old, new, sides, known, index_dtype(tree, block))
+    nest, copy = copy_nest(old, new, sides, known, index_dtype(tree, block), loops_at(tree, parent))
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for user in readers:
@@ -73,6 +73,20 @@ def cache_read(
     edit.before(tree.child_towards(parent, tree.realize(first)), nest)
     edit.allocate(scope, new)
     return Change.of(edit, copy).noting(read_buffer_index=index_of(block.reads, old))
+
+
+def _listed(
+    state: State, old: Buffer, readers: list[Block], consumers: list[Block] | None
+) -> list[Block]:
+    """The readers that shall read the new buffer."""
+    for block in consumers or []:
+        if block not in readers:
+            raise state.refusal(
+                f"cache_read: {name_of(block)} does not read {old.name}",
+                block,
+                hint=f"{names_of(readers)} reads it",
+            )
+    return [b for b in readers if not consumers or b in consumers]
 
 
 def _refuse(

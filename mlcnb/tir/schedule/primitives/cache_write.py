@@ -16,6 +16,7 @@ from mlcnb.tir.schedule.caching import (
     chosen_buffer,
     index_dtype,
     index_of,
+    loops_at,
     refuse_scope,
     refuse_views,
     replace_block,
@@ -69,7 +70,9 @@ def cache_write(
     box = _written(state, block, old, parent)
     new = cached(old, storage_scope)
     dtype = index_dtype(tree, block)
-    nest, copy = copy_nest(new, old, box.sides, known_bounds(tree, parent), dtype)
+    nest, copy = copy_nest(
+        new, old, box.sides, known_bounds(tree, parent), dtype, loops_at(tree, parent)
+    )
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for user in (block, *moved):

@@ -16,7 +16,7 @@ are bound to threads, a buffer in shared memory is made for all threads of the b
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.dependence import why_inputs_change
+from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block, read_buffers, why_neither, written_buffers
 from mlcnb.tir.schedule.moving import (
@@ -113,7 +113,7 @@ def _refuse(state: State, block: Block) -> None:
             f"compute_at: {name_of(block)} is neither complete nor a reduction block: {reason}",
             block,
         )
-    reason = why_inputs_change(state.tree, block)
+    reason = why_inputs_change(state.tree, block) or why_readers_mind(state.tree, block)
     if reason:
         raise state.refusal(f"compute_at: {name_of(block)} cannot move: {reason}", block)
 

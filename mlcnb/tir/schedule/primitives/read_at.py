@@ -67,7 +67,7 @@ def read_at(
         box_of(tree, b, r, loop, also=also) for b in readers for r in b.reads if r.buffer is old
     ]
     tile = tile_of(boxes, known_bounds(tree, loop))
-    copy = copy_block(old, new, tile, (*tree.loops(loop), loop), new.name)
+    copy = copy_block(state, old, new, tile, loop, new.name)
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for reader in readers:

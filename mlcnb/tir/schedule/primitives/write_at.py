@@ -17,15 +17,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.schedule.affine import structure_key, variables_of
 from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
 from mlcnb.tir.schedule.dependence import is_covered
-from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import reduce_variables
 from mlcnb.tir.schedule.moving import body_items
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Box, box_of, inside, known_bounds, loops_below
+from mlcnb.tir.schedule.regions import (
+    Box,
+    box_of,
+    conjuncts,
+    inside,
+    known_bounds,
+    loops_below,
+)
 from mlcnb.tir.schedule.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For
@@ -73,7 +83,8 @@ def write_at(
     ]
     _refuse_holes(state, loop, old, boxes)
     tile = tile_of(boxes, known_bounds(tree, loop))
-    copy = copy_block(new, old, tile, (*tree.loops(loop), loop), new.name)
+    condition = _condition(state, loop, old, writers)
+    copy = copy_block(state, new, old, tile, loop, new.name, condition)
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for user in users:
@@ -108,6 +119,22 @@ def _refuse(
                 f"before this iteration of {name_of(loop)}",
                 reader,
             )
+
+
+def _condition(state: State, loop: For, old: Buffer, writers: list[Block]) -> e.PrimExpr:
+    """When an iteration writes at all: the parts of the predicates that no loop inside decides."""
+    tree = state.tree
+    found: list[dict[object, e.PrimExpr]] = []
+    for writer in writers:
+        inside = {x.loop_var for x in loops_below(tree, writer, loop)}
+        parts = conjuncts(tree.realize(writer).predicate)
+        outer = [c for c in parts if not variables_of(c) & inside]
+        found.append({structure_key(c): c for c in outer})
+    if any(x.keys() != found[0].keys() for x in found):
+        raise state.refusal(
+            f"{NAME}: {names_of(writers)} write {old.name} under different conditions", loop
+        )
+    return p.all_of(*found[0].values())
 
 
 def _refuse_holes(state: State, loop: For, old: Buffer, boxes: Sequence[Box]) -> None:

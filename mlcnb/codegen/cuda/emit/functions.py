@@ -1,0 +1,200 @@
+"""Intrinsics as CUDA C++: `tir.exp` of a float32 is `expf`, of a float16 `half(expf(float(x)))`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mlcnb.codegen.cuda.emit.types import ctype
+from mlcnb.core.errors import CodegenError, UnsupportedOpError
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import dtype
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.cuda.emit.expr import Emitter
+
+#: functions of floats: the name for double; with an f behind it for float
+_FLOAT = {
+    name: name
+    for name in (
+        "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh erf sin cos tan asin acos atan sinh "
+        "cosh asinh acosh atanh floor ceil trunc fabs pow fmod atan2 copysign hypot nextafter "
+        "ldexp fma"
+    ).split()
+} | {"round": "rint", "nearbyint": "rint", "minnum": "fmin", "maxnum": "fmax"}
+
+
+def call(em: Emitter, x: e.Call) -> str:
+    """One call as an operand that needs no parentheses.
+
+    Raises:
+        UnsupportedOpError: an intrinsic without a form in CUDA C++.
+    """
+    if not isinstance(x.op, str):
+        raise CodegenError("a kernel cannot call functions of the module")
+    name = x.op.removeprefix("tir.")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(em, x)
+    if name in _FLOAT or name == "sigmoid":
+        return floating(em, name, x)
+    raise UnsupportedOpError(f"the cuda backend knows no intrinsic tir.{name}")
+
+
+def floating(em: Emitter, name: str, x: e.Call) -> str:
+    """A function of floats; the 16-bit ones are computed in float32 and rounded once."""
+    kind = x.dtype.element
+    if not kind.is_float:
+        return _of_integers(em, name, x)
+    narrow = kind in ("float16", "bfloat16")
+    args = [em.expr(a) for a in x.args]
+    if narrow:
+        args = [f"float({a})" if p.dtype.is_float else a
+                for a, p in zip(args, x.args, strict=True)]  # fmt: skip
+    if name == "sigmoid":
+        text = f"{em.helper('sigmoid')}({args[0]})"
+    else:
+        text = f"{_FLOAT[name]}{'' if kind == 'float64' else 'f'}({', '.join(args)})"
+    return f"{ctype(kind)}({text})" if narrow else text
+
+
+def _of_integers(em: Emitter, name: str, x: e.Call) -> str:
+    if name in ("floor", "ceil", "trunc", "round", "nearbyint"):
+        return em.operand(x.args[0])
+    if name == "pow":
+        a, b = (em.expr(arg) for arg in x.args)
+        return f"{em.helper('integer_power')}<{ctype(x.dtype)}>({a}, {b})"
+    if name == "fabs":
+        return f"abs({em.expr(x.args[0])})"
+    raise UnsupportedOpError(f"tir.{name} of {x.dtype}", hint="cast to a float first")
+
+
+def _isnan(em: Emitter, x: e.Call) -> str:
+    return _of_float("isnan", em, x)
+
+
+def _of_float(name: str, em: Emitter, x: e.Call) -> str:
+    value = em.expr(x.args[0])
+    wide = x.args[0].dtype.element in ("float32", "float64")
+    return f"{name}({value})" if wide else f"{name}(float({value}))"
+
+
+def _isinf(em: Emitter, x: e.Call) -> str:
+    return _of_float("isinf", em, x)
+
+
+def _isfinite(em: Emitter, x: e.Call) -> str:
+    return _of_float("isfinite", em, x)
+
+
+def _likely(em: Emitter, x: e.Call) -> str:
+    return em.operand(x.args[0])
+
+
+def _popcount(em: Emitter, x: e.Call) -> str:
+    kind = x.args[0].dtype.element
+    value = em.expr(x.args[0])
+    if kind.bits == 64:
+        return f"__popcll({value})"
+    unsigned = dtype(f"uint{max(8, kind.bits)}")
+    return f"__popc(({ctype(unsigned)})({value}))"
+
+
+def _clz(em: Emitter, x: e.Call) -> str:
+    kind = x.args[0].dtype.element
+    value = em.expr(x.args[0])
+    if kind.bits == 64:
+        return f"__clzll({value})"
+    unsigned = ctype(dtype(f"uint{kind.bits}"))
+    return f"(__clz(({unsigned})({value})) - {32 - kind.bits})"
+
+
+def _reinterpret(em: Emitter, x: e.Call) -> str:
+    return f"{em.helper('bits_as')}<{ctype(x.dtype)}>({em.expr(x.args[0])})"
+
+
+def _check_index(em: Emitter, x: e.Call) -> str:
+    em.reports = True
+    index, extent = em.expr(x.args[0]), em.expr(x.args[1])
+    return f"{em.helper('check_index')}({index}, {extent}, status)"
+
+
+def _extern(em: Emitter, x: e.Call) -> str:
+    name = x.args[0]
+    if not isinstance(name, e.StringImm):
+        raise CodegenError("a call of a function outside needs its name as a string")
+    if name.value.startswith("llvm."):
+        raise UnsupportedOpError(f"the cuda backend cannot call {name.value}", hint="use tir.*")
+    if re.fullmatch(r"[A-Za-z_]\w*(::\w+)*", name.value, re.ASCII) is None:
+        raise CodegenError(f"{name.value!r} is no name of a function in C++")
+    return f"{name.value}({', '.join(em.expr(a) for a in x.args[1:])})"
+
+
+def _address_of(em: Emitter, x: e.Call) -> str:
+    return f"(&{em.expr(x.args[0])})"
+
+
+def _access_pointer(em: Emitter, x: e.Call) -> str:
+    return f"({em.expr(x.args[1])} + {em.operand(x.args[2])})"
+
+
+def _shuffle(name: str) -> Callable[[Emitter, e.Call], str]:
+    def rule(em: Emitter, x: e.Call) -> str:
+        value, by, width = (em.expr(a) for a in x.args[1:4])
+        mask = f"0x{x.args[0].value:x}u" if isinstance(x.args[0], e.IntImm) else em.expr(x.args[0])
+        text = f"{name}({mask}, {value}, {by}, {width})"
+        return f"({ctype(x.dtype)}){text}" if x.dtype.bits < 16 else text
+
+    return rule
+
+
+def _activemask(em: Emitter, x: e.Call) -> str:
+    return "__activemask()"
+
+
+def _barrier(em: Emitter, x: e.Call) -> str:
+    scope = getattr(x.args[0], "value", "")
+    if scope in ("shared", "shared.dyn"):
+        return "__syncthreads()"
+    if scope == "warp":
+        return "__syncwarp()"
+    raise CodegenError(
+        f"a kernel has no barrier for {scope} memory: its blocks do not wait for each other",
+        hint="make it two kernels",
+    )
+
+
+def _left_over(em: Emitter, x: e.Call) -> str:
+    raise CodegenError("tvm_thread_allreduce is left", hint="run LowerThreadAllreduce first")
+
+
+def _refused(em: Emitter, x: e.Call) -> str:
+    raise CodegenError(f"a kernel cannot call {x.op}")
+
+
+_SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "isfinite": _isfinite,
+    "likely": _likely,
+    "popcount": _popcount,
+    "clz": _clz,
+    "reinterpret": _reinterpret,
+    "check_index": _check_index,
+    "call_extern": _extern,
+    "call_pure_extern": _extern,
+    "call_llvm_intrin": _extern,
+    "call_llvm_pure_intrin": _extern,
+    "address_of": _address_of,
+    "tvm_access_ptr": _access_pointer,
+    "tvm_warp_shuffle": _shuffle("__shfl_sync"),
+    "tvm_warp_shuffle_up": _shuffle("__shfl_up_sync"),
+    "tvm_warp_shuffle_down": _shuffle("__shfl_down_sync"),
+    "tvm_warp_activemask": _activemask,
+    "tvm_storage_sync": _barrier,
+    "tvm_thread_allreduce": _left_over,
+    "tvm_call_packed": _refused,
+    "tvm_call_cpacked": _refused,
+    "ret": _refused,
+}

@@ -1,0 +1,94 @@
+"""Device functions that kernels may call: each is written above a kernel only where it is used."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+
+def _code(text: str) -> str:
+    return dedent(text).strip()
+
+
+#: name -> definition; the meaning is the reference interpreter's
+HELPERS: dict[str, str] = {
+    "vec": _code("""
+        // N numbers that are loaded and stored at once
+        template <typename T, int N>
+        struct alignas(sizeof(T) * N) vec {
+          T lane[N];
+          __device__ T& operator[](int i) { return lane[i]; }
+          __device__ const T& operator[](int i) const { return lane[i]; }
+        };
+    """),
+    "minimum": _code("""
+        // NaN where one of them is
+        template <typename T>
+        __device__ T minimum(T a, T b) { return a != a ? a : (b < a || b != b) ? b : a; }
+    """),
+    "maximum": _code("""
+        // NaN where one of them is
+        template <typename T>
+        __device__ T maximum(T a, T b) { return a != a ? a : (b > a || b != b) ? b : a; }
+    """),
+    "floordiv": _code("""
+        // towards minus infinity
+        template <typename T>
+        __device__ T floordiv(T a, T b) {
+          T q = a / b, r = a % b;
+          return r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
+        }
+    """),
+    "floormod": _code("""
+        // with the sign of b
+        template <typename T>
+        __device__ T floormod(T a, T b) {
+          T r = a % b;
+          return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+        }
+    """),
+    "floormod_float": _code("""
+        // with the sign of b
+        template <typename T>
+        __device__ T floormod_float(T a, T b) {
+          T r = fmod(a, b);
+          return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
+        }
+    """),
+    "to_integer": _code("""
+        // towards zero; beyond the range its end, and 0 for NaN
+        template <typename T, typename F>
+        __device__ T to_integer(F x, T low, T high) {
+          return x != x ? T(0) : x <= F(low) ? low : x >= F(high) ? high : T(x);
+        }
+    """),
+    "sigmoid": _code("""
+        template <typename T>
+        __device__ T sigmoid(T x) { return T(1) / (T(1) + exp(-x)); }
+    """),
+    "bits_as": _code("""
+        // the same bits as another type
+        template <typename T, typename S>
+        __device__ T bits_as(S x) {
+          T y;
+          memcpy(&y, &x, sizeof(T));
+          return y;
+        }
+    """),
+    "integer_power": _code("""
+        template <typename T>
+        __device__ T integer_power(T base, T exponent) {
+          T result = 1;
+          for (; exponent > 0; exponent >>= 1, base *= base)
+            if (exponent & 1) result *= base;
+          return result;
+        }
+    """),
+    "check_index": _code("""
+        // an index that was read from data: outside of 0 to extent - 1 it is reported
+        __device__ long long check_index(long long index, long long extent, int* status) {
+          if (0 <= index && index < extent) return index;
+          atomicExch(status, 3);
+          return 0;
+        }
+    """),
+}

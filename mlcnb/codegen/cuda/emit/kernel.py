@@ -1,0 +1,139 @@
+"""One kernel: from a function of SplitHostDevice to the text of a `__global__` function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from mlcnb.codegen.cuda.emit.helpers import HELPERS
+from mlcnb.codegen.cuda.emit.stmt import Writer
+from mlcnb.codegen.cuda.emit.types import ctype, headers_of
+from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """The CUDA C++ of one kernel.
+
+    grid, block: their sizes (x, y, z) as text; headers, helpers: what its file needs above it;
+    reports: its last parameter is an int that it sets where it stops (`messages` are the texts of
+    its assertions).
+    """
+
+    name: str
+    text: str
+    grid: str
+    block: str
+    headers: tuple[str, ...]
+    helpers: tuple[str, ...]
+    dynamic_shared: int
+    reports: bool
+    messages: tuple[str, ...]
+
+
+def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
+    """CUDA C++ of a kernel: a lowered function whose body is one launch.
+
+    Raises:
+        CodegenError: something in it that has no form in a kernel, with what to try.
+    """
+    kernels = list(kernels_in(func.body))
+    if len(kernels) != 1:
+        raise CodegenError(f"{name}: {len(kernels)} launches in one kernel")
+    launch = launch_of(kernels[0])
+    writer = Writer()
+    params = [_parameter(writer, func, v, launch.body) for v in func.params]
+    for v in func.params:
+        if v.dtype in ("int32", "int64"):
+            writer.analyzer.mark_nonnegative(v)
+    for tag, axis in [*launch.grid.items(), *launch.in_block.items()]:
+        writer.analyzer.bind(axis.var, axis.dom)
+        writer.do(f"const {ctype(axis.var.dtype)} {writer.name(axis.var)} = {tag};")
+    try:
+        writer.stmt(launch.body)
+    except CodegenError as error:
+        error.root = error.root or func
+        raise
+    if writer.reports:
+        params.append("int* __restrict__ status")
+    if writer.dynamic:
+        line = "  extern __shared__ __align__(16) unsigned char shared_memory[];"
+        writer.lines.insert(0, line)
+    head = f'extern "C" __global__ void{_bounds(launch)}\n{_signature(name, params)} {{'
+    grid, block = (_shape(launch, writer, part) for part in ("blockIdx", "threadIdx"))
+    text = "\n".join([_title(grid, block, writer.dynamic), head, *writer.lines, "}"])
+    return CudaSource(
+        name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
+        writer.dynamic, writer.reports, tuple(writer.messages),
+    )  # fmt: skip
+
+
+def whole_text(sources: list[CudaSource]) -> str:
+    """The file of several kernels: headers, helpers that are used, kernels."""
+    headers = sorted({h for x in sources for h in x.headers})
+    helpers = dict.fromkeys(h for x in sources for h in x.helpers)
+    parts = ["\n".join(f"#include <{h}>" for h in headers)] if headers else []
+    parts += [HELPERS[h] for h in HELPERS if h in helpers]
+    return "\n\n".join([*parts, *(x.text for x in sources)]) + "\n"
+
+
+def _parameter(writer: Writer, func: PrimFunc, var: Var, body: s.Stmt) -> str:
+    name = writer.name(var)
+    if not var.dtype.is_handle:
+        return f"{ctype(var.dtype)} {name}"
+    if var.pointee is None:
+        raise CodegenError(f"parameter {var.name} is a pointer to no known dtype")
+    only = "__restrict__ " if func.attrs.get("tir.noalias") else ""
+    const = "" if var in set(_written(body)) else "const "
+    return f"{const}{ctype(dtype(var.pointee[0]))}* {only}{name}"
+
+
+def _signature(name: str, params: list[str]) -> str:
+    line = f"{name}({', '.join(params)})"
+    if len(line) <= 98:
+        return line
+    return f"{name}(\n    " + ",\n    ".join(params) + ")"
+
+
+def _written(body: s.Stmt) -> Iterator[Var]:
+    """Pointers that a kernel may write through."""
+    for n in walk(body):
+        if isinstance(n, s.BufferStore):
+            yield n.buffer.data
+        elif isinstance(n, e.Call) and n.op == "tir.tvm_access_ptr":
+            yield from (v for v in n.args if isinstance(v, Var))
+        elif isinstance(n, e.Call) and n.op == "tir.address_of":
+            yield from (x.buffer.data for x in n.args if isinstance(x, BufferLoad))
+
+
+def _sizes(launch: Launch, part: str) -> list[Any]:
+    """The extents of the x, y and z axes: numbers where they are known."""
+    axes = [launch.axes.get(f"{part}.{axis}") for axis in "xyz"]
+    return [p.const(1) if a is None else a.dom.extent for a in axes]
+
+
+def _bounds(launch: Launch) -> str:
+    sizes = [p.as_int(a.dom.extent) for t, a in launch.axes.items() if t in IN_BLOCK_AXES]
+    if not sizes or None in sizes:
+        return ""
+    return f" __launch_bounds__({prod(sizes)})"  # type: ignore[arg-type]
+
+
+def _shape(launch: Launch, writer: Writer, part: str) -> str:
+    return f"({', '.join(writer.expr(n) for n in _sizes(launch, part))})"
+
+
+def _title(grid: str, block: str, dynamic: int) -> str:
+    more = f", {dynamic} bytes of dynamic shared memory" if dynamic else ""
+    return f"// grid {grid}, block {block}{more}"

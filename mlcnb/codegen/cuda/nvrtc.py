@@ -1,0 +1,189 @@
+"""NVRTC: CUDA C++ text to PTX or to a cubin, with or without a GPU.
+
+    compiled = compile_text(source, "sm_90")
+    compiled.ptx, compiled.cubin, compiled.resources["main_kernel"].registers
+
+The library comes with the wheel nvidia-cuda-nvrtc (or a CUDA toolkit), the headers for 16-bit
+floats with nvidia-cuda-runtime and nvidia-cuda-cccl.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from mlcnb.core.errors import CodegenError, MissingDependencyError
+
+_PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
+_HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-runtime-cu12")
+_LIBRARY = r"nvrtc64_\d+_\d+\.dll" if sys.platform == "win32" else r"libnvrtc\.so(\.\d+)*"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What ptxas gives one kernel; memory in bytes, of a thread (stack, spills) or a block."""
+
+    registers: int
+    shared: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    constant: int
+
+
+@dataclass(frozen=True)
+class CompiledCuda:
+    """A source compiled for an architecture."""
+
+    source: str
+    arch: str
+    cubin: bytes
+    log: str
+
+    @cached_property
+    def ptx(self) -> str:
+        """The text of NVIDIA's virtual instruction set."""
+        return _run(self.source, [f"--gpu-architecture={self.arch.replace('sm_', 'compute_')}"])[
+            0
+        ].decode()
+
+    @property
+    def resources(self) -> dict[str, Resources]:
+        """Registers and memory of each kernel by name."""
+        return dict(_resources(self.log))
+
+
+def compile_text(source: str, arch: str) -> CompiledCuda:
+    """Compile CUDA C++ for an architecture, such as "sm_90". Nothing of it needs a GPU.
+
+    Raises:
+        MissingDependencyError: NVRTC is not installed.
+        CodegenError: NVRTC refuses the text; its log says where.
+    """
+    return _compiled(source, arch)
+
+
+@cache
+def _compiled(source: str, arch: str) -> CompiledCuda:
+    cubin, log = _run(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"])
+    return CompiledCuda(source, arch, cubin, log)
+
+
+def is_available() -> bool:
+    """True if NVRTC can be loaded."""
+    try:
+        _library()
+    except MissingDependencyError:
+        return False
+    return True
+
+
+def has_headers() -> bool:
+    """True if the headers for 16-bit floats are there."""
+    return any((Path(folder) / "nv" / "target").exists() for folder in include_folders())
+
+
+def include_folders() -> tuple[str, ...]:
+    """Folders with CUDA's headers."""
+    found = dict.fromkeys(
+        str(path.parent)
+        for package in _HEADER_PACKAGES
+        for path in _files_of(package)
+        if path.name in ("cuda_fp16.h",) or (path.name == "target" and path.parent.name == "nv")
+    )
+    tops = [str(Path(x).parent) if Path(x).name == "nv" else x for x in found]
+    return tuple(dict.fromkeys(tops))
+
+
+def _files_of(package: str) -> Iterator[Path]:
+    try:
+        listed = files(package) or []
+    except PackageNotFoundError:
+        return
+    for entry in listed:
+        yield Path(str(entry.locate()))
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path)
+        except OSError:
+            continue
+    raise MissingDependencyError(
+        "NVRTC, which compiles CUDA C++, is not installed",
+        hint='pip install "mlcnb[cuda]", or nvidia-cuda-nvrtc alone to compile without a GPU',
+    )
+
+
+def _candidates() -> Iterator[str]:
+    for package in _PACKAGES:
+        for path in _files_of(package):
+            if re.fullmatch(_LIBRARY, path.name):
+                yield str(path)
+    found = ctypes.util.find_library("nvrtc")
+    if found:
+        yield found
+
+
+def _run(source: str, options: list[str]) -> tuple[bytes, str]:
+    """(cubin or PTX, log)"""
+    lib = _library()
+    flags = [*options, "--std=c++17", *(f"--include-path={x}" for x in include_folders())]
+    program = ctypes.c_void_p()
+    _check(lib.nvrtcCreateProgram(
+        ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None
+    ))  # fmt: skip
+    try:
+        listed = (ctypes.c_char_p * len(flags))(*(x.encode() for x in flags))
+        status = lib.nvrtcCompileProgram(program, len(flags), listed)
+        log = _bytes(program, "ProgramLog").decode(errors="replace").rstrip("\0")
+        if status != 0:
+            raise CodegenError(f"NVRTC refuses the kernel:\n{log.strip()}")
+        is_ptx = "compute_" in options[0]
+        made = _bytes(program, "PTX" if is_ptx else "CUBIN")
+        return (made.rstrip(b"\0") if is_ptx else made), log
+    finally:
+        lib.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _bytes(program: ctypes.c_void_p, what: str) -> bytes:
+    lib = _library()
+    size = ctypes.c_size_t()
+    _check(getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(getattr(lib, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        lib = _library()
+        lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise CodegenError(f"NVRTC: {lib.nvrtcGetErrorString(status).decode()}")
+
+
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for")
+_FACTS = {
+    "registers": r"Used (\d+) registers",
+    "shared": r"(\d+) bytes smem",
+    "stack": r"(\d+) bytes stack frame",
+    "spill_stores": r"(\d+) bytes spill stores",
+    "spill_loads": r"(\d+) bytes spill loads",
+    "constant": r"(\d+) bytes cmem\[0\]",
+}
+
+
+def _resources(log: str) -> Iterator[tuple[str, Resources]]:
+    parts = _ENTRY.split(log)
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        found = {key: re.search(pattern, text) for key, pattern in _FACTS.items()}
+        yield name, Resources(**{key: int(m[1]) if m else 0 for key, m in found.items()})

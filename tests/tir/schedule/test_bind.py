@@ -1,0 +1,136 @@
+"""bind: threads that share a reduction, what they may not share, marks that later steps keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlcnb import te
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform import lower
+from tests.tir.schedule.programs import becomes, copy_2d, matmul, numbers, refuses, row_sum
+
+REDUCTION = "rfactor the loop first, or choose a spatial loop"
+
+
+def same_on_threads(sch):
+    """On simulated threads, in block form and lowered, the numbers are those of the loops."""
+    before = numbers(sch.steps[0].mod["main"])
+    func = sch.mod["main"]
+    for version in (func, lower(func)):
+        args = [x.copy() for x in before]
+        args[-1][...] = np.nan
+        run_prim_func(version, args, simulate=True, order=1)
+        for x, y in zip(before, args, strict=True):
+            np.testing.assert_allclose(y, x, rtol=1e-5, atol=1e-5)
+
+
+def test_threads_share_a_reduction():
+    sch = Schedule(row_sum())
+    i, k = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(k, "threadIdx.x")
+    becomes(
+        sch,
+        """
+        for i in T.thread_binding(4, thread="blockIdx.x"):
+            for k in T.thread_binding(8, thread="threadIdx.x"):
+                with T.block("B"):
+                    v_i, v_k = T.axis.remap("SR", [i, k])
+                    T.reads(A[v_i, v_k])
+                    T.writes(B[v_i])
+                    with T.init():
+                        B[v_i] = T.float32(0.0)
+                    B[v_i] = B[v_i] + A[v_i, v_k]
+        """,
+    )
+    same_on_threads(sch)
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_serial_steps_before_or_after_those_of_the_threads(order):
+    sch = Schedule(row_sum(4, 24))
+    i, k = sch.get_loops("B")
+    k0, k1 = sch.split(k, [None, 4] if order == "before" else [4, None])
+    sch.bind(i, "threadIdx.y")
+    sch.bind(k1 if order == "before" else k0, "threadIdx.x")
+    same_on_threads(sch)
+
+
+def test_two_axes_share_a_reduction():
+    sch = Schedule(matmul(2, 3, 12))
+    i, j, k = sch.get_loops("C")
+    k0, k1, k2 = sch.split(k, [2, 2, 3])
+    sch.bind(sch.fuse(i, j), "blockIdx.x")
+    sch.bind(k0, "threadIdx.y")
+    sch.bind(k1, "threadIdx.x")
+    same_on_threads(sch)
+
+
+def test_a_step_that_ends_within_the_tile():
+    sch = Schedule(row_sum(3, 10))
+    i, k = sch.get_loops("B")
+    _, k1 = sch.split(k, [None, 4])
+    sch.bind(i, "blockIdx.x")
+    sch.bind(k1, "threadIdx.x")
+    same_on_threads(sch)
+
+
+@pytest.mark.parametrize("reducer", [te.max, te.min])
+def test_extremes(reducer):
+    A, k = te.placeholder((3, 8), name="A"), te.reduce_axis((0, 8), name="k")
+    B = te.compute((3,), lambda i: reducer(A[i, k], axis=k), name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    sch.bind(sch.get_loops("B")[1], "threadIdx.x")
+    same_on_threads(sch)
+
+
+@pytest.mark.parametrize("axis", ["blockIdx.x", "vthread.x"])
+def test_blocks_and_virtual_threads_do_not_combine(axis):
+    sch = Schedule(row_sum())
+    k = sch.get_loops("B")[1]
+    message = (
+        "bind: loop k is not parallel: it runs over the reduce axis v_k of block B: its iterations "
+        "update the same elements of B"
+    )
+    with refuses(sch, message, REDUCTION):
+        sch.bind(k, axis)
+
+
+def test_a_recurrence_is_no_reduction():
+    A, k = te.placeholder((8,), name="A"), te.reduce_axis((0, 8), name="k")
+    last = te.comm_reducer(lambda x, y: x * p.const(0.5) + y, lambda kind: p.const(0, kind))
+    B = te.compute((1,), lambda i: last(A[k], axis=k), name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    message = (
+        "bind: loop k is not parallel: it runs over the reduce axis v_k of block B: its iterations "
+        "update the same elements of B"
+    )
+    loop = sch.get_loops("B")[1]
+    with refuses(sch, message, REDUCTION):
+        sch.bind(loop, "threadIdx.x")
+
+
+def test_a_shared_reduction_stays_one():
+    sch = Schedule(row_sum())
+    i, k = sch.get_loops("B")
+    sch.bind(k, "threadIdx.x")
+    before = sch.mod
+    with pytest.raises(Exception, match="loop k"):
+        sch.decompose_reduction("B", k)
+    assert sch.mod is before
+    same_on_threads(sch)
+
+
+def test_more_threads_than_a_block_can_have():
+    sch = Schedule(copy_2d(2, 2048))
+    j = sch.get_loops("B")[1]
+    with refuses(
+        sch,
+        "bind: loop j has 2048 iterations, a block has at most 1024 threads",
+        "split it, and bind the outer loop to blockIdx, the inner one to threadIdx",
+    ):
+        sch.bind(j, "threadIdx.x")
+    sch.bind(j, "blockIdx.x")
