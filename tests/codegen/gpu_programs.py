@@ -134,6 +134,11 @@ def row_sum_in_memory() -> Program:
     return row_sum(5, 32, 12)
 
 
+def row_sum_of_warps() -> Program:
+    """Two warps for a row: each by shuffles, their parts through shared memory."""
+    return row_sum(3, 128, 64)
+
+
 def softmax_func(n: int, m: int) -> PrimFunc:
     """Rows of exp(A - max) divided by their sums."""
     A = te.placeholder((n, m), name="A")
@@ -189,6 +194,6 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
         vector_add, matmul_naive, matmul_tiled, matmul_virtual, row_sum, row_sum_in_memory,
-        softmax, transpose,
+        row_sum_of_warps, softmax, transpose,
     )
 }  # fmt: skip

@@ -10,6 +10,8 @@ loop away leaves `Gone` in its place, so that using the handle later says which 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.core import display
@@ -89,9 +91,16 @@ def names_of(nodes: Any) -> str:
 
 
 def text_of(x: Any) -> str:
-    """A number as such, an expression as its text."""
+    """A number as such, an expression as its text, with numbers of any integer type as such."""
     known = p.as_int(x)
-    return display.text(x) if known is None else str(known)
+    if known is not None:
+        return str(known)
+    return re.sub(r"T\.u?int\d+\((-?\d+)\)", r"\1", display.text(x))
+
+
+def listed(factors: Sequence[Any]) -> str:
+    """Factors as they were given: [n // 4, None]."""
+    return f"[{', '.join('None' if f is None else text_of(f) for f in factors)}]"
 
 
 def describe(n: Any, tree: Tree) -> str:

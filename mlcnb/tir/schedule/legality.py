@@ -17,7 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.digits import determined, injective
-from mlcnb.tir.schedule.handles import name_of, names_of
+from mlcnb.tir.schedule.handles import name_of, names_of, text_of
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.regions import (
     bindings,
@@ -63,6 +63,14 @@ def why_ragged(tree: Tree, block: s.Block) -> str | None:
         used = next((n for n in walk(block) if n in loops), None)
         if used is not None:
             return f"it has no axes and uses {used.name}, the variable of a loop around it"  # type: ignore[attr-defined]
+    return None
+
+
+def why_offset(block: s.Block) -> str | None:
+    """The reason why an axis is no index of a buffer of its extent: it does not start at 0."""
+    for axis in block.iter_vars:
+        if of(axis.dom.min).value != 0:
+            return f"its axis {axis.var.name} starts at {text_of(axis.dom.min)}, not at 0"
     return None
 
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.stmt import For, ForKind
+from mlcnb.tir.schedule.affine import variables_of
+from mlcnb.tir.stmt import BlockRealize, For, ForKind, IterType
 
 #: the value that symbolic dimensions take
 DIMENSION = 5
@@ -96,9 +97,21 @@ def backwards(func: PrimFunc) -> PrimFunc:
     return func.with_body(rewrite(func.body, _mirrored))
 
 
+def _is_reduced(loop: For) -> bool:
+    """True if threads share a reduction with an init: the first of them starts it."""
+    for n in walk(loop.body):
+        if isinstance(n, BlockRealize) and n.block.init is not None:
+            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                if axis.iter_type is IterType.REDUCE and loop.loop_var in variables_of(value):
+                    return True
+    return False
+
+
 def _mirrored(n: Node) -> Node | None:
     if not isinstance(n, For) or n.kind not in _CONCURRENT:
         return None
+    if n.kind is ForKind.THREAD_BINDING and _is_reduced(n):
+        return replace(n, kind=ForKind.SERIAL, thread_binding=None)
     last = p.subtract(p.add(n.min, n.extent), 1)
     value = p.subtract(p.add(last, n.min), n.loop_var)
     body = substitute(n.body, {n.loop_var: value})

@@ -22,7 +22,7 @@ from mlcnb.ir import expr as e
 from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule import trace_json
 from mlcnb.tir.schedule.affine import variables_of
-from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV
+from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV, text_of
 
 #: arguments that are left out of the text where they are None
 _OPTIONAL = frozenset(["decision", "consumer_blocks"])
@@ -146,7 +146,9 @@ class Trace(display.Shown):
         """A Python function that does the steps, as TVM prints it; it runs as it is."""
         names = _Names()
         lines = ["# from tvm import tir", "def apply_trace(sch: 'tir.Schedule') -> None:"]
-        symbols = dict.fromkeys(v.name for i in self.insts for v in _symbols(i.arguments))
+        drawn = {id(o) for i in self.insts for o in i.outputs}
+        given = (v for i in self.insts for v in _symbols(i.arguments) if id(v) not in drawn)
+        symbols = dict.fromkeys(v.name for v in given)
         lines += [f"  {name} = sch.symbol({name!r})" for name in symbols]
         for inst in self.insts:
             call = inst.call(names.value)
@@ -214,7 +216,7 @@ def _symbols(value: Any) -> Iterator[e.Var]:
             yield from _symbols(item)
     elif isinstance(value, IndexMap | RegionMap):
         yield from trace_json.free_variables(value)
-    elif isinstance(value, e.PrimExpr) and not isinstance(value, e.Var):
+    elif isinstance(value, e.PrimExpr):
         yield from sorted(variables_of(value), key=lambda v: v.name)
 
 
@@ -231,7 +233,7 @@ def _variables(value: Any) -> Iterator[Any]:
 
 def _lambda(layout: IndexMap) -> str:
     names = ", ".join(v.name for v in layout.initial_indices)
-    results = "".join(f"{_plain(x)}, " for x in layout.final_indices)
+    results = "".join(f"{text_of(x)}, " for x in layout.final_indices)
     return (
         f"lambda {names}: ({results.strip() if len(layout.final_indices) == 1 else results[:-2]})"
     )
@@ -240,13 +242,8 @@ def _lambda(layout: IndexMap) -> str:
 def _region_lambda(region: RegionMap) -> str:
     names = ", ".join(v.name for v in region.axes)
     pairs = zip(region.begins, region.ends, strict=True)
-    results = ", ".join(f"({_plain(low)}, {_plain(end)})" for low, end in pairs)
+    results = ", ".join(f"({text_of(low)}, {text_of(end)})" for low, end in pairs)
     return f"lambda {names}: [{results}]"
-
-
-def _plain(x: e.PrimExpr) -> str:
-    """An index expression as Python, numbers without their dtype."""
-    return re.sub(r"T\.int(?:8|16|32|64)\((-?\d+)\)", r"\1", display.text(x))
 
 
 class _Names:
@@ -281,4 +278,4 @@ class _Names:
             return repr(arg)
         if isinstance(arg, RegionMap):
             return _region_lambda(arg)
-        return _lambda(arg) if isinstance(arg, IndexMap) else display.text(arg)
+        return _lambda(arg) if isinstance(arg, IndexMap) else text_of(arg)

@@ -26,6 +26,7 @@ from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir import PrimFunc, Var, op
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule, Trace
+from mlcnb.tir.stmt import Block
 
 
 def elementwise(n: int = 16) -> PrimFunc:
@@ -143,6 +144,35 @@ def conv2d(
     return te.create_prim_func([X, W, bias, E])
 
 
+def symbolic_chain() -> PrimFunc:
+    """B = A * 2, C = B + 1, for any number n of elements."""
+    n = Var("n", "int64")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    return te.create_prim_func([A, C])
+
+
+def symbolic_matmul_relu() -> PrimFunc:
+    """D = max(A @ B, 0), n x k times k x 4, for any n and k that are the same number."""
+    n = Var("n", "int64")
+    A = te.placeholder((n, n), name="A")
+    B = te.placeholder((n, 4), name="B")
+    r = te.reduce_axis((0, n), name="k")
+    C = te.compute((n, 4), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    D = te.compute((n, 4), lambda i, j: p.maximum(C[i, j], p.const(0.0)), name="D")
+    return te.create_prim_func([A, B, D])
+
+
+def two_consumers(n: int = 12) -> PrimFunc:
+    """B = A * 2, C = B + 1, D = B - C."""
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
+    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
+    D = te.compute((n,), lambda i: B[i] - C[i], name="D")
+    return te.create_prim_func([A, C, D])
+
+
 def text(sch: Schedule) -> str:
     """The statements of the scheduled function."""
     lines = display.text(only(sch.mod)).splitlines()
@@ -156,9 +186,13 @@ SIZES = (1, 7, 16)
 
 @lru_cache(maxsize=256)
 def numbers(func: PrimFunc, size: int = SIZES[1]) -> tuple[np.ndarray, ...]:
-    """What a function makes of random inputs (the last output starts as NaN, or as 85)."""
+    """What a function makes of random inputs (the last output starts as NaN, or as 85).
+
+    An output that is read as well is given as numbers.
+    """
     random = np.random.default_rng(0)
-    last = func.buffers[-1]
+    read = {r.buffer for n in walk(func.body) if isinstance(n, Block) for r in n.reads}
+    last = None if func.buffers[-1] in read else func.buffers[-1]
     args: list = []
     for param in func.params:
         buffer = func.buffer_map.get(param)

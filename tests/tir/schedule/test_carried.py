@@ -259,3 +259,14 @@ def test_reindex_of_a_block_that_is_not_always_run():
         "and the copy would write B for them",
     ):
         sch.reindex(B, ("write", 0))
+
+
+def test_a_triangle_is_no_full_box():
+    sch = scheduled("triangle")
+    loop = sch.add_unit_loop(sch.get_loops("B")[0])
+    with refuses(
+        sch,
+        "write_at: what an iteration of loop u writes of B is no full box, and a copy would "
+        "overwrite the rest",
+    ):
+        sch.write_at(loop, "B", 0, "shared")

@@ -9,12 +9,19 @@ from tests.tir.schedule.programs import (
     elementwise,
     matmul,
     matmul_relu,
+    only,
+    padded_pool,
     padded_sum,
     refuses,
+    replays,
     row_sum,
+    same_numbers,
     softmax,
     stencil,
+    symbolic_chain,
+    symbolic_matmul_relu,
     text,
+    two_consumers,
 )
 
 
@@ -311,3 +318,99 @@ def test_refuses_handles_of_another_schedule():
         hint="get it again with get_block and get_loops",
     ):
         sch.compute_at(C, i)
+
+
+def test_symbolic_tile():
+    sch = Schedule(symbolic_chain())
+    i_0, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("B", i_0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((n,))
+        for i_0 in range((n + T.int64(3)) // T.int64(4)):
+            for ax0 in range(T.int64(4)):
+                with T.block("B"):
+                    v_i = T.axis.spatial(n, i_0 * T.int64(4) + ax0)
+                    T.where(i_0 * T.int64(4) + ax0 < n)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for i_1 in range(T.int64(4)):
+                with T.block("C"):
+                    v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
+                    T.where(i_0 * T.int64(4) + i_1 < n)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_symbolic_reduction():
+    sch = Schedule(symbolic_matmul_relu())
+    sch.compute_at("C", sch.get_loops("D")[1])
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i, j in T.grid(n, T.int64(4)):
+            for ax0 in range(n):
+                with T.block("C"):
+                    v_i, v_j, v_k = T.axis.remap("SSR", [i, j, ax0])
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_padding_in_tiles():
+    sch = Schedule(padded_pool(4))
+    _i, j, _a, _b = sch.get_loops("C")
+    j_0, _ = sch.split(j, [2, 2])
+    sch.compute_at("pad", j_0)
+    assert list(map(repr, sch.get_loops("pad"))) == [
+        "loop i in 0..4 of blocks pad, C",
+        "loop j_0 in 0..2 of blocks pad, C",
+        "loop ax0 in 0..3 of block pad",
+        "loop ax1 in 0..4 of block pad",
+    ]
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_places_by_number():
+    sch = Schedule(two_consumers(4))
+    sch.reverse_compute_at("D", sch.get_loops("C")[0])
+    (i,) = sch.get_loops("C")
+    sch.compute_at("B", i, index=0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((4,))
+        for i in range(4):
+            with T.block("B"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+            with T.block("C"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+            with T.block("D"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(B[v_i], C[v_i])
+                T.writes(D[v_i])
+                D[v_i] = B[v_i] - C[v_i]
+        """,
+    )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,
     elementwise,
     matmul,
     matmul_relu,
+    only,
     refuses,
+    replays,
     same_numbers,
+    symbolic_matmul_relu,
     text,
 )
 
@@ -136,3 +140,145 @@ def test_names_do_not_double_each_time():
     for _ in range(12):
         i = sch.fuse(*sch.split(i, [None, 4]))
     assert len(sch.get(i).loop_var.name) <= 80
+
+
+def test_predicates_follow():
+    sch = Schedule(copy_2d(7, 5))
+    i, j = sch.get_loops("B")
+    i_0, i_1 = sch.split(i, [None, 4])
+    sch.fuse(i_1, j)
+    becomes(
+        sch,
+        """
+        for i_0, i_1_j_fused in T.grid(2, 20):
+            with T.block("B"):
+                v_i = T.axis.spatial(7, i_0 * 4 + i_1_j_fused // 5)
+                v_j = T.axis.spatial(5, i_1_j_fused % 5)
+                T.where(i_0 * 4 + i_1_j_fused // 5 < 7)
+                T.reads(A[v_i, v_j])
+                T.writes(B[v_i, v_j])
+                B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_tiles_that_do_not_divide_put_together_again():
+    sch = Schedule(elementwise(10))
+    sch.fuse(*sch.split(sch.get_loops("B")[0], [None, 4]))
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0_i_1_fused in range(12):
+            with T.block("B"):
+                v_i = T.axis.spatial(10, i_0_i_1_fused)
+                T.where(i_0_i_1_fused < 10)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(10):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_several_blocks_inside():
+    sch = Schedule(matmul_relu(3, 4, 2))
+    _i, j, _k = sch.get_loops("C")
+    sch.reverse_compute_at("D", j)
+    sch.fuse(*sch.get_loops("C")[:2])
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((3, 4))
+        for i_j_fused in range(12):
+            for k in range(2):
+                with T.block("C"):
+                    v_i = T.axis.spatial(3, i_j_fused // 4)
+                    v_j = T.axis.spatial(4, i_j_fused % 4)
+                    v_k = T.axis.reduce(2, k)
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            with T.block("D"):
+                v_i = T.axis.spatial(3, i_j_fused // 4)
+                v_j = T.axis.spatial(4, i_j_fused % 4)
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_symbolic_extents():
+    sch = Schedule(symbolic_matmul_relu())
+    i, _j, _k = sch.get_loops("C")
+    sch.fuse(*sch.get_loops("C"))
+    sch.fuse(*sch.get_loops("D"))
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i_j_k_fused in range(n * T.int64(4) * n):
+            with T.block("C"):
+                v_i = T.axis.spatial(n, i_j_k_fused // n // T.int64(4))
+                v_j = T.axis.spatial(T.int64(4), i_j_k_fused // n % T.int64(4))
+                v_k = T.axis.reduce(n, i_j_k_fused % n)
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i_j_fused in range(n * T.int64(4)):
+            with T.block("D"):
+                v_i = T.axis.spatial(n, i_j_fused // T.int64(4))
+                v_j = T.axis.spatial(T.int64(4), i_j_fused % T.int64(4))
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_one_loop_gets_another_name():
+    sch = Schedule(elementwise(4))
+    sch.fuse(sch.get_loops("B")[0])
+    assert repr(sch.get_loops("B")) == "[loop i_fused in 0..4 of block B]"
+    replays(sch)
+
+
+def test_unit_loops_are_kept_or_dropped():
+    for keep in (True, False):
+        sch = Schedule(copy_2d(1, 1))
+        sch.fuse(*sch.get_loops("B"), preserve_unit_iters=keep)
+        same_numbers(only(sch.steps[0].mod), only(sch.mod))
+        replays(sch)
+
+
+def test_refuses_starts_marks_and_ranges():
+    sch = Schedule(copy_2d())
+    i, j = sch.get_loops("B")
+    sch.annotate(j, "pragma", 1)
+    with refuses(
+        sch, "fuse: loop j is annotated with pragma", hint="fuse first, annotate afterwards"
+    ):
+        sch.fuse(i, j)
+    sch.unannotate(j, "pragma")
+    sch.bind(i, "blockIdx.x")
+    with refuses(sch, "fuse: loop i is bound to blockIdx.x", hint="fuse first, bind afterwards"):
+        sch.fuse(i, j)
+    sch = Schedule(copy_2d())
+    _, part = sch.loop_partition(sch.get_loops("B")[0], [4])
+    j = sch.get_loops("B_i1")[1]
+    with refuses(sch, "fuse: loop i1 starts at 4, not at 0"):
+        sch.fuse(part, j)
+    sch = Schedule(CARRIED["triangle"])
+    i, j = sch.get_loops("B")
+    with refuses(sch, "fuse: the extent of loop j depends on the loops around it"):
+        sch.fuse(i, j)

@@ -14,7 +14,10 @@ from tests.tir.schedule.programs import (
     same_numbers,
     softmax,
     stencil,
+    symbolic_chain,
+    symbolic_matmul_relu,
     text,
+    two_consumers,
 )
 
 
@@ -317,3 +320,108 @@ def test_reverse_refuses_instances_that_read_nothing():
         "A_local that is written, and would not be run",
     ):
         sch.reverse_compute_inline(pad)
+
+
+def test_symbolic():
+    sch = Schedule(symbolic_chain())
+    sch.compute_inline("B")
+    becomes(
+        sch,
+        """
+        for i in range(n):
+            with T.block("C"):
+                v_i = T.axis.spatial(n, i)
+                T.reads(A[v_i])
+                T.writes(C[v_i])
+                C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
+        """,
+    )
+
+
+def test_reverse_symbolic():
+    sch = Schedule(symbolic_chain())
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.reverse_compute_inline("C")
+    becomes(
+        sch,
+        """
+        for i_0, i_1 in T.grid((n + T.int64(3)) // T.int64(4), T.int64(4)):
+            with T.block("B"):
+                v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
+                T.where(i_0 * T.int64(4) + i_1 < n)
+                T.reads(A[v_i])
+                T.writes(C[v_i])
+                C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
+        """,
+    )
+
+
+def test_into_a_reduction_with_a_predicate():
+    sch = Schedule(padded_sum(6))
+    sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_inline("pad")
+    becomes(
+        sch,
+        """
+        for i_0, i_1, k in T.grid(2, 4, 2):
+            with T.block("C"):
+                v_i = T.axis.spatial(6, i_0 * 4 + i_1)
+                v_k = T.axis.reduce(2, k)
+                T.where(i_0 * 4 + i_1 < 6)
+                T.reads(A[v_i + v_k - 1])
+                T.writes(C[v_i])
+                with T.init():
+                    C[v_i] = T.float32(0.0)
+                C[v_i] = C[v_i] + T.if_then_else(1 <= v_i + v_k, A[v_i + v_k - 1], T.float32(0.0))
+        """,
+    )
+
+
+def test_a_producer_in_tiles_that_do_not_divide():
+    sch = Schedule(elementwise(10))
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.compute_inline("B")
+    becomes(
+        sch,
+        """
+        for i in range(10):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(A[v_i])
+                T.writes(C[v_i])
+                C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
+        """,
+    )
+
+
+def test_into_two_consumers_one_after_the_other():
+    sch = Schedule(two_consumers(4))
+    sch.compute_inline("B")
+    becomes(
+        sch,
+        """
+        for i in range(4):
+            with T.block("C"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[v_i])
+                T.writes(C[v_i])
+                C[v_i] = A[v_i] * T.float32(2.0) + T.float32(1.0)
+        for i in range(4):
+            with T.block("D"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[v_i], C[v_i])
+                T.writes(D[v_i])
+                D[v_i] = A[v_i] * T.float32(2.0) - C[v_i]
+        """,
+    )
+
+
+def test_reverse_refuses_a_reduction():
+    sch = Schedule(symbolic_matmul_relu())
+    D = sch.get_block("D")
+    with refuses(
+        sch,
+        "reverse_compute_inline: block C is not elementwise: it is a reduction",
+        hint="cache_write block C and inline into the copy",
+    ):
+        sch.reverse_compute_inline(D)

@@ -523,3 +523,38 @@ def test_refusals():
         hint=("loop_partition first, annotate afterwards"),
     ):
         sch.loop_partition(j, [4])
+
+
+def test_axes_that_do_not_start_at_zero():
+    for step in (
+        lambda sch: sch.blockize(sch.get_loops("B_i1")[1]),
+        lambda sch: sch.blockize(sch.get_loops("B_i1")[1], preserve_unit_iters=False),
+        lambda sch: sch.blockize(["B_i1"], preserve_unit_iters=False),
+        lambda sch: sch.cache_read("B_i1", 0, "local"),
+        lambda sch: sch.cache_write("B_i1", 0, "local"),
+        lambda sch: sch.reorder(*reversed(sch.get_loops("B_i1"))),
+        lambda sch: sch.split(sch.get_loops("B_i1")[1], [None, 3]),
+        lambda sch: sch.loop_partition(sch.get_loops("B_i1")[1], [1]),
+        lambda sch: sch.write_at(sch.get_loops("B_i1")[0], "B_i1", 0, "local"),
+        lambda sch: sch.read_at(sch.get_loops("B_i1")[0], "B_i1", 0, "local"),
+    ):
+        for first in (4, 7):
+            sch = Schedule(copy_2d(8, 8))
+            sch.loop_partition(sch.get_loops("B")[0], [first])
+            step(sch)
+            Schedule(sch.mod)
+            same_numbers(only(sch.steps[0].mod), only(sch.mod))
+            replays(sch)
+    sch = Schedule(copy_2d(8, 8))
+    sch.loop_partition(sch.get_loops("B")[0], [4])
+    B = sch.get_block("B_i1")
+    with refuses(
+        sch, "reindex: block B_i1 cannot be copied for: its axis v_i starts at 4, not at 0"
+    ):
+        sch.reindex(B, ("read", 0))
+    with refuses(
+        sch,
+        "transform_block_layout: block B_i1 cannot be reordered: its axis v_i starts at "
+        "4, not at 0",
+    ):
+        sch.transform_block_layout(B, lambda i, j: (j, i))

@@ -18,6 +18,7 @@ from mlcnb.tir import (
     decl_buffer,
 )
 from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,
@@ -26,6 +27,7 @@ from tests.tir.schedule.programs import (
     refuses,
     softmax,
     stencil,
+    symbolic_matmul_relu,
     text,
 )
 
@@ -207,3 +209,65 @@ def test_refuses_to_reverse_a_recurrence():
         "of C, which block C writes",
     ):
         sch.parallel(x)
+
+
+def test_predicates_stay():
+    sch = Schedule(copy_2d(7, 5))
+    i, j = sch.get_loops("B")
+    i_0, i_1 = sch.split(i, [None, 4])
+    sch.reorder(j, i_1, i_0)
+    becomes(
+        sch,
+        """
+        for j, i_1, i_0 in T.grid(5, 4, 2):
+            with T.block("B"):
+                v_i = T.axis.spatial(7, i_0 * 4 + i_1)
+                v_j = T.axis.spatial(5, j)
+                T.where(i_0 * 4 + i_1 < 7)
+                T.reads(A[v_i, v_j])
+                T.writes(B[v_i, v_j])
+                B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+        """,
+    )
+
+
+def test_symbolic_extents():
+    sch = Schedule(symbolic_matmul_relu())
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, j, i)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for k, j, i in T.grid(n, T.int64(4), n):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i, j in T.grid(n, T.int64(4)):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_refuses_a_range_that_depends_on_the_other():
+    sch = Schedule(CARRIED["triangle"])
+    i, j = sch.get_loops("B")
+    with refuses(sch, "reorder: the range of loop j depends on a loop that would be inside it"):
+        sch.reorder(j, i)
+
+
+def test_refuses_the_same_loop_twice_and_none():
+    sch = Schedule(copy_2d())
+    i, j = sch.get_loops("B")
+    with refuses(sch, "reorder: loop i is given twice"):
+        sch.reorder(i, i)
+    with refuses(sch, "reorder: no loops given"):
+        sch.reorder()

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mlcnb import te
+from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import PrimFunc, Var
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
     elementwise,
     matmul_relu,
+    only,
     padded_pool,
     refuses,
+    replays,
+    same_numbers,
     softmax,
     stencil,
+    symbolic_chain,
+    symbolic_matmul_relu,
+    two_consumers,
 )
 
 
@@ -325,6 +336,7 @@ def test_refuses_a_reduction_torn_apart_in_parallel():
         sch,
         "reverse_compute_at: loop j is parallel, and then it runs over the reduce axis "
         "v_r of block S: its iterations update the same elements of S",
+        hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
         sch.reverse_compute_at(S, j)
 
@@ -343,3 +355,194 @@ def test_refuses_a_loop_without_producers():
         "reverse_compute_at: loop j is around block D already",
     ):
         sch.reverse_compute_at(D, j)
+
+
+def test_symbolic_tile():
+    sch = Schedule(symbolic_chain())
+    i_0, _ = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.reverse_compute_at("C", i_0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((n,))
+        for i_0 in range((n + T.int64(3)) // T.int64(4)):
+            for i_1 in range(T.int64(4)):
+                with T.block("B"):
+                    v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
+                    T.where(i_0 * T.int64(4) + i_1 < n)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(T.int64(4)):
+                with T.block("C"):
+                    v_i = T.axis.spatial(n, i_0 * T.int64(4) + ax0)
+                    T.where(i_0 * T.int64(4) + ax0 < n)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_symbolic_epilogue():
+    sch = Schedule(symbolic_matmul_relu())
+    sch.reverse_compute_at("D", sch.get_loops("C")[0])
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i in range(n):
+            for j, k in T.grid(T.int64(4), n):
+                with T.block("C"):
+                    v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                    T.reads(A[v_i, v_k], B[v_k, v_j])
+                    T.writes(C[v_i, v_j])
+                    with T.init():
+                        C[v_i, v_j] = T.float32(0.0)
+                    C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+            for ax0 in range(T.int64(4)):
+                with T.block("D"):
+                    v_i, v_j = T.axis.remap("SS", [i, ax0])
+                    T.reads(C[v_i, v_j])
+                    T.writes(D[v_i, v_j])
+                    D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_one_of_two_consumers():
+    sch = Schedule(two_consumers(8))
+    i_0, _ = sch.split(sch.get_loops("B")[0], [2, 4])
+    sch.reverse_compute_at("C", i_0)
+    sch.reverse_compute_at("D", i_0)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((8,))
+        for i_0 in range(2):
+            for i_1 in range(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(8, i_0 * 4 + i_1)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(4):
+                with T.block("C"):
+                    v_i = T.axis.spatial(8, i_0 * 4 + ax0)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+            for ax0 in range(4):
+                with T.block("D"):
+                    v_i = T.axis.spatial(8, i_0 * 4 + ax0)
+                    T.reads(B[v_i], C[v_i])
+                    T.writes(D[v_i])
+                    D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_unit_loops_are_kept_on_request():
+    sch = Schedule(elementwise(4))
+    (i,) = sch.get_loops("B")
+    sch.reverse_compute_at("C", i, preserve_unit_loops=True)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((4,))
+        for i in range(4):
+            with T.block("B"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+            for ax0 in range(1):
+                with T.block("C"):
+                    v_i = T.axis.spatial(4, i + ax0)
+                    T.reads(B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def sums(n) -> PrimFunc:
+    """C = A + B, D = C + C, E = D + A: the program of TVM's issue 15911."""
+    A, B = te.placeholder((n,), name="A"), te.placeholder((n,), name="B")
+    C = te.compute((n,), lambda i: A[i] + B[i], name="C")
+    D = te.compute((n,), lambda i: C[i] + C[i], name="D")
+    E = te.compute((n,), lambda i: D[i] + A[i], name="E")
+    return te.create_prim_func([A, B, E])
+
+
+@pytest.mark.parametrize("n", [Var("n", "int32"), 40, 64], ids=str)
+@pytest.mark.parametrize("factors", [[None, 32], [32, None], [None, 8, 2]], ids=str)
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("reordered", [False, True])
+def test_issue_15911(n, factors, level, reordered):
+    """https://github.com/apache/tvm/issues/15911: TVM leaves a part of E unwritten, silently."""
+    sch = Schedule(sums(n))
+    loops = sch.split(sch.get_loops("D")[0], factors)
+    if reordered:
+        sch.reorder(*reversed(loops))
+    before = sch.mod
+    try:
+        sch.reverse_compute_at("E", loops[level])
+        sch.compute_at("C", loops[level])
+    except ScheduleError:
+        assert reordered or p.as_int(n) is None
+        if sch.mod is before:
+            return
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_issue_15911_is_refused_where_the_tile_is_symbolic():
+    sch = Schedule(sums(Var("n", "int32")))
+    E = sch.get_block("E")
+    i_0, i_1 = sch.split(sch.get_loops("D")[0], [32, None])
+    with refuses(
+        sch, "reverse_compute_at: block E may read elements of D that block D does not write"
+    ):
+        sch.reverse_compute_at(E, i_0)
+    sch.reorder(i_1, i_0)
+    with refuses(
+        sch, "reverse_compute_at: block E may read elements of D that block D does not write"
+    ):
+        sch.reverse_compute_at(E, i_1)
+
+
+def test_issue_15911_as_it_was_meant():
+    sch = Schedule(sums(Var("n", "int32")))
+    i_0, _ = sch.split(sch.get_loops("D")[0], [None, 32])
+    sch.reverse_compute_at("E", i_0)
+    sch.compute_at("C", i_0)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n,))
+        D = T.alloc_buffer((n,))
+        for i_0 in range((n + 31) // 32):
+            for ax0 in range(32):
+                with T.block("C"):
+                    v_i = T.axis.spatial(n, i_0 * 32 + ax0)
+                    T.where(i_0 * 32 + ax0 < n)
+                    T.reads(A[v_i], B[v_i])
+                    T.writes(C[v_i])
+                    C[v_i] = A[v_i] + B[v_i]
+            for i_1 in range(32):
+                with T.block("D"):
+                    v_i = T.axis.spatial(n, i_0 * 32 + i_1)
+                    T.where(i_0 * 32 + i_1 < n)
+                    T.reads(C[v_i])
+                    T.writes(D[v_i])
+                    D[v_i] = C[v_i] + C[v_i]
+            for ax0 in range(32):
+                with T.block("E"):
+                    v_i = T.axis.spatial(n, i_0 * 32 + ax0)
+                    T.where(i_0 * 32 + ax0 < n)
+                    T.reads(D[v_i], A[v_i])
+                    T.writes(E[v_i])
+                    E[v_i] = D[v_i] + A[v_i]
+        """,
+    )

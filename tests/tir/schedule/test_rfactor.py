@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from mlcnb import te
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import becomes, copy_2d, refuses, row_sum, same_numbers, text
+from tests.tir.schedule.programs import (
+    becomes,
+    copy_2d,
+    matmul,
+    only,
+    padded_pool,
+    refuses,
+    replays,
+    row_sum,
+    same_numbers,
+    softmax,
+    symbolic_matmul_relu,
+    text,
+)
+from tests.tir.schedule.test_fuse_reduction_epilogue import biased
 
 
 def row_max(n: int = 2, m: int = 8):
@@ -132,3 +146,96 @@ def test_refuses_what_is_no_reduction():
         "rfactor: block B is no reduction block: it has no init",
     ):
         sch.rfactor(i, 0)
+
+
+def test_symbolic():
+    sch = Schedule(symbolic_matmul_relu())
+    k = sch.get_loops("C")[2]
+    sch.rfactor(k, 0)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        C_rf = T.alloc_buffer((n, n, T.int64(4)))
+        for i, j, k in T.grid(n, T.int64(4), n):
+            with T.block("C_rf"):
+                v_k, v_i, v_j = T.axis.remap("SSS", [k, i, j])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C_rf[v_k, v_i, v_j])
+                with T.init():
+                    C_rf[v_k, v_i, v_j] = T.float32(0.0)
+                C_rf[v_k, v_i, v_j] = C_rf[v_k, v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i, j, k in T.grid(n, T.int64(4), n):
+            with T.block("C"):
+                v_k, v_i, v_j = T.axis.remap("RSS", [k, i, j])
+                T.reads(C_rf[v_k, v_i, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + C_rf[v_k, v_i, v_j]
+        for i, j in T.grid(n, T.int64(4)):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_a_maximum():
+    sch = Schedule(softmax(2, 4))
+    _, k_1 = sch.split(sch.get_loops("M")[1], [2, 2])
+    sch.rfactor(k_1, 0)
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_two_reduce_axes():
+    sch = Schedule(padded_pool(3))
+    sch.rfactor(sch.get_loops("C")[3], 2)
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_predicates_of_spatial_axes():
+    sch = Schedule(matmul(3, 2, 4))
+    i, _j, k = sch.get_loops("C")
+    sch.split(i, [None, 2])
+    sch.rfactor(k, 1)
+    becomes(
+        sch,
+        """
+        C_rf = T.alloc_buffer((3, 4, 2))
+        for i_0, i_1, j, k in T.grid(2, 2, 2, 4):
+            with T.block("C_rf"):
+                v_k = T.axis.spatial(4, k)
+                v_i = T.axis.spatial(3, i_0 * 2 + i_1)
+                v_j = T.axis.spatial(2, j)
+                T.where(i_0 * 2 + i_1 < 3)
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C_rf[v_i, v_k, v_j])
+                with T.init():
+                    C_rf[v_i, v_k, v_j] = T.float32(0.0)
+                C_rf[v_i, v_k, v_j] = C_rf[v_i, v_k, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i_0, i_1, j, k in T.grid(2, 2, 2, 4):
+            with T.block("C"):
+                v_k = T.axis.reduce(4, k)
+                v_i = T.axis.spatial(3, i_0 * 2 + i_1)
+                v_j = T.axis.spatial(2, j)
+                T.where(i_0 * 2 + i_1 < 3)
+                T.reads(C_rf[v_i, v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + C_rf[v_i, v_k, v_j]
+        """,
+    )
+
+
+def test_refuses_what_starts_from_something_else():
+    sch = Schedule(biased(2, 2, 4))
+    sch.fuse_reduction_epilogue("C", "D")
+    k = sch.get_loops("C")[2]
+    with refuses(sch, "rfactor: block C starts from something else than the identity of its sum"):
+        sch.rfactor(k, 0)

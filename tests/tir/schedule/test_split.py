@@ -6,7 +6,20 @@ from mlcnb import te
 from mlcnb.ir.dtype import dtype
 from mlcnb.tir import Var
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import becomes, copy_2d, elementwise, matmul, refuses, text
+from tests.tir.schedule.programs import (
+    becomes,
+    copy_2d,
+    elementwise,
+    matmul,
+    only,
+    refuses,
+    replays,
+    same_numbers,
+    symbolic_chain,
+    symbolic_matmul_relu,
+    text,
+    two_consumers,
+)
 
 
 def test_two_factors():
@@ -188,3 +201,203 @@ def test_bound_and_annotated_loops_stay_whole():
         hint="split first, annotate afterwards",
     ):
         sch.split(j, [4, 4])
+
+
+def test_symbolic_program():
+    sch = Schedule(symbolic_chain())
+    sch.split(sch.get_loops("B")[0], [None, 4])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((n,))
+        for i_0, i_1 in T.grid((n + T.int64(3)) // T.int64(4), T.int64(4)):
+            with T.block("B"):
+                v_i = T.axis.spatial(n, i_0 * T.int64(4) + i_1)
+                T.where(i_0 * T.int64(4) + i_1 < n)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(n):
+            with T.block("C"):
+                v_i = T.axis.spatial(n, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_symbolic_reduction():
+    sch = Schedule(symbolic_matmul_relu())
+    sch.split(sch.get_loops("C")[2], [2, None])
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i, j, k_0, k_1 in T.grid(n, T.int64(4), T.int64(2), (n + T.int64(1)) // T.int64(2)):
+            with T.block("C"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                v_k = T.axis.reduce(n, k_0 * ((n + T.int64(1)) // T.int64(2)) + k_1)
+                T.where(k_0 * ((n + T.int64(1)) // T.int64(2)) + k_1 < n)
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i, j in T.grid(n, T.int64(4)):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_symbolic_factors():
+    sch = Schedule(symbolic_matmul_relu())
+    i, _j, _k = sch.get_loops("C")
+    n = sch.get(i).extent
+    with refuses(
+        sch,
+        "split: factors [n // 4, 4] cannot be shown to cover loop i of extent n",
+        hint="use None for one factor",
+    ):
+        sch.split(i, [n // 4, 4])
+    a, b = sch.split(i, [None, n // 3 + 1])
+    assert repr(b) == "loop i_1 in 0..n // 3 + 1 of block C"
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+    sch.undo()
+    sch.split(i, [n, 1])
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i_0, i_1, j, k in T.grid(n, T.int64(1), T.int64(4), n):
+            with T.block("C"):
+                v_i = T.axis.spatial(n, i_0 + i_1)
+                v_j, v_k = T.axis.remap("SR", [j, k])
+                T.reads(A[v_i, v_k], B[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i, j in T.grid(n, T.int64(4)):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_none_in_every_place():
+    for factors in ([None, 4, 2], [4, None, 2], [4, 2, None], [-1, 8]):
+        sch = Schedule(elementwise(24))
+        loops = sch.split(sch.get_loops("B")[0], factors)
+        assert len(loops) == len(factors)
+        same_numbers(only(sch.steps[0].mod), only(sch.mod))
+        replays(sch)
+
+
+def test_factor_larger_than_the_loop():
+    sch = Schedule(elementwise(6))
+    sch.split(sch.get_loops("B")[0], [None, 16])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((6,))
+        for i_0, i_1 in T.grid(1, 16):
+            with T.block("B"):
+                v_i = T.axis.spatial(6, i_0 * 16 + i_1)
+                T.where(i_0 * 16 + i_1 < 6)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(6):
+            with T.block("C"):
+                v_i = T.axis.spatial(6, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_all_blocks_under_the_loop_are_guarded():
+    sch = Schedule(two_consumers(10))
+    (i,) = sch.get_loops("C")
+    sch.reverse_compute_at("D", i)
+    sch.split(i, [None, 4])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i in range(10):
+            with T.block("B"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i_0, i_1 in T.grid(3, 4):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i_0 * 4 + i_1)
+                T.where(i_0 * 4 + i_1 < 10)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+            with T.block("D"):
+                v_i = T.axis.spatial(10, i_0 * 4 + i_1)
+                T.where(i_0 * 4 + i_1 < 10)
+                T.reads(B[v_i], C[v_i])
+                T.writes(D[v_i])
+                D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_a_predicate_over_a_predicate():
+    sch = Schedule(elementwise(10))
+    i_0, i_1 = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.split(i_1, [None, 3])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0, i_1_0, i_1_1 in T.grid(3, 2, 3):
+            with T.block("B"):
+                v_i = T.axis.spatial(10, i_0 * 4 + i_1_0 * 3 + i_1_1)
+                T.where(i_0 * 4 + i_1_0 * 3 + i_1_1 < 10 and i_1_0 * 3 + i_1_1 < 4)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(10):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_loops_that_do_not_start_at_zero_stay_whole():
+    sch = Schedule(copy_2d())
+    _, part = sch.loop_partition(sch.get_loops("B")[0], [4])
+    with refuses(sch, "split: loop i1 starts at 4, not at 0"):
+        sch.split(part, [2, 2])
+
+
+def test_odd_factors():
+    sch = Schedule(elementwise(16))
+    (i,) = sch.get_loops("B")
+    with refuses(sch, "split: no factors given"):
+        sch.split(i, [])
+    with refuses(sch, "split: factor 2.5 is no integer"):
+        sch.split(i, [2.5, None])
+    with refuses(sch, "split: factor 4 is no integer"):
+        sch.split(i, ["4", None])
+    with refuses(sch, "split: factor -4 of [-4, None] is not positive"):
+        sch.split(i, [-4, None])

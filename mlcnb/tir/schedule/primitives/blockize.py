@@ -18,12 +18,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.affine import ZERO, Affine, variables_of
+from mlcnb.tir.schedule.affine import Affine, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
-from mlcnb.tir.schedule.reading import Context, of
+from mlcnb.tir.schedule.reading import Context, divided, of
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import (
     bindings,
@@ -115,7 +115,14 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
         ends = extremes(part, inner, context.bounds)
         size = None if ends is None else ends[1].shifted(1).value
         low = None if ends is None else ends[0].value
-        if low != 0 or size is None or any(c % size for c in rest.values()) or value.const % size:
+        first = of(axis.dom.min).value
+        if (
+            low != 0
+            or size is None
+            or (size > 1 and (first is None or first % size))
+            or any(c % size for c in rest.values())
+            or value.const % size
+        ):
             raise state.refusal(
                 f"blockize: axis {axis.var.name} of {name_of(block)} is no tile of fixed size "
                 "at a multiple of that size",
@@ -174,10 +181,11 @@ def _outer(
         kind = c.axis.var.dtype
         var = e.Var(f"{c.axis.var.name}_o", kind)
         extent = p.ceildiv(c.axis.dom.extent, c.size)
+        first = divided(of(c.axis.dom.min), c.size, {})
         kept = keep_units or _count(c) != 1
         if kept:
-            axes.append(IterVar(e.Range(p.const(0, kind), extent), var, c.axis.iter_type))
-        start = Affine(0, {var: c.size}) if kept else ZERO
+            axes.append(IterVar(e.Range(first.expr(kind), extent), var, c.axis.iter_type))
+        start = Affine(0, {var: c.size}) if kept else first.times(c.size)
         at_outer[c.axis.var] = start
         values.append(start.plus(c.inner).expr(kind))
     forward: dict[Stmt, Stmt] = {}

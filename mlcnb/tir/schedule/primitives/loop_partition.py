@@ -24,7 +24,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
 from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
-from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.handles import listed, name_of, text_of
 from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
@@ -82,7 +82,7 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
     """Where the parts begin and end, counted from the first iteration."""
     if sum(f is None for f in factors) > 1:
         raise state.refusal(
-            f"loop_partition: more than one of the factors {_listed(factors)} is None", loop
+            f"loop_partition: more than one of the factors {listed(factors)} is None", loop
         )
     odd = [f for f in factors if not isinstance(f, int | e.PrimExpr | None) or is_fraction(f)]
     if odd:
@@ -101,7 +101,7 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
         if not at_most(ONE if length.value is not None else ZERO, length, known):
             many = text_of(length.expr(loop.loop_var.dtype))
             raise state.refusal(
-                f"loop_partition: the factors {_listed(factors)} do not cut {name_of(loop)} of "
+                f"loop_partition: the factors {listed(factors)} do not cut {name_of(loop)} of "
                 f"extent {text_of(loop.extent)}: part {n} would have {many} iterations",
                 loop,
                 hint="give lengths whose sum is less than the extent, or None for one of them",
@@ -110,10 +110,6 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
     for length in counts:
         cuts.append(cuts[-1].plus(length))
     return cuts
-
-
-def _listed(factors: list[Any]) -> str:
-    return f"[{', '.join('None' if f is None else text_of(f) for f in factors)}]"
 
 
 class _Part(FreshCopy):

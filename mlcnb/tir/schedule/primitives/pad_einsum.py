@@ -19,7 +19,7 @@ from mlcnb.tir.reducers import matched_update
 from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_reduction
+from mlcnb.tir.schedule.legality import why_not_reduction, why_offset
 from mlcnb.tir.schedule.nests import looped, point
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap
@@ -77,7 +77,7 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
             f"pad_einsum: {name_of(block)} has {len(block.iter_vars)} axes, padding is {padding}",
             block,
         )
-    reason = why_not_reduction(tree, block)
+    reason = why_not_reduction(tree, block) or why_offset(block)
     reason = reason or why_inputs_change(tree, block) or why_readers_mind(tree, block)
     found = matched_update(block.body) if isinstance(block.body, BufferStore) else None
     if reason is None and (found is None or found[0].name != "sum" or not _is_product(found[1])):

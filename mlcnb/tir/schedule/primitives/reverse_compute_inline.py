@@ -39,7 +39,7 @@ from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
-from mlcnb.tir.schedule.regions import at_most, bindings, extremes, spans
+from mlcnb.tir.schedule.regions import at_most, bindings, conjuncts, extremes, spans
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
@@ -78,7 +78,8 @@ def reverse_compute_inline(state: State, block: Block) -> Change:
     edit.put(producer.body, store)
     guard = _guard(state, block, producer, values)
     realize = state.tree.realize(producer)
-    edit.update(realize, predicate=p.logical_and(realize.predicate, guard))
+    conditions = _distinct([*conjuncts(realize.predicate), *conjuncts(guard)])
+    edit.update(realize, predicate=p.all_of(*conditions))
     edit.put(state.tree.realize(block), None)
     edit.free(state.tree.scope(block), middle)
     change = Change.of(edit)

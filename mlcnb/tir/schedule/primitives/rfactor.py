@@ -24,7 +24,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.reducers import Reducer, matched_update
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.elementwise import refreshed
-from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.legality import (
     reduce_variables,
     spatial_variables,
@@ -123,6 +123,10 @@ def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> No
     if loop.loop_var not in reducing or loop.loop_var in spatial:
         raise state.refusal(
             f"rfactor: {name_of(loop)} is no loop of the reduction of {name_of(block)}", loop
+        )
+    if of(loop.min).value != 0:
+        raise state.refusal(
+            f"rfactor: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop
         )
     mixed = [x for x in loops if x.loop_var in reducing & spatial]
     if mixed:

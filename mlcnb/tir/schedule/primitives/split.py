@@ -18,7 +18,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule import affine as a
 from mlcnb.tir.schedule.affine import Affine
-from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.handles import listed, name_of, text_of
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import Guard, Substitution
 from mlcnb.tir.schedule.regions import at_most, extremes, known_bounds, spans
@@ -128,7 +128,7 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
         )
     if (total is None or covered is None) and not _is_same(product, loop.extent):
         raise state.refusal(
-            f"split: factors {list(map(text_of, factors))} cannot be shown to cover "
+            f"split: factors {listed(factors)} cannot be shown to cover "
             f"{name_of(loop)} of extent {text_of(loop.extent)}",
             loop,
             hint="use None for one factor",

@@ -19,7 +19,7 @@ from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
-from mlcnb.tir.schedule.legality import why_neither
+from mlcnb.tir.schedule.legality import why_neither, why_offset
 from mlcnb.tir.schedule.nests import looped, own_nest
 from mlcnb.tir.schedule.reading import Context, negated, of
 from mlcnb.tir.schedule.rebuild import Substitution
@@ -40,7 +40,7 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
             reduce axes.
     """
     name = "transform_block_layout"
-    reason = why_neither(state.tree, block) if state.checks else None
+    reason = (why_neither(state.tree, block) if state.checks else None) or why_offset(block)
     if reason:
         raise state.refusal(f"{name}: {name_of(block)} cannot be reordered: {reason}", block)
     top = own_nest(state.tree, block)
