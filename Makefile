@@ -3,7 +3,7 @@
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make bench  set up, and time the ten models beside ONNX Runtime on one and two threads
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
-# make lock   resolve the dependencies anew into requirements.lock
+# make lock   resolve the dependencies anew into requirements.lock and requirements-cuda.lock
 # make format, make clean
 #
 # PYTHON=python3.13 chooses the interpreter (else one that is 3.11 or newer is looked for),
@@ -20,6 +20,8 @@ STAMP  := .venv/.installed
 PIP    := -m pip install --quiet --disable-pip-version-check --no-input
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
+# NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
+CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
 .PHONY: lab test lint tour bench fuzz lock format clean
 
@@ -51,7 +53,8 @@ lock:
 	build/lock/bin/python $(PIP) --editable '.[lab]' 'setuptools>=77'
 	build/lock/bin/python $(FREEZE) > binder/requirements.txt
 	build/lock/bin/python $(PIP) --constraint binder/requirements.txt --editable '.[lab,dev]'
-	build/lock/bin/python $(FREEZE) > requirements.lock
+	build/lock/bin/python $(FREEZE) | grep -v ^nvidia- > requirements.lock
+	build/lock/bin/python $(FREEZE) | grep ^nvidia- > requirements-cuda.lock
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -62,10 +65,10 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment, made once, and again when the lock or the project file changes.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "mlcnb needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { \
 	    echo "making .venv (once, a minute or two)"; $(PYTHON) -m venv --clear .venv; }
-	@$(BIN)/python $(PIP) --requirement requirements.lock
+	@$(BIN)/python $(PIP) --requirement requirements.lock $(CUDA)
 	@$(BIN)/python $(PIP) --no-build-isolation --no-deps --editable .
 	@touch $(STAMP)

@@ -79,7 +79,10 @@ def test_import_is_light():
     assert loaded == ""
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "binder/requirements.txt"])
+LOCKS = ("requirements.lock", "requirements-cuda.lock", "binder/requirements.txt")
+
+
+@pytest.mark.parametrize("name", LOCKS)
 def test_lock_is_name_and_version_only(name):
     lines = (ROOT / name).read_text().splitlines()
     assert [line for line in lines if not PIN.fullmatch(line)] == []
@@ -89,7 +92,7 @@ def test_lock_is_name_and_version_only(name):
 
 
 def test_lock_satisfies_the_project():
-    versions = pins("requirements.lock")
+    versions = pins("requirements.lock") | pins("requirements-cuda.lock")
     extras = PROJECT["project"]["optional-dependencies"]
     for line in PROJECT["project"]["dependencies"] + extras["lab"] + extras["dev"]:
         requirement = Requirement(line)
