@@ -31,11 +31,11 @@ def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
 
     A buffer stays outside of a loop whose iterations hand its values to later ones.
     """
-    homes = dict(_homes(func.body))
+    homes = list(_homes(func.body))
     if not homes:
         return func
     at: dict[Node, list[Buffer]] = {}
-    for buffer, home in homes.items():
+    for buffer, home in homes:
         if home is not None:
             at.setdefault(home, []).append(buffer)
     return func.with_body(_Placer(at).stmt(func.body))
@@ -46,13 +46,16 @@ def _homes(body: Stmt) -> Iterator[tuple[Buffer, Node | None]]:
     owners = [n for n in statements(body) if isinstance(n, Block) and n.alloc_buffers]
     if not owners:
         return
-    paths = _common_paths(body, {b.data for n in owners for b in n.alloc_buffers})
+    pointers = [b.data for n in owners for b in n.alloc_buffers]
+    paths = _common_paths(body, set(pointers))
     for owner in owners:
         carried = Carried(owner.body, owner.alloc_buffers)
         for buffer in owner.alloc_buffers:
             path = paths.get(buffer.data)
             if path is None:
                 yield buffer, None
+            elif pointers.count(buffer.data) > 1:  # copies of a block, each with its own memory
+                yield buffer, owner
             else:
                 below = path[path.index(owner) + 1 :] if owner in path else []
                 yield buffer, _innermost(owner, below, buffer, carried)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.ir import prim_ops as p
 from mlcnb.script import tir as T
+from mlcnb.tir import decl_buffer
+from mlcnb.tir import stmt as s
 from mlcnb.tir.transform import PlanAndUpdateBufferAllocationLocation as Plan
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.transform.lowering import check, run_pass, same_bits
@@ -234,3 +238,22 @@ def test_what_nobody_uses_is_gone():
                 B[i] = A[i]
         """,
     )
+
+
+def test_copies_of_a_block_keep_their_memory():
+    """loop_partition copies a block with the buffer that lives in it: one pointer, two memories."""
+    func = CARRIED["in_place"]
+    copied = func.with_body(rewrite(func.body, _with_scratch))
+    same_bits(copied, run_pass(Plan(), copied))
+
+
+def _with_scratch(n: Node) -> Node | None:
+    """Each loop holds a block of its own with the same scratch buffer."""
+    if not isinstance(n, s.For):
+        return None
+    store = s.BufferStore(SCRATCH, p.const(1.0), (p.const(0),))
+    scratch = s.Block((), (), (), "scratch", s.seq(store, n.body), alloc_buffers=(SCRATCH,))
+    return replace(n, body=s.BlockRealize((), p.const(True), scratch))
+
+
+SCRATCH = decl_buffer((1,), "float32", "scratch")
