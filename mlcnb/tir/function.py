@@ -69,7 +69,7 @@ class TensorIntrin(Node):
         if name not in _intrinsics:
             display.load("mlcnb.tir.tensor_intrin:load")()  # type: ignore[call-arg]
         if name not in _intrinsics and not allow_missing:
-            near = get_close_matches(name, _intrinsics, n=3)
+            near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))
             raise MLCError(f"no tensor intrinsic {name!r}", hint=listed)
         return _intrinsics.get(name)

@@ -120,9 +120,10 @@ class IndexMap(Node):
         kind = p.as_expr(shape[0]).dtype if shape else dtype("int32")
         result = []
         for index in self.final_indices:
-            high = set_of(index, domains, analyzer).high
-            if high is None:
-                high = p.const(self._highest(index, padded), index.dtype)
+            reach = set_of(index, domains, analyzer)
+            high = reach.high
+            if high is None or reach.low is None or not _is_nonnegative(reach.low, analyzer):
+                high = p.const(self._highest(index, shape), index.dtype)
             extent = analyzer.simplify(p.cast(index.dtype, high) + 1)
             result.append(simplify(p.cast(kind, extent)))
         return result
@@ -131,10 +132,10 @@ class IndexMap(Node):
         """The largest value of an index that interval arithmetic cannot bound."""
         found = self._points(shape)
         if found is None:
-            raise MLCError(f"the index {index!r} has no bound")
+            raise MLCError(f"the index {index!r} has no bound, or may be negative")
         values = found[self.final_indices.index(index)]
         if values.min(initial=0) < 0:
-            raise MLCError(f"the index {index!r} is negative: {values.min()}")
+            raise MLCError(f"the index {index!r} takes negative values, down to {values.min()}")
         return int(values.max(initial=0))
 
     def _points(self, shape: Sequence[Any], most: int = 1 << 20) -> list[np.ndarray] | None:
@@ -302,6 +303,11 @@ class RegionMap(Node):
             for x in (*self.begins, *self.ends)
         ]
         return list(zip(found[: len(self.begins)], found[len(self.begins) :], strict=True))
+
+
+def _is_nonnegative(low: PrimExpr, analyzer: Analyzer) -> bool:
+    known = p.as_int(low)
+    return known >= 0 if known is not None else analyzer.can_prove(p.greater_equal(low, 0))
 
 
 def _is_separator(x: Any) -> bool:

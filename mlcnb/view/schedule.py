@@ -9,6 +9,7 @@ loops: …
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core import display
@@ -63,52 +64,73 @@ def step_table(sch: Any) -> Table:
         Column("step", "number"),
         Column("call", "code"),
         Column("time", "number"),
+        Column("legal"),
     ]
     rows = [
         (
             ">" if s.number == sch.position else "(undone)" if s.number > sch.position else "",
             str(s.number),
-            "as given" if s.instruction is None else clip(call_text(sch, s.instruction), 120),
+            "as given" if s.instruction is None else clip(call_text(sch, s), 120),
             seconds(s.seconds) if s.instruction is not None else "",
+            clip(s.proof, 80),
         )
         for s in sch.steps
     ]
     return Table(columns, rows, ROWS, "sch.steps")
 
 
-def call_text(sch: Any, instruction: Any) -> str:
-    """`split(loop i, factors=[None, 32])`: the call without what is at its default."""
+def call_text(sch: Any, step: Any) -> str:
+    """`split(loop i, factors=[None, 32])`: the call without what is at its default.
+
+    Loops and blocks have the names that they had when it was done.
+    """
+    instruction = step.instruction
     signature = getattr(type(sch), instruction.name).primitive.signature.parameters
+    say = _Words(sch, step.number - 1)
     given = []
     for name, value in instruction.arguments.items():
         if name == instruction.varargs:
-            given += [_value(sch, v) for v in value]
+            given += [say.value(v) for v in value]
         elif name not in signature or value is not signature[name].default:
-            shown = _value(sch, value)
+            shown = say.value(value)
             given.append(shown if isinstance(value, Handle) else f"{name}={shown}")
     if instruction.decision is not None:
-        given.append(f"decision={_value(sch, instruction.decision)}")
+        given.append(f"decision={say.value(instruction.decision)}")
     return f"{instruction.name}({', '.join(given)})"
 
 
-def _value(sch: Any, value: Any) -> str:
-    if isinstance(value, Handle):
-        return _handle(sch, value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(sch, v) for v in value)}]"
-    if isinstance(value, e.IntImm | e.FloatImm | e.StringImm):
-        return repr(value.value)
-    if isinstance(value, e.PrimExpr):
-        return display.text(value)
-    return repr(value)
+@dataclass(frozen=True)
+class _Words:
+    """Arguments in words, as the program was at one step."""
+
+    sch: Any
+    at: int
+
+    def value(self, value: Any) -> str:
+        """An argument."""
+        if isinstance(value, Handle):
+            return self.handle(value)
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(self.value, value))}]"
+        if isinstance(value, e.IntImm | e.FloatImm | e.StringImm):
+            return repr(value.value)
+        if isinstance(value, e.PrimExpr):
+            return display.text(value)
+        return repr(value)
+
+    def handle(self, handle: Handle) -> str:
+        """`loop i` or `block C`, also of one that a later step has taken away."""
+        try:
+            return self.sch.describe(handle, self.at).split(" in ")[0].split(",")[0]
+        except MLCError:  # made by a step that is undone
+            return "…"
 
 
-def _handle(sch: Any, handle: Handle) -> str:
-    """`loop i` or `block C`, also of one that a step has taken away."""
-    try:
-        return sch.describe(handle).split(" in ")[0].split(",")[0]
-    except MLCError:  # made by a step that is undone
-        return "…"
+@shows("mlcnb.tir.schedule.history:StepDiff")
+def step_diff(d: Any) -> list[Part]:
+    """What changed between two steps."""
+    made = Diff(d.before.mod, d.after.mod, context=2)
+    return [Title(f"{d.before!r} -> {d.after!r}: {made.summary}"), *change_parts(made)]
 
 
 @shows("mlcnb.tir.schedule.trace:Trace")

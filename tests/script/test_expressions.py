@@ -136,6 +136,8 @@ def test_an_expression_prints_as_it_is_written(text: str) -> None:
         ('T.float32(float("inf"))', 'T.float32("inf")'),
         ("T.abs(A[0])", "T.fabs(A[0])"),
         ("A.vload([n])", "A[n]"),
+        ('A.vload([n], "float32x4")', "A[n:n + 4]"),
+        ('A.vload([T.Ramp(n, 2, 4)], dtype="float32x4")', "A[T.Ramp(n, 2, 4)]"),
         ("A.shape[0] + n", "16 + n"),
         ("T.ceildiv(n, 4)", "(n + 3) // 4"),
     ],

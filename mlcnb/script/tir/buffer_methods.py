@@ -22,10 +22,29 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 def vload(
     buffer: Buffer, begin: Sequence[Any], dtype: Any = None, predicate: Any = None
 ) -> BufferLoad:
-    """A load of a vector; lanes where the predicate is False are not read."""
+    """A load of a vector, of as many elements from `begin` on as `dtype` has lanes.
+
+    Lanes where the predicate is False are not read.
+    """
     at = tuple(begin) if isinstance(begin, list | tuple) else (begin,)
     mask = None if predicate is None else build.as_expr(predicate)
-    return BufferLoad(buffer, Sliced(buffer, at).indices(), mask)
+    indices = Sliced(buffer, at).indices()
+    lanes = _lanes(buffer, dtype) if dtype is not None else 1
+    if lanes > 1 and indices[-1].dtype.lanes == 1:
+        ramp = e.Ramp(indices[-1], p.const(1, indices[-1].dtype), lanes)
+        indices = (*indices[:-1], ramp)
+    return BufferLoad(buffer, indices, mask)
+
+
+def _lanes(buffer: Buffer, given: Any) -> int:
+    """How many elements of the buffer a vector of a dtype has."""
+    kind = _dtype(str(given))
+    if kind.element != buffer.dtype.element or kind.lanes % buffer.dtype.lanes:
+        raise MLCError(
+            f"{buffer.name} holds {buffer.dtype}, and cannot be loaded as {kind}",
+            hint="T.reinterpret the bits that were loaded",
+        )
+    return kind.lanes // buffer.dtype.lanes
 
 
 def vstore(buffer: Buffer, begin: Sequence[Any], value: Any, predicate: Any = None) -> VectorStore:

@@ -43,8 +43,14 @@ class Layout:
         needs_inverse: bool = False,
     ) -> None:
         kind = shape[0].dtype if shape else "int32"
+        if not (callable(given) or isinstance(given, IndexMap)):
+            raise state.refusal(
+                f"{name}: {given!r} is no function of indices, and no IndexMap", where
+            )
         self.map = given if isinstance(given, IndexMap) else _made(given, len(shape), kind)
         self.kind = kind
+        if not self.map.final_indices:
+            raise state.refusal(f"{name}: the index map gives no index", where)
         self.inverse: IndexMap | None = None
         self.unused: e.PrimExpr = p.const(False)
         try:

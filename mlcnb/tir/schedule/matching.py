@@ -22,6 +22,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.affine import Affine, Bounds
+from mlcnb.tir.schedule.handles import text_of
 from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.regions import constant_bounds
 
@@ -133,7 +134,10 @@ class Matcher:
             found = of(index, self.target).minus(of(region.region[n].min, self.target))
             expected = Affine(0) if n < skipped else of(wanted[n - skipped], self.desc)
             if not self._same(found, expected):
-                raise Mismatch(f"index {n} of {mine.name} is not the one of {theirs.name}")
+                at, there = (", ".join(map(text_of, x)) for x in (indices, wanted))
+                raise Mismatch(
+                    f"{mine.name}[{at}] stands where the description has {theirs.name}[{there}]"
+                )
 
     def _same(self, found: Affine, expected: Affine) -> bool:
         """True if two sums are equal for all values of their variables."""

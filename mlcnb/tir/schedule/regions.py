@@ -212,10 +212,9 @@ def box_of(
             sides.append(Side([a.ZERO], [last]))
         else:
             sides.append(Side([ends[0]], [end[1]]))
-    variables = {x.loop_var for x in loops}
-    exact = contiguous(starts, variables, context.bounds) and not any(
-        of(x.min).uses(variables) or of(x.extent).uses(variables) for x in loops
-    )
+    run_over = {x.loop_var for x in loops}
+    ragged = any(of(x.extent).uses(run_over) or of(x.min).uses(run_over) for x in loops)
+    exact = not ragged and contiguous(starts, run_over, context.bounds)
     predicate = tree.realize(block).predicate
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)

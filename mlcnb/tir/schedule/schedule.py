@@ -31,6 +31,7 @@ from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.regions import symbols
+from mlcnb.tir.schedule.rerun import meet
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
@@ -127,14 +128,15 @@ class Schedule(History, display.Shown):
         """The node behind a handle: nodes are immutable, so the node is its own reference."""
         return self.get(rand_var_or_stmt)
 
-    def describe(self, handle: Handle) -> str:
-        """What a handle stands for now, in words."""
-        if handle not in self._snapshot.handles:
+    def describe(self, handle: Handle, at: int | None = None) -> str:
+        """What a handle stands for now, or stood for at a step, in words."""
+        then = self._snapshot if at is None else self._snapshots[at]
+        if handle not in then.handles:
             return self._describe_missing(handle)
-        name, n = self._snapshot.handles[handle]
+        name, n = then.handles[handle]
         if isinstance(n, Gone):
             return f"{n.what}, taken by {n.by}"
-        return describe(n, self._snapshot.tree(name))
+        return describe(n, then.tree(name))
 
     def _describe_missing(self, handle: Handle) -> str:
         """A handle of a step that was undone, or of one that other steps have replaced."""
@@ -179,6 +181,7 @@ class Schedule(History, display.Shown):
 
     def _do(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Do a step; where it is refused, not even the trace remembers it."""
+        meet(self)
         now = self._snapshot
         known = len(now.instructions)
         try:

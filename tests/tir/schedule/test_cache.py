@@ -9,9 +9,11 @@ from tests.tir.schedule.programs import (
     elementwise,
     matmul,
     refuses,
+    replays,
     row_sum,
     softmax,
     stencil,
+    text,
 )
 
 
@@ -318,6 +320,33 @@ def test_storage_align():
     sch.storage_align("E", 0, axis=-2, factor=32, offset=4)
     marks = sch.get(sch.get_block("E")).annotations
     assert marks == {"buffer_dim_align": ((0, 0, 32, 4),)}
+
+
+SCOPES = "global, shared, shared.dyn, local, warp, wmma.matrix_a, wmma.matrix_b, wmma.accumulator"
+
+
+def test_scopes_that_no_machine_has():
+    sch = Schedule(elementwise(4))
+    with refuses(sch, "set_scope: 'sharde' is no memory scope", hint=SCOPES):
+        sch.set_scope("B", 0, "sharde")
+    with refuses(sch, "cache_read: '' is no memory scope", hint=SCOPES):
+        sch.cache_read("C", 0, "")
+    with refuses(sch, "cache_write: 'wmma' is no memory scope", hint=SCOPES):
+        sch.cache_write("C", 0, "wmma")
+    sch.set_scope("B", "B", "shared.dyn")
+    becomes(sch, text(sch))
+
+
+def test_buffers_are_chosen_by_number_name_or_themselves():
+    texts = set()
+    for index in (1, "B", None):
+        sch = Schedule(matmul())
+        given = sch.get(sch.get_block("C")).reads[1].buffer if index is None else index
+        sch.cache_read("C", given, "local")
+        assert "read_buffer_index=1" in str(sch.trace)
+        replays(sch)
+        texts.add(text(sch))
+    assert len(texts) == 1
 
 
 def test_refusals():

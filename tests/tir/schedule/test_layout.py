@@ -402,3 +402,43 @@ def test_refusals():
         hint="transform it before its loops are split and fused",
     ):
         sch.transform_block_layout(C, lambda i, k: (k, i))
+
+
+def test_maps_that_are_no_layouts():
+    sch = Schedule(elementwise(4))
+    start = "transform_layout: the index map is no layout of [4]: "
+    for layout, reason in (
+        (lambda i: (i - 1,), "the index i - 1 takes negative values, down to -1"),
+        (lambda i: (i % 3,), "it takes [0] and [3] both to [0]"),
+        (lambda i, j: (i, j), "the map takes 2 indices, the shape has 1"),
+    ):
+        with refuses(sch, start + reason):
+            sch.transform_layout("B", ("write", 0), layout)
+    with refuses(sch, "transform_layout: the index map gives no index"):
+        sch.transform_layout("B", ("write", 0), lambda i: ())
+    with refuses(sch, "transform_layout: 5 is no function of indices, and no IndexMap"):
+        sch.transform_layout("B", ("write", 0), 5)
+    with refuses(sch, "transform_layout: the padding is handle, B holds float32"):
+        sch.transform_layout("B", ("write", 0), lambda i: (i // 3, i % 3), pad_value="none")
+    with refuses(
+        sch,
+        "transform_layout: it is not known which elements of the new layout are padding: the index "
+        "map has no inverse in closed form",
+        hint="leave pad_value out",
+    ):
+        sch.transform_layout("B", ("write", 0), lambda i: (i ^ 4,), pad_value=0.0)
+
+
+def test_a_symbolic_map_is_taken_on_trust_only_where_told():
+    sch = Schedule(symbolic())
+    twice = lambda i: (i // 4, i)
+    with refuses(
+        sch,
+        "transform_layout: the index map is no layout of [n]: the index map has no inverse: "
+        "a part of i is used twice, or not at all",
+        hint="use non_surjective_inverse where it pads, or give inverse_index_map",
+    ):
+        sch.transform_layout("B", ("write", 0), twice)
+    sch.transform_layout("B", ("write", 0), twice, assume_injective_transform=True)
+    assert "B[v_i // 4, v_i] = A[v_i] * T.float32(2.0)" in text(sch)
+    becomes(sch, text(sch))

@@ -599,5 +599,6 @@ def test_refuses_threads_that_would_all_copy_out():
         sch,
         "write_at: loop i is thread_binding, and then its iterations may touch the same "
         "elements of C_shared, which block C writes",
+        hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
         sch.write_at(i, C, 0, "shared")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mlcnb import te
+from mlcnb.core.registry import register_func
+from mlcnb.ir.dtype import dtype
 from mlcnb.script import tir as T
-from mlcnb.tir import TensorIntrin
+from mlcnb.tir import TensorIntrin, Var
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
@@ -123,6 +128,142 @@ def test_refusals():
         "A[v] * B[v] should",
     ):
         sch.tensorize(k, "test.dot4")
+
+
+def test_a_symbolic_number_of_rows():
+    n = Var("n", dtype("int32"))
+    A = te.placeholder((n, 4), name="A")
+    B = te.compute((n, 4), lambda i, j: A[i, j] * 2.0, name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    sch.tensorize(sch.get_loops("B")[1], "test.double4")
+    becomes(
+        sch,
+        """
+        for i in range(n):
+            with T.block("B_o"):
+                v_i_o = T.axis.spatial(n, i)
+                v_j_o = T.axis.spatial(1, 0)
+                T.reads(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
+                T.writes(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
+                A_1 = T.match_buffer(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
+                B_1 = T.match_buffer(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
+                for i_1 in T.vectorized(4):
+                    B_1[i_1] = A_1[i_1] + A_1[i_1]
+        """,
+    )
+
+
+def test_a_reduction_brings_its_init_along():
+    sch = Schedule(matmul(8, 4, 8))
+    i, j, k = sch.get_loops("C")
+    i0, i1 = sch.split(i, [None, 4])
+    k0, k1 = sch.split(k, [None, 4])
+    sch.reorder(i0, k0, i1, j, k1)
+    sch.tensorize(i1, "numpy_gemm_4x4x4")
+    assert text(sch).count("with T.init():") == 1
+    becomes(sch, text(sch))
+
+
+def test_an_intrinsic_of_ones_own():
+    @T.prim_func
+    def doubled(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        with T.block("root"):
+            T.reads(A[0:4])
+            T.writes(B[0:4])
+            T.evaluate(T.call_packed("test.doubled", A.access_ptr("r"), B.access_ptr("w")))
+
+    @register_func("test.doubled", override=True)
+    def double(a, b):
+        b[:4] = 2 * a[:4]
+        return 0
+
+    TensorIntrin.register("test.doubled4", row_desc, doubled, override=True)
+    sch = Schedule(copy_2d(1, 4))
+    sch.tensorize(sch.get_loops("B")[1], "test.doubled4")
+    becomes(sch, text(sch))
+
+
+def test_refuses_a_predicated_tile_and_other_orders():
+    sch = Schedule(copy_2d(2, 6))
+    _j0, j1 = sch.split(sch.get_loops("B")[1], [None, 4])
+    with refuses(sch, "blockize: the predicate of block B cuts through a tile"):
+        sch.tensorize(j1, "test.double4")
+    sch = Schedule(matmul(4, 4, 4))
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, i, j)
+    sch.decompose_reduction("C", k)
+    with refuses(
+        sch,
+        "tensorize: block C_update_o is not what numpy_gemm_4x4x4 computes: C[v_i, v_j] stands "
+        "where the description has C[vi, vj]",
+    ):
+        sch.tensorize(k, "numpy_gemm_4x4x4")
+
+
+def symbolic_product():
+    """C = A @ B with a number of rows that is not known"""
+    n = Var("n", dtype("int32"))
+    A, B = te.placeholder((n, 5), name="A"), te.placeholder((5, 6), name="B")
+    r = te.reduce_axis((0, 5), name="k")
+    C = te.compute((n, 6), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
+    return te.create_prim_func([A, B, C])
+
+
+def test_pad_a_symbolic_product():
+    sch = Schedule(symbolic_product())
+    sch.pad_einsum("C", [4, 4, 4])
+    becomes(
+        sch,
+        """
+        A_pad = T.alloc_buffer(((n + 3) // 4 * 4, 8))
+        B_pad = T.alloc_buffer((8, 8))
+        C_pad = T.alloc_buffer(((n + 3) // 4 * 4, 8))
+        for i0, i1 in T.grid((n + 3) // 4 * 4, 8):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(A[v0, v1])
+                T.writes(A_pad[v0, v1])
+                A_pad[v0, v1] = T.if_then_else(v0 < n and v1 < 5, A[v0, v1], T.float32(0.0))
+        for i0, i1 in T.grid(8, 8):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(B[v0, v1])
+                T.writes(B_pad[v0, v1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 5 and v1 < 6, B[v0, v1], T.float32(0.0))
+        for i, j, k in T.grid((n + 3) // 4 * 4, 8, 8):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
+                T.writes(C_pad[v_i, v_j])
+                with T.init():
+                    C_pad[v_i, v_j] = T.float32(0.0)
+                C_pad[v_i, v_j] = C_pad[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]
+        for i0, i1 in T.grid(n, 6):
+            with T.block("C_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(C_pad[v0, v1])
+                T.writes(C[v0, v1])
+                C[v0, v1] = C_pad[v0, v1]
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda sch: sch.transform_block_layout("C", lambda i, j, k: (i // 4, j, i % 4, k)),
+        lambda sch: sch.cache_read("C", "A", "shared"),
+        lambda sch: sch.cache_write("C", 0, "local"),
+        lambda sch: sch.reindex("C", "B"),
+        lambda sch: sch.reindex("C", ("write", 0)),
+        lambda sch: sch.reindex_cache_write("C", 0, "shared", lambda i, j, k: (j, i)),
+        lambda sch: sch.set_axis_separator("C", "A", [1]),
+    ],
+)
+def test_buffers_of_a_symbolic_product(step):
+    sch = Schedule(symbolic_product())
+    step(sch)
+    becomes(sch, text(sch))
 
 
 def test_pad_product():

@@ -89,10 +89,10 @@ def _buffer(state: State, name: str, block: Block, index: int | str | Buffer) ->
 
 def _kind(state: State, name: str, block: Block, given: Any) -> DType:
     try:
-        kind = dtype(given)
+        kind = dtype(str(given))
     except MLCError as error:
         raise state.refusal(f"{name}: {error.message}", block, error.hint) from error
-    if kind.is_handle or kind == "void":
+    if kind.is_handle or kind == "void" or kind.lanes != 1:
         raise state.refusal(f"{name}: a buffer cannot hold elements of dtype {kind}", block)
     return kind
 
