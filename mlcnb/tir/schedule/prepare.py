@@ -8,6 +8,7 @@ past its axes, a block that touches what its reads and writes do not name.
 from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
+from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.module import IRModule
@@ -45,9 +46,24 @@ def prepared_function(func: PrimFunc) -> PrimFunc:
     if not (isinstance(body, s.BlockRealize) and not body.block.iter_vars):
         root = s.Block((), (), (), "root", body)
         func = func.with_body(s.BlockRealize((), p.const(True), root))
-    if Tree(func).has_shared:
+    tree = Tree(func)
+    if tree.has_shared:
         func = func.with_body(FreshCopy({}).stmt(func.body))
+    if any(_says_nothing(b) for b in tree.blocks[1:]):
+        func = func.with_body(rewrite(func.body, _completed))
     return func
+
+
+def _says_nothing(block: s.Block) -> bool:
+    return not block.reads and not block.writes
+
+
+def _completed(n: Node) -> Node | None:
+    """A block around others that says nothing of what it touches (as TVM prints them) says it."""
+    if not isinstance(n, s.Block) or not _says_nothing(n) or n.name_hint == "root":
+        return None
+    reads, writes = detect_buffer_access(n)
+    return replace(n, reads=reads, writes=writes) if reads or writes else None
 
 
 def refuse_false_blocks(tree: Tree) -> None:

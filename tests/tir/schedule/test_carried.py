@@ -294,3 +294,10 @@ def test_a_loop_over_a_part_of_an_axis_is_not_padded():
         hint="pad before its loops are partitioned",
     ):
         sch.pad_einsum("B_k0", [1, 1])
+
+
+def test_cache_write_for_a_consumer_that_reads_more():
+    sch = Schedule(CARRIED["written_in_part"])
+    B, C = sch.get_block("B"), sch.get_block("C")
+    with refuses(sch, "cache_write: block C may read elements of B that block B does not write"):
+        sch.cache_write(B, 0, "local", consumer_blocks=[C])

@@ -558,3 +558,17 @@ def test_axes_that_do_not_start_at_zero():
         "4, not at 0",
     ):
         sch.transform_block_layout(B, lambda i, j: (j, i))
+
+
+def test_regions_of_the_blocks_around_are_not_said_by_hand():
+    sch = Schedule(copy_2d())
+    sch.loop_partition(sch.get_loops("B")[1], [4])
+    common = sch.get_block("B_j_common")
+    region = sch.get(common).reads[0].region
+    with refuses(
+        sch,
+        "annotate_buffer_access: the ranges use i, which is no axis of block B_j_common",
+    ):
+        sch.annotate_buffer_access(
+            common, 0, "read", lambda: [(r.min, r.min + r.extent) for r in region]
+        )

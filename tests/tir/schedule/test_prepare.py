@@ -107,3 +107,26 @@ def test_modules_without_loops_have_nothing_to_schedule():
     sch = Schedule(IRModule())
     with pytest.raises(ScheduleError, match="no function to work on"):
         sch.get_block("B")
+
+
+def test_a_block_around_others_that_says_nothing_is_completed():
+    @T.prim_func
+    def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        with T.block("outer"):
+            T.reads()
+            T.writes()
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    B[v] = A[v]
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[7 - v]
+
+    sch = Schedule(f)
+    outer = sch.get_block("outer")
+    assert [r.buffer.name for r in sch.get(outer).reads] == ["A"]
+    assert [r.buffer.name for r in sch.get(outer).writes] == ["B"]
+    assert repr(sch.get_consumers(outer)) == "[block C]"

@@ -26,11 +26,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferLoad, BufferRegion
 from mlcnb.tir.index_map import RegionMap
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.caching import chosen_index
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.reading import of
-from mlcnb.tir.schedule.regions import at_most
+from mlcnb.tir.schedule.regions import at_most, symbols
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 
@@ -68,6 +69,12 @@ def annotate_buffer_access(
             block,
         )
     region = BufferRegion(buffer, tuple(_range(low, end) for low, end in ranges))
+    allowed = {*symbols(state.func), *(axis.var for axis in block.iter_vars)}
+    others = [v.name for x in ranges for end in x for v in variables_of(end) if v not in allowed]
+    if others:
+        raise state.refusal(
+            f"{name}: the ranges use {others[0]}, which is no axis of {name_of(block)}", block
+        )
     if state.checks:
         _refuse_false(state, block, region, buf_type)
     key = f"explicit_{buf_type}_region"

@@ -21,6 +21,7 @@ from mlcnb.tir.schedule.caching import (
     refuse_views,
     replace_block,
 )
+from mlcnb.tir.schedule.dependence import is_covered
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import read_buffers, reduce_variables, why_not_sole_writer
 from mlcnb.tir.schedule.nests import copy_nest
@@ -61,6 +62,13 @@ def cache_write(
     readers = [b for b in tree.info(scope).readers.get(old, []) if b is not block]
     moved = [b for b in readers if b in (consumer_blocks or [])]
     _refuse(state, block, old, readers)
+    for reader in moved:
+        if state.checks and not is_covered(tree, reader, old, [block]):
+            raise state.refusal(
+                f"cache_write: {name_of(reader)} may read elements of {old.name} that "
+                f"{name_of(block)} does not write",
+                reader,
+            )
     parent: Stmt = tree.meeting([block], readers) if readers else scope
     running = reduce_variables(tree, block) - {x.loop_var for x in loops_below(tree, block, parent)}
     if running:
