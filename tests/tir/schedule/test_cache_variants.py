@@ -153,6 +153,7 @@ def test_cache_inplace_of_predicated_instances_that_write_some_elements():
             for ax0 in range(3):
                 with T.block("X_shared"):
                     v0 = T.axis.spatial(10, i_0 * 4 + i_1 + ax0)
+                    T.where(i_0 * 4 + i_1 + ax0 < 9)
                     T.reads(X_shared[v0])
                     T.writes(X[v0])
                     X[v0] = X_shared[v0]
@@ -239,7 +240,7 @@ def test_cache_index_only_what_is_repeated():
         for i in range(8):
             with T.block("B"):
                 v = T.axis.spatial(8, i)
-                T.reads(A[T.min(v // 2, (v // 2 + 1) % 3):T.min(v // 2, (v // 2 + 1) % 3) + (T.max((v // 2 + 1) % 3 + 1, v // 2 + 2) - T.min(v // 2, (v // 2 + 1) % 3))], index_var_0[v])
+                T.reads(A[T.min(v // 2, (v // 2 + 1) % 3):T.min(v // 2, (v // 2 + 1) % 3) + (T.max(v // 2 - (v // 2 + 1) % 3, 0) + 2)], index_var_0[v])
                 T.writes(B[v])
                 B[v] = A[index_var_0[v]] * A[v // 2] + A[index_var_0[v] % 3]
         """,  # noqa: E501
