@@ -2,6 +2,7 @@
 # make test   set up, and check everything: what CI runs
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make bench  set up, and time the ten models beside ONNX Runtime on one and two threads
+# make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
 # make lock   resolve the dependencies anew into requirements.lock
 # make format, make clean
 #
@@ -12,6 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST ?=
 BENCH  ?=
+FUZZ   ?=
 
 BIN    := .venv/bin
 STAMP  := .venv/.installed
@@ -19,7 +21,7 @@ PIP    := -m pip install --quiet --disable-pip-version-check --no-input
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
 
-.PHONY: lab test lint tour bench lock format clean
+.PHONY: lab test lint tour bench fuzz lock format clean
 
 lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
@@ -38,6 +40,9 @@ tour: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/python -m tests.benchmarks models $(BENCH) --json build/bench.json
+
+fuzz: $(STAMP)
+	@$(BIN)/python -m tests.tir.schedule.fuzz $(FUZZ)
 
 lock:
 	rm -rf build/lock

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mlcnb.core import display as views
 from mlcnb.core import errors
+from mlcnb.core import options as options
 from mlcnb.core.lazy import attach
 
 __version__ = "0.1.0"

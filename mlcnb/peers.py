@@ -27,7 +27,10 @@ SLOW = 0.5
 
 
 def interleaved(
-    contestants: Mapping[str, Callable[[], Any]], seconds: float = 2.0, least: int = 5
+    contestants: Mapping[str, Callable[[], Any]],
+    seconds: float = 2.0,
+    least: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
@@ -35,7 +38,7 @@ def interleaved(
     count and `BURST` that do: the thread pool of the one before may go on spinning for a while.
     One whose first call takes longer than all the time there is has had its turn with that.
     """
-    first = {name: _seconds(run) for name, run in contestants.items()}
+    first = {name: _seconds(run, clock) for name, run in contestants.items()}
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
     times: dict[str, list[float]] = {
         name: [taken] if name in slow else [] for name, taken in first.items()
@@ -47,14 +50,14 @@ def interleaved(
     while fast and (min(len(times[n]) for n in fast) < least or time.perf_counter() < end):
         for name, run in fast.items():
             run()
-            times[name] += [_seconds(run) for _ in range(BURST)]
+            times[name] += [_seconds(run, clock) for _ in range(BURST)]
     return times
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def onnxruntime_session(model: str | Path | bytes, threads: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -48,6 +49,22 @@ def test_threads_are_set_and_set_back():
     assert mlc.get_num_threads() == before
 
 
+def test_one_thread_is_timed_by_the_cpu():
+    """A program that sleeps takes no time of the core; on several threads it does."""
+    pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
+
+    def sleepy(a, b, c):
+        time.sleep(0.02)
+        np.matmul(a, b, out=c)
+
+    if time.get_clock_info("process_time").resolution >= 1e-5:
+        pytest.skip("the clock of the CPU is too coarse")
+    one = mlc.benchmark({"sleepy": sleepy}, *arrays(), threads=1, seconds=0.01, flops=1)
+    two = mlc.benchmark({"sleepy": sleepy}, *arrays(), threads=2, seconds=0.01, flops=1)
+    assert one.clock == "CPU time" and two.clock == "wall-clock time"
+    assert one["sleepy"].seconds < 0.02 <= two["sleepy"].seconds
+
+
 def test_threads_need_threadpoolctl(monkeypatch):
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     with pytest.raises(MissingDependencyError) as caught, fixed_threads(1):
@@ -82,7 +99,7 @@ def test_refusals():
 
 def test_text():
     assert to_text(TWO).splitlines() == [
-        "4 MFLOP on 2 threads; medians of calls in turns",
+        "4 MFLOP on 2 threads; medians of wall-clock time, calls in turns",
         "  contestant   median  GFLOP/s                a = 1  runs",
         "  a           2.00 ms      2.0  ██████            1     9",
         "  b           1.00 ms      4.0  ████████████      2     1",

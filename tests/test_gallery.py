@@ -11,7 +11,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import MLCError
 from mlcnb.testing import gallery
-from mlcnb.testing.gallery import programs
+from mlcnb.testing.gallery import Example, programs
 from mlcnb.tir.schedule import Schedule
 from mlcnb.view import nest, order, to_html, to_text
 from mlcnb.view.beside import side_by_side
@@ -55,6 +55,26 @@ def test_view(name):
 def test_refused_call_leaves_the_schedule():
     example = gallery("split")
     assert to_text(example.schedule.mod["main"]) == to_text(example.after)
+
+
+def test_an_example_must_be_refused_at_its_end():
+    def steps():
+        sch = Schedule(programs.double(8))
+        yield sch
+        sch.unroll(*sch.get_loops("B"))
+        yield sch
+
+    with pytest.raises(AssertionError, match="unroll: the last lines of its example are not"):
+        Example("unroll", "", steps).refusal
+
+
+def test_an_example_that_changes_the_results_is_seen():
+    def steps():
+        yield Schedule(programs.matmul_biased(3))
+        yield Schedule(programs.matmul_scaled(3))
+        Schedule(programs.double(8)).get_block("none")
+
+    assert Example("none", "", steps).difference > 0.1
 
 
 def test_no_such_primitive():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import peers
 from mlcnb.core.errors import MissingDependencyError
 from mlcnb.peers import BURST, Comparison, as_list, difference, interleaved, onnxruntime_session
 from tests.runtime.programs import random
@@ -21,6 +22,15 @@ def test_contestants_take_turns():
     turn = [name for name in "abc" for _ in range(1 + BURST)]
     assert turns == [*"abcabc", *turn, *turn]
     assert {name: len(found) for name, found in times.items()} == dict.fromkeys("abc", 2 * BURST)
+
+
+def test_a_slow_contestant_has_one_turn(monkeypatch):
+    monkeypatch.setattr(peers, "SLOW", -1.0)
+    turns = []
+    runners = {name: lambda name=name: turns.append(name) for name in ("a", "b")}
+    times = interleaved(runners, seconds=-1)
+    assert turns == ["a", "b"]
+    assert {name: len(found) for name, found in times.items()} == {"a": 1, "b": 1}
 
 
 def test_compare():

@@ -15,6 +15,10 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.deduce": "deduce_bound detect_clip_bound",
         "mlcnb.arith.linear": "detect_linear_equation",
+        "mlcnb.arith.systems": (
+            "solve_linear_equations solve_linear_inequalities IntConstraints "
+            "IntConstraintsTransform IntGroupBounds"
+        ),
         "mlcnb.arith.iter_sum": (
             "IterMap IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
             "IterSplitExpr=IterSplit IterSumExpr=IterSum"

@@ -47,6 +47,12 @@ class Analyzer:
         """
         atom = self.context.var(var)
         self.context.values.pop(var, None)
+        numbers = _numbers(bound)
+        if numbers is not None:
+            self.context.symbolic.pop(atom, None)
+            self.context.bounds[atom] = numbers
+            self.context.forget()
+            return
         low: Poly | None
         high: Poly | None
         if isinstance(bound, Range):
@@ -210,6 +216,21 @@ class Analyzer:
         """True if a < b always."""
         a, b = p.match_dtypes(a, b)
         return self.can_prove_greater_equal(b, a + 1)
+
+
+def _numbers(bound: Any) -> tuple[float, float] | None:
+    """The ends of a bound that is made of numbers, else None."""
+    if isinstance(bound, Range):
+        start, extent = bound.min, bound.extent
+        if isinstance(start, e.IntImm) and isinstance(extent, e.IntImm):
+            return start.value, start.value + extent.value - 1
+        return None
+    if not isinstance(bound, tuple):
+        return None
+    low, high = bound
+    if isinstance(low, int | float | None) and isinstance(high, int | float | None):
+        return -inf if low is None else low, inf if high is None else high
+    return None
 
 
 def _is_limit(x: Any) -> bool:

@@ -202,11 +202,12 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 
 def recombine(ctx: Context, x: Poly) -> Poly:
     """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
-    while True:
+    while len(x.terms) > 1:
         merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
         if merged is None:
             return x
         x = merged
+    return x
 
 
 def _recombine_numbers(ctx: Context, x: Poly) -> Poly | None:

@@ -41,15 +41,14 @@ class Normalizer(Learner):
 
     def poly(self, x: PrimExpr) -> Poly:
         """The polynomial of an int32 or int64 expression."""
+        if type(x) is e.IntImm:
+            return Poly(x.value)
         found = self.ctx.polys.get(id(x))
         if found is None:
             found = _POLY.get(type(x), Normalizer._other)(self, x)
             self.ctx.polys[id(x)] = found
             self.ctx.alive.append(x)
         return found
-
-    def _const(self, x: e.IntImm) -> Poly:
-        return Poly(x.value)
 
     def _var(self, x: e.Var) -> Poly:
         given = self.ctx.values.get(x)
@@ -195,6 +194,8 @@ class Normalizer(Learner):
         """
         if alike(old, new):
             return old
+        if isinstance(new, e.Var | e.IntImm):
+            return new
         build = _BUILD.get(type(old))
         if build is not None and size_of(new) > size_of(old) and not multiplies_out(old):
             a, b = self.simplify(old.a), self.simplify(old.b)
@@ -334,7 +335,6 @@ class Normalizer(Learner):
 
 
 _POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
-    e.IntImm: Normalizer._const,
     e.Var: Normalizer._var,
     e.SizeVar: Normalizer._var,
     e.Add: Normalizer._add,

@@ -20,8 +20,10 @@ from mlcnb.ir.expr import PrimExpr, Var
 
 T = TypeVar("T")
 
-#: steps that isl may take for one question before it is given up
-_EFFORT = 2_000_000
+#: steps that isl may take for one question before it is given up (about a second)
+PATIENT = 2_000_000
+#: … for one of many questions that are asked of every program
+QUICK = 200_000
 
 _RELATIONS: dict[type, tuple[str, str]] = {
     e.LT: ("<", ">="),
@@ -45,13 +47,13 @@ def context() -> Any:
     return _local.context
 
 
-def ask(question: Callable[[], T]) -> T | None:
-    """The answer to a question to isl, None where it takes too long."""
+def ask(question: Callable[[], T], effort: int = PATIENT) -> T | None:
+    """The answer to a question to isl, None where it takes more steps than `effort`."""
     import islpy as isl
 
     here = context()
     here.reset_operations()
-    here.set_max_operations(_EFFORT)
+    here.set_max_operations(effort)
     try:
         return question()
     except isl.Error as error:

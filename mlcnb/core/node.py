@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from mlcnb.core import display
@@ -37,6 +38,9 @@ class FrozenDict(dict):
 
 
 EMPTY: FrozenDict = FrozenDict()
+
+#: classes of values that hold no nodes; grows as such values are met
+_ATOMS = {str, int, float, bool, type(None)}
 
 
 def hidden(default: Any = None) -> Any:
@@ -109,7 +113,11 @@ def replace(n: N, **changes: Any) -> N:
 def children(n: Node) -> Iterator[Node]:
     """The nodes that stand directly in the fields of `n` (tuples and dicts are looked into)."""
     for name in n.child_fields:
-        yield from nodes_in(getattr(n, name))
+        value = getattr(n, name)
+        if isinstance(value, Node):
+            yield value
+        elif type(value) not in _ATOMS:
+            yield from nodes_in(value)
 
 
 def nodes_in(value: Any) -> Iterator[Node]:
@@ -130,10 +138,6 @@ def walk(n: Node) -> Iterator[Node]:
     found: list[Node] = []
     _gather(n, found)
     return iter(found)
-
-
-#: values of fields that hold no nodes
-_ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def _gather(n: Node, into: list[Node]) -> None:
@@ -204,7 +208,9 @@ def map_children(n: N, fn: Callable[[Any], Any]) -> N:
     changes = {}
     for name in n.child_fields:
         old = getattr(n, name)
-        new = _map_value(old, fn)
+        if type(old) in _ATOMS:
+            continue
+        new = fn(old) if isinstance(old, Node) else _map_value(old, fn)
         if new is not old:
             changes[name] = new
     return replace(n, **changes) if changes else n
@@ -214,10 +220,14 @@ def _map_value(value: Any, fn: Callable[[Any], Any]) -> Any:
     if isinstance(value, Node):
         return fn(value)
     if isinstance(value, tuple):
-        new = [_map_value(item, fn) for item in value]
-        return value if all(a is b for a, b in zip(new, value, strict=True)) else tuple(new)
+        if not value:
+            return value
+        new = [fn(x) if isinstance(x, Node) else _map_value(x, fn) for x in value]
+        return value if all(map(is_, new, value)) else tuple(new)
     if isinstance(value, FrozenDict):
         pairs = [(_map_value(k, fn), _map_value(v, fn)) for k, v in value.items()]
         same = all(k is a and v is b for (k, v), (a, b) in zip(pairs, value.items(), strict=True))
         return value if same else FrozenDict(pairs)
+    if not isinstance(value, Mapping):
+        _ATOMS.add(type(value))
     return value

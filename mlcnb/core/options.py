@@ -15,6 +15,7 @@ _DEFAULTS: dict[str, tuple[Any, str]] = {
     "display": ("auto", "what a cell shows: auto, text, static, rich or widget"),
     "dialect": ("0.21", "the TVMScript spelling that is printed: 0.21 or 0.27"),
     "debug": (False, "raise where a view or a check would otherwise fall back"),
+    "rerun": ("ask", "steps of a cell that is run again: ask, replace or stack"),
     "well_formed": (False, "check every module after every pass"),
     "max_tensor_bytes": (2 << 30, "largest tensor that an import or a constant fold may make"),
 }

@@ -11,6 +11,7 @@ zero.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from mlcnb.core.errors import MLCError
@@ -184,11 +185,19 @@ class IntImm(_WithDtype):
 
 @node
 class FloatImm(_WithDtype):
-    """A floating-point constant; the value is a Python float, already rounded to `dtype`."""
+    """A floating-point constant; the value is a Python float, already rounded to `dtype`.
+
+    There is one NaN: neither a text nor JSON tells two apart.
+    """
 
     dtype: DType
     value: float
     __match_args__: ClassVar = ("value", "dtype")
+
+    def __post_init__(self) -> None:
+        _WithDtype.__post_init__(self)
+        if self.value != self.value:
+            object.__setattr__(self, "value", math.nan)
 
     def __float__(self) -> float:
         return self.value

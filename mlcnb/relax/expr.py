@@ -11,7 +11,7 @@ Every expression has `struct_info`, filled by `BlockBuilder.normalize` (None bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,13 @@ class Expr(Node):
 
     def __ge__(self, other: Any) -> Expr:
         return _binary("relax.greater_equal", self, other)
+
+    def __iter__(self) -> Iterator[Expr]:
+        """The fields of a tuple; anything else would go on without end."""
+        fields = getattr(self.struct_info, "fields", None)
+        if fields is None:
+            raise TypeError(f"a {type(self).__name__} that is no tuple cannot be iterated")
+        return (self[i] for i in range(len(fields)))
 
     def __getitem__(self, index: int) -> Expr:
         return TupleGetItem(self, index)

@@ -18,7 +18,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.script.display": "show",
         "mlcnb.script.parser": "parse from_source=parse",
     },
-    submodules=("ir", "relax", "tir", "tirx", "printer", "excerpt"),
+    submodules=("ir", "ir_builder", "relax", "tir", "tirx", "printer", "excerpt"),
 )
 __all__ = [*__all__, "text_of"]
 

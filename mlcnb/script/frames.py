@@ -5,6 +5,7 @@ The functions of the namespaces make these; the parser turns them into statement
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,17 @@ class Frame:
 
     def __bool__(self) -> bool:
         raise MLCError(f"{type(self).__name__} stands in a program only")
+
+
+def named_values(attrs: Any) -> dict[str, Any]:
+    """The attributes of a function, block or module: names and values.
+
+    Raises:
+        MLCError: it is something else.
+    """
+    if isinstance(attrs, Mapping) and all(isinstance(name, str) for name in attrs):
+        return dict(attrs)
+    raise MLCError("attributes are a dict with names as keys", hint='{"key": 1}')
 
 
 @dataclass

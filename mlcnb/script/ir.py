@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs
+from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs, named_values
 from mlcnb.script.parser.decorators import ir_module
 
 __all__ = [
@@ -21,12 +21,12 @@ __all__ = [
 
 def module_attrs(attrs: dict[str, Any]) -> ModuleAttrs:
     """Attributes of the module."""
-    return ModuleAttrs(attrs)
+    return ModuleAttrs(named_values(attrs))
 
 
 def module_global_infos(infos: dict[str, Any]) -> GlobalInfos:
     """Things the functions of the module share, such as virtual devices."""
-    return GlobalInfos(infos)
+    return GlobalInfos(named_values(infos))
 
 
 def meta_var(value: Any) -> Meta:

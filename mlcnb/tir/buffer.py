@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
@@ -47,6 +47,9 @@ class Buffer(Node):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    #: `for x in A` would read A[0], A[1], … without end
+    __iter__: ClassVar = None
 
     def __getitem__(self, indices: Any) -> BufferLoad | BufferRegion:
         given = indices if isinstance(indices, tuple) else (indices,)

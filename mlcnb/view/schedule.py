@@ -64,6 +64,7 @@ def step_table(sch: Any) -> Table:
         Column("step", "number"),
         Column("call", "code"),
         Column("time", "number"),
+        Column("legal"),
     ]
     rows = [
         (
@@ -71,6 +72,7 @@ def step_table(sch: Any) -> Table:
             str(s.number),
             "as given" if s.instruction is None else clip(call_text(sch, s), 120),
             seconds(s.seconds) if s.instruction is not None else "",
+            clip(s.proof, 80),
         )
         for s in sch.steps
     ]
@@ -122,6 +124,13 @@ class _Words:
             return self.sch.describe(handle, self.at).split(" in ")[0].split(",")[0]
         except MLCError:  # made by a step that is undone
             return "…"
+
+
+@shows("mlcnb.tir.schedule.history:StepDiff")
+def step_diff(d: Any) -> list[Part]:
+    """What changed between two steps."""
+    made = Diff(d.before.mod, d.after.mod, context=2)
+    return [Title(f"{d.before!r} -> {d.after!r}: {made.summary}"), *change_parts(made)]
 
 
 @shows("mlcnb.tir.schedule.trace:Trace")

@@ -108,3 +108,18 @@ def test_linear_bounds_are_those_of_isl(x):
     points = isl.Set("{ [i, j, n] : 0 <= i <= 7 and -2 <= j <= 5 and 1 <= n <= 4 }")
     value = isl.PwAff(f"{{ [i, j, n] -> [{text(x)}] }}").intersect_domain(points)
     assert (low, high) == (value.min_val().to_python(), value.max_val().to_python())
+
+
+@settings(max_examples=60 * FUZZ, deadline=None)
+@given(linear, st.integers(-3, 3), st.integers(1, 6), st.integers(1, 6))
+def test_linear_intervals_are_those_of_isl(x, start, count, n):
+    """Over loops, the second of which depends on the first, the ends of `set_of` are reached."""
+    domains = {I: e.Range(p.const(start), p.const(count)), J: e.Range(p.const(0), N)}
+    found = set_of(x, domains)
+    points = isl.Set(f"{{ [i, j, n] : {start} <= i < {start + count} and 0 <= j < n and n = {n} }}")
+    value = isl.PwAff(f"{{ [i, j, n] -> [{text(x)}] }}").intersect_domain(points)
+    if found.low is not None:
+        assert evaluate(found.low, {N: n}) == value.min_val().to_python()
+    if found.high is not None:
+        assert evaluate(found.high, {N: n}) == value.max_val().to_python()
+    assert found.is_bounded

@@ -115,6 +115,22 @@ def matmul_virtual() -> Program:
     return matmul_tiled(vthread=True)
 
 
+def matmul_double_buffered() -> Program:
+    """The next tiles are fetched while these are used: one barrier for each step."""
+    made = matmul_tiled(k=32)
+    for fetch in ("A_shared", "B_shared"):
+        made.schedule.annotate(made.schedule.get_block(fetch), "double_buffer_scope", 0)
+    return made
+
+
+def matmul_padded() -> Program:
+    """Rows in shared memory are one element longer, so that columns lie in different banks."""
+    made = matmul_tiled()
+    for fetch in ("A_shared", "B_shared"):
+        made.schedule.storage_align(fetch, 0, 0, 8, 1)
+    return made
+
+
 def row_sum(n: int = 6, m: int = 40, threads: int = 8, axis: str = "threadIdx.x") -> Program:
     """B[i] = sum of A[i, :], each row by the threads of a block."""
     A, k = te.placeholder((n, m), name="A"), te.reduce_axis((0, m), name="k")
@@ -132,6 +148,11 @@ def row_sum(n: int = 6, m: int = 40, threads: int = 8, axis: str = "threadIdx.x"
 def row_sum_in_memory() -> Program:
     """Threads that are no power of two combine in shared memory; the row ends within a step."""
     return row_sum(5, 32, 12)
+
+
+def row_sum_of_warps() -> Program:
+    """Two warps for a row: each by shuffles, their parts through shared memory."""
+    return row_sum(3, 128, 64)
 
 
 def softmax_func(n: int, m: int) -> PrimFunc:
@@ -188,7 +209,8 @@ def transpose(n: int = 16, tile: int = 4) -> Program:
 PROGRAMS: dict[str, Callable[[], Program]] = {
     f.__name__: f
     for f in (
-        vector_add, matmul_naive, matmul_tiled, matmul_virtual, row_sum, row_sum_in_memory,
-        softmax, transpose,
+        vector_add, matmul_naive, matmul_tiled, matmul_virtual, matmul_double_buffered,
+        matmul_padded, row_sum, row_sum_in_memory,
+        row_sum_of_warps, softmax, transpose,
     )
 }  # fmt: skip

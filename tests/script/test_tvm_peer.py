@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from mlcnb import te, tir
 from mlcnb.ir import assert_structural_equal
 from mlcnb.script import parse, script
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
+from tests.te.programs import PROGRAMS
 from tests.tir.constructs import ROWS, Row
 from tests.tir.schedule import programs
 
@@ -84,3 +86,12 @@ def test_every_construct_goes_through_tvm(row: Row) -> None:
         through_tvm(func)
     else:
         assert_structural_equal(through_tvm(func), func)
+
+
+@pytest.mark.parametrize("make", PROGRAMS, ids=[m.__name__ for m in PROGRAMS])
+def test_tensor_expressions_become_the_same_loops(make: Callable[..., list]) -> None:
+    ours = te.create_prim_func(make(te, tir))
+    text = tvm.te.create_prim_func(make(tvm.te, tvm.tirx)).script()
+    assert_structural_equal(parse(text), ours)
+    if make.__name__ != "symbolic":  # dimensions are TypeVars there, above the function
+        assert script(ours, dialect="0.27", header=False) in text

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, note, settings
 
 from mlcnb import te
 from mlcnb.core.errors import ExecutionError, WellFormedError
+from mlcnb.ir.module import IRModule
 from mlcnb.script import parse
 from mlcnb.tir import analysis
 from tests.tir.programs import FUZZ, parsed, programs, recorded
@@ -53,6 +54,15 @@ def test_the_error_points_at_the_access():
     assert lines[-1] == (
         "hint: cut the block with T.where, or guard the access with T.if_then_else"
     )
+
+
+def test_the_pass_of_tvms_name():
+    func = parse(WINDOW, check_well_formed=False)
+    with pytest.raises(WellFormedError):
+        analysis.OOBChecker()(IRModule({"main": func}))
+    A = te.placeholder((8,), name="A")
+    mod = IRModule({"main": te.create_prim_func([A, te.compute((8,), lambda i: A[i])])})
+    assert analysis.OOBChecker()(mod) is mod
 
 
 def test_padding_is_proved():

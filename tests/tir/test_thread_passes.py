@@ -202,6 +202,25 @@ def test_two_halves_that_take_turns_need_one_barrier():
     )
 
 
+def test_a_loop_that_begins_with_a_barrier_needs_none_before_it():
+    sync(
+        """
+        S_1[tx] = A[tx]
+        for k in range(3):
+            S_1[(k + 1) % 2 * 8 + tx] = A[tx] + T.Cast("float32", k)
+            B[tx] = S_1[k % 2 * 8 + 7 - tx]
+        """,
+        """
+        S_1[tx] = A[tx]
+        for k in range(3):
+            T.tvm_storage_sync("shared")
+            S_1[(k + 1) % 2 * 8 + tx] = A[tx] + T.Cast("float32", k)
+            B[tx] = S_1[k % 2 * 8 + 7 - tx]
+        """,
+        size=16,
+    )
+
+
 def test_the_barrier_stands_before_the_loop_that_reads():
     sync(
         """
@@ -412,7 +431,9 @@ def test_a_reduction_in_shared_memory():
     )
 
 
-BLOCKS = [(8,), (32,), (3,), (48,), (4, 2), (5, 3), (2, 3, 2), (1,)]
+BLOCKS = [
+    *((8,), (32,), (3,), (48,), (64,), (96,), (128, 2), (4, 2), (5, 3), (2, 3, 2), (1,)),
+]
 
 
 @pytest.mark.parametrize(
@@ -442,6 +463,57 @@ def test_reductions_over_any_threads(axes, over):
         b = np.zeros(total, "float32")
         run_prim_func(version, [a, b], order=2)
         np.testing.assert_array_equal(b, expected)
+
+
+@pytest.mark.parametrize("threads", [8, 6, 64])
+def test_two_values_at_once(threads):
+    """The largest value and where it is: both are combined before either is overwritten."""
+    func = parse(
+        dedent(
+            f"""
+            @T.prim_func
+            def main(A: T.Buffer(({threads},), "float32"), B: T.Buffer((2,), "float32")):
+                tx = T.launch_thread("threadIdx.x", {threads})
+                v = T.allocate([1], "float32", "local")
+                v_1 = T.decl_buffer((1,), data=v, scope="local")
+                at = T.allocate([1], "float32", "local")
+                at_1 = T.decl_buffer((1,), data=at, scope="local")
+                with T.attr(T.comm_reducer(lambda x0, x1, y0, y1: (T.Select(x0 >= y0, x0, y0), T.Select(x0 >= y0, x1, y1)), [T.float32("-inf"), T.float32(-1)]), "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+                    T.tvm_thread_allreduce(T.uint32(2), A[tx], T.Cast("float32", tx), T.bool(True), v_1[0], at_1[0], tx)
+                if tx == 0:
+                    B[0] = v_1[0]
+                    B[1] = at_1[0]
+            """  # noqa: E501
+        )
+    )
+    a = np.random.default_rng(0).standard_normal(threads).astype("float32")
+    for version in (func, t.lower_thread_allreduce(func)):
+        b = np.zeros(2, "float32")
+        run_prim_func(version, [a, b], order=1)
+        np.testing.assert_array_equal(b, [a.max(), a.argmax()])
+
+
+def test_a_reduction_of_several_warps():
+    """One barrier between the warps' parts and what every warp makes of them."""
+    mask = "T.uint32(4294967295)"
+    down = f"T.tvm_warp_shuffle_down({mask}, red_buf0_1[0], {{}}, {{}}, 32)"
+    made = t.lower_thread_allreduce(func_of(REDUCE.format(threads=96), 192, 192))
+    halves = "".join(
+        f"        red_buf0_1[0] = red_buf0_1[0] + {down.format(n, 32)}\n" for n in (16, 8, 4, 2, 1)
+    )
+    expected = f"""\
+        red_buf0_1[0] = A[bx * 96 + tx]
+{halves}\
+        if tx % 32 == 0:
+            red_buf_of_warps0_1[tx // 32] = red_buf0_1[0]
+        T.tvm_storage_sync("shared")
+        red_buf0_1[0] = T.if_then_else(tx % 32 < 3, red_buf_of_warps0_1[tx % 32], T.float32(0.0))
+        red_buf0_1[0] = red_buf0_1[0] + {down.format(2, 4)}
+        red_buf0_1[0] = red_buf0_1[0] + {down.format(1, 4)}
+        c_1[0] = T.tvm_warp_shuffle({mask}, red_buf0_1[0], 0, 32, 32)
+        T.tvm_storage_sync("shared")
+"""
+    assert expected in display.text(made)
 
 
 # InjectVirtualThread -----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb import te
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.llvm.backend import CompiledKernel
@@ -204,6 +205,7 @@ def everything(name: str) -> dict[str, Any]:
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
         "error": failed(name),
+        "diff of steps": scheduled(name).diff(),
         "counter-example": counterexample(name),
         "legal steps": legal(name),
         "variable": rx.Var(name),
@@ -211,7 +213,7 @@ def everything(name: str) -> dict[str, Any]:
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
-        "kernel for a GPU": named_gpu_kernel(name),
+        "GPU kernel": CudaKernel(name, copied(name), Target("cuda")),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
@@ -238,14 +240,12 @@ def named_example(name: str) -> Example:
     return Example(name, name, steps)
 
 
-def named_gpu_kernel(name: str) -> CudaKernel:
-    """A function for a GPU with this name in it."""
-    sch = Schedule(named_loops(name))
-    i, j, _ = sch.get_loops(name)
-    sch.bind(i, "blockIdx.x")
-    sch.bind(j, "threadIdx.x")
-    (func,) = sch.mod.functions.values()
-    return CudaKernel("k", func, Target("cuda"))
+def copied(name: str) -> PrimFunc:
+    """B = A, by eight threads."""
+    A = te.placeholder((8,), name=name)
+    sch = Schedule(te.create_prim_func([A, te.compute((8,), lambda i: A[i], name="B")]))
+    sch.bind(sch.get_loops("B")[0], "threadIdx.x")
+    return sch.mod["main"]
 
 
 def named_kernel(name: str) -> Any:

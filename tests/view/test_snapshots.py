@@ -10,6 +10,7 @@ import pytest
 
 import mlcnb
 from mlcnb import view
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.core.errors import ScheduleError
 from mlcnb.diagnosis import Diagnosis, Finding
 from mlcnb.image import Classes, ClassScore
@@ -21,7 +22,7 @@ from mlcnb.runtime.tensor import tensor
 from mlcnb.target import Target
 from mlcnb.tir.transform import lower
 from tests.view.allowed import check_html
-from tests.view.samples import matmul, mlp, profiled, scheduled, still
+from tests.view.samples import copied, matmul, mlp, profiled, scheduled, still
 from tests.view.snapshot import same
 
 
@@ -374,3 +375,14 @@ def test_small_nodes():
     param = mlp()["main"].params[0]
     assert view.to_text(param.struct_info) == 'R.Tensor((1, 4), dtype="float32")'
     check_html(view.to_html(matmul.buffer_map[matmul.params[0]]))
+
+
+def test_a_kernel_for_a_gpu():
+    kernel = CudaKernel("k", copied("A"), Target("cuda"))
+    text = view.to_text(kernel)
+    assert text.splitlines()[0].startswith("Kernel k; ")
+    assert "k_kernel  (1, 1, 1)  (8, 1, 1)" in text
+    assert "CUDA C++, 7 lines: print(kernel.source)" in text
+    html = view.to_html(kernel)
+    check_html(html)
+    assert "__global__" in html

@@ -7,6 +7,7 @@ kernels["matmul"].launch(arrays, dims)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -49,7 +50,7 @@ class CudaKernel:
         _check_bound(name, self.scheduled)
         self.lowered: PrimFunc = lower(self.scheduled)
         assert_gpu_code(self.lowered, GpuLimits.of(target))
-        self.host, self.device_functions = split_host_device(self.lowered, name)
+        self.host, self.device_functions = split_host_device(self.lowered, _identifier(name))
         self.sources: dict[str, CudaSource] = {
             symbol: emit_kernel(kernel, symbol) for symbol, kernel in self.device_functions.items()
         }
@@ -136,6 +137,12 @@ class CudaKernel:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return display.mimebundle(self)
+
+
+def _identifier(name: str) -> str:
+    """A name as C++ takes it."""
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return plain if plain and not plain[0].isdigit() else f"_{plain}"
 
 
 def _check_bound(name: str, func: PrimFunc) -> None:

@@ -238,6 +238,24 @@ class KernelCompiler(BlockCompiler):
 
         return waiting, True
 
+    def _let(self, x: Any) -> Any:
+        calls = list(_shuffles_of(x.value)) if isinstance(x, s.LetStmt) and self.in_kernel else []
+        if not calls:
+            return super()._let(x)
+        steps = [self.exchange(call) for call in calls]
+        slot, value = self.slot(x.var), self.compile(x.value)
+        run, waits = self.stmt(x.body)
+
+        def waiting(f: Frame) -> Iterator[Any]:
+            for place, arrive in steps:
+                f[place] = yield arrive(f)
+            f[slot] = value(f)
+            pending: Any = run(f)
+            if waits:
+                yield from pending
+
+        return waiting, True
+
     def exchange(self, call: e.Call) -> tuple[int, Callable[[Frame], Arrival]]:
         """Comes to a shuffle with a value; what it gets goes to the call's slot."""
         name = str(call.op).removeprefix("tir.")

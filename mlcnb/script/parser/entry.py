@@ -99,19 +99,10 @@ class _Text:
 
     def read(self) -> Any:
         """The one program of the text."""
-        programs = []
+        programs: list[Any] = []
         for line in self.source.tree.body:
-            macro = read_macro(self.ev, line) if isinstance(line, ast.FunctionDef) else None
-            if macro is not None:
-                self.ev.scope.define(macro.__name__, macro)
-            elif isinstance(line, ast.ClassDef | ast.FunctionDef):
-                programs.append(line)
-            elif isinstance(line, ast.Assign):
-                self._assign(line)
-            elif isinstance(line, ast.ImportFrom | ast.Import):
-                self._import(line)
-            elif not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
-                raise self.source.error(line, "a text holds one module or one function")
+            with self.ev.blame(line):
+                self._line(line, programs)
         if len(programs) == 1:
             return _definition(self.ev, programs[0])
         if not programs:
@@ -124,6 +115,19 @@ class _Text:
             "the text holds two programs",
             "put the functions in one @I.ir_module class",
         )
+
+    def _line(self, line: ast.stmt, programs: list[Any]) -> None:
+        macro = read_macro(self.ev, line) if isinstance(line, ast.FunctionDef) else None
+        if macro is not None:
+            self.ev.scope.define(macro.__name__, macro)
+        elif isinstance(line, ast.ClassDef | ast.FunctionDef):
+            programs.append(line)
+        elif isinstance(line, ast.Assign):
+            self._assign(line)
+        elif isinstance(line, ast.ImportFrom | ast.Import):
+            self._import(line)
+        elif not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
+            raise self.source.error(line, "a text holds one module or one function")
 
     def _assign(self, line: ast.Assign) -> None:
         """`metadata = {…}`, `n = TypeVar("n")`, a number."""

@@ -53,7 +53,7 @@ _ON_SCALARS: dict[Any, Callable[..., Any]] = {
     max: lambda *xs: reduce(build.binary(e.Max), xs),
 }
 #: what calling a word of a namespace may raise when the program uses it wrongly
-_MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
+_MISUSE = (MLCError, TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError)
 
 
 class Evaluator:
@@ -188,7 +188,8 @@ class Evaluator:
         kwargs = {k.arg: self.value(k.value) for k in node.keywords if k.arg is not None}
         for k in node.keywords:
             if k.arg is None:
-                kwargs.update(self.value(k.value))
+                with self.blame(k.value):
+                    kwargs.update(self.value(k.value))
         try:
             with self.blame(node):
                 return self.apply(function, args, kwargs, node)
@@ -221,7 +222,8 @@ class Evaluator:
         out: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                out.extend(self.value(node.value))
+                with self.blame(node):
+                    out.extend(self.value(node.value))
             else:
                 out.append(self.value(node))
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, visit
@@ -64,7 +64,7 @@ class PrimFuncParser:
         attrs.update(self.attrs)
         return PrimFunc(
             tuple(self.params),
-            self._rooted(body),
+            rooted(body, self.root_buffers),
             self._ret_type(),
             FrozenDict(self.buffer_map),
             frozen(attrs),
@@ -76,7 +76,8 @@ class PrimFuncParser:
             if unusual is not None:
                 raise self.ev.error(unusual, "a function of TVMScript has plain parameters only")
         for arg in [*args.posonlyargs, *args.args]:
-            self._param(arg)
+            with self.ev.blame(arg):
+                self._param(arg)
 
     def _param(self, arg: ast.arg) -> None:
         if arg.annotation is None:
@@ -116,15 +117,19 @@ class PrimFuncParser:
         """`T.func_attr({…})`"""
         self.attrs.update({known_key(k): v for k, v in attrs.items()})
 
-    def _rooted(self, body: Stmt) -> Stmt:
-        """TVM's rule: blocks stand in a root block, unless the body is a block without axes."""
-        is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
-        if is_root and not self.root_buffers:
-            return body
-        if not self.root_buffers and not _has_block(body):
-            return body
-        root = Block((), (), (), "root", body, alloc_buffers=tuple(self.root_buffers))
-        return BlockRealize((), p.const(True), root)
+
+def rooted(body: Stmt, buffers: Sequence[Buffer]) -> Stmt:
+    """TVM's rule: blocks stand in a root block, unless the body is a block without axes.
+
+    The buffers that were allocated outside of any block live in it.
+    """
+    is_root = isinstance(body, BlockRealize) and not body.block.iter_vars
+    if is_root and not buffers:
+        return body
+    if not buffers and not _has_block(body):
+        return body
+    root = Block((), (), (), "root", body, alloc_buffers=tuple(buffers))
+    return BlockRealize((), p.const(True), root)
 
 
 def _has_block(body: Stmt) -> bool:

@@ -40,7 +40,8 @@ class StmtParser(MacroParser):
         if rule is None:
             what = type(line).__name__
             raise self.ev.error(line, f"a loop program has no {what} statement", _INSTEAD.get(what))
-        rule(self, line, out)
+        with self.ev.blame(line):  # what no rule below has put in words of a program
+            rule(self, line, out)
 
     def assert_(self, node: ast.Assert, out: Body) -> None:
         """`assert condition, "message"`; 0.27 writes a kind and a list of parts."""

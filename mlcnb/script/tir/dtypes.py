@@ -96,4 +96,6 @@ def dtype_of(annotation: Any) -> NewVar | None:
         return NewVar(annotation.dtype, isinstance(annotation, SizeVar), annotation.pointee)
     if isinstance(annotation, str):
         return NewVar(dtype(annotation))
-    return {int: NewVar(dtype("int32")), float: NewVar(dtype("float32"))}.get(annotation)
+    if annotation is int or annotation is float:
+        return NewVar(dtype("int32" if annotation is int else "float32"))
+    return None

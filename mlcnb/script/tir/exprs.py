@@ -83,6 +83,8 @@ def masked_store(buffer: Buffer, value: Any, *indices_and_mask: Any) -> VectorSt
 
 def shuffle(vectors: Sequence[Any], indices: Sequence[Any]) -> PrimExpr:
     """The lanes `indices` of the concatenated vectors."""
+    if not (vectors and indices):
+        raise MLCError("T.Shuffle takes at least one vector and one index")
     return e.Shuffle(tuple(map(build.as_expr, vectors)), tuple(map(build.as_expr, indices)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.script import build, frames
@@ -72,6 +73,8 @@ def thread_binding(
 
 def block(name: str = "", no_realize: bool = False, exec_scope: str = "") -> frames.BlockHead:
     """A block: `with T.block("C"):`"""
+    if not isinstance(name, str):
+        raise MLCError(f"the name of a block is a string, not a {type(name).__name__}")
     return frames.BlockHead(name)
 
 
@@ -102,12 +105,12 @@ def writes(*regions: Any) -> frames.Regions:
 
 def block_attr(attrs: dict[str, Any]) -> frames.BlockAttr:
     """Annotations of the block."""
-    return frames.BlockAttr(attrs)
+    return frames.BlockAttr(frames.named_values(attrs))
 
 
 def func_attr(attrs: dict[str, Any]) -> frames.FuncAttr:
     """Attributes of the function."""
-    return frames.FuncAttr(attrs)
+    return frames.FuncAttr(frames.named_values(attrs))
 
 
 def _axis(kind: IterType, name: str) -> Any:

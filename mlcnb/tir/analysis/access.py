@@ -8,7 +8,7 @@ with T.block("B"):
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -53,6 +53,31 @@ def detect_buffer_access(block: s.Block, around: Iterable[Buffer] = ()) -> tuple
     written = {region.buffer for region in writes} if block.init is not None else set()
     reads = detector.regions({b: x for b, x in detector.reads.items() if b not in written})
     return reads, writes
+
+
+def get_block_read_write_region(
+    block: s.Block, buffer_var_map: Mapping[Var, Buffer] | None = None
+) -> tuple[Regions, Regions]:
+    """`detect_buffer_access`, by TVM's name.
+
+    buffer_var_map: pointer -> buffer, for pointers that calls get and that the body does not show.
+    """
+    return detect_buffer_access(block, (buffer_var_map or {}).values())
+
+
+def get_block_access_region(
+    block: s.Block, buffer_var_map: Mapping[Var, Buffer] | None = None
+) -> tuple[Regions, Regions, Regions]:
+    """(reads, writes, opaque): opaque ones are both read and written, through a pointer."""
+    reads, writes = detect_buffer_access(block, (buffer_var_map or {}).values())
+    calls = [n for n in walk(block.body) if isinstance(n, e.Call)]
+    pointers = {arg for call in calls for arg in call.args if isinstance(arg, Var)}
+    opaque = {r.buffer for r in writes if r.buffer.data in pointers}
+    return (
+        tuple(r for r in reads if r.buffer not in opaque),
+        tuple(r for r in writes if r.buffer not in opaque),
+        tuple(r for r in writes if r.buffer in opaque),
+    )
 
 
 def union_regions(regions: Any, analyzer: Analyzer | None = None) -> Regions:

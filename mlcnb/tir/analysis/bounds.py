@@ -13,6 +13,7 @@ from mlcnb.arith.presburger import Translator, ask, context
 from mlcnb.core import display
 from mlcnb.core.errors import WellFormedError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import module_pass
 from mlcnb.tir.analysis.relations import Access, Collector
 from mlcnb.tir.analysis.solutions import first_point, told
 from mlcnb.tir.buffer import BufferLoad
@@ -113,6 +114,22 @@ def verify_bounds(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
                 first.message, where=first.access.node, root=func, hint=_hint(first)
             )
     return True
+
+
+def OOBChecker() -> Any:
+    """The pass of TVM's name: leaves a module as it is, or refuses it.
+
+    Raises:
+        WellFormedError: see `verify_bounds`.
+    """
+
+    @module_pass(opt_level=0, name="OOBChecker")
+    def check(mod: IRModule, _context: Any) -> IRModule:
+        """Refuse accesses that are not proved to be in bounds."""
+        verify_bounds(mod)
+        return mod
+
+    return check
 
 
 def _hint(problem: OutOfBounds) -> str:

@@ -31,6 +31,8 @@ from mlcnb.tir.functor import substitute
 
 #: loops whose iterations run one after the other
 ORDERED = (s.ForKind.SERIAL, s.ForKind.UNROLLED)
+#: accesses to one buffer of which pairs are looked at
+MOST = 64
 #: the lower ends and the upper ends of one dimension
 Limits = tuple[list[Poly], list[Poly]]
 #: x % upper // lower, of some x (no upper: x // lower)
@@ -44,6 +46,8 @@ class Carried:
         self.found = Accesses(body, buffers)
         self.analyzer = Analyzer()
         loops = {x: None for each in self.found.of.values() for a in each for x in a.loops}
+        #: whether a variable stands for one loop here and for another one there
+        self.is_ambiguous = len({x.loop_var for x in loops}) < len({_domain(x) for x in loops})
         for loop in loops:
             self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
 
@@ -53,7 +57,7 @@ class Carried:
         All uses of the buffer must stand inside the loop; the loops around it count as fixed.
         """
         accesses = self.found.of[buffer.data]
-        if buffer.data in self.found.unknown:
+        if buffer.data in self.found.unknown or self.is_ambiguous:
             return False
         if any(a.buffer is not accesses[0].buffer or loop not in a.loops for a in accesses):
             return False
@@ -67,23 +71,45 @@ class Carried:
 
     def is_apart(self, accesses: Sequence[Access], loop: s.For) -> bool:
         """True if an element that one iteration touches is touched by no other."""
+        if self.is_ambiguous:
+            return False
         var = self.atom(loop)
         digits: list[Digit] = []
         for axis in range(len(accesses[0].sides)):
-            hull = self.hull(accesses, loop, axis)
-            atom = None if hull is None else _told(hull, loop.loop_var)
-            if atom is var:
-                return True
-            if atom is not None and atom.kind == "split" and atom.args[0].single_atom() is var:
-                digits.append(atom.args[1:])
+            for modulo in (None, *self.periods(accesses, loop, axis)):
+                hull = self.hull(accesses, loop, axis, modulo)
+                atom = None if hull is None else _told(hull, loop.loop_var)
+                if atom is var:
+                    return True
+                if atom is not None and atom.kind == "split" and atom.args[0].single_atom() is var:
+                    digits.append(atom.args[1:])
         return bool(digits) and self.make_up(var, digits)
 
-    def hull(self, accesses: Sequence[Access], loop: s.For, axis: int) -> tuple[Poly, Poly] | None:
-        """Smallest and largest index in one iteration, if they are a fixed distance apart."""
+    def periods(self, accesses: Sequence[Access], loop: s.For, axis: int) -> list[int]:
+        """Steps that loops inside make: what is left of an index modulo one may tell more."""
+        found = set()
+        for access in accesses:
+            inner = {x.loop_var for x in _inside(access.loops, loop)}
+            form = self.forms(access.sides[axis], {})
+            if form is not None:
+                found |= {abs(c) for m, c in form[0].terms.items() if _depends(m, inner)}
+        return sorted(found - {1})
+
+    def hull(
+        self, accesses: Sequence[Access], loop: s.For, axis: int, modulo: int | None = None
+    ) -> tuple[Poly, Poly] | None:
+        """Smallest and largest index in one iteration, if they are a fixed distance apart.
+
+        modulo: of the indices modulo this number.
+        """
         low: Poly | None = None
         high: Poly | None = None
         for access in accesses:
-            first, last = self.ends(access.sides[axis], _inside(access.loops, loop))
+            side = access.sides[axis]
+            if modulo is not None and side is not None:
+                part = p.floormod(side[0], modulo)
+                side = (part, part) if side[0] is side[1] else None
+            first, last = self.ends(side, _inside(access.loops, loop))
             if first is None or last is None:
                 return None
             low, high = low or first, high or last
@@ -109,6 +135,8 @@ class Carried:
 
     def is_covered(self, accesses: Sequence[Access], loop: s.For) -> bool:
         """True if one write before each read, in the same iteration, writes all that it reads."""
+        if len(accesses) > MOST:
+            return False
         writes: list[Access] = []
         for access in accesses:
             if access.is_write:
@@ -295,6 +323,16 @@ class Carried:
         """Smallest and largest value while some loops run."""
         domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
         return ends_of(self.analyzer, x, domains)
+
+
+def _domain(loop: s.For) -> tuple[Var, Any, Any]:
+    """The variable of a loop, and its range, the same for the same numbers."""
+    low, extent = p.as_int(loop.min), p.as_int(loop.extent)
+    return (
+        loop.loop_var,
+        loop.min if low is None else low,
+        loop.extent if extent is None else extent,
+    )
 
 
 def _told(hull: tuple[Poly, Poly], var: Var) -> Atom | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.arith.presburger import Translator, ask, context
+from mlcnb.arith.presburger import QUICK, Translator, ask, context
 from mlcnb.core import display
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range
@@ -87,9 +87,10 @@ class DomainChecker(Collector):
         condition = text.where([*self.conditions, *conditions])
         dims = ", ".join([*self.dims, *unknowns])
         made = ask(
-            lambda: isl.Set.read_from_str(context(), f"{self.head}{{ [{dims}] : {condition} }}")
+            lambda: isl.Set.read_from_str(context(), f"{self.head}{{ [{dims}] : {condition} }}"),
+            QUICK,
         )
-        point = None if made is None else first_point(made)
+        point = None if made is None else first_point(made, QUICK)
         if point is None:
             return None
         count = len(self.dims)
@@ -138,7 +139,9 @@ class DomainChecker(Collector):
         write: bool,
     ) -> None:
         """Refuse an access that a block does not say."""
-        if not (block.reads or block.writes) or any(k in block.annotations for k in BY_HAND):
+        if not (block.iter_vars or block.reads or block.writes):
+            return  # a scope, which says nothing
+        if any(mark in block.annotations for mark in BY_HAND):
             return
         said = _said(block, buffer, write)
         if said is None:

@@ -16,7 +16,7 @@ from typing import Any
 from mlcnb.arith import simplify
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.cost import WholeFunction, bytes_of, number, plain
 from mlcnb.tir.analysis.structure import statements
@@ -52,6 +52,27 @@ def working_sets(func: PrimFunc) -> dict[s.For, Any]:
     loops = [n for n in statements(func.body) if isinstance(n, s.For)]
     sizes = [n for buffer in func.buffers for n in buffer.shape if isinstance(n, Var)]
     return {loop: _total(_touched(loop.body, sizes)) for loop in loops}
+
+
+def domain_touched(
+    body: s.Stmt, buffer: Buffer, consider_loads: bool = True, consider_stores: bool = True
+) -> tuple[Range, ...]:
+    """The box of a buffer that a statement touches; () where it does not touch it.
+
+    Conditions around accesses are not looked at: with its padding a box may be larger than its
+    buffer.
+
+    Args:
+        body: the statement.
+        buffer: the buffer.
+        consider_loads: whether reads count.
+        consider_stores: whether writes count.
+    """
+    walker = _AllMemory(s.Block((), (), (), "", body))
+    walker.visit(body)
+    boxes = walker.reads.get(buffer, []) if consider_loads else []
+    boxes = boxes + (walker.writes.get(buffer, []) if consider_stores else [])
+    return walker.regions({buffer: boxes})[0].region if boxes else ()
 
 
 def _touched(body: s.Stmt, sizes: Iterable[Var] = ()) -> Sizes:

@@ -19,10 +19,13 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.relations import Access
 from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.reducers import REDUCERS, is_neutral
 
 _NAMES: dict[type, str] = {
-    e.Add: "sum", e.Mul: "prod", e.Min: "min", e.Max: "max", e.And: "all", e.Or: "any",
-}  # fmt: skip
+    **{kind: reducer.name for kind, reducer in REDUCERS.items()},
+    e.And: "all",
+    e.Or: "any",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,9 @@ def reduction_pattern(block: s.Block) -> ReductionPattern | None:
         if found is None:
             return None
         name, value = found
-        sound = identity is None or (len(identity) == 1 and _is_identity(name, identity[0]))
+        sound = identity is None or (
+            len(identity) == 1 and _is_identity(type(stores[0].value), identity[0])
+        )
         return ReductionPattern(name, buffers, (value,), identity, axes, sound)
     if not (axes and inits) or not _reads_all(block.body, stores):
         return None
@@ -129,24 +134,11 @@ def _reads(x: Any, buffer: Buffer) -> bool:
     return any(_reads(n, buffer) for n in children(x) if not isinstance(n, Buffer))
 
 
-def _is_identity(reducer: str, value: PrimExpr) -> bool:
+def _is_identity(kind: type, value: PrimExpr) -> bool:
     """True if a value changes nothing."""
-    kind = value.dtype
-    wanted = {
-        "sum": lambda: p.const(0, kind),
-        "prod": lambda: p.const(1, kind),
-        "min": lambda: p.max_value(kind),
-        "max": lambda: p.min_value(kind),
-        "all": lambda: p.const(True),
-        "any": lambda: p.const(False),
-    }[reducer]()
-    return _is_infinite(reducer, value) or structural_equal(wanted, value)
-
-
-def _is_infinite(reducer: str, value: PrimExpr) -> bool:
-    """Minus infinity is as good a start of a maximum as the smallest number."""
-    ends = {"max": float("-inf"), "min": float("inf")}
-    return isinstance(value, e.FloatImm) and value.value == ends.get(reducer)
+    if kind in (e.And, e.Or):
+        return p.is_const(value, int(kind is e.And))
+    return is_neutral(REDUCERS[kind], value)
 
 
 def updated_by(source: Access, target: Access) -> bool:

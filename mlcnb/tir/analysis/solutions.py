@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.arith.presburger import Translator, ask
+from mlcnb.arith.presburger import PATIENT, Translator, ask
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
 from mlcnb.tir.analysis.relations import Loop, loop_name
@@ -24,9 +24,9 @@ class Point:
     params: dict[str, int]
 
 
-def first_point(points: Any) -> Point | None:
+def first_point(points: Any, effort: int = PATIENT) -> Point | None:
     """The lexicographically smallest point of a set; None where none is found."""
-    found = ask(lambda: points.lexmin().sample_point())
+    found = ask(lambda: points.lexmin().sample_point(), effort)
     return None if found is None or found.is_void() else point_of(found)
 
 

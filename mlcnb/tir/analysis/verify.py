@@ -1,14 +1,16 @@
-"""Two quick checks of lowered programs, by TVM's names: verify_ssa and verify_memory.
+"""Quick checks of whole functions, by TVM's names.
 
 verify_ssa       every variable is defined in one place
 verify_memory    code for a GPU touches memory in threads only
+is_pure_function a call changes nothing outside
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlcnb.core.node import Node, children, visit
+from mlcnb.core.errors import WellFormedError
+from mlcnb.core.node import Node, children, visit, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
@@ -46,6 +48,32 @@ def _defined(n: Node) -> list[Var]:
         case s.Block():
             return [*(axis.var for axis in n.iter_vars), *(b.data for b in n.alloc_buffers)]
     return []
+
+
+def is_pure_function(func: PrimFunc) -> bool:
+    """True if a call changes nothing outside: no parameter is written, no call has an effect."""
+    inside = {n.buffer_var for n in walk(func.body) if isinstance(n, s.Allocate)}
+    for n in walk(func.body):
+        if isinstance(n, s.Block):
+            inside.update(buffer.data for buffer in n.alloc_buffers)
+    return not any(_has_effect(n, inside) for n in walk(func.body))
+
+
+def _has_effect(n: Node, inside: set[Var]) -> bool:
+    if isinstance(n, s.BufferStore):
+        return n.buffer.data not in inside
+    return isinstance(n, s.Evaluate) and isinstance(n.value, e.Call) and n.value.op != "tir.ret"
+
+
+def assert_pure_function(func: PrimFunc) -> bool:
+    """True for a pure function.
+
+    Raises:
+        WellFormedError: it is not pure.
+    """
+    if not is_pure_function(func):
+        raise WellFormedError("the function is not pure: a call changes memory outside of it")
+    return True
 
 
 def verify_memory(obj: PrimFunc | IRModule) -> bool:

@@ -62,7 +62,8 @@ class Site:
             for n, loop in enumerate(tree.loops(block)):
                 found.setdefault(loop, Named(loop, f"{text}[{n}]"))
         loops = list(found.values())
-        target = next(x for x in (*blocks, *loops) if x.node is node)
+        named = (x for x in (*blocks, *loops) if x.node is node)
+        target = next(named, None) or Named(node, "loop")  # a loop around no block has no name
         return Site(tree, target, blocks, loops)
 
     @property

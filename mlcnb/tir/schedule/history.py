@@ -10,9 +10,9 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from difflib import unified_diff
-from typing import Self
+from typing import Any, Self
 
-from mlcnb.core import display
+from mlcnb.core import cells, display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.module import IRModule
 from mlcnb.tir.schedule.state import Snapshot
@@ -23,6 +23,7 @@ from mlcnb.tir.schedule.trace import Instruction
 class Step:
     """One change of the program: which, when in the trace, how long it took in seconds, and how it
     is known to be legal: `by rule`, `proved (islpy)`, `numeric 0.0 on shape (4, 4)`, `trusted`.
+    `run` is the cell of a notebook that did it.
     """
 
     number: int
@@ -30,6 +31,7 @@ class Step:
     mod: IRModule
     seconds: float
     proof: str = ""
+    run: cells.Run | None = None
 
     @property
     def name(self) -> str:
@@ -47,6 +49,9 @@ class History:
         self._snapshots = [start]
         self._steps = [Step(0, None, start.mod, 0.0)]
         self._now = 0
+        self._met = cells.current()
+        #: cell -> where the schedule stood when the cell first did something: step, instructions
+        self._entered: dict[str, tuple[int, int]] = {}
 
     @property
     def _snapshot(self) -> Snapshot:
@@ -61,7 +66,7 @@ class History:
     def _finish(self, seconds: float, proof: str) -> None:
         """The step that led to the current snapshot is done and recorded."""
         inst = self._snapshot.instructions[-1]
-        self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds, proof))
+        self._steps.append(Step(self._now, inst, self._snapshot.mod, seconds, proof, self._met))
 
     @property
     def steps(self) -> list[Step]:
@@ -87,15 +92,18 @@ class History:
         Raises:
             ScheduleError: there is no such step.
         """
-        if not 0 <= number < len(self._snapshots):
-            raise ScheduleError(
-                f"goto: there is no step {number}",
-                hint=f"there are 0 to {len(self._snapshots) - 1}",
-            )
+        self._refuse_unknown("goto", number)
         while self._now > number:
             self._carry_back()
         self._now = number
         return self
+
+    def _refuse_unknown(self, what: str, number: int) -> None:
+        if not 0 <= number < len(self._snapshots):
+            raise ScheduleError(
+                f"{what}: there is no step {number}",
+                hint=f"there are 0 to {len(self._snapshots) - 1}",
+            )
 
     def _carry_back(self) -> None:
         """Handles made by looking at a later program stay good for nodes that were there before."""
@@ -110,16 +118,43 @@ class History:
     def copy(self) -> Self:
         """Another schedule that goes on from here; handles are good for both."""
         other = copy(self)
+        other._entered = dict(self._entered)
         other._snapshots = [x.duplicate() for x in self._snapshots[: self._now + 1]]
         other._steps = self._steps[: self._now + 1]
         return other
 
-    def diff(self, before: int | None = None, after: int | None = None) -> str:
+    def diff(self, before: int | None = None, after: int | None = None) -> StepDiff:
         """What changed between two steps, as a unified diff of the text; by default the last
-        step.
+        step. A cell shows it with added lines on green and removed ones on red.
+
+        Raises:
+            ScheduleError: there is no such step.
         """
         after = self._now if after is None else after
         before = max(after - 1, 0) if before is None else before
-        old, new = (display.text(self._steps[n].mod).splitlines() for n in (before, after))
-        names = [repr(self._steps[n]) for n in (before, after)]
-        return "\n".join(unified_diff(old, new, names[0], names[1], n=2, lineterm=""))
+        for n in (before, after):
+            self._refuse_unknown("diff", n)
+        return StepDiff.of(self._steps[before], self._steps[after])
+
+
+class StepDiff(str):
+    """The difference between two steps: a text with + and - before the lines."""
+
+    __slots__ = ("after", "before")
+    before: Step
+    after: Step
+
+    @staticmethod
+    def of(before: Step, after: Step) -> StepDiff:
+        """The difference, of the modules at two steps."""
+        old, new = (display.text(x.mod).splitlines() for x in (before, after))
+        lines = unified_diff(old, new, repr(before), repr(after), n=2, lineterm="")
+        made = StepDiff("\n".join(lines))
+        made.before, made.after = before, after
+        return made
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return display.mimebundle(self)

@@ -123,7 +123,8 @@ class Judge:
             if self.check != "rules" and _is_free(tree.func, loop, private, QUICK):
                 continue
             error = ScheduleError(
-                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {broken[1]}"
+                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {broken[1]}",
+                hint="mark loops as parallel, vectorized or bound after they have their blocks",
             )
             error.evidence = lambda loop=loop: find(tree.func, tree.func, loop)
             raise error

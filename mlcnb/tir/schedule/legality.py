@@ -98,7 +98,8 @@ def why_not_reduction(tree: Tree, block: s.Block) -> str | None:
         if any(of(side.min).uses(reducing) for side in region.region):
             return f"a reduce axis indexes {region.buffer.name}, which it writes"
     reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
-    return reason or why_late(tree, block) or why_ragged(tree, block)
+    reason = reason or why_late(tree, block) or why_in_parts(tree, block)
+    return reason or why_ragged(tree, block)
 
 
 def why_neither(tree: Tree, block: s.Block) -> str | None:
@@ -140,6 +141,22 @@ def why_late(tree: Tree, block: s.Block) -> str | None:
     ]
     if mixed and len(reducing) > 1:
         return f"{name_of(mixed[0])} runs over spatial and reduce axes at once"
+    return None
+
+
+def why_in_parts(tree: Tree, block: s.Block) -> str | None:
+    """The reason why only a part of a reduction runs in one run of the scope that it stands in."""
+    context = bindings(tree, block)
+    own = {x.loop_var for x in tree.loops(block)}
+    for axis in block.iter_vars:
+        outer = context.values[axis.var].variables() - own
+        outer = {v for v in outer if context.bounds.get(v) not in (None, (0, 0))}
+        if axis.iter_type is s.IterType.REDUCE and outer:
+            names = ", ".join(sorted(v.name for v in outer))
+            return (
+                f"its reduce axis {axis.var.name} runs over {names}, outside of "
+                f"{name_of(tree.scope(block))} that it stands in"
+            )
     return None
 
 

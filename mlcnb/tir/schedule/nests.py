@@ -230,9 +230,15 @@ def looped(block: s.Block, name: str = "ax", predicate: e.PrimExpr | None = None
 def own_nest(tree: Tree, block: s.Block) -> s.Stmt | None:
     """The outermost of the loops that are the axes of a block, one for one, and hold nothing else.
 
-    None where the axes are bound to something else than loops, or under a predicate.
+    None where the axes are bound to something else than loops, or to loops that do not run over the
+    whole domain, or under a predicate.
     """
     context = bindings(tree, block)
+    extents = {x.loop_var: of(x.extent) for x in tree.loops(block)}
+    for axis in block.iter_vars:
+        extent = extents.get(context.values[axis.var].only_atom)
+        if extent is not None and not extent.same(of(axis.dom.extent)):
+            return None
     wanted = {context.values[v.var].only_atom for v in block.iter_vars} - {None}
     single = [v for v in block.iter_vars if context.values[v.var].only_atom is None]
     top: s.Stmt = tree.realize(block)

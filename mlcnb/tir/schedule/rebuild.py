@@ -214,7 +214,8 @@ class BufferSwap(Rebuilder):
         return indices if self.rule is None else self.rule(indices)
 
     def region(self, r: BufferRegion) -> BufferRegion:
-        """A box of the old buffer is one of the new."""
+        """A box of the old buffer is one of the new; where a box lies may be read from one too."""
+        r = super().region(r)
         new = self.swaps.get(r.buffer)
         if new is None:
             return r

@@ -212,7 +212,9 @@ def box_of(
             sides.append(Side([a.ZERO], [last]))
         else:
             sides.append(Side([ends[0]], [end[1]]))
-    exact = contiguous(starts, {x.loop_var for x in loops}, context.bounds)
+    run_over = {x.loop_var for x in loops}
+    ragged = any(of(x.extent).uses(run_over) or of(x.min).uses(run_over) for x in loops)
+    exact = not ragged and contiguous(starts, run_over, context.bounds)
     predicate = tree.realize(block).predicate
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)

@@ -15,6 +15,7 @@ from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.index_map import IndexMap
@@ -77,7 +78,7 @@ def reindexed(
     layout = _layout(state, name, block, old, axes, index_map)
     kind = index_dtype(state.tree, block)
     near = _near(layout, tuple(v.var for v in axes), block)
-    shape = [v.dom.extent for v in axes] if layout is None else layout.shape
+    shape = [_past_end(v) for v in axes] if layout is None else layout.shape
     new = decl_buffer(shape, old.dtype, label, scope)
     parent = _place(state, name, block, old, is_write)
     nest, copy = _copy(state, block, axes, indices, (old, new), layout, is_write, parent, kind)
@@ -129,7 +130,12 @@ def _layout(
         )
     kept = tuple(v for v, axis in places.items() if axis in axes)
     reduced = IndexMap(kept, index_map.final_indices)
-    return Layout(state, name, reduced, [axis.dom.extent for axis in axes], block)
+    return Layout(state, name, reduced, [_past_end(axis) for axis in axes], block)
+
+
+def _past_end(axis: IterVar) -> e.PrimExpr:
+    """The number after the last value of an axis: room for all of them, wherever it starts."""
+    return p.add(axis.dom.min, axis.dom.extent)
 
 
 def _near(layout: Layout | None, axes: tuple[e.Var, ...], block: Block) -> tuple[e.PrimExpr, ...]:

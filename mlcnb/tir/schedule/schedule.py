@@ -31,6 +31,7 @@ from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.regions import symbols
+from mlcnb.tir.schedule.rerun import meet
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
 from mlcnb.tir.schedule.trace import Instruction, Trace
@@ -180,6 +181,7 @@ class Schedule(History, display.Shown):
 
     def _do(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Do a step; where it is refused, not even the trace remembers it."""
+        meet(self)
         now = self._snapshot
         known = len(now.instructions)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call, Let, PrimExpr, Range, Var
+from mlcnb.ir.expr import Call, Let, PrimExpr, Ramp, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import (
     IN_BLOCK_AXES,
@@ -140,7 +140,7 @@ def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
     low: Linear | None = None
     high: Linear | None = None
     for indices, ranges in accesses:
-        bounds = interval(indices[axis], ranges)
+        bounds = _bounds(indices[axis], ranges)
         if bounds is None:
             return None
         low = bounds[0] if low is None else _extreme(low, bounds[0], min)
@@ -155,6 +155,17 @@ def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
     if size is not None and extent.constant + 1 >= size:
         return None
     return low, extent.constant + 1
+
+
+def _bounds(index: PrimExpr, ranges: Ranges) -> tuple[Linear, Linear] | None:
+    """The ends of an index; of a vector, from its first lane to its last."""
+    if isinstance(index, Ramp):
+        stride = p.as_int(index.stride)
+        first = interval(index.base, ranges)
+        if first is None or stride is None or stride < 0:
+            return None
+        return first[0], first[1].plus(Linear(stride * (index.lanes - 1)))
+    return interval(index, ranges) if index.dtype.lanes == 1 else None
 
 
 def _may_change(term: PrimExpr) -> bool:
@@ -218,12 +229,15 @@ def _aligned(buffer: Buffer, marks: dict[int, tuple[int, int]]) -> Buffer:
 def _moved(n: Any, buffer: Buffer, box: list[Part | None]) -> Node:
     indices = []
     for index, part in zip(n.indices, box, strict=True):
-        if part is None:
-            indices.append(index)
-        else:
-            moved = linear_form(index).plus(part[0], -1)
-            indices.append(moved.expr(index.dtype))
+        indices.append(index if part is None else _behind(index, part[0]))
     return replace(n, buffer=buffer, indices=tuple(indices))
+
+
+def _behind(index: PrimExpr, start: Linear) -> PrimExpr:
+    """An index counted from `start`."""
+    if isinstance(index, Ramp):
+        return Ramp(_behind(index.base, start), index.stride, index.lanes)
+    return linear_form(index).plus(start, -1).expr(index.dtype)
 
 
 class CompactBufferAllocation(PrimFuncPass):

@@ -7,8 +7,9 @@ T.tvm_thread_allreduce(                  t[0] = t[0] + T.tvm_warp_shuffle_down(m
                                          c[0] = T.tvm_warp_shuffle(mask, t[0], 0, 8, 32)
 
 Shuffles where the threads of one reduction lie side by side in a warp: all of threadIdx.x, a power
-of two, at most 32. Any other set of threads writes its parts to shared memory and halves them there
-with a barrier after each step.
+of two, at most 32. A multiple of 32 is first reduced by each warp, and the parts of the warps go
+through shared memory. Any other set of threads writes its parts there, and halves them with a
+barrier after each step.
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ class _Reduction:
         in_a_row = self.reduced == self.axes[:1]
         if in_a_row and size <= WARP and size & (size - 1) == 0:
             return self.by_shuffles(size)
+        if in_a_row and size % WARP == 0 and size <= WARP * WARP:
+            return self.by_warps(size)
         return self.in_shared_memory(size)
 
     def into(self, values: Sequence[PrimExpr]) -> Iterator[tuple[BufferLoad, PrimExpr]]:
@@ -153,19 +156,80 @@ class _Reduction:
 
     def by_shuffles(self, size: int) -> s.Stmt:
         """Each step adds the part of the thread that lies half as far ahead."""
-        own = [decl_buffer((1,), v.dtype, f"red_buf{i}", "local") for i, v in self.numbered()]
+        own = self.registers("red_buf")
+        return _allocated(
+            own, s.seq(*self.shuffled(own, self.values, size), *self.taken(own, size))
+        )
+
+    def registers(self, name: str) -> list[Buffer]:
+        """A register for each part."""
+        return [decl_buffer((1,), v.dtype, f"{name}{i}", "local") for i, v in self.numbered()]
+
+    def shuffled(
+        self, own: Sequence[Buffer], values: Sequence[PrimExpr], size: int
+    ) -> Iterator[s.Stmt]:
+        """Steps that leave the combination of `size` lanes in the first of them."""
         zero = p.const(0)
-        steps = [self.stored(own, self.values, zero)]
+        yield self.stored(own, values, zero)
         parts = [BufferLoad(b, (zero,)) for b in own]
         ahead = size // 2
         while ahead:
             others = [_shuffle("tvm_warp_shuffle_down", x, ahead, size) for x in parts]
-            steps.append(self.stored(own, self.combined(parts, others), zero))
+            yield self.taken_in(own, parts, others)
             ahead //= 2
+
+    def taken_in(
+        self, own: Sequence[Buffer], parts: Sequence[PrimExpr], others: Sequence[PrimExpr]
+    ) -> s.Stmt:
+        """The parts of other lanes combined with one's own.
+
+        All lanes have to come to a shuffle: where a reducer chooses, it stands before the choice.
+        """
+        if _is_plain(self.reducer):
+            return self.stored(own, self.combined(parts, others), p.const(0))
+        names = [Var(f"other{i}", x.dtype) for i, x in enumerate(others)]
+        body = self.stored(own, self.combined(parts, names), p.const(0))
+        for name, other in reversed([*zip(names, others, strict=True)]):
+            body = s.LetStmt(name, other, body)
+        return body
+
+    def taken(self, own: Sequence[Buffer], size: int) -> Iterator[s.Stmt]:
+        """Each lane takes what the first one has."""
+        parts = [BufferLoad(b, (p.const(0),)) for b in own]
         for result, part in self.into(parts):
             first = _shuffle("tvm_warp_shuffle", part, 0, size)
-            steps.append(s.BufferStore(result.buffer, first, result.indices))
-        return _allocated(own, s.seq(*steps))
+            yield s.BufferStore(result.buffer, first, result.indices)
+
+    def by_warps(self, size: int) -> s.Stmt:
+        """Warps by themselves first; then every warp combines the parts of all of them."""
+        warps = size // WARP
+        groups = prod(n for _, n in self.axes) // size
+        own = self.registers("red_buf")
+        shared = [
+            decl_buffer((groups * warps,), v.dtype, f"red_buf_of_warps{i}", "shared")
+            for i, v in self.numbered()
+        ]
+        me = _linear(self.reduced)
+        lane = p.floormod(me, WARP)
+        start = p.multiply(_linear([a for a in self.axes if a not in self.reduced]), warps)
+        mine = [BufferLoad(b, (p.const(0),)) for b in own]
+        parts = [
+            p.if_then_else(p.less(lane, warps), BufferLoad(b, (p.add(start, lane),)), neutral)
+            for b, neutral in zip(shared, self.reducer.identity_element, strict=True)
+        ]
+        width = 1 << (warps - 1).bit_length()
+        wait = s.Evaluate(tvm_storage_sync("shared"))
+        body = s.seq(
+            *self.shuffled(own, self.values, WARP),
+            s.IfThenElse(
+                p.equal(lane, 0), self.stored(shared, mine, p.add(start, p.floordiv(me, WARP)))
+            ),
+            wait,
+            *self.shuffled(own, parts, width),
+            *self.taken(own, WARP),
+            wait,
+        )
+        return _allocated([*own, *shared], body)
 
     def numbered(self) -> Iterator[tuple[int, PrimExpr]]:
         return enumerate(self.values)
@@ -195,6 +259,18 @@ class _Reduction:
         for result, buffer in zip(self.results, parts, strict=True):
             steps.append(s.BufferStore(result.buffer, BufferLoad(buffer, (start,)), result.indices))
         return _allocated(parts, s.seq(*steps, wait))
+
+
+def _is_plain(reducer: s.CommReducer) -> bool:
+    """True for `x + y` and its kin: one operation, on both sides."""
+    (result, *more) = reducer.result
+    operands = (*reducer.lhs, *reducer.rhs)
+    return (
+        not more
+        and isinstance(result, e.BinaryOp)
+        and result.a in operands
+        and result.b in operands
+    )
 
 
 def _shuffle(name: str, x: PrimExpr, by: int, width: int) -> PrimExpr:

@@ -6,8 +6,8 @@ with T.block("root"):                           with T.block("root"):
         ... B[i, 0:16] = ...                                B = T.alloc_buffer((16, 16))
         ... = B[i, 0:16]                                    ... B ...
 
-Not into a loop that carries values of the buffer from one iteration to the next, nor into a while.
-Parallel loops carry none, or the program were wrong.
+Not into a loop that carries values of the buffer from one iteration to the next, nor into a while,
+nor between the lanes of a vectorized loop. Parallel loops carry none, or the program were wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlcnb.tir.analysis.carried import ORDERED, Carried
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, Stmt, While
+from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, While
 
 
 def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
@@ -62,7 +62,7 @@ def _innermost(owner: Block, path: list[Stmt], buffer: Buffer, carried: Carried)
     """The last place of a path before a loop that carries values of the buffer."""
     home: Node = owner
     for n in path:
-        if isinstance(n, While):
+        if isinstance(n, While) or (isinstance(n, For) and n.kind is ForKind.VECTORIZED):
             break
         if isinstance(n, For) and n.kind in ORDERED and not carried.is_private(buffer, n):
             break

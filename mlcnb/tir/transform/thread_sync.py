@@ -137,6 +137,7 @@ class _Planner:
         found = tuple(self.accesses(n, n))
         if not found:
             return pending
+        known = id(n) in self.before
         pending = self.meet(n, found, pending)
         outer, self.loops = self.loops, (*self.loops, n)
         after = self.scan(n.body, self.leaf(n, _heads(n), pending))
@@ -147,7 +148,26 @@ class _Planner:
             self.scan(n.body, earlier)
         self.loops = outer
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
+        free = not any(True for head in _heads(n) for _ in self.accesses(head, n))
+        if runs and free and not known and self.begins(n.body):
+            self.before.discard(id(n))  # the barrier inside comes before anything else does
         return after if runs else tuple(dict.fromkeys((*pending, *after)))
+
+    def begins(self, n: s.Stmt) -> bool:
+        """True if threads come to a barrier in a statement before they touch shared memory."""
+        if id(n) in self.before:
+            return True
+        match n:
+            case s.SeqStmt():
+                parts = (x for x in n.seq if self.waits(x) or any(self.accesses(x, x)))
+                first = next(parts, None)
+                return first is not None and self.begins(first)
+            case s.Evaluate():
+                return _is_barrier(n, self.scope)
+            case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
+                return self.begins(n.body)
+            case _:
+                return False
 
     def waits(self, n: s.Stmt) -> bool:
         """True if all threads certainly come to a barrier in a statement."""

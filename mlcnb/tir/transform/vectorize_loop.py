@@ -62,13 +62,15 @@ def _vectorize(n: Node) -> Node | None:
 def _are_lanes_apart(loop: For) -> bool:
     """True if no lane touches an element that another one writes, or else in the same order.
 
-    One store may write an element from several lanes: the last one wins, as in the loop.
+    One store, outside of inner loops, may write an element from several lanes: the last one wins,
+    as in the loop.
     """
     stores = [n for n in walk(loop) if isinstance(n, BufferStore)]
     loads = {n.buffer.data for n in walk(loop) if isinstance(n, BufferLoad)}
     written = [n.buffer for n in stores]
     twice = {b.data for i, b in enumerate(written) if b.data in {x.data for x in written[:i]}}
-    shared = {b.data: b for b in written if b.data in loads | twice}
+    inner = any(isinstance(n, For | While) for n in walk(loop.body))
+    shared = {b.data: b for b in written if inner or b.data in loads | twice}
     if not shared:
         return True
     carried = Carried(loop, shared.values())

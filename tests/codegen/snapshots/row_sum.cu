@@ -11,10 +11,10 @@ main_kernel(const float* __restrict__ A, float* __restrict__ B) {
   }
   float red_buf0[1];
   red_buf0[0] = in_thread_B[0];
-  red_buf0[0] += __shfl_down_sync(4294967295u, red_buf0[0], 4, 8);
-  red_buf0[0] += __shfl_down_sync(4294967295u, red_buf0[0], 2, 8);
-  red_buf0[0] += __shfl_down_sync(4294967295u, red_buf0[0], 1, 8);
-  cross_thread_B[0] = __shfl_sync(4294967295u, red_buf0[0], 0, 8);
+  red_buf0[0] += __shfl_down_sync(0xffffffffu, red_buf0[0], 4, 8);
+  red_buf0[0] += __shfl_down_sync(0xffffffffu, red_buf0[0], 2, 8);
+  red_buf0[0] += __shfl_down_sync(0xffffffffu, red_buf0[0], 1, 8);
+  cross_thread_B[0] = __shfl_sync(0xffffffffu, red_buf0[0], 0, 8);
   if (k_1 == 0) {
     B[i] = cross_thread_B[0];
   }

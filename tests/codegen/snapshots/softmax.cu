@@ -18,10 +18,10 @@ main_kernel(const float* __restrict__ A, float* __restrict__ D) {
   }
   float red_buf0[1];
   red_buf0[0] = in_thread_M[0];
-  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(4294967295u, red_buf0[0], 4, 8));
-  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(4294967295u, red_buf0[0], 2, 8));
-  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(4294967295u, red_buf0[0], 1, 8));
-  cross_thread_M[0] = __shfl_sync(4294967295u, red_buf0[0], 0, 8);
+  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(0xffffffffu, red_buf0[0], 4, 8));
+  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(0xffffffffu, red_buf0[0], 2, 8));
+  red_buf0[0] = maximum<float>(red_buf0[0], __shfl_down_sync(0xffffffffu, red_buf0[0], 1, 8));
+  cross_thread_M[0] = __shfl_sync(0xffffffffu, red_buf0[0], 0, 8);
   if (ax0_1 == 0) {
     M[0] = cross_thread_M[0];
   }
@@ -37,10 +37,10 @@ main_kernel(const float* __restrict__ A, float* __restrict__ D) {
   }
   float red_buf0_1[1];
   red_buf0_1[0] = in_thread_S[0];
-  red_buf0_1[0] += __shfl_down_sync(4294967295u, red_buf0_1[0], 4, 8);
-  red_buf0_1[0] += __shfl_down_sync(4294967295u, red_buf0_1[0], 2, 8);
-  red_buf0_1[0] += __shfl_down_sync(4294967295u, red_buf0_1[0], 1, 8);
-  cross_thread_S[0] = __shfl_sync(4294967295u, red_buf0_1[0], 0, 8);
+  red_buf0_1[0] += __shfl_down_sync(0xffffffffu, red_buf0_1[0], 4, 8);
+  red_buf0_1[0] += __shfl_down_sync(0xffffffffu, red_buf0_1[0], 2, 8);
+  red_buf0_1[0] += __shfl_down_sync(0xffffffffu, red_buf0_1[0], 1, 8);
+  cross_thread_S[0] = __shfl_sync(0xffffffffu, red_buf0_1[0], 0, 8);
   if (ax0_1 == 0) {
     S[0] = cross_thread_S[0];
   }

@@ -139,3 +139,15 @@ def test_programs_of_any_kind_have_a_summary():
             found = mlc.tir.analyze(version)
             assert found.problems == () and "well-formed" in repr(found)
     assert "n * 32 B" in repr(mlc.tir.analyze(symbolic))
+
+
+def test_programs_of_very_many_accesses_are_not_compared_pair_by_pair():
+    lines = "".join(f"    A[{n}] = A[{n + 1}]\n" for n in range(80))
+    func = parse(
+        '@T.prim_func\ndef main(A: T.Buffer((81,), "float32")):\n    for i in range(2):\n'
+        + "".join(f"    {line}\n" for line in lines.splitlines())
+    )
+    found = mlc.tir.analyze(func)
+    assert found.is_large and found.dependences == [] and found.problems == ()
+    assert [report.verdict for report in found.loops] == ["not looked at: too many accesses"]
+    assert not found.loops[0].is_parallel

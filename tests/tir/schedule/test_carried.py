@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.carried import CARRIED
-from tests.tir.schedule.programs import becomes, matmul, refuses, same_numbers
+from tests.tir.schedule.programs import becomes, matmul, padded_pool, refuses, same_numbers
 
 
 def scheduled(name: str) -> Schedule:
@@ -259,3 +259,38 @@ def test_reindex_of_a_block_that_is_not_always_run():
         "and the copy would write B for them",
     ):
         sch.reindex(B, ("write", 0))
+
+
+def test_a_triangle_is_no_full_box():
+    sch = scheduled("triangle")
+    loop = sch.add_unit_loop(sch.get_loops("B")[0])
+    with refuses(
+        sch,
+        "write_at: what an iteration of loop u writes of B is no full box, and a copy would "
+        "overwrite the rest",
+    ):
+        sch.write_at(loop, "B", 0, "shared")
+
+
+def test_a_part_of_a_reduction_is_no_reduction():
+    sch = Schedule(padded_pool(4))
+    loops = sch.get_loops("C")
+    sch.loop_partition(loops[3], [2, None])
+    (part,) = sch.get_loops("C_b0")
+    with refuses(
+        sch,
+        "rfactor: block C_b0 is no reduction block: its reduce axis v_a runs over a, outside of "
+        "block C_b0_partition that it stands in",
+    ):
+        sch.rfactor(part, 0)
+
+
+def test_a_loop_over_a_part_of_an_axis_is_not_padded():
+    sch = scheduled("every_instance_twice")
+    sch.loop_partition(sch.get_loops("B")[1], [5, None])
+    with refuses(
+        sch,
+        "pad_einsum: loop k0 does not run over all values of the axis r of block B_k0",
+        hint="pad before its loops are partitioned",
+    ):
+        sch.pad_einsum("B_k0", [1, 1])

@@ -14,7 +14,12 @@ from tests.tir.schedule.programs import (
     elementwise,
     matmul,
     refuses,
+    replays,
+    softmax,
     stencil,
+    symbolic_matmul_relu,
+    text,
+    two_consumers,
 )
 
 
@@ -212,3 +217,133 @@ def test_elementwise_is_parallel():
     sch = Schedule(elementwise())
     sch.parallel(sch.get_loops("B")[0])
     assert sch.position == 1
+
+
+def test_symbolic_loops():
+    sch = Schedule(symbolic_matmul_relu())
+    i, j, k = sch.get_loops("C")
+    sch.parallel(i)
+    sch.vectorize(j)
+    sch.unroll(k)
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((n, T.int64(4)))
+        for i in T.parallel(n):
+            for j in T.vectorized(T.int64(4)):
+                for k in T.unroll(n):
+                    with T.block("C"):
+                        v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                        T.reads(A[v_i, v_k], B[v_k, v_j])
+                        T.writes(C[v_i, v_j])
+                        with T.init():
+                            C[v_i, v_j] = T.float32(0.0)
+                        C[v_i, v_j] = C[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+        for i, j in T.grid(n, T.int64(4)):
+            with T.block("D"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(C[v_i, v_j])
+                T.writes(D[v_i, v_j])
+                D[v_i, v_j] = T.max(C[v_i, v_j], T.float32(0.0))
+        """,
+    )
+
+
+def test_tiles_that_do_not_divide():
+    sch = Schedule(elementwise(10))
+    i_0, i_1 = sch.split(sch.get_loops("B")[0], [None, 4])
+    sch.parallel(i_0)
+    sch.vectorize(i_1)
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((10,))
+        for i_0 in T.parallel(3):
+            for i_1 in T.vectorized(4):
+                with T.block("B"):
+                    v_i = T.axis.spatial(10, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 10)
+                    T.reads(A[v_i])
+                    T.writes(B[v_i])
+                    B[v_i] = A[v_i] * T.float32(2.0)
+        for i in range(10):
+            with T.block("C"):
+                v_i = T.axis.spatial(10, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+        """,
+    )
+
+
+def test_several_blocks_in_one_iteration():
+    sch = Schedule(two_consumers(4))
+    (i,) = sch.get_loops("C")
+    sch.reverse_compute_at("D", i)
+    sch.bind(i, "threadIdx.x")
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((4,))
+        for i in range(4):
+            with T.block("B"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[v_i])
+                T.writes(B[v_i])
+                B[v_i] = A[v_i] * T.float32(2.0)
+        for i in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("C"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(B[v_i])
+                T.writes(C[v_i])
+                C[v_i] = B[v_i] + T.float32(1.0)
+            with T.block("D"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(B[v_i], C[v_i])
+                T.writes(D[v_i])
+                D[v_i] = B[v_i] - C[v_i]
+        """,
+    )
+
+
+def test_virtual_threads():
+    for axis in ("vthread", "vthread.x", "vthread.y", "vthread.z"):
+        sch = Schedule(copy_2d(4, 4))
+        i, j = sch.get_loops("B")
+        sch.bind(i, axis)
+        sch.bind(j, "threadIdx.y")
+        assert f'for i in T.thread_binding(4, thread="{axis}"):' in text(sch)
+        replays(sch)
+
+
+def test_a_mark_takes_the_place_of_another():
+    sch = Schedule(copy_2d(4, 4))
+    i, _j = sch.get_loops("B")
+    sch.bind(i, "blockIdx.x")
+    sch.parallel(i)
+    sch.unroll(i)
+    assert text(sch).startswith("for i in T.unroll(4):")
+    replays(sch)
+
+
+def test_reductions_of_a_softmax_are_parallel_in_rows_only():
+    sch = Schedule(softmax(2, 3))
+    for name in "MESD":
+        sch.parallel(sch.get_loops(name)[0])
+    S, M = sch.get_loops("S")[1], sch.get_loops("M")[1]
+    with refuses(
+        sch,
+        "parallel: loop r is not parallel: it runs over the reduce axis v_r of block S: "
+        "its iterations update the same elements of S",
+        hint="rfactor the loop first, or choose a spatial loop",
+    ):
+        sch.parallel(S)
+    with refuses(
+        sch,
+        "vectorize: loop k is not parallel: it runs over the reduce axis v_k of block M: "
+        "its iterations update the same elements of M",
+        hint="rfactor the loop first, or choose a spatial loop",
+    ):
+        sch.vectorize(M)
+    sch.unroll(S)
+    replays(sch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.carried import written_in_part
+from tests.tir.schedule.carried import CARRIED, written_in_part
 from tests.tir.schedule.programs import (
     becomes,
     elementwise,
@@ -554,6 +554,18 @@ def test_refuses_what_is_written_in_the_loop():
         "iteration of loop i",
     ):
         sch.write_at(i, D, 0, "local")
+
+
+def test_refuses_a_triangle():
+    sch = Schedule(CARRIED["triangle"])
+    B, (i, _) = sch.get_block("B"), sch.get_loops("B")
+    i_0, _ = sch.split(i, [3, 2])
+    with refuses(
+        sch,
+        "write_at: what an iteration of loop i_0 writes of B is no full box, and a copy "
+        "would overwrite the rest",
+    ):
+        sch.write_at(i_0, B, 0, "local")
 
 
 def test_refuses_a_reduction_outside():

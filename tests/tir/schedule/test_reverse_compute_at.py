@@ -336,6 +336,7 @@ def test_refuses_a_reduction_torn_apart_in_parallel():
         sch,
         "reverse_compute_at: loop j is parallel, and then it runs over the reduce axis "
         "v_r of block S: its iterations update the same elements of S",
+        hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
         sch.reverse_compute_at(S, j)
 

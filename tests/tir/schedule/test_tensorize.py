@@ -15,8 +15,12 @@ from tests.tir.schedule.programs import (
     copy_2d,
     matmul,
     matmul_relu,
+    only,
     refuses,
+    replays,
     row_sum,
+    same_numbers,
+    symbolic_matmul_relu,
     text,
 )
 
@@ -328,3 +332,55 @@ def test_pad_refusals():
         hint="pad before its loops are split and fused",
     ):
         sch.pad_einsum(C, [4, 4, 4])
+
+
+def test_pad_symbolic():
+    sch = Schedule(symbolic_matmul_relu())
+    sch.pad_einsum("C", [4, 1, 4])
+    assert "A_pad[v0, v1] = T.if_then_else(v0 < n and v1 < n, A[v0, v1]" in text(sch)
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_pad_a_reduction_alone():
+    sch = Schedule(matmul(4, 4, 3))
+    sch.pad_einsum("C", [1, 1, 4])
+    becomes(
+        sch,
+        """
+        A_pad = T.alloc_buffer((4, 4))
+        B_pad = T.alloc_buffer((4, 4))
+        for i0, i1 in T.grid(4, 4):
+            with T.block("A_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(A[v0, v1])
+                T.writes(A_pad[v0, v1])
+                A_pad[v0, v1] = T.if_then_else(v1 < 3, A[v0, v1], T.float32(0.0))
+        for i0, i1 in T.grid(4, 4):
+            with T.block("B_pad"):
+                v0, v1 = T.axis.remap("SS", [i0, i1])
+                T.reads(B[v0, v1])
+                T.writes(B_pad[v0, v1])
+                B_pad[v0, v1] = T.if_then_else(v0 < 3, B[v0, v1], T.float32(0.0))
+        for i, j, k in T.grid(4, 4, 4):
+            with T.block("C"):
+                v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
+                T.reads(A_pad[v_i, v_k], B_pad[v_k, v_j])
+                T.writes(C[v_i, v_j])
+                with T.init():
+                    C[v_i, v_j] = T.float32(0.0)
+                C[v_i, v_j] = C[v_i, v_j] + A_pad[v_i, v_k] * B_pad[v_k, v_j]
+        """,
+    )
+
+
+def test_pad_refuses_loops_that_were_split():
+    sch = Schedule(matmul(5, 4, 3))
+    C = sch.get_block("C")
+    sch.split(sch.get_loops(C)[0], [None, 2])
+    with refuses(
+        sch,
+        "pad_einsum: axis v_i of block C is no loop of its own",
+        hint="pad before its loops are split and fused",
+    ):
+        sch.pad_einsum(C, [4, 1, 1])

@@ -6,11 +6,21 @@ from importlib import import_module
 
 import pytest
 
+from mlcnb.core import display
 from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.node import walk
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.schedule import Schedule
-from tests.tir.schedule.programs import copy_2d, elementwise, matmul, refuses, row_sum, text
+from tests.tir.schedule.programs import (
+    copy_2d,
+    elementwise,
+    matmul,
+    refuses,
+    row_sum,
+    softmax,
+    text,
+)
 
 
 def test_undo_and_redo():
@@ -173,3 +183,36 @@ def test_nothing_is_checked_on_request():
     sch = Schedule(matmul(), check="none")
     sch.parallel(sch.get_loops("C")[2])
     assert "for k in T.parallel(4):" in text(sch)
+
+
+def nodes_of(sch: Schedule) -> set[int]:
+    """Every node of every snapshot, each once."""
+    return {id(n) for s in sch.steps for n in walk(s.mod["main"].body)}
+
+
+def test_a_hundred_steps_cost_next_to_nothing():
+    sch = Schedule(softmax(4, 6))
+    (i, _k) = sch.get_loops("M")
+    alone = len(nodes_of(sch))
+    for n in range(100):
+        sch.annotate(i, f"note{n}", n)
+    assert sch.position == 100
+    # a step makes the loop anew, the sequence it stands in, and the two nodes of the root block
+    path = 4
+    assert len(nodes_of(sch)) <= alone + 100 * (path + 1)
+
+
+def test_diff_of_steps_that_are_not_there():
+    sch = Schedule(elementwise())
+    with refuses(sch, "diff: there is no step 3", hint="there are 0 to 0"):
+        sch.diff(0, 3)
+
+
+def test_a_diff_is_text_and_a_view():
+    sch = Schedule(elementwise())
+    sch.parallel(sch.get_loops("B")[0])
+    made = sch.diff(0, 1)
+    assert isinstance(made, str) and repr(made) == str(made)
+    shown = display.mimebundle(made)
+    assert "+     for i in T.parallel(16):" in shown["text/plain"]
+    assert "#d6f3dc" in shown["text/html"]  # green under what was added

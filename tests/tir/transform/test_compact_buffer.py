@@ -6,7 +6,7 @@ import pytest
 
 from mlcnb.script import tir as T
 from mlcnb.tir.transform import CompactBufferAllocation, LowerOpaqueBlock, convert_blocks_to_opaque
-from tests.tir.transform.lowering import check, run_pass
+from tests.tir.transform.lowering import check, check_lowering, run_pass
 
 
 @T.prim_func
@@ -112,3 +112,32 @@ def test_storage_align_becomes_strides():
             B[i, j] = C_1[3 - i, j]
         """,
     )
+
+
+@T.prim_func
+def vectors(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(2):
+        with T.block("half"):
+            v = T.axis.spatial(2, i)
+            C = T.alloc_buffer((16,))
+            C[v * 8 : v * 8 + 8] = A[v * 8 : v * 8 + 8] + T.Broadcast(T.float32(1), 8)
+            for j in range(8):
+                B[v * 8 + j] = C[v * 8 + 7 - j]
+
+
+def test_vectors_reach_from_their_first_lane_to_their_last():
+    check(
+        CompactBufferAllocation(),
+        convert_blocks_to_opaque(vectors),
+        """
+        for i in range(2):
+            with T.block("half"):
+                T.reads(A[i * 8:i * 8 + 8])
+                T.writes(B[i * 8:i * 8 + 8])
+                C = T.alloc_buffer((8,))
+                C[0:8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1.0), 8)
+                for j in range(8):
+                    B[i * 8 + j] = C[j * -1 + 7]
+        """,
+    )
+    check_lowering(vectors, vectors)

@@ -173,9 +173,19 @@ def through_another_name(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float3
             B[v] = C[v // 2]
 
 
+@T.prim_func
+def lanes(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((1,))
+    C[0] = T.float32(0)
+    for i in T.vectorized(8):
+        B[i] = C[0]
+        C[0] = A[i]
+
+
 @pytest.mark.parametrize(
     "func",
     [
+        lanes,
         CARRIED["window_in_one_loop"],
         CARRIED["partial_sums"],
         not_all_of_it,

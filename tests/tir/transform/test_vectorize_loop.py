@@ -114,6 +114,15 @@ def two_stores(A: T.Buffer((8,), "int32"), B: T.Buffer((9,), "int32")):
 
 
 @T.prim_func
+def overlapping_rows(A: T.Buffer((8,), "int32"), B: T.Buffer((12,), "int32")):
+    for j in range(12):
+        B[j] = 0
+    for j in T.vectorized(8):
+        for k in range(4):
+            B[j + k] = A[j] + k
+
+
+@T.prim_func
 def scalar_division(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
     for j in T.vectorized(8):
         B[j] = T.if_then_else(A[j] > 9, 50 // (A[0] * 0), -1)
@@ -129,7 +138,8 @@ def two_branches(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
 
 
 @pytest.mark.parametrize(
-    "func", [running_sum, total, mirrored, two_stores, scalar_division, two_branches]
+    "func",
+    [running_sum, total, mirrored, two_stores, overlapping_rows, scalar_division, two_branches],
 )
 def test_loops_without_a_vector_form_stay_serial(func):
     after = run_pass(VectorizeLoop(), func)

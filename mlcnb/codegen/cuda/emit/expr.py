@@ -13,7 +13,7 @@ from mlcnb.arith import Analyzer
 from mlcnb.codegen.cuda.emit import functions, types
 from mlcnb.codegen.cuda.emit.types import ctype
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import Node, rewrite
+from mlcnb.core.node import Node, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
@@ -90,6 +90,19 @@ class Emitter:
         """True if expressions are certainly not negative."""
         return all(x.dtype.is_uint or self.analyzer.const_bounds(x)[0] >= 0 for x in parts)
 
+    def refuse_exchange(self, *parts: e.PrimExpr) -> None:
+        """Refuse a shuffle where C++ would let some threads pass it by.
+
+        Raises:
+            CodegenError: there is one.
+        """
+        for part in parts:
+            if any(isinstance(n, e.Call) and "tvm_warp_shuffle" in str(n.op) for n in walk(part)):
+                raise CodegenError(
+                    "a shuffle stands where only some threads come by",
+                    hint="give its value a name with T.LetStmt before the choice",
+                )
+
     def pointer(self, buffer: Buffer) -> str:
         """The pointer to a buffer's memory, cast where the memory is of another dtype."""
         if buffer.dtype.lanes != 1:
@@ -160,6 +173,8 @@ def _is_index(x: e.PrimExpr) -> bool:
 
 def _compare(em: Emitter, x: Any) -> Text:
     sign, binds = _COMPARE[type(x)]
+    if isinstance(x, e.And | e.Or):
+        em.refuse_exchange(x.b)
     return f"{em.operand(x.a, binds)} {sign} {em.operand(x.b, binds + 1)}", binds
 
 
@@ -207,7 +222,12 @@ def _extreme(name: str) -> Callable[[Emitter, Any], Text]:
 
 def _select(em: Emitter, x: e.Select) -> Text:
     """Both sides may be evaluated: a choice of C++ evaluates one, which is no less defined."""
-    parts = [em.operand(part, CHOICE + 1) for part in (x.condition, x.true_value, x.false_value)]
+    return _choice(em, x.condition, x.true_value, x.false_value)
+
+
+def _choice(em: Emitter, condition: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> Text:
+    em.refuse_exchange(yes, no)
+    parts = [em.operand(part, CHOICE + 1) for part in (condition, yes, no)]
     return f"{parts[0]} ? {parts[1]} : {parts[2]}", CHOICE
 
 
@@ -246,6 +266,8 @@ def _call(em: Emitter, x: e.Call) -> Text:
         return _cut(f"{em.operand(a, binds)} {sign} {em.operand(b, binds + 1)}", binds, x.dtype)
     if x.op == "tir.bitwise_not":
         return _cut(f"~{em.operand(x.args[0], UNARY)}", UNARY, x.dtype)
+    if x.op == "tir.if_then_else":
+        return _choice(em, *x.args)
     if x.op == LANE:
         return f"{em.name(x.args[0])}[{em.expr(x.args[1])}]", ATOM
     return functions.call(em, x), ATOM

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -91,11 +92,6 @@ def _likely(em: Emitter, x: e.Call) -> str:
     return em.operand(x.args[0])
 
 
-def _if_then_else(em: Emitter, x: e.Call) -> str:
-    condition, yes, no = (em.operand(a) for a in x.args)
-    return f"({condition} ? {yes} : {no})"
-
-
 def _popcount(em: Emitter, x: e.Call) -> str:
     kind = x.args[0].dtype.element
     value = em.expr(x.args[0])
@@ -130,6 +126,8 @@ def _extern(em: Emitter, x: e.Call) -> str:
         raise CodegenError("a call of a function outside needs its name as a string")
     if name.value.startswith("llvm."):
         raise UnsupportedOpError(f"the cuda backend cannot call {name.value}", hint="use tir.*")
+    if re.fullmatch(r"[A-Za-z_]\w*(::\w+)*", name.value, re.ASCII) is None:
+        raise CodegenError(f"{name.value!r} is no name of a function in C++")
     return f"{name.value}({', '.join(em.expr(a) for a in x.args[1:])})"
 
 
@@ -143,7 +141,8 @@ def _access_pointer(em: Emitter, x: e.Call) -> str:
 
 def _shuffle(name: str) -> Callable[[Emitter, e.Call], str]:
     def rule(em: Emitter, x: e.Call) -> str:
-        mask, value, by, width = (em.expr(a) for a in x.args[:4])
+        value, by, width = (em.expr(a) for a in x.args[1:4])
+        mask = f"0x{x.args[0].value:x}u" if isinstance(x.args[0], e.IntImm) else em.expr(x.args[0])
         text = f"{name}({mask}, {value}, {by}, {width})"
         return f"({ctype(x.dtype)}){text}" if x.dtype.bits < 16 else text
 
@@ -179,7 +178,6 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "isinf": _isinf,
     "isfinite": _isfinite,
     "likely": _likely,
-    "if_then_else": _if_then_else,
     "popcount": _popcount,
     "clz": _clz,
     "reinterpret": _reinterpret,

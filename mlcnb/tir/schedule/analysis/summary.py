@@ -12,6 +12,7 @@ mlc.tir.analyze(matmul)
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,9 @@ from mlcnb.tir.analysis.dependences import LoopDependence
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.analysis.blocks import BlockKind, block_kind, tree_of
 from mlcnb.tir.schedule.tree import Tree
+
+#: pairs of accesses that are compared at most: about ten seconds
+MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +80,12 @@ class LoopReport:
     loop: s.For
     working_set: Any
     carried: tuple[LoopDependence, ...]
+    is_known: bool = True
 
     @property
     def is_parallel(self) -> bool:
         """True if its iterations may run in any order, and at the same time."""
-        return not self.carried
+        return self.is_known and not self.carried
 
     @property
     def is_reduction(self) -> bool:
@@ -90,6 +95,8 @@ class LoopReport:
     @property
     def verdict(self) -> str:
         """What may be done with its iterations, in words."""
+        if not self.is_known:
+            return "not looked at: too many accesses"
         if self.is_parallel:
             return "independent: any order, in parallel"
         names = ", ".join(dict.fromkeys(d.buffer.name for d in self.carried))
@@ -156,21 +163,34 @@ class Analysis(Shown):
         )
 
     @cached_property
+    def is_large(self) -> bool:
+        """True for a program of so many accesses that their dependences are not looked for."""
+        counts = Counter(access.buffer.data for access in a.accesses_of(self.func))
+        return sum(n * n for n in counts.values()) > MOST_PAIRS
+
+    @cached_property
     def dependences(self) -> list[LoopDependence]:
-        """The dependences between iterations."""
-        return a.loop_dependences(self.func)
+        """The dependences between iterations; none of a program that `is_large`."""
+        return [] if self.is_large else a.loop_dependences(self.func)
 
     @cached_property
     def loops(self) -> tuple[LoopReport, ...]:
         """A report for each loop, in the order of the program."""
         return tuple(
-            LoopReport(loop, size, tuple(d for d in self.dependences if d.carried_by is loop))
+            LoopReport(
+                loop,
+                size,
+                tuple(d for d in self.dependences if d.carried_by is loop),
+                not self.is_large,
+            )
             for loop, size in a.working_sets(self.func).items()
         )
 
     @cached_property
     def scope(self) -> a.BlockScope:
-        """The dependences between the blocks of the root."""
+        """The dependences between the blocks of the root; none of a program that `is_large`."""
+        if self.is_large:
+            return a.BlockScope(self.tree.root, self.tree.blocks_under(self.tree.root), [])
         return a.get_block_scope(self.func)
 
     @cached_property
@@ -210,6 +230,8 @@ class Analysis(Shown):
         except MLCError as error:
             found.append(error.message)
         found += [x.message for x in a.check_bounds(self.func)]
+        if self.is_large:
+            return tuple(found)
         return (*found, *map(repr, a.uninitialized_reads(self.func)))
 
 

@@ -164,6 +164,7 @@ def _wider_nest(
     tree = state.tree
     context = bindings(tree, block)
     wanted = {}
+    ranges = {x.loop_var: of(x.extent) for x in tree.loops(block)}
     for axis, extent in zip(block.iter_vars, extents, strict=True):
         loop = context.values[axis.var].only_atom
         if loop is None and not of(extent).same(Affine(1)):
@@ -171,6 +172,13 @@ def _wider_nest(
                 f"pad_einsum: axis {axis.var.name} of {name_of(block)} is no loop of its own",
                 block,
                 hint="pad before its loops are split and fused",
+            )
+        if loop in ranges and not ranges[loop].same(of(axis.dom.extent)):
+            raise state.refusal(
+                f"pad_einsum: loop {loop.name} does not run over all values of the axis "
+                f"{axis.var.name} of {name_of(block)}",
+                block,
+                hint="pad before its loops are partitioned",
             )
         wanted[loop] = extent
     made = BufferSwap(swaps, {}).stmt(block)

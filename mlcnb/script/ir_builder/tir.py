@@ -1,0 +1,342 @@
+"""T: the words of loop programs, for the IRBuilder.
+
+Words that are lines of a text are calls (`T.reads(A[v])`, `T.buffer_store(B, 1.0, [v])`); what has
+lines of its own is a frame (`with T.grid(4, 8) as (i, j):`). Dtypes, expressions and intrinsics are
+those of `mlcnb.script.tir`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
+from mlcnb.script import frames as words
+from mlcnb.script import tir as script
+from mlcnb.script.ir_builder.builder import Frame, IRBuilder, Lines, find, lines
+from mlcnb.script.ir_builder.function import BlockFrame, InitFrame, PrimFuncFrame
+from mlcnb.script.parser.attrs import frozen
+from mlcnb.script.parser.tir_bind import renamed
+from mlcnb.script.parser.tir_block import as_region
+from mlcnb.script.ranges import make_range
+from mlcnb.script.tir import statements
+from mlcnb.script.tir.dtypes import dtype_of
+from mlcnb.script.words import Namespace
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer as BufferNode
+from mlcnb.tir.buffer import MatchBufferRegion
+
+
+def prim_func(private: bool = False, **_options: Any) -> PrimFuncFrame:
+    """A function: `with T.prim_func():`"""
+    return PrimFuncFrame(private)
+
+
+def func_name(name: str) -> None:
+    """The name of the function."""
+    find(PrimFuncFrame, "T.func_name").name = name
+
+
+def func_attr(attrs: dict[str, Any]) -> None:
+    """Attributes of the function."""
+    find(PrimFuncFrame, "T.func_attr").attrs.update(attrs)
+
+
+def func_ret(kind: Any) -> None:
+    """The dtype of what the function returns."""
+    find(PrimFuncFrame, "T.func_ret").ret_type = str(getattr(kind, "dtype", kind))
+
+
+def arg(name: str, kind: Any) -> Any:
+    """A parameter: `A = T.arg("A", T.Buffer((8,), "float32"))`, `n = T.arg("n", T.int32)`."""
+    func = find(PrimFuncFrame, "T.arg")
+    if isinstance(kind, BufferNode):
+        handle, buffer = e.Var(name, dtype("handle")), renamed(kind, name)
+        func.params.append(handle)
+        func.buffer_map[handle] = buffer
+        return buffer
+    made = dtype_of(kind)
+    if made is None:
+        raise MLCError(f"parameter {name}: a T.Buffer, a T.handle or a scalar such as T.int32")
+    func.params.append(made.make(name))
+    return func.params[-1]
+
+
+# buffers
+
+Buffer = statements.Buffer
+
+
+def match_buffer(source: Any, shape: Any = None, *args: Any, **options: Any) -> BufferNode:
+    """The buffer behind a handle parameter, or another view of a region (in a block)."""
+    found: words.MatchBuffer = statements.match_buffer(source, shape, *args, **options)
+    if isinstance(source, e.Var):
+        find(PrimFuncFrame, "T.match_buffer").buffer_map[source] = found.buffer
+    else:
+        block = find(BlockFrame, "T.match_buffer")
+        block.match_buffers.append(MatchBufferRegion(found.buffer, as_region(source)))
+    return found.buffer
+
+
+def alloc_buffer(shape: Any, *args: Any, **options: Any) -> BufferNode:
+    """A buffer that lives in the block (or function) that is open."""
+    buffer = statements.buffer_of(shape, *args, **options)
+    owners = [f for f in IRBuilder.current().frames if isinstance(f, BlockFrame | PrimFuncFrame)]
+    if not owners:
+        raise MLCError("T.alloc_buffer stands in no function")
+    owners[-1].alloc_buffers.append(buffer)
+    return buffer
+
+
+def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, **options: Any) -> BufferNode:
+    """A view of memory that `data` points to, or memory of its own, for what follows."""
+    buffer = statements.buffer_of(shape, dtype, data, **options)
+    body = lines("T.decl_buffer").out
+    if data is None:
+        true = p.const(True)
+        body.hold(lambda x: s.Allocate(buffer.data, buffer.dtype, buffer.shape, true, x))
+    body.hold(lambda x: s.DeclBuffer(buffer, x))
+    return buffer
+
+
+def allocate(extents: Sequence[Any], kind: Any, scope: str = "global") -> e.Var:
+    """Memory for what follows, as a pointer."""
+    of = dtype(str(getattr(kind, "dtype", kind)))
+    var = e.Var("v", dtype("handle"), (str(of), scope))
+    sizes = tuple(map(p.as_expr, extents))
+    body = lines("T.allocate").out
+    body.hold(lambda x: s.Allocate(var, of, sizes, p.const(True), x))
+    return var
+
+
+def buffer_store(
+    buffer: BufferNode, value: Any, indices: Sequence[Any] | Any, predicate: Any = None
+) -> None:
+    """`buffer[indices] = value`; numbers take the dtype of the buffer."""
+    given = indices if isinstance(indices, list | tuple) else (indices,)
+    at = words.Sliced(buffer, tuple(given)).indices()
+    lanes = max([i.dtype.lanes for i in at], default=1) * buffer.dtype.lanes
+    kind = buffer.dtype.with_lanes(lanes)
+    found = p.as_expr(value, kind.element)
+    if found.dtype.lanes == 1 and lanes != 1:
+        found = e.Broadcast(found, lanes)
+    lines("T.buffer_store").add(s.BufferStore(buffer, p.cast(kind, found), at, predicate))
+
+
+# loops and branches
+
+
+class ForFrame(Lines):
+    """`with T.serial(8) as i:`, `with T.grid(4, 8) as (i, j):`"""
+
+    title = "loop"
+
+    def __init__(self, loops: words.Loops) -> None:
+        super().__init__()
+        self.loops = []
+        for loop in loops.loops:
+            dom = make_range(p.as_expr(loop.start), p.as_expr(loop.stop))
+            if loop.step is not None:
+                raise MLCError("a loop of the IRBuilder has no step", hint="i * step in its body")
+            self.loops.append((e.Var("v", dom.extent.dtype), dom, loop))
+        variables = tuple(var for var, _, _ in self.loops)
+        self.value = variables if len(variables) != 1 else variables[0]
+
+    def leave(self) -> None:
+        """The nest."""
+        stmt = self.out.finish()
+        for var, dom, loop in reversed(self.loops):
+            marks = frozen(loop.annotations)
+            stmt = s.For(var, dom.min, dom.extent, loop.kind, stmt, loop.thread, marks)
+        lines("a loop").add(stmt)
+
+
+def _loop(word: Callable[..., Any]) -> Callable[..., ForFrame]:
+    def frame(*args: Any, **options: Any) -> ForFrame:
+        return ForFrame(word(*args, **options))
+
+    frame.__name__, frame.__doc__ = word.__name__, word.__doc__
+    return frame
+
+
+grid = _loop(statements.grid)
+serial = _loop(statements.serial)
+parallel = _loop(statements.parallel)
+vectorized = _loop(statements.vectorized)
+unroll = _loop(statements.unroll)
+thread_binding = _loop(statements.thread_binding)
+
+
+class HoldFrame(Lines):
+    """A statement with a body: `with T.While(c):`, `with T.LetStmt(x) as v:`, `with T.attr(…):`"""
+
+    title = "statement"
+
+    def __init__(self, wrap: Callable[[s.Stmt], s.Stmt], value: Any = None) -> None:
+        super().__init__()
+        self.wrap = wrap
+        self.value = value
+
+    def leave(self) -> None:
+        """The statement around its body."""
+        lines("a statement").add(self.wrap(self.out.finish()))
+
+
+def While(condition: Any) -> HoldFrame:
+    """`with T.While(condition):`"""
+    test = p.as_expr(condition)
+    return HoldFrame(lambda body: s.While(test, body))
+
+
+def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> HoldFrame:
+    """`with T.LetStmt(value) as v:`"""
+    found = p.as_expr(value)
+    name = e.Var("v", found.dtype) if var is None else var
+    return HoldFrame(lambda body: s.LetStmt(name, found, body), name)
+
+
+def Assert(condition: Any, message: str) -> HoldFrame:
+    """`with T.Assert(condition, message):`"""
+    test = p.as_expr(condition)
+    return HoldFrame(lambda body: s.AssertStmt(test, message, body))
+
+
+def attr(node: Any, key: str, value: Any) -> HoldFrame:
+    """`with T.attr(node, key, value):`"""
+    subject = p.const(node) if isinstance(node, int) else node
+    return HoldFrame(lambda body: s.AttrStmt(subject, key, value, body))
+
+
+def launch_thread(tag: str, extent: Any) -> HoldFrame:
+    """`with T.launch_thread("threadIdx.x", 8) as tx:`"""
+    count = p.as_expr(extent)
+    var = e.Var(tag.replace(".", "_"), count.dtype)
+    axis = s.IterVar(e.Range(p.const(0, count.dtype), count), var, s.IterType.THREAD, tag)
+    return HoldFrame(lambda body: s.AttrStmt(axis, "thread_extent", count, body), var)
+
+
+class IfFrame(Frame):
+    """`with T.If(c): with T.Then(): …; with T.Else(): …`"""
+
+    title = "T.If"
+
+    def __init__(self, condition: Any) -> None:
+        self.condition = p.as_expr(condition)
+        self.then: s.Stmt | None = None
+        self.otherwise: s.Stmt | None = None
+
+    def leave(self) -> None:
+        """Both branches."""
+        if self.then is None:
+            raise MLCError("T.If has no T.Then", hint="with T.Then():")
+        lines("T.If").add(s.IfThenElse(self.condition, self.then, self.otherwise))
+
+
+class BranchFrame(Lines):
+    """`with T.Then():` or `with T.Else():`"""
+
+    title = "branch"
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def leave(self) -> None:
+        """One branch."""
+        setattr(find(IfFrame, f"T.{self.name}"), self.name, self.out.finish())
+
+
+def If(condition: Any) -> IfFrame:
+    """A branch: `with T.If(c):`, in it `with T.Then():` and perhaps `with T.Else():`"""
+    return IfFrame(condition)
+
+
+def Then() -> BranchFrame:
+    """Where the condition of the T.If around holds."""
+    return BranchFrame("then")
+
+
+def Else() -> BranchFrame:
+    """Where it does not hold."""
+    return BranchFrame("otherwise")
+
+
+def evaluate(value: Any) -> None:
+    """A value for its effect."""
+    lines("T.evaluate").add(s.Evaluate(p.as_expr(value)))
+
+
+def ret(value: Any) -> None:
+    """End the function with `value` as its result."""
+    evaluate(script.ret(value))
+
+
+# blocks
+
+
+def block(name: str = "", no_realize: bool = False) -> BlockFrame:
+    """A block: `with T.block("C"):`"""
+    return BlockFrame(name)
+
+
+def init() -> InitFrame:
+    """What starts a reduction: `with T.init():`"""
+    return InitFrame()
+
+
+def where(predicate: Any) -> None:
+    """The block runs where the predicate holds."""
+    find(BlockFrame, "T.where").predicate = p.as_expr(predicate)
+
+
+def reads(*regions: Any) -> None:
+    """The regions that the block reads."""
+    found = find(BlockFrame, "T.reads")
+    found.reads = tuple(map(as_region, statements.reads(*regions).regions))
+
+
+def writes(*regions: Any) -> None:
+    """The regions that the block writes."""
+    found = find(BlockFrame, "T.writes")
+    found.writes = tuple(map(as_region, statements.writes(*regions).regions))
+
+
+def block_attr(attrs: dict[str, Any]) -> None:
+    """Annotations of the block."""
+    find(BlockFrame, "T.block_attr").annotations.update(attrs)
+
+
+def _axis(kind: s.IterType) -> Callable[..., e.Var]:
+    def axis(domain: Any, value: Any, dtype: str = "int32") -> e.Var:
+        return find(BlockFrame, "an axis").axis(kind, domain, value)
+
+    axis.__doc__ = f"An axis of the block, {kind.name.lower()}: domain (extent, or pair) and value."
+    return axis
+
+
+def _remap(kinds: str, values: Sequence[e.Var], dtype: str = "int32") -> Any:
+    """Axes that each take a whole loop: `vi, vj = T.axis.remap("SR", [i, j])`."""
+    made = [_remapped(kind, value) for kind, value in zip(kinds, values, strict=True)]
+    return made if len(made) != 1 else made[0]
+
+
+def _remapped(kind: str, value: e.Var) -> e.Var:
+    loops = (f.loops for f in IRBuilder.current().frames if isinstance(f, ForFrame))
+    dom = next((d for nest in loops for var, d, _ in nest if var is value), None)
+    if dom is None or kind not in "SR":
+        raise MLCError("T.axis.remap needs S or R and an open loop for each axis")
+    return find(BlockFrame, "an axis").axis(s.IterType(kind), dom, value)
+
+
+_AXES = {"spatial": "S", "reduce": "R", "scan": "scan", "opaque": "opaque", "S": "S", "R": "R"}
+axis = Namespace("T.axis", {n: _axis(s.IterType(k)) for n, k in _AXES.items()} | {"remap": _remap})
+sblock, sblock_attr, sblock_alloc_buffer = block, block_attr, alloc_buffer
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(script, name)

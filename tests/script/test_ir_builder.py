@@ -1,0 +1,184 @@
+"""Programs built by calls are those that a text gives."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+import mlcnb
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import assert_structural_equal
+from mlcnb.script import parse, script
+from mlcnb.script.ir_builder import IRBuilder
+from mlcnb.script.ir_builder import ir as I
+from mlcnb.script.ir_builder import tir as T
+from mlcnb.tir.analysis import verify_well_formed
+
+
+def same(builder: IRBuilder, text: str) -> None:
+    """What was built prints as the text, and is what the text gives."""
+    made = builder.get()
+    verify_well_formed(made)
+    text = dedent(text).strip("\n")
+    assert script(made, header=False) == text
+    assert_structural_equal(parse(text), made)
+
+
+def test_matmul() -> None:
+    with IRBuilder() as ib:
+        with T.prim_func():
+            T.func_name("matmul")
+            T.func_attr({"tir.noalias": True})
+            A = T.arg("A", T.Buffer((4, 16), "float32"))
+            B = T.arg("B", T.Buffer((16, 8), "float32"))
+            C = T.arg("C", T.Buffer((4, 8), "float32"))
+            D = IRBuilder.name("D", T.alloc_buffer((4, 8)))
+            with T.grid(4, 8, 16) as (i, j, k):
+                IRBuilder.name_many(["i", "j", "k"], [i, j, k])
+                with T.block("D"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    IRBuilder.name_many(["vi", "vj", "vk"], [vi, vj, vk])
+                    with T.init():
+                        T.buffer_store(D, 0.0, [vi, vj])
+                    T.buffer_store(D, D[vi, vj] + A[vi, vk] * B[vk, vj], [vi, vj])
+            with T.grid(4, 8) as (i, j):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    vj = T.axis.S((0, 8), j)
+                    T.where(i * 8 + j < 31)
+                    T.reads(D[vi, vj])
+                    T.writes([C[vi, vj]])
+                    T.block_attr({"key": 1})
+                    T.buffer_store(C, T.max(D[vi, vj], T.float32(0.0)), [vi, vj])
+    same(
+        ib,
+        """
+        @T.prim_func
+        def matmul(A: T.Buffer((4, 16), "float32"), B: T.Buffer((16, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+            T.func_attr({"tir.noalias": True})
+            # with T.block("root"):
+            D = T.alloc_buffer((4, 8))
+            for i, j, k in T.grid(4, 8, 16):
+                with T.block("D"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.reads(A[vi, vk], B[vk, vj])
+                    T.writes(D[vi, vj])
+                    with T.init():
+                        D[vi, vj] = T.float32(0.0)
+                    D[vi, vj] = D[vi, vj] + A[vi, vk] * B[vk, vj]
+            for v, v_1 in T.grid(4, 8):
+                with T.block("C"):
+                    v_2, v_3 = T.axis.remap("SS", [v, v_1])
+                    T.where(v * 8 + v_1 < 31)
+                    T.reads(D[v_2, v_3])
+                    T.writes(C[v_2, v_3])
+                    T.block_attr({"key": 1})
+                    C[v_2, v_3] = T.max(D[v_2, v_3], T.float32(0.0))
+        """,  # noqa: E501
+    )
+
+
+def test_lowered_statements() -> None:
+    with IRBuilder() as ib:
+        with T.prim_func(private=True):
+            A = T.arg("A", T.Buffer((16,), "float32"))
+            n = T.arg("n", T.int32)
+            T.func_ret("int32")
+            with T.Assert(n > 0, "positive"):
+                with T.parallel(16) as i:
+                    with T.If(i < n):
+                        with T.Then():
+                            T.buffer_store(A, 1, i)
+                        with T.Else():
+                            T.buffer_store(A, A[i] + 1.0, [i])
+                with T.serial(2, 6, annotations={"key": 1}) as j:
+                    with T.LetStmt(j * 2) as x:
+                        T.buffer_store(A, 2.5, [T.Ramp(x, 1, 4)])
+            with T.attr(A.data, "key", 1):
+                with T.launch_thread("threadIdx.x", 4) as tx:
+                    T.evaluate(T.call_extern("int32", "f", tx))
+            D = T.decl_buffer((4, 4), data=A.data)
+            E = T.decl_buffer((4,), "int8", scope="local")
+            with T.While(A[0] < 3.0):
+                T.buffer_store(D, D[0, 0] + 1.0, [0, 0])
+            T.buffer_store(E, 3, [n])
+            T.ret(n + 1)
+    same(
+        ib,
+        """
+        @T.prim_func(private=True)
+        def main(A: T.Buffer((16,), "float32"), n: T.int32) -> T.int32:
+            with T.Assert(n > 0, "positive"):
+                for v in T.parallel(16):
+                    if v < n:
+                        A[v] = T.float32(1.0)
+                    else:
+                        A[v] = A[v] + T.float32(1.0)
+                for v in T.serial(2, 6, annotations={"key": 1}):
+                    v_1: T.int32 = v * 2
+                    A[v_1:v_1 + 4] = T.Broadcast(T.float32(2.5), 4)
+            with T.attr(A.data, "key", 1):
+                threadIdx_x = T.launch_thread("threadIdx.x", 4)
+                T.call_extern("int32", "f", threadIdx_x)
+            buffer = T.decl_buffer((4, 4), data=A.data)
+            buffer_1 = T.allocate([4], "int8", "local")
+            buffer_2 = T.decl_buffer((4,), "int8", data=buffer_1, scope="local")
+            while A[0] < T.float32(3.0):
+                buffer[0, 0] = buffer[0, 0] + T.float32(1.0)
+            buffer_2[n] = T.int8(3)
+            return n + 1
+        """,
+    )
+
+
+def test_symbolic_shapes_and_modules() -> None:
+    with IRBuilder() as ib:
+        with I.ir_module():
+            I.module_attrs({"key": 1})
+            for name in ("first", "second"):
+                with T.prim_func():
+                    T.func_name(name)
+                    handle = T.arg("a", T.handle)
+                    n = T.int64(is_size_var=True)
+                    A = T.match_buffer(handle, (n,), "int32")
+                    with T.serial(n) as i:
+                        T.buffer_store(A, T.Cast("int32", i), [i])
+    mod = ib.get()
+    assert isinstance(mod, mlcnb.IRModule)
+    assert [g.name_hint for g in mod.functions] == ["first", "second"]
+    assert_structural_equal(parse(mod.script()), mod)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (lambda: T.buffer_store(None, 0, [0]), "'NoneType'"),
+        (lambda: T.evaluate(0), "T.evaluate stands in no function"),
+        (lambda: T.reads(), "T.reads stands in no block"),
+        (lambda: T.axis.spatial(4, 0), "an axis stands in no block"),
+        (lambda: T.arg("A", T.int32), "T.arg stands in no function"),
+        (lambda: IRBuilder.current().get(), "nothing was built"),
+    ],
+)
+def test_words_that_stand_nowhere(lines, message: str) -> None:
+    with IRBuilder(), pytest.raises((MLCError, AttributeError), match=message):
+        lines()
+
+
+def test_a_builder_must_be_open_and_its_frames_closed() -> None:
+    with pytest.raises(MLCError, match="no IRBuilder is open"):
+        T.evaluate(0)
+    assert not IRBuilder.is_in_scope()
+    with IRBuilder() as ib:
+        with T.prim_func():
+            with pytest.raises(MLCError, match="function is still open"):
+                ib.get()
+            with pytest.raises(MLCError, match=r"T\.If has no T\.Then"):
+                with T.If(T.int32() > 0):
+                    pass
+            with pytest.raises(MLCError, match="parameter x: a T.Buffer, a T.handle or a scalar"):
+                T.arg("x", 3.5)
+        with pytest.raises(MLCError, match="two functions were built"):
+            with T.prim_func():
+                pass
