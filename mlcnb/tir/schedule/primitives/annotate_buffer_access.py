@@ -26,11 +26,12 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferLoad, BufferRegion
 from mlcnb.tir.index_map import RegionMap
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.caching import chosen_index
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.reading import of
-from mlcnb.tir.schedule.regions import at_most
+from mlcnb.tir.schedule.regions import at_most, symbols
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 
@@ -67,12 +68,18 @@ def annotate_buffer_access(
             f"{name}: {len(ranges)} ranges are given, {buffer.name} has {buffer.ndim} dimensions",
             block,
         )
+    known = {*symbols(state.func), *said.axes}
+    loops = [v.name for x in (*said.begins, *said.ends) for v in variables_of(x) if v not in known]
+    if loops:
+        raise state.refusal(
+            f"{name}: {loops[0]}, on which the ranges depend, is no axis of {name_of(block)}", block
+        )
     region = BufferRegion(buffer, tuple(_range(low, end) for low, end in ranges))
     if state.checks:
         _refuse_false(state, block, region, buf_type)
     key = f"explicit_{buf_type}_region"
-    known = tuple(block.annotations.get(key, ()))
-    marks = {**block.annotations, key: known if index in known else (*known, index)}
+    marked = tuple(block.annotations.get(key, ()))
+    marks = {**block.annotations, key: marked if index in marked else (*marked, index)}
     changed = tuple(region if n == index else r for n, r in enumerate(regions))
     edit = state.edit()
     edit.update(block, annotations=FrozenDict(marks), **{f"{buf_type}s": changed})
