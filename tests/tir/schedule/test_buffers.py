@@ -479,6 +479,16 @@ def test_annotate_refusals():
         sch.annotate_buffer_access("up", 0, "read", lambda v: [(v, v, v)])
 
 
+def test_ranges_are_said_of_axes_not_of_loops():
+    sch = Schedule(upsample)
+    loop = sch.get(sch.get_loops("up")[0]).loop_var
+    with refuses(
+        sch,
+        "annotate_buffer_access: i, on which the ranges depend, is no axis of block up",
+    ):
+        sch.annotate_buffer_access("up", 0, "read", lambda v: [(loop // 2, loop // 2 + 1)])
+
+
 def test_a_region_that_depends_on_data_is_not_believed():
     @T.prim_func
     def gather(

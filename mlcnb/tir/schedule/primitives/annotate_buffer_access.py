@@ -68,6 +68,12 @@ def annotate_buffer_access(
             f"{name}: {len(ranges)} ranges are given, {buffer.name} has {buffer.ndim} dimensions",
             block,
         )
+    known = {*symbols(state.func), *said.axes}
+    loops = [v.name for x in (*said.begins, *said.ends) for v in variables_of(x) if v not in known]
+    if loops:
+        raise state.refusal(
+            f"{name}: {loops[0]}, on which the ranges depend, is no axis of {name_of(block)}", block
+        )
     region = BufferRegion(buffer, tuple(_range(low, end) for low, end in ranges))
     allowed = {*symbols(state.func), *(axis.var for axis in block.iter_vars)}
     others = [v.name for x in ranges for end in x for v in variables_of(end) if v not in allowed]
@@ -78,8 +84,8 @@ def annotate_buffer_access(
     if state.checks:
         _refuse_false(state, block, region, buf_type)
     key = f"explicit_{buf_type}_region"
-    known = tuple(block.annotations.get(key, ()))
-    marks = {**block.annotations, key: known if index in known else (*known, index)}
+    marked = tuple(block.annotations.get(key, ()))
+    marks = {**block.annotations, key: marked if index in marked else (*marked, index)}
     changed = tuple(region if n == index else r for n, r in enumerate(regions))
     edit = state.edit()
     edit.update(block, annotations=FrozenDict(marks), **{f"{buf_type}s": changed})
