@@ -93,5 +93,6 @@ def test_tensor_expressions_become_the_same_loops(make: Callable[..., list]) -> 
     ours = te.create_prim_func(make(te, tir))
     text = tvm.te.create_prim_func(make(tvm.te, tvm.tirx)).script()
     assert_structural_equal(parse(text), ours)
-    if make.__name__ != "symbolic":  # dimensions are TypeVars there, above the function
+    # dimensions are TypeVars there, above the function; and long numbers have all their digits
+    if make.__name__ not in ("symbolic", "argmax"):
         assert script(ours, dialect="0.27", header=False) in text
