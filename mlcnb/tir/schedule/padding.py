@@ -77,7 +77,7 @@ def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
     """Loops over the new layout that write where nothing else does."""
     axes = _axes(layout, kind)
     indices = tuple(axis.var for axis in axes)
-    store = BufferStore(new, _at(value, indices), indices)
+    store = BufferStore(new, p.cast(new.dtype, _at(value, indices)), indices)
     block = Block(axes, (), (point(new, indices),), f"{new.name}_pad", store)
     return looped(block, predicate=layout.unused_at(indices))
 

@@ -178,6 +178,16 @@ def test_padding_that_differs_by_place():
     becomes(sch, text(sch))
 
 
+def test_padding_that_differs_by_place_in_a_block_of_its_own():
+    """Indices are integers, the buffer holds floats (the store had the dtype of the indices)."""
+    sch = Schedule(elementwise(10))
+    sch.split(sch.get_loops("B")[0], [2, 5])
+    layout = lambda i: (i // 4, i % 4)
+    sch.transform_layout("B", ("write", 0), layout, pad_value=lambda a, b: a * 4 + b)
+    assert 'B[v0, v1] = T.Cast("float32", v0 * 4 + v1)' in text(sch)
+    becomes(sch, text(sch))
+
+
 def test_a_symbolic_shape_is_laid_out_and_padded():
     sch = Schedule(symbolic())
     sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.0)
