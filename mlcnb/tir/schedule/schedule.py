@@ -70,7 +70,9 @@ class Schedule(History, display.Shown):
         self.error_render_level = error_render_level
         given = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
         start = Snapshot(
-            prepared(given, self.check != "none"), _main(given), 1 if seed is None else seed
+            prepared(given, self.check != "none"),
+            _main(given),
+            Random.start(1 if seed is None else seed),
         )
         super().__init__(start)
 
@@ -159,7 +161,7 @@ class Schedule(History, display.Shown):
 
     def seed(self, seed: int) -> None:
         """Start the random numbers again from `seed`."""
-        self._snapshot.seed = seed
+        self._snapshot.seed = Random.start(seed)
 
     def fork_seed(self) -> int:
         """A seed for another schedule, drawn from this one's."""

@@ -36,6 +36,11 @@ class Random:
         self.state = self.state * self.MULTIPLIER % self.MODULUS
         return self.state * below // self.MODULUS
 
+    @classmethod
+    def start(cls, seed: int) -> int:
+        """The state to begin with: neighbouring seeds lie far apart, small ones are not small."""
+        return seed * pow(cls.MULTIPLIER, 1000, cls.MODULUS) % cls.MODULUS
+
     def choice(self, weights: Iterable[float]) -> int:
         """An index, as likely as its weight."""
         weights = list(weights)
