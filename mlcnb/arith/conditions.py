@@ -33,13 +33,22 @@ def compare(ctx: Context, kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExp
     sign = sign_of(ctx, margin)
     if sign is not None:
         return p.const(sign)
-    return _at_least_zero(_without_division(_coarsest(ctx, margin)), kind, dtype)
+    return _at_least_zero(_shortest(ctx, margin), kind, dtype)
 
 
 def _wrapping(kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExpr:
     if a.is_same(b):
         return p.const(kind in (e.EQ, e.LE, e.GE))
     return kind(emit(a, dtype), emit(b, dtype))
+
+
+def _shortest(ctx: Context, x: Poly) -> Poly:
+    """x >= 0 without a common factor and without a division: one may uncover the other."""
+    while True:
+        shorter = _without_division(_coarsest(ctx, x))
+        if shorter.is_same(x):
+            return x
+        x = shorter
 
 
 def _coarsest(ctx: Context, x: Poly) -> Poly:

@@ -8,7 +8,7 @@ from mlcnb.view.schedule import step_table
 
 
 def calls(sch: Schedule) -> list[str]:
-    return [call for _, _, call, _ in step_table(sch).rows]
+    return [row[2] for row in step_table(sch).rows]
 
 
 def test_names_of_the_time():

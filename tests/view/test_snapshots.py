@@ -109,15 +109,15 @@ def test_lowered_loops_say_what_is_read_and_written():
 
 def test_schedule():
     sch = scheduled()
-    text = re.sub(r" +(time|[\d.]+ [µm]s)$", "", view.to_text(sch), flags=re.M)
+    text = re.sub(r" +(?:time|[\d.]+ [µm]s)  (\S.*)$", r"  \1", view.to_text(sch), flags=re.M)
     assert text == dedent("""\
         Schedule of matmul: 3 steps, 1 undone
-                    step  call
+                    step  call  legal
                        0  as given
-                       1  split(loop j, factors=[None, 16])
-                       2  reorder(loop i, loop j_0, loop k, loop j_1)
-          >            3  annotate(loop i, ann_key='note', ann_val='outer')
-          (undone)     4  vectorize(loop j_1)
+                       1  split(loop j, factors=[None, 16])  by rule
+                       2  reorder(loop i, loop j_0, loop k, loop j_1)  by rule
+          >            3  annotate(loop i, ann_key='note', ann_val='outer')  by rule
+          (undone)     4  vectorize(loop j_1)  by rule
         step 3: matmul: changed, +2 -1 lines:
             @T.prim_func
             def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
