@@ -192,10 +192,12 @@ def box_of(
     below: s.Stmt,
     context: Context | None = None,
     also: Sequence[s.For] = (),
+    predicate: e.PrimExpr | None = None,
 ) -> Box:
     """The box that one region of a block covers over the loops that stand inside `below`.
 
-    also: loops further out that are run over too.
+    also: loops further out that are run over too. predicate: the conditions that count; all that the
+    block stands under, if it is not given.
     """
     context = context or bindings(tree, block)
     loops = [*also, *loops_below(tree, block, below)]
@@ -215,7 +217,8 @@ def box_of(
     run_over = {x.loop_var for x in loops}
     ragged = any(of(x.extent).uses(run_over) or of(x.min).uses(run_over) for x in loops)
     exact = not ragged and contiguous(starts, run_over, context.bounds)
-    predicate = tree.realize(block).predicate
+    if predicate is None:
+        predicate = tree.realize(block).predicate
     exact = _clip(sides, starts, predicate, context, inner) and exact
     return Box(region.buffer, sides, exact)
 

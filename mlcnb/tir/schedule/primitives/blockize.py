@@ -194,7 +194,7 @@ def _outer(
     for x in reversed(loops):
         body = replace(x, body=body)
         forward[x] = body
-    reads, writes = _regions(state, block, at_outer, cut, parent)
+    reads, writes = _regions(state, block, at_outer, cut, parent, predicate)
     init = None if block.init is None else _init(block, cut, loops, values, predicate)
     if inner is not block:
         forward[block] = inner
@@ -236,16 +236,24 @@ def _init(
 
 
 def _regions(
-    state: State, block: Block, at_outer: dict[e.Var, Affine], cut: list[_Axis], parent: Stmt
+    state: State,
+    block: Block,
+    at_outer: dict[e.Var, Affine],
+    cut: list[_Axis],
+    parent: Stmt,
+    predicate: e.PrimExpr,
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """Reads and writes of the whole tile, in terms of the outer axes."""
+    """Reads and writes of the whole tile, in terms of the outer axes.
+
+    predicate: the conditions inside of the tile; the others keep the whole tile from running.
+    """
     tree = state.tree
     known = bindings(tree, block).bounds
     values = {c.axis.var: at_outer[c.axis.var].plus(c.inner) for c in cut}
     context = Context(known, values)
 
     def tile(r: BufferRegion) -> BufferRegion:
-        box = box_of(tree, block, r, parent, context)
+        box = box_of(tree, block, r, parent, context, predicate=predicate)
         if r in block.writes and state.checks and not is_full(box, known):
             raise state.refusal(
                 f"blockize: what {name_of(block)} writes of {r.buffer.name} in one tile is no full "
