@@ -43,9 +43,14 @@ class MLCError(Exception):
         if excerpt:
             lines.append(excerpt)
         lines += self.details()
-        if self.hint:
-            lines.append(f"hint: {self.hint}")
+        if self.advice:
+            lines.append(f"hint: {self.advice}")
         return visible("\n".join(lines))
+
+    @property
+    def advice(self) -> str:
+        """What to do: the hint, or what a kind of error has for all cases."""
+        return self.hint or ""
 
     def excerpt(self) -> str:
         """The lines of `root` around `where` with carets, or '' where neither is known."""
@@ -99,6 +104,14 @@ class ScheduleError(MLCError):
         is none.
         """
         return self.evidence() if self.evidence is not None else None
+
+    @property
+    def advice(self) -> str:
+        """The hint, or where to look for a step that is legal."""
+        place = {"For": "loop", "Block": "block"}.get(type(self.where).__name__)
+        if self.hint or place is None:
+            return self.hint or ""
+        return f"mlc.tir.legal_steps(sch, {place}) lists what can be done at this {place}"
 
     def details(self) -> list[str]:
         """The counter-example."""

@@ -29,8 +29,8 @@ def error(e: MLCError) -> list[Part]:
         parts.append(shown)
     if isinstance(e, ScheduleError) and e.counterexample is not None:
         parts += counterexample(e.counterexample)
-    if e.hint:
-        parts.append(Line(f"hint: {e.hint}", "hint"))
+    if e.advice:
+        parts.append(Line(f"hint: {e.advice}", "hint"))
     return parts
 
 

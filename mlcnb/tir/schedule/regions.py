@@ -196,8 +196,8 @@ def box_of(
 ) -> Box:
     """The box that one region of a block covers over the loops that stand inside `below`.
 
-    also: loops further out that are run over too. predicate: the conditions that count; all that the
-    block stands under, if it is not given.
+    also: loops further out that are run over too. predicate: the conditions that count; all that
+    the block stands under, if it is not given.
     """
     context = context or bindings(tree, block)
     loops = [*also, *loops_below(tree, block, below)]

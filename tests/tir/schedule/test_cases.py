@@ -1,7 +1,7 @@
 """Every primitive on every kind of program: what it makes of it, or why it is refused.
 
-`snapshots/cases/split.txt` holds the whole programs and the messages, read in review like code; what
-is accepted computes the same and is made again by its trace.
+`snapshots/cases/split.txt` holds the whole programs and the messages, read in review like code;
+what is accepted computes the same and is made again by its trace.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legal import primitives
 from tests.tir.schedule.cases import CALLS, CASES
 from tests.tir.schedule.programs import only, replays, same_numbers, text
@@ -38,7 +37,7 @@ def outcome(name: str, case: str) -> str:
     try:
         CALLS[name](sch)
     except ScheduleError as error:
-        refused = f"refused: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")
+        refused = f"refused: {error.message}\nhint: {error.advice}".removesuffix("\nhint: ")
         if sch.position == done:
             assert only(sch.mod) is given
         return refused
