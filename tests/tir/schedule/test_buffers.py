@@ -484,7 +484,7 @@ def test_ranges_are_said_of_axes_not_of_loops():
     loop = sch.get(sch.get_loops("up")[0]).loop_var
     with refuses(
         sch,
-        "annotate_buffer_access: i, on which the ranges depend, is no axis of block up",
+        "annotate_buffer_access: the ranges use i, which is no axis of block up",
     ):
         sch.annotate_buffer_access("up", 0, "read", lambda v: [(loop // 2, loop // 2 + 1)])
 

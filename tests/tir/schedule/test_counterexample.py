@@ -37,6 +37,7 @@ def test_the_whole_message():
           1. block B at i = 0 writes B[0]
           2. block B at i = 1 reads B[0]
           B[1] is 14.0, and would be 8.0 (run on (8,), (8,))
+        hint: mlc.tir.legal_steps(sch, loop) lists what can be done at this loop
         """  # noqa: E501
     assert str(error) == dedent(expected).strip()
     assert repr(error.counterexample).splitlines()[:2] == [

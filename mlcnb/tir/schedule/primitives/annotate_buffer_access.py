@@ -68,12 +68,6 @@ def annotate_buffer_access(
             f"{name}: {len(ranges)} ranges are given, {buffer.name} has {buffer.ndim} dimensions",
             block,
         )
-    known = {*symbols(state.func), *said.axes}
-    loops = [v.name for x in (*said.begins, *said.ends) for v in variables_of(x) if v not in known]
-    if loops:
-        raise state.refusal(
-            f"{name}: {loops[0]}, on which the ranges depend, is no axis of {name_of(block)}", block
-        )
     region = BufferRegion(buffer, tuple(_range(low, end) for low, end in ranges))
     allowed = {*symbols(state.func), *(axis.var for axis in block.iter_vars)}
     others = [v.name for x in ranges for end in x for v in variables_of(end) if v not in allowed]
