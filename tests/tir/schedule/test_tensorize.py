@@ -384,3 +384,15 @@ def test_pad_refuses_loops_that_were_split():
         hint="pad before its loops are split and fused",
     ):
         sch.pad_einsum(C, [4, 1, 1])
+
+
+def test_pad_einsum_of_a_part_is_refused():
+    """What is copied back is the whole buffer; the part made less of it (read out of bounds)."""
+    sch = Schedule(row_sum(3, 8))
+    sch.loop_partition(sch.get_loops("B")[0], [2, None])
+    block = sch.get_block("B_i0")
+    with refuses(
+        sch,
+        "pad_einsum: block B_i0 cannot be padded: it works on a part of A alone",
+    ):
+        sch.pad_einsum(block, [4, 1])

@@ -82,10 +82,16 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
     found = matched_update(block.body) if isinstance(block.body, BufferStore) else None
     if reason is None and (found is None or found[0].name != "sum" or not _is_product(found[1])):
         reason = "it is no sum of products of its inputs"
-    axes = {v.var for v in block.iter_vars}
+    extents = {v.var: of(v.dom.extent) for v in block.iter_vars}
     for region in (*block.reads, *block.writes):
-        if any(of(r.min).only_atom not in axes for r in region.region):
+        found_at = [extents.get(of(r.min).only_atom) for r in region.region]
+        if None in found_at:
             reason = reason or f"the indices of {region.buffer.name} are not axes of it"
+        elif not all(
+            x is not None and x.same(of(y))
+            for x, y in zip(found_at, region.buffer.shape, strict=True)
+        ):
+            reason = reason or f"it works on a part of {region.buffer.name} alone"
     for axis, factor in zip(block.iter_vars, padding, strict=True):
         if axis.iter_type is IterType.REDUCE and factor > 1:
             without = [r.buffer.name for r in block.reads if not _indexed_by(r, axis.var)]
