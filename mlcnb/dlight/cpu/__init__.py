@@ -1,6 +1,7 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    depthwise        convolutions in which each channel has its own window
+RULES, first that fits:    attention        softmax(Q K^T) V, whole
+                           depthwise        convolutions in which each channel has its own window
                            blocked_window   convolutions and pooling on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
@@ -22,7 +24,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (depthwise, blocked_window, packed_matmul, matmul, general)
+RULES = (attention, depthwise, blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
