@@ -2,7 +2,8 @@
 
 RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
-                           blocked_window   convolutions and pooling on blocked channels
+                           pool             windows of one operand, on blocked channels
+                           blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
                            general          everything else: parallel outside, vectors inside
@@ -18,13 +19,14 @@ from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (attention, depthwise, blocked_window, packed_matmul, matmul, general)
+RULES = (attention, depthwise, pool, blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

@@ -11,6 +11,12 @@ Only serial and parallel loops of constant extent are cut. The long part is free
 fails at the beginning (the left edge of an image, `1 <= i * 4 + j`) is cut off likewise, where the
 test depends on nothing but the loop and on loops that are written out. `Simplify` then removes what
 is decided.
+
+for i in T.serial(56, annotations={"pragma_loop_partition_hint": True}):
+    A[i] = T.if_then_else(1 <= i * 2 and i * 2 < 100, B[i * 2 - 1], 0)
+
+A loop with that hint (TVM's name) is cut for the tests inside of values too, and at both ends: what
+pads is left to the short parts, and the long one in the middle has no test.
 """
 
 from __future__ import annotations
@@ -25,13 +31,16 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.linear import interval
+from mlcnb.tir.linear import Linear, interval
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, flattened, seq
 
 Bounds = dict[e.Var, "tuple[int, int] | None"]
 
 #: loops that leave copies of their body behind
 WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
+
+#: the annotation of a loop that is to be cut at both ends
+HINT = "pragma_loop_partition_hint"
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
@@ -46,6 +55,8 @@ def _partition(n: Node) -> Node | None:
     if start is None or extent is None or extent < 2 or is_left_early(n.body):
         return None
     stop = start + extent
+    if HINT in n.annotations:
+        return _hinted(n, start, stop)
     first, last = _certain_range(n, start, stop)
     if first == start and last == stop:
         return None
@@ -53,6 +64,47 @@ def _partition(n: Node) -> Node | None:
     parts.append(_part(n, _certain(n, first, last), first, last))
     parts += [_part(n, n.body, last, stop)] if last < stop else []
     return seq(*parts)
+
+
+def _hinted(n: For, start: int, stop: int) -> Stmt:
+    """Up to three loops: that in the middle has all tests on the variable alone decided."""
+    n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
+    low, high = start, stop
+    for first, last in _tests(n.body, n.loop_var, {}):
+        low, high = max(low, first), min(high, last + 1)
+    if low >= high or (low, high) == (start, stop):
+        return n
+    cuts = sorted({start, low, high, stop})
+    return seq(*(_part(n, n.body, a, b) for a, b in zip(cuts, cuts[1:], strict=False)))
+
+
+def _tests(n: Any, var: e.Var, inner: Bounds) -> Iterator[tuple[int, int]]:
+    """First and last value of `var` for which a test below holds, where that is more than none."""
+    if isinstance(n, For):
+        inner = {**inner, n.loop_var: _range_of(n)}
+    condition = getattr(n, "condition", None)
+    if isinstance(n, e.Call) and n.op == "tir.if_then_else":
+        condition = n.args[0]
+    for part in _conjuncts(condition) if condition is not None else ():
+        found = _holds_between(part, var, inner)
+        if found is not None:
+            yield found
+    for child in children(n):
+        yield from _tests(child, var, inner)
+
+
+def _holds_between(condition: e.PrimExpr, var: e.Var, inner: Bounds) -> tuple[int, int] | None:
+    """The values of `var` for which `a < b` or `a <= b` holds whatever the inner loops."""
+    if not isinstance(condition, e.LT | e.LE):
+        return None
+    bounds = interval(condition.a - condition.b, inner)
+    high = None if bounds is None else bounds[1].plus(Linear(isinstance(condition, e.LT)))
+    if high is None or set(high.terms) != {var}:
+        return None
+    factor, unbounded = high.terms[var], 1 << 62
+    if factor > 0:
+        return -unbounded, -high.constant // factor
+    return -(-high.constant // -factor), unbounded
 
 
 def _certain_range(n: For, start: int, stop: int) -> tuple[int, int]:
