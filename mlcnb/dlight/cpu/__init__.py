@@ -5,7 +5,7 @@ RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            pool             windows of one operand, on blocked channels
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
-                           matmul           products of matrices as they lie
+                           matmul           products of matrices as they lie, packed where it pays
                            general          everything else: parallel outside, vectors inside
 """
 
