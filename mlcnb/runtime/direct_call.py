@@ -96,7 +96,7 @@ class DirectCall:
             if not flags.c_contiguous:
                 return None
             if flags.writeable:
-                found.append(_address(_begin(array)))
+                found.append(_address(_begin(array)))  # type: ignore[arg-type]
             elif is_written:
                 return None
             else:
@@ -113,7 +113,7 @@ class DirectCall:
             keep.append(aligned_empty((kernel.signature.workspace,), np.dtype("uint8")))
             slots.append(keep[0].ctypes.data)
         program = NativeProgram([kernel.address], [slots], (kernel.library, keep))
-        return program, memoryview(program.arena)
+        return program, memoryview(program.arena)  # type: ignore[arg-type]
 
 
 def _is_plain(buffer: Buffer) -> bool:

@@ -5,6 +5,7 @@ RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            pool             windows of one operand, on blocked channels
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
+                           gemv             a row or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            general          everything else: parallel outside, vectors inside
 """
@@ -16,6 +17,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
+from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
@@ -26,7 +28,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (attention, depthwise, pool, blocked_window, packed_matmul, matmul, general)
+RULES = (attention, depthwise, pool, blocked_window, packed_matmul, gemv, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
