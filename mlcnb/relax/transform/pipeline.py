@@ -20,6 +20,7 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
@@ -120,6 +121,7 @@ def layout_passes(target: Any = None) -> list[Pass]:
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),
+        ChooseConvolution(),
         PackMatmul(),
         FoldConstant(),
         EliminateCommonSubexpr(),
