@@ -97,9 +97,7 @@ def softmax(sch: Schedule, blocks: dict[str, Any], lanes: int) -> None:
         written_out(sch, block, lanes, 1)
 
 
-def results(
-    sch: Schedule, blocks: dict[str, Any], dim: int, lanes: int, target: Target
-) -> None:
+def results(sch: Schedule, blocks: dict[str, Any], dim: int, lanes: int, target: Target) -> None:
     """Tiles of queries x results in registers; what is stored has been divided."""
     block = blocks["sum"]
     i, d, t = sch.get_loops(block)[-3:]
