@@ -1,6 +1,7 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
 RULES, first that fits:    pool             windows of one operand, on blocked channels
+                           lrn              windows along channels in blocks
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
@@ -13,6 +14,7 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pool import pool
@@ -22,7 +24,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (pool, blocked_window, packed_matmul, matmul, general)
+RULES = (pool, lrn, blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
