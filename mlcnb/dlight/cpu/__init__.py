@@ -1,6 +1,8 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    pool             windows of one operand, on blocked channels
+RULES, first that fits:    attention        softmax(Q K^T) V, whole
+                           depthwise        convolutions in which each channel has its own window
+                           pool             windows of one operand, on blocked channels
                            lrn              windows along channels in blocks
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
@@ -12,7 +14,9 @@ from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
@@ -24,7 +28,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (pool, lrn, blocked_window, packed_matmul, matmul, general)
+RULES = (attention, depthwise, pool, lrn, blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

@@ -5,6 +5,7 @@ out[n, c, …] = x[n, c, …] / (bias + alpha / size * sum over the window of x[
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ class Lrn(OpDecl):
         """The formula, in float32 at least"""
         if self.layout:
             order = _layout.letters(self.layout)
-            plain = Lrn(self.size, order.index("C"), self.bias, self.alpha, self.beta)
+            this: Any = self
+            plain = replace(this, axis=order.index("C"), layout="")
             found = plain.numpy(_layout.to_plain(x, self.layout, order, {}))
             return _layout.from_plain(found, order, self.layout)
         axis = self.axis % x.ndim
