@@ -3,6 +3,7 @@
 RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
                            pool             windows of one operand, on blocked channels
+                           lrn              windows along channels in blocks
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
@@ -18,6 +19,7 @@ from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pool import pool
@@ -28,7 +30,17 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (attention, depthwise, pool, blocked_window, packed_matmul, matmul, rows, general)
+RULES = (
+    attention,
+    depthwise,
+    pool,
+    lrn,
+    blocked_window,
+    packed_matmul,
+    matmul,
+    rows,
+    general,  # always applies
+)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
