@@ -7,7 +7,7 @@ RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            winograd         convolutions by Winograd's minimal filtering
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
-                           matmul           products of matrices as they lie
+                           matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
                            general          everything else: parallel outside, vectors inside
 """

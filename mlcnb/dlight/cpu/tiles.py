@@ -39,19 +39,6 @@ def choose_tile(
     return max(candidates, key=lambda tile: _score(tile, length))
 
 
-def choose_block(rows: int | None, columns: int, lanes: int, registers: int) -> Tile:
-    """The best tile for a result of `rows` x `columns`, where neither need be divided.
-
-    Args:
-        rows: None if not known, which makes tiles of one row.
-        columns: results in a row, read `lanes` at a time.
-        lanes: elements of a vector.
-        registers: vector registers of the target.
-    """
-    tiles = [choose_tile(rows, None, registers, vectors) for vectors in (4, 3, 2, 1)]
-    return max(tiles, key=lambda t: _score(t, rows) * _use(columns, t.vectors * lanes))
-
-
 def _use(length: int, step: int) -> float:
     """The part of the work that is not thrown away at the end of a row."""
     return length / (-(-length // step) * step)
