@@ -39,7 +39,8 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.reverse_compute_at(blocks["attention"], i_0)
     for name in reversed([s for s in STAGES if s in blocks]):
         if name != "sum":
-            sch.compute_at(blocks[name], i_0, index=0 if name == "inverse" else -1)
+            place = 0 if name == "inverse" else -1
+            sch.compute_at(blocks[name], i_0, preserve_unit_loops=True, index=place)
         sch.set_scope(blocks[name], 0, "local")
     turn(sch, blocks["query"])
     scores(sch, blocks, info["scores"].extents[2], vectors, lanes, target)
@@ -79,7 +80,7 @@ def scores(
     rows = choose_tile(keys, None, target.vector_registers, vectors).rows
     j_0, _ = sch.split(j, [None, rows])
     sch.reorder(j_0, h, sch.get_loops(block)[-3], i)
-    sch.reverse_compute_at(last, j_0)
+    sch.reverse_compute_at(last, j_0, preserve_unit_loops=True)
     start = sch.decompose_reduction(block, h)
     for made in (start, block, last):
         written_out(sch, made, lanes)
