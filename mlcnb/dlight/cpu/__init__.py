@@ -1,6 +1,8 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
+RULES, first that fits:    quantized_window convolutions of bytes on blocked channels
+                           quantized_matmul products of bytes with a packed matrix
+                           blocked_window   convolutions and pooling on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
                            general          everything else: parallel outside, vectors inside
@@ -14,13 +16,15 @@ from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
+from mlcnb.dlight.cpu.quantized_window import quantized_window
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (blocked_window, packed_matmul, matmul, general)
+RULES = (quantized_window, quantized_matmul, blocked_window, packed_matmul, matmul, general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
