@@ -39,11 +39,12 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.mode": "display",
         "mlcnb.peers": "compare",
         "mlcnb.benchmark": "benchmark peak",
+        "mlcnb.ceilings": "roofline",
         "mlcnb.diagnosis": "doctor",
     },
     submodules=(
-        "ir core arith target script tir te relax op codegen runtime dlight driver view testing "
-        "transform nd onnx_backend image peers"
+        "ir core arith target machine script tir te relax op codegen runtime dlight driver view "
+        "testing transform nd onnx_backend image peers"
     ).split(),
 )
 

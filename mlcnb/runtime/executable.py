@@ -4,6 +4,7 @@ ex = mlcnb.compile(mod, target="llvm")
 ex(x)  ex(image=x)        main's result: arrays in, arrays out, one native call
 ex(a, b, c)               of a PrimFunc: destination-passing style, c is written to
 ex.kernels                name -> kernel, with its schedule, LLVM IR, assembly and size
+ex.strip("f"), ex.strips()   what its machine code is made of, how near it comes to the roof
 ex.mod                    the module after all graph passes
 ex.export_library("model.tar")
 """
@@ -139,6 +140,22 @@ class Executable:
     def steps(self, *args: Any, **named: Any) -> Iterator[Step]:
         """Run `entry` binding by binding: name, value, seconds and kernel of each."""
         return self.vm.steps(self.entry, *self.ordered(args, named))
+
+    def strip(self, name: str | int, measured: bool = True) -> Any:
+        """The strip of a kernel: counted in its assembly, measured, beside the roofline.
+
+        Args:
+            name: of the kernel, or its number.
+            measured: run it, and the machine's roofline if that is not known yet.
+
+        Raises:
+            MLCError: no such kernel, or one without assembly.
+        """
+        return display.load("mlcnb.runtime.strip:strip")(self.kernels[name], measured)  # type: ignore[call-arg]
+
+    def strips(self, measured: bool = True) -> Any:
+        """The strip of every kernel, the one with the most work first."""
+        return display.load("mlcnb.runtime.strip:strips")(self.kernels.values(), measured)  # type: ignore[call-arg]
 
     def export_library(self, path: str | Path) -> Path:
         """Save the executable as one file that `mlcnb.load_module` reads, here or elsewhere."""

@@ -1,6 +1,7 @@
 """profile: where the time goes, kernel by kernel.
 
-    mlcnb.profile(ex, x)      a table: time, share, GFLOP/s and GB/s of each call
+    mlcnb.profile(ex, x)      a table: time, share, GFLOP/s, GB/s of each call, and how near that
+                              comes to the roof
 
 Every call is timed inside the native run, `repeat` times, and the median is shown. FLOPs are
 counted from the loops of the kernel as it was before scheduling; bytes are those of its arguments,
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core import display
+from mlcnb.machine.roofline import Roofline
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.graph_plan import KernelCall, Place
@@ -54,12 +56,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """The result of `profile`: a row for each call, in order; the total; the settings."""
+    """The result of `profile`: a row for each call, in order; the total; the settings.
+
+    roofline: of the machine, by which `of_roof` judges; None where the program was interpreted.
+    """
 
     rows: tuple[Row, ...]
     seconds: float
     repeat: int
     threads: int
+    roofline: Roofline | None = None
 
     @property
     def total(self) -> float:
@@ -70,6 +76,19 @@ class Profile:
         """The rows, slowest first."""
         return tuple(sorted(self.rows, key=lambda row: -row.seconds))
 
+    def by_kernel(self) -> tuple[Row, ...]:
+        """A row for each kernel, its calls together, slowest first; its name says how many."""
+        rows: dict[str, list[Row]] = {}
+        for row in self.rows:
+            rows.setdefault(row.kernel, []).append(row)
+        return tuple(sorted(map(_together, rows.values()), key=lambda row: -row.seconds))
+
+    def of_roof(self, row: Row) -> float | None:
+        """The least time that the roofline allows for a row's work, by the time it took."""
+        if self.roofline is None or row.nbytes is None:
+            return None
+        return self.roofline.share(row.flops or 0, row.nbytes, row.seconds)
+
     def __repr__(self) -> str:
         return display.text(self)
 
@@ -77,8 +96,24 @@ class Profile:
         return display.mimebundle(self)
 
 
-def profile(ex: Executable, *args: Any, repeat: int = 10, **named: Any) -> Profile:
+def _together(rows: list[Row]) -> Row:
+    """The calls of one kernel as one row."""
+    work = [[getattr(row, name) for row in rows] for name in ("flops", "nbytes")]
+    totals = [None if None in each else sum(each) for each in work]
+    seconds, share = sum(r.seconds for r in rows), sum(r.share for r in rows)
+    return Row(f"{len(rows)} x", rows[0].kernel, seconds, share, *totals)
+
+
+def profile(
+    ex: Executable, *args: Any, repeat: int = 10, roofline: Roofline | None = None, **named: Any
+) -> Profile:
     """Run `ex` on inputs `repeat` times and tell the time of every kernel.
+
+    Args:
+        ex: the executable.
+        args: its inputs; `named` those by name.
+        repeat: how often it is run.
+        roofline: to judge by; default: this machine's, which is measured once for a process.
 
     Raises:
         RuntimeInputError: inputs that do not fit.
@@ -98,7 +133,9 @@ def profile(ex: Executable, *args: Any, repeat: int = 10, **named: Any) -> Profi
         Row(name, kernel, seconds, seconds / total, *work)
         for (name, kernel, _, work), seconds in zip(calls, medians, strict=True)
     )
-    return Profile(rows, sum(medians), repeat, get_num_threads())
+    if roofline is None and ex.target.kind == "llvm":
+        roofline = display.load("mlcnb.ceilings:roofline")(get_num_threads())  # type: ignore[assignment]
+    return Profile(rows, sum(medians), repeat, get_num_threads(), roofline)
 
 
 def _timed_calls(ex: Executable, args: tuple[Any, ...], named: Any) -> list[tuple]:

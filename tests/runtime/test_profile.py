@@ -7,7 +7,9 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.machine import Level, Roofline
 from mlcnb.relax.transform import LegalizeOps
+from mlcnb.runtime.profile import Profile
 from tests.runtime.programs import HEAD, compiled, random
 
 
@@ -83,3 +85,16 @@ def test_text():
     lines = repr(mlc.profile(compiled("chain"), random(16, 64))).splitlines()
     assert lines[0].startswith("Profile: ") and "7 calls of 7 kernels" in lines[0]
     assert len(lines) == 9
+
+
+def test_beside_the_roof_and_by_kernel():
+    roof = Roofline(100.0, (Level("memory", None, 20.0),), 1)
+    p = mlc.profile(compiled("chain"), random(16, 64), repeat=1, roofline=roof)
+    for row in p.rows:
+        assert p.of_roof(row) == roof.share(row.flops, row.nbytes, row.seconds)
+    twice = Profile((*p.rows, p.rows[0]), 2 * p.seconds, 1, 1, roof)
+    together = {row.kernel: row for row in twice.by_kernel()}
+    assert together[p.rows[0].kernel].name == "2 x"
+    assert together[p.rows[0].kernel].flops == 2 * p.rows[0].flops
+    assert "of roof" in repr(twice) and "profile.by_kernel()" in repr(twice)
+    assert Profile(p.rows, 1.0, 1, 1).of_roof(p.rows[0]) is None

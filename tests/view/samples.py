@@ -23,11 +23,13 @@ from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
+from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.runtime.profile import Profile, Row
+from mlcnb.runtime.strip import Strip, Strips
 from mlcnb.runtime.tensor import tensor
 from mlcnb.script import parse
 from mlcnb.script import tir as T
@@ -216,6 +218,9 @@ def everything(name: str) -> dict[str, Any]:
         "GPU kernel": CudaKernel(name, copied(name), Target("cuda")),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
+        "strip": named_strip(name),
+        "strips": Strips((named_strip(name), named_strip(name, 2e-6))),
+        "roofline": roof(name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
@@ -225,6 +230,21 @@ def everything(name: str) -> dict[str, Any]:
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def roof(name: str = "memory") -> Roofline:
+    """A machine of round figures."""
+    levels = (Level("L1", 32 << 10, 400.0), Level(name, None, 20.0))
+    return Roofline(100.0, levels, 2)
+
+
+def named_strip(name: str, seconds: float | None = None) -> Strip:
+    """A strip of code that holds the name, measured or not."""
+    code = facts_of_text(
+        "\t.text\nk:\n.L1:\n\tvfmadd231ps (%rax), %zmm0, %zmm1\n\tjne .L1\n", "x86_64"
+    )
+    found = (code.hottest, 2, 12, 0, (name,), 8192, 4096)
+    return Strip(name, name, *found, seconds, roof(name) if seconds else None)
 
 
 def named_example(name: str) -> Example:

@@ -18,11 +18,12 @@ from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
 from mlcnb.peers import Comparison
 from mlcnb.relax.transform import FoldConstant, LegalizeOps
+from mlcnb.runtime.strip import Strips
 from mlcnb.runtime.tensor import tensor
 from mlcnb.target import Target
 from mlcnb.tir.transform import lower
 from tests.view.allowed import check_html
-from tests.view.samples import copied, matmul, mlp, profiled, scheduled, still
+from tests.view.samples import copied, matmul, mlp, named_strip, profiled, roof, scheduled, still
 from tests.view.snapshot import same
 
 
@@ -386,3 +387,43 @@ def test_a_kernel_for_a_gpu():
     html = view.to_html(kernel)
     check_html(html)
     assert "__global__" in html
+
+
+def test_strip():
+    shows(
+        "strip",
+        named_strip("fused_relu", 160e-9),
+        """
+        Strip of fused_relu: 8.19 kFLOP, 4.1 kB, 2 FLOP/B
+          counted    hot loop of 2 instructions: 50.0 % vector (512 bits), 1 FMA, 1 load, 0 stores
+          in loops   0 spills; 12 bytes of code for fused_relu
+          calls      fused_relu
+          measured   0.16 µs, 51.2 GFLOP/s on 2 threads
+          predicted  100.0 GFLOP/s at most (compute): 51.2 % of the roof
+        """,
+    )
+
+
+def test_strips():
+    shows(
+        "strips",
+        Strips((named_strip("a", 160e-9),)),
+        """
+        Strips: 1 kernel; spills are those inside loops; each measured alone on 2 threads
+          kernel  hot loop  vector  FMA  spills  code        work  FLOP/B     time  GFLOP/s  of roof    limit
+          a              2  50.0 %    1       0  12 B  8.19 kFLOP       2  0.16 µs     51.2   51.2 %  compute
+        """,  # noqa: E501
+    )
+
+
+def test_roofline():
+    shows(
+        "roofline",
+        roof(),
+        """
+        Roofline of 2 threads: 100 GFLOP/s in float32, measured
+          level    holds  GB/s  compute-bound from
+          L1      32 KiB   400         0.25 FLOP/B
+          memory            20         5.00 FLOP/B
+        """,
+    )

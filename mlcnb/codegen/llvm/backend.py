@@ -98,8 +98,7 @@ class CompiledKernel:
     @property
     def hot_loop(self) -> str:
         """The assembly of the inner loop with the most multiply-adds; "" where nothing loops."""
-        found = [f for f in self.facts.values() if f.hot is not None]
-        return max(found, key=lambda f: f.hot.fma if f.hot else 0).hot_text if found else ""
+        return self.facts.hottest.hot_text
 
     @property
     def object_size(self) -> int:

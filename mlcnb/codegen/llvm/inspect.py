@@ -8,8 +8,8 @@ Assembly is read as text, for x86-64 (AT&T), AArch64 and RISC-V. What is guessed
 
 - the *hot loop* is, of the innermost loops (a jump back to a label, with no other loop inside),
   the one with the most fused multiply-adds, then the most vector instructions, then the longest;
-- a *spill* is a vector or float store to, or load from, the stack inside the hot loop: a buffer
-  that the kernel itself keeps on the stack looks the same;
+- a *spill* is a vector or float store to, or load from, the stack: a buffer that the kernel itself
+  keeps on the stack looks the same; what costs time are those in loops, `Facts.looped.spills`;
 - an x86 instruction with a memory operand as its destination counts as a store, any other use of
   memory as a load; an instruction that does both counts as a store.
 """
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from mlcnb.codegen.llvm.engine import Compiled
 from mlcnb.codegen.llvm.symbols import code_sizes
 from mlcnb.core import display
+from mlcnb.core.errors import CodegenError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Facts:
         code_bytes: size in the object; None where the object does not say.
         text: the assembly without directives and comments.
         hot_text: of the hot loop, label and jump included.
+        looped: everything that is inside of a loop, the hot one or another, each line once.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Facts:
     code_bytes: int | None
     text: str = field(repr=False)
     hot_text: str = field(repr=False, default="")
+    looped: Counts = Counts()
 
     def __str__(self) -> str:
         size = "" if self.code_bytes is None else f", {self.code_bytes / 1000:.1f} kB"
@@ -90,6 +93,22 @@ class MachineCode(dict[str, Facts], display.Shown):
 
     def __repr__(self) -> str:
         return display.text(self)
+
+    @property
+    def hottest(self) -> Facts:
+        """The function whose hot loop has the most multiply-adds, then the most vectors.
+
+        Raises:
+            CodegenError: there is no function.
+        """
+        if not self:
+            raise CodegenError("the assembly defines no function")
+        return max(self.values(), key=_heat)
+
+
+def _heat(f: Facts) -> tuple[bool, int, int, int]:
+    counts = f.hot or f.total
+    return f.hot is not None, counts.fma, counts.vector, counts.instructions
 
 
 def facts(compiled: Compiled) -> MachineCode:
@@ -282,7 +301,9 @@ _READERS: dict[str, _Reader] = {"x86_64": _X86(), "aarch64": _AArch64(), "riscv6
 
 def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Facts:
     stack = reader.stack_in(lines)
-    loops = [lines[a : b + 1] for a, b in _innermost(_loops(lines, reader))]
+    spans = _loops(lines, reader)
+    loops = [lines[a : b + 1] for a, b in _innermost(spans)]
+    inside = sorted({at for a, b in spans for at in range(a, b + 1)})
     counted = [(_count(loop, reader, stack), loop) for loop in loops]
     hot, hot_lines = max(
         counted, key=lambda c: (c[0].fma, c[0].vector, c[0].instructions), default=(None, [])
@@ -298,6 +319,7 @@ def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Fa
         size,
         "\n".join(lines),
         "\n".join(hot_lines),
+        _count([lines[at] for at in inside], reader, stack),
     )
 
 

@@ -2,9 +2,14 @@
 
 RULES, first that fits:    quantized_window convolutions of bytes on blocked channels
                            quantized_matmul products of bytes with a packed matrix
-                           blocked_window   convolutions and pooling on blocked channels
+                           attention        softmax(Q K^T) V, whole
+                           depthwise        convolutions in which each channel has its own window
+                           pool             windows of one operand, on blocked channels
+                           lrn              windows along channels in blocks
+                           blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
+                           rows             softmax, normalisations, reductions along rows
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -12,19 +17,36 @@ from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
 from mlcnb.dlight.cpu.quantized_window import quantized_window
+from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (quantized_window, quantized_matmul, blocked_window, packed_matmul, matmul, general)
+RULES = (
+    quantized_window,
+    quantized_matmul,
+    attention,
+    depthwise,
+    pool,
+    lrn,
+    blocked_window,
+    packed_matmul,
+    matmul,
+    rows,
+    general,  # always applies
+)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

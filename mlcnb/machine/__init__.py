@@ -1,0 +1,12 @@
+"""Models of machines, for scores and pictures: what a kernel could reach, and where it stands.
+
+roofline    peak of the multiply-add units, bandwidth of each level of memory
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__, {"mlcnb.machine.roofline": "Level Roofline"}, submodules=("roofline",)
+)

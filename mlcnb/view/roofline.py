@@ -1,0 +1,92 @@
+"""Roofline: the ceilings as a table, and as a plot with programs under them.
+
+Roofline of 1 thread: 113 GFLOP/s in float32, measured
+  level    holds   GB/s  compute-bound from
+  L1      32 KiB    420         0.27 FLOP/B
+  memory             20         5.70 FLOP/B
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.view.parts import Column, Part, Table, Title
+from mlcnb.view.registry import shows
+from mlcnb.view.words import clip, memory, plural
+
+#: colours of the roof, of the levels of memory, of the dots
+ROOF, SLOPES, DOT = "#a40e26", ("#8c959f", "#57606a", "#1f5fa8", "#1b1f24"), "#1f5fa8"
+
+
+@shows("mlcnb.machine.roofline:Roofline")
+def roofline(r: Any) -> list[Part]:
+    """A row for each level of memory."""
+    title = (
+        f"Roofline of {plural(r.threads, 'thread')}: {r.peak:.0f} GFLOP/s in {r.dtype}, measured"
+    )
+    columns = [Column("level"), Column("holds", "number"), Column("GB/s", "number")]
+    columns.append(Column("compute-bound from", "number"))
+    return [Title(title), Table(columns, [_row(r, v) for v in r.levels])]
+
+
+def _row(r: Any, level: Any) -> tuple[str, ...]:
+    held = "" if level.nbytes is None else memory(level.nbytes)
+    return (
+        clip(level.name),
+        held,
+        f"{level.bandwidth:.0f}",
+        f"{r.peak / level.bandwidth:.2f} FLOP/B",
+    )
+
+
+def plot(r: Any, dots: Any = (), ax: Any = None) -> Any:
+    """A slope for each level, the flat roof, a numbered dot for each program; logarithmic."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    dots = list(dots)
+    low, high = _range([x for _, x, _ in dots], r)
+    for level, colour in zip(r.levels, SLOPES, strict=False):
+        ridge = r.peak / level.bandwidth
+        ends = (min(low, ridge), ridge)
+        ax.plot(ends, [level.bandwidth * x for x in ends], color=colour, linewidth=1)
+        place = (ridge, r.peak)
+        ax.annotate(
+            clip(level.name), place, (2, 3), textcoords="offset points", color=colour, size=8
+        )
+    ridges = [r.peak / v.bandwidth for v in r.levels]
+    ax.plot((min(ridges), high), (r.peak, r.peak), color=ROOF, linewidth=1.5)
+    ax.annotate(
+        f"{r.peak:.0f} GFLOP/s", (high, r.peak), (0, 3), textcoords="offset points",
+        color=ROOF, ha="right", size=8,
+    )  # fmt: skip
+    _dots(ax, dots)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    slowest = min([y for _, _, y in dots] or [r.levels[-1].bandwidth * low])
+    ax.set_xlim(low, high)
+    ax.set_ylim(slowest / 2, r.peak * 1.7)
+    ax.set_xlabel("FLOP per byte of the arguments")
+    ax.set_ylabel(f"GFLOP/s on {plural(r.threads, 'thread')}")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _range(intensities: list[float], r: Any) -> tuple[float, float]:
+    """Left and right end of the plot: what is shown, and the ridges."""
+    ridges = [r.peak / v.bandwidth for v in r.levels]
+    known = [x for x in intensities if x > 0] or ridges
+    return min(*known, min(ridges)) / 2, max(*known, max(ridges)) * 3
+
+
+def _dots(ax: Any, dots: list[tuple[str, float, float]]) -> None:
+    """Dots with a number inside, and a legend that says what the numbers are."""
+    for number, (name, x, y) in enumerate(dots, 1):
+        ax.plot([x], [y], "o", color=DOT, markersize=11, label=f"{number}  {clip(str(name), 32)}")
+        ax.annotate(str(number), (x, y), color="white", ha="center", va="center", size=7)
+    if dots:
+        ax.legend(
+            handlelength=0, handletextpad=0, loc="center left", bbox_to_anchor=(1, 0.5),
+            frameon=False, fontsize=8, markerscale=0,
+        )  # fmt: skip
