@@ -39,6 +39,7 @@ from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
+from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
@@ -130,6 +131,7 @@ def layout_passes(target: Any = None) -> list[Pass]:
         ConvertLayout(),
         ChooseConvolution(),
         PackMatmul(),
+        PackQuantizedMatmul(),
         FoldConstant(),
         EliminateCommonSubexpr(),
         DeadCodeElimination(),
