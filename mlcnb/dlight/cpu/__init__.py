@@ -7,6 +7,7 @@ RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
+                           rows             softmax, normalisations, reductions along rows
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -22,13 +23,24 @@ from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pool import pool
+from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (attention, depthwise, pool, lrn, blocked_window, packed_matmul, matmul, general)
+RULES = (
+    attention,
+    depthwise,
+    pool,
+    lrn,
+    blocked_window,
+    packed_matmul,
+    matmul,
+    rows,
+    general,  # always applies
+)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

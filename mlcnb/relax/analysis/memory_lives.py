@@ -15,13 +15,11 @@ from typing import Any
 
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.relax.analysis.struct_info import nbytes, substitute
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, TupleGetItem, Var
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-
-#: every tensor begins at a multiple of this many bytes
-ALIGNMENT = 64
 
 #: operators whose result is their first operand, seen in another shape
 VIEWS = frozenset(

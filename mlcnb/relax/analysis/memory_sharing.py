@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.ir.structural import structural_equal
-from mlcnb.relax.analysis.memory_lives import ALIGNMENT, ARENA, PlannedTensor
+from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor
 from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.tir.analysis.joining import joined_at
