@@ -23,6 +23,8 @@ from mlcnb.tir.schedule import Schedule
 
 #: windows of more rows times columns than this are left to other rules
 LARGEST = 64
+#: asks `SkipPadding` to add no padding below a loop
+SKIP_PADDING = "pragma_skip_padding"
 
 
 def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -49,6 +51,7 @@ def depthwise(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.unroll(loop)
     sch.vectorize(c)
     sch.vectorize(sch.get_loops(start)[-1])
+    sch.annotate(kh, SKIP_PADDING, True)
     spread(sch, [n, oc, oh], anchor.work)
     return True
 

@@ -1,15 +1,19 @@
 """SkipPadding: what padding adds to a sum is not added.
 
-for kh, ow, kw in T.grid(3, 14, 3):             for kh in range(3):
-    acc[ow] = acc[ow] + T.if_then_else(             if 1 <= oh + kh:
-        1 <= oh + kh and 1 <= ow + kw,                  for ow, kw in T.grid(14, 3):
-        x[oh + kh, ow + kw], 0.0)        ->                 if 1 <= ow + kw:
-        * w[kh, kw]                                             acc[ow] = acc[ow] + x[…] * w[kh, kw]
+for kh in T.serial(3, annotations=              for kh in range(3):
+        {"pragma_skip_padding": True}):             if 1 <= oh + kh:
+    for ow, kw in T.grid(14, 3):                        for ow, kw in T.grid(14, 3):
+        acc[ow] = acc[ow] +              ->                 if 1 <= ow + kw:
+            T.if_then_else(                                     acc[ow] = acc[ow] + x[…] * w[kh, kw]
+                1 <= oh + kh and 1 <= ow + kw,
+                x[oh + kh, ow + kw], 0.0)
+            * w[kh, kw]
 
 So a window reads its image as it lies, and no copy with zeros around it is made. A test is done
 before the loops that it does not depend on; `LoopPartition` keeps what is left to the edges.
-Likewise for a maximum with the least number. A weight that is not finite times a zero of the
-padding would be NaN: it is taken as zero.
+Likewise for a maximum with the least number, which needs no annotation: it changes no result. A
+sum may change: a weight that is not finite times a zero of the padding is NaN, and is not added
+here. So that is done only below a loop whose schedule asks for it.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 
+#: the annotation of a loop below which sums skip their padding
+PRAGMA = "pragma_skip_padding"
+
 
 def skip_padding(func: PrimFunc) -> PrimFunc:
     """`func` with accumulations of padding turned into statements under a test."""
@@ -37,15 +44,26 @@ class _Skipper:
     """Tests that were made here are hoisted; others stay where they are."""
 
     def __init__(self) -> None:
+        self.sums = False
         self.made: set[int] = set()
         self.keep: list[Stmt] = []
 
     def rewrite(self, body: Any) -> Any:
-        return rewrite(body, self.visit)
+        return rewrite(body, self.visit, self.enter)
+
+    def enter(self, n: Node) -> Node | None:
+        """Below the annotation sums are looked at too; it is used up."""
+        if self.sums or not isinstance(n, For) or PRAGMA not in n.annotations:
+            return None
+        self.sums = True
+        rest = {k: v for k, v in n.annotations.items() if k != PRAGMA}
+        made = self.rewrite(replace(n, annotations=rest))
+        self.sums = False
+        return made
 
     def visit(self, n: Node) -> Node | None:
         if isinstance(n, BufferStore):
-            found = _guarded(n)
+            found = _guarded(n, self.sums)
             return None if found is None else self.test(*found)
         if isinstance(n, For) and id(n.body) in self.made:
             return self.hoist(n)
@@ -71,10 +89,11 @@ class _Skipper:
         return self.test(p.all_of(*outside), replace(n, body=then))
 
 
-def _guarded(store: BufferStore) -> tuple[e.PrimExpr, Stmt] | None:
+def _guarded(store: BufferStore, sums: bool) -> tuple[e.PrimExpr, Stmt] | None:
     """(condition, store without it) of a store that keeps its element where a condition fails."""
     value = store.value
-    if store.predicate is not None or not isinstance(value, e.Add | e.Max):
+    kinds = (e.Add, e.Max) if sums else (e.Max,)
+    if store.predicate is not None or not isinstance(value, kinds):
         return None
     for mine, other, again in ((value.a, value.b, True), (value.b, value.a, False)):
         if not _is_same_place(mine, store):

@@ -16,18 +16,25 @@ def window(
 ):
     for ow in range(8):
         y[ow] = T.float32(0)
-    for t, kh in T.grid(2, 3):
-        for kw in T.unroll(3):
-            for j in T.unroll(4):
-                y[t * 4 + j] = (
-                    y[t * 4 + j]
-                    + T.if_then_else(
-                        1 <= kh and 1 <= t * 4 + j + kw and t * 4 + j + kw < 9,
-                        x[kh - 1, t * 4 + j + kw - 1],
-                        T.float32(0),
+    for t in range(2):
+        for kh in T.serial(3, annotations={"pragma_skip_padding": True}):
+            for kw in T.unroll(3):
+                for j in T.unroll(4):
+                    y[t * 4 + j] = (
+                        y[t * 4 + j]
+                        + T.if_then_else(
+                            1 <= kh and 1 <= t * 4 + j + kw and t * 4 + j + kw < 9,
+                            x[kh - 1, t * 4 + j + kw - 1],
+                            T.float32(0),
+                        )
+                        * w[kh, kw]
                     )
-                    * w[kh, kw]
-                )
+
+
+def test_a_sum_whose_schedule_does_not_ask_for_it_adds_its_padding():
+    func = parse(window.script().replace(', annotations={"pragma_skip_padding": True}', ""))
+    assert "pragma" not in func.script()
+    assert run_pass(SkipPadding(), func) is func
 
 
 def test_rows_are_tested_once_and_columns_in_the_first_and_last_tile():
