@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.benchmarks import machine, memory, models, schedule
+from tests.benchmarks import machine, memory, models, schedule, threads
 
 
 def main() -> None:
@@ -22,6 +22,10 @@ def main() -> None:
         print(machine.line(machine.describe("islpy", "numpy")), flush=True)
         for timing in schedule.run():
             print(timing, flush=True)
+        return
+    if args.suite == "threads":
+        print(machine.line(machine.describe("llvmlite", "numpy")), flush=True)
+        threads.run(max(args.threads))
         return
     facts = machine.describe("onnxruntime", "llvmlite", "numpy")
     print(machine.line(facts), flush=True)
