@@ -150,14 +150,21 @@ def test_lab_ships_the_tours_assets(tmp_path, capsys):
     assert (tmp_path / "mine" / "assets" / "efficientnet_lite0.onnx").stat().st_size > 2**24
 
 
-def test_lab_opens_the_tour_with_settings_that_fetch_nothing(tmp_path, monkeypatch):
-    started = []
+@pytest.fixture
+def started(monkeypatch):
+    """The commands that would have been started."""
+    commands = []
 
     def start(command, check):
-        started.append(command)
+        commands.append(command)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(lab.subprocess, "run", start)
+    return commands
+
+
+def test_lab_opens_the_tour_with_settings_that_fetch_nothing(tmp_path, monkeypatch, started):
+    monkeypatch.setattr(lab, "is_root", lambda: False)
     assert cli.main(["lab", str(tmp_path / "mine"), "--no-browser"]) == 0
     python, dash_m, name, settings, browser, tour = started[0]
     assert (python, dash_m, name, browser) == (
@@ -170,6 +177,13 @@ def test_lab_opens_the_tour_with_settings_that_fetch_nothing(tmp_path, monkeypat
     overrides = json.loads((lab.SETTINGS / "overrides.json").read_text())
     assert overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
     assert tour == str(tmp_path / "mine" / "00_tour.ipynb")
+
+
+@pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
+def test_lab_may_run_as_root_in_a_container(tmp_path, monkeypatch, started, user, allowed):
+    monkeypatch.setattr(lab.os, "geteuid", lambda: user, raising=False)
+    assert cli.main(["lab", str(tmp_path / "mine")]) == 0
+    assert ("--allow-root" in started[0]) == allowed
 
 
 def test_lab_without_jupyterlab_names_the_extra(tmp_path, monkeypatch, capsys):

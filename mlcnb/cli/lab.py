@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,14 @@ def run(args: argparse.Namespace) -> int:
         raise MissingDependencyError("JupyterLab is not installed", hint=install_command("lab"))
     command = [sys.executable, "-m", "jupyterlab", f"--LabApp.app_settings_dir={SETTINGS}"]
     command += ["--no-browser"] if args.no_browser else []
+    command += ["--allow-root"] if is_root() else []
     return subprocess.run([*command, str(args.folder / "00_tour.ipynb")], check=False).returncode
+
+
+def is_root() -> bool:
+    """Whether this is the system's administrator, as in most containers; JupyterLab asks for a word
+    of its own before it starts for one."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mlcnb as mlc
-from tests.benchmarks import conv, gemm, machine, models, operators, report, schedule
+from tests.benchmarks import conv, gemm, machine, memory, models, operators, report, schedule
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import DEFAULT, OURS, PEERS, installed, versions
 from tests.benchmarks.measure import Row, measure
@@ -33,7 +33,7 @@ SUITES: dict[str, Cases] = {
 def parser() -> argparse.ArgumentParser:
     """The arguments."""
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    made.add_argument("suite", help=f"all, schedule, or of {', '.join(SUITES)} one or more: a,b")
+    made.add_argument("suite", help=f"all, {', '.join(APART)}, or of {', '.join(SUITES)} one or more: a,b")
     made.add_argument("names", nargs="*", help="parts of cases' names; all without any")
     made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     made.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT))
@@ -48,13 +48,14 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Read the arguments and run."""
     args = parser().parse_args(argv)
-    if args.suite == "schedule":
-        return _schedule()
+    if args.suite in APART:
+        APART[args.suite](args)
+        return 0
     suites = list(SUITES) if args.suite == "all" else args.suite.split(",")
     unknown = [s for s in suites if s not in SUITES]
     if unknown:
         parser().error(
-            f"no suite {', '.join(unknown)}: there are all, schedule, {', '.join(SUITES)}"
+            f"no suite {', '.join(unknown)}: there are all, {', '.join([*APART, *SUITES])}"
         )
     run(args, suites)
     return 0
@@ -97,11 +98,22 @@ def _chosen(suite: str, args: argparse.Namespace) -> Iterator[Case]:
     return (c for c in found if not args.names or any(n in c.name for n in args.names))
 
 
-def _schedule() -> int:
+def _schedule(args: argparse.Namespace) -> None:
     print(machine.line(machine.describe("islpy", "numpy")), flush=True)
     for timing in schedule.run():
         print(timing, flush=True)
-    return 0
+
+
+def _memory(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("onnxruntime", "llvmlite", "numpy")), flush=True)
+    memory.run(args.names, max(args.threads))
+
+
+#: suites with tables of their own
+APART: dict[str, Callable[[argparse.Namespace], None]] = {
+    "schedule": _schedule,
+    "memory": _memory,
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whole models: the nine light ones of the onnx package and the tour's EfficientNet-Lite0.
+"""Whole models: the nine light ones of the onnx package, the tour's EfficientNet-Lite0, a MiniLM.
 
 The light models come with every weight 0.02. Two programs that differ then agree, and equal arrays
 can be shared; so the weights are drawn anew (normal, scaled by the fan-in), the same each time, and
@@ -21,8 +21,11 @@ from onnx import TensorProto, numpy_helper
 
 from tests.benchmarks import exact
 from tests.benchmarks.case import Case, random
+from tests.models import minilm
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks" / "assets"
+#: name of the encoder
+MINILM = "minilm_128"
 #: models that a quick run takes
 QUICK = ("squeezenet", "shufflenet")
 
@@ -55,10 +58,21 @@ def cases(quick: bool = False, names: tuple[str, ...] = ()) -> Iterator[Case]:
             for name, path in model_files().items():
                 if (name in QUICK or not quick) and (not names or any(n in name for n in names)):
                     yield _case(name, onnx.load(path), Path(folder) / "model.onnx")
+            if not quick and (not names or any(n in MINILM for n in names)):
+                yield _minilm(Path(folder) / "model.onnx")
         finally:
             os.environ.pop("MLCNB_CACHE_DIR")
             if before is not None:
                 os.environ["MLCNB_CACHE_DIR"] = before
+
+
+def _minilm(path: Path) -> Case:
+    """A sentence encoder of six layers on 128 tokens, a quarter of them padding."""
+    model = minilm.encoder(minilm.weights(), tokens=128)
+    onnx.save(model, path)
+    given = minilm.feed(128)
+    inputs = tuple(np.ascontiguousarray(given[i.name]) for i in model.graph.input)
+    return Case("models", MINILM, model, inputs, path=str(path))
 
 
 def _case(name: str, model: onnx.ModelProto, path: Path) -> Case:

@@ -1,8 +1,13 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    blocked_window   convolutions and pooling on blocked channels
+RULES, first that fits:    attention        softmax(Q K^T) V, whole
+                           depthwise        convolutions in which each channel has its own window
+                           pool             windows of one operand, on blocked channels
+                           lrn              windows along channels in blocks
+                           blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
+                           rows             softmax, normalisations, reductions along rows
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -10,17 +15,32 @@ from __future__ import annotations
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pool import pool
+from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (blocked_window, packed_matmul, matmul, general)
+RULES = (
+    attention,
+    depthwise,
+    pool,
+    lrn,
+    blocked_window,
+    packed_matmul,
+    matmul,
+    rows,
+    general,  # always applies
+)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

@@ -7,6 +7,7 @@ out[b, i, n, h]    = sum over j of softmax(scores * scale + bias)[b, n, i, j] * 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ from mlcnb.op._dims import (
 )
 from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, operator
 
+#: floats of a cache line: vectors of 16, 8 or 4 divide it
+VECTOR = 16
 MASKS = (None, "TopLeft", "BottomRight")
 
 
@@ -93,44 +96,63 @@ class Attention(OpDecl):
         return found.transpose(0, 2, 1, 3).astype(query.dtype)
 
     def compute(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
-        """Scores, the blocks of softmax, and the weighted sum."""
+        """Scores, the exponentials of softmax, the weighted sum; at last the division.
+
+        The queries stand last in what lies between, so that a vector holds the scores of several
+        queries for one key: neither maxima nor sums go across its lanes. Queries and what they
+        find are rounded up to whole vectors; what is too much is 0, and not stored.
+        """
         batch, seq, heads, dim = query.shape
-        seq_kv, kind = key.shape[1], accumulator(query.dtype)
-        h = te.reduce_axis((0, dim), name="h")
-        raw = te.compute(
-            (batch, heads, seq, seq_kv),
-            lambda b, n, i, j: te.sum(
-                cast(kind, query(b, i, n, h)) * cast(kind, key(b, j, n, h)), axis=h
+        kind, found_dim = accumulator(query.dtype), value.shape[3]
+        h, t = te.reduce_axis((0, dim), name="h"), te.reduce_axis((0, key.shape[1]), name="t")
+        scaled = te.compute(
+            (batch, heads, dim, _whole(seq)),
+            lambda b, n, c, i: _within(
+                i, seq, lambda: cast(kind, query(b, i, n, c)) * self.number(dim, kind)
             ),
+            name="attention_query",
+        )
+        raw = te.compute(
+            (batch, heads, key.shape[1], _whole(seq)),
+            lambda b, n, j, i: te.sum(scaled(b, n, h, i) * cast(kind, key(b, j, n, h)), axis=h),
             name="attention_scores",
         )
+        e, inverse = _exponentials(self.masked(raw, bias, seq, kind))
 
-        def scaled(b: Any, n: Any, i: Any, j: Any) -> Any:
-            factor = self.factor(dim)
-            score = raw(b, n, i, j)
-            if factor is None:
-                score = score / te.sqrt(cast(kind, dim))
-            else:
-                score = score * const(factor, kind)
+        def weighted(b: Any, n: Any, i: Any, d: Any) -> Any:
+            one = _within(d, found_dim, lambda: cast(kind, value(b, t, n, d)))
+            return te.sum(e(b, n, t, i) * one, axis=t)
+
+        shape = (batch, heads, _whole(seq), _whole(found_dim))
+        found = te.compute(shape, weighted, name="attention_sum")
+        return te.compute(
+            (batch, seq, heads, found_dim),
+            lambda b, i, n, d: cast(query.dtype, inverse(b, n, i) * found(b, n, i, d)),
+            name="attention",
+        )
+
+    def number(self, dim: Any, kind: Any) -> Any:
+        """What queries are multiplied by, as an expression."""
+        factor = self.factor(dim)
+        return 1 / te.sqrt(cast(kind, dim)) if factor is None else const(factor, kind)
+
+    def masked(self, raw: Any, bias: Any, seq: Any, kind: Any) -> Any:
+        """te tensor: the scores with the bias, and -inf where a query does not see a key."""
+        if bias is None and self.causal_mask is None:
+            return raw
+        seq_kv = raw.shape[2]
+
+        def element(b: Any, n: Any, j: Any, i: Any) -> Any:
+            score = raw(b, n, j, i)
             if bias is not None:
-                score = score + cast(kind, bias(*broadcast_index((b, n, i, j), bias.shape)))
+                at = broadcast_index((b, n, i, j), bias.shape)
+                row = at[-2] if len(at) > 1 else 0
+                score = score + _within(row, seq, lambda: cast(kind, bias(*at)))
             for condition in self.seen(i, j, seq, seq_kv):
                 score = te.Select(condition, score, const(float("-inf"), kind))
             return score
 
-        scores = te.compute(raw.shape, scaled, name="attention_scaled")
-        weights = _softmax(scores, kind)
-        t = te.reduce_axis((0, seq_kv), name="t")
-        found = te.compute(
-            (batch, seq, heads, value.shape[3]),
-            lambda b, i, n, d: te.sum(weights(b, n, i, t) * cast(kind, value(b, t, n, d)), axis=t),
-            name="attention",
-        )
-        if found.dtype == query.dtype:
-            return found
-        return te.compute(
-            found.shape, lambda *i: cast(query.dtype, found(*i)), name="attention_cast"
-        )
+        return te.compute(raw.shape, element, name="attention_masked")
 
     def flops(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """Two for each multiplication of the two products, five for each score."""
@@ -140,11 +162,30 @@ class Attention(OpDecl):
         return tidy(scores * ((query.dims[3] + value.dims[3]) * 2 + 5))
 
 
-def _softmax(x: Any, kind: Any) -> Any:
-    """te tensor: softmax along the last dimension."""
-    outer, extent = x.shape[:-1], x.shape[-1]
+def _whole(dim: Any) -> Any:
+    """A dimension rounded up to whole vectors; a symbolic one as it is."""
+    known = as_int(dim)
+    return dim if known is None else -(-known // VECTOR) * VECTOR
+
+
+def _within(index: Any, dim: Any, value: Callable[[], Any]) -> Any:
+    """The value where index < dim, else 0; tested only where the index may go beyond."""
+    if as_int(index) is not None or _whole(dim) is dim or as_int(dim) == as_int(_whole(dim)):
+        return value()
+    made = value()
+    return te.if_then_else(index < dim, made, const(0, made.dtype))
+
+
+def _exponentials(x: Any) -> tuple[Any, Any]:
+    """te tensors: exp(x - the largest), and 1 / their sums, along the last dimension but one."""
+    *outer, extent, last = x.shape
     k, m = (te.reduce_axis((0, extent), name="k") for _ in range(2))
-    high = te.compute(outer, lambda *i: te.max(x(*i, k), axis=k), name="T_softmax_maxelem")
-    e = te.compute(x.shape, lambda *i: te.exp(x(*i) - high(*i[:-1])), name="T_softmax_exp")
-    total = te.compute(outer, lambda *i: te.sum(e(*i, m), axis=m), name="T_softmax_expsum")
-    return te.compute(x.shape, lambda *i: e(*i) / total(*i[:-1]), name="T_softmax_norm")
+    rows = (*outer, last)
+    high = te.compute(rows, lambda *i: te.max(x(*i[:-1], k, i[-1]), axis=k), name="attention_max")
+
+    def element(*index: Any) -> Any:
+        return te.exp(x(*index) - high(*index[:-2], index[-1]))
+
+    e = te.compute(x.shape, element, name="attention_exp")
+    total = te.compute(rows, lambda *i: te.sum(e(*i[:-1], m, i[-1]), axis=m), name="attention_norm")
+    return e, te.compute(rows, lambda *i: 1 / total(*i), name="attention_inverse")

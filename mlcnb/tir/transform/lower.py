@@ -34,6 +34,7 @@ from mlcnb.tir.transform.lower_thread_allreduce import lower_thread_allreduce
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 from mlcnb.tir.transform.remove_no_op import remove_no_op
 from mlcnb.tir.transform.simplify import simplify_stmt
+from mlcnb.tir.transform.skip_padding import skip_padding
 from mlcnb.tir.transform.storage_rewrite import rewrite_storage
 from mlcnb.tir.transform.thread_sync import thread_sync
 from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
@@ -58,6 +59,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("InjectVirtualThread", inject_virtual_thread),
     ("ThreadSync", thread_sync),
     ("LowerThreadAllreduce", lower_thread_allreduce),
+    ("SkipPadding", skip_padding),
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),
     ("Simplify", simplify_stmt),

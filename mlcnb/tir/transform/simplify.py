@@ -58,7 +58,7 @@ class _Simplifier:
 
     def expr(self, n: e.PrimExpr) -> e.PrimExpr:
         if n.dtype.is_float or n.dtype.is_handle:
-            return map_children(n, self.child) if not isinstance(n, e.Var) else n
+            return chosen(map_children(n, self.child)) if not isinstance(n, e.Var) else n
         return self.analyzer.simplify(n)
 
     def loop(self, n: For) -> Stmt | None:
@@ -91,6 +91,17 @@ class _Simplifier:
             return self.stmt(substitute(n.body, {n.var: value}))
         body = self.stmt(n.body)
         return None if body is None else replace(n, value=value, body=body)
+
+
+def chosen(n: e.PrimExpr) -> e.PrimExpr:
+    """The side of an if_then_else or a Select that a decided condition takes; else `n`."""
+    match n:
+        case e.Call(_, "tir.if_then_else", (e.IntImm(held), yes, no)):
+            return yes if held else no
+        case e.Select(e.IntImm(held), yes, no):
+            return yes if held else no
+        case _:
+            return n
 
 
 class Simplify(PrimFuncPass):

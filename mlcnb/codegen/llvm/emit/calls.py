@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import numbers
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.choose import if_then_else
 from mlcnb.codegen.llvm.emit.expr import convert
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.codegen.llvm.emit.jumps import leave_function, leave_loop
 from mlcnb.codegen.llvm.emit.memory import address, from_memory, to_memory
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.tir.buffer import BufferLoad
@@ -200,32 +200,6 @@ def _isfinite(em: Emitter, value: str, kind: str, source: DType) -> str:
     return em.f.emit(f"fcmp olt {kind} {size}, {infinity}")
 
 
-def _if_then_else(em: Emitter, x: e.Call) -> str:
-    """Only the chosen side is evaluated, unless both are harmless."""
-    condition, chosen, other = x.args
-    if condition.dtype.lanes != 1:
-        return em.expr(e.Select(condition, chosen, other))
-    if not (_has_load(chosen) or _has_load(other)):
-        return em.expr(e.Select(condition, chosen, other))
-    f, kind = em.f, em.type(x.dtype)
-    then, otherwise, done = f.label("then"), f.label("else"), f.label("done")
-    f.do(f"br i1 {em.expr(condition)}, label %{then}, label %{otherwise}")
-    f.place(then)
-    a = em.expr(chosen)
-    then_end = f.block
-    f.do(f"br label %{done}")
-    f.place(otherwise)
-    b = em.expr(other)
-    else_end = f.block
-    f.do(f"br label %{done}")
-    f.place(done)
-    return f.emit(f"phi {kind} [ {a}, %{then_end} ], [ {b}, %{else_end} ]")
-
-
-def _has_load(x: e.PrimExpr) -> bool:
-    return any(isinstance(n, BufferLoad | e.Call | e.Div | e.Mod | e.FloorDiv) for n in walk(x))
-
-
 def _check_index(em: Emitter, x: e.Call) -> str:
     """The index, after a stop where it is not within 0 … extent - 1."""
     if x.dtype.lanes != 1:
@@ -356,7 +330,7 @@ _SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
     "isnan": _float_test(_isnan),
     "isinf": _float_test(_isinf),
     "isfinite": _float_test(_isfinite),
-    "if_then_else": _if_then_else,
+    "if_then_else": if_then_else,
     "check_index": _check_index,
     "likely": _likely,
     "reinterpret": _reinterpret,

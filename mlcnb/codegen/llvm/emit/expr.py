@@ -154,7 +154,9 @@ def floor_pair(em: Emitter, x: Any) -> tuple[str, str]:
 
 
 def extreme(name: str) -> Callable[[Emitter, Any], str]:
-    """Min and Max; a NaN operand gives NaN. Against a constant this is one instruction."""
+    """Min and Max; a NaN operand gives NaN, of two zeros it may be either one (`nsz`: two
+    instructions fewer on x86). Against a constant this is one instruction.
+    """
 
     def rule(em: Emitter, x: Any) -> str:
         kind = em.type(x.dtype)
@@ -173,7 +175,7 @@ def extreme(name: str) -> Callable[[Emitter, Any], str]:
             bools = t.vector("i1", x.dtype.lanes)
             return em.f.emit(f"select {bools} {test}, {kind} {constant}, {kind} {other}")
         fn = em.intrinsic(f"llvm.{name}imum.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind))
-        return em.f.emit(f"call {kind} {fn}({kind} {a}, {kind} {b})")
+        return em.f.emit(f"call nsz {kind} {fn}({kind} {a}, {kind} {b})")
 
     return rule
 

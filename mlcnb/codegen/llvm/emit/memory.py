@@ -23,7 +23,7 @@ def load(em: Emitter, x: BufferLoad) -> str:
     kind = x.dtype
     if place.dtype.lanes == 1:
         pointer = address(em, x.buffer, index(em, place))
-        raw = em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {_align(kind)}")
+        raw = em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {align_of(kind)}")
     elif x.buffer.dtype.lanes != 1:
         raise CodegenError(f"a vector of elements of {x.buffer.name!r}, which are vectors already")
     elif isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm):
@@ -40,7 +40,7 @@ def store(em: Emitter, x: BufferStore) -> None:
     value = to_memory(em, em.expr(x.value), kind)
     if place.dtype.lanes == 1:
         pointer = address(em, x.buffer, index(em, place))
-        em.f.do(f"store {t.memory_type(kind)} {value}, ptr {pointer}, align {_align(kind)}")
+        em.f.do(f"store {t.memory_type(kind)} {value}, ptr {pointer}, align {align_of(kind)}")
         return
     if isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm) and place.stride.value == 1:
         _store_vector(em, x, place, kind, value)
@@ -56,7 +56,8 @@ def _only_index(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
     return indices[0]
 
 
-def _align(kind: DType) -> int:
+def align_of(kind: DType) -> int:
+    """The alignment that every address has: that of an element, in bytes."""
     return max(1, kind.element.bits // 8)
 
 
@@ -115,11 +116,11 @@ def _load_ramp(em: Emitter, x: BufferLoad, place: e.Ramp, stride: int) -> str:
         return _gather(em, x, place)
     if stride == 1:
         pointer = address(em, x.buffer, base)
-        return em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {_align(kind)}")
+        return em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {align_of(kind)}")
     if stride == 0:
         pointer = address(em, x.buffer, base)
         element = t.memory_scalar(kind)
-        one = em.f.emit(f"load {element}, ptr {pointer}, align {_align(kind)}")
+        one = em.f.emit(f"load {element}, ptr {pointer}, align {align_of(kind)}")
         return em.raw_splat(one, element, kind.lanes)
     if stride == 2 and kind.lanes >= 4:
         return _load_every_other(em, x, base)
@@ -134,7 +135,7 @@ def _load_every_other(em: Emitter, x: BufferLoad, base: str) -> str:
     halves = []
     for offset in (base, second):
         pointer = address(em, x.buffer, offset)
-        halves.append(em.f.emit(f"load {memory}, ptr {pointer}, align {_align(kind)}"))
+        halves.append(em.f.emit(f"load {memory}, ptr {pointer}, align {align_of(kind)}"))
     picks = [2 * i if 2 * i < lanes else 2 * i - (lanes - 1) + lanes for i in range(lanes)]
     mask = "<" + ", ".join(f"i32 {p}" for p in picks) + ">"
     return em.f.emit(
@@ -149,7 +150,7 @@ def _masked_load(em: Emitter, x: BufferLoad, base: str) -> str:
     fn = em.intrinsic(f"llvm.masked.load.{_overload(kind)}.p0", memory, ("ptr", bools, memory))
     pointer = address(em, x.buffer, base)
     return em.f.emit(
-        f"call {memory} {fn}(ptr align {_align(kind)} {pointer}, {bools} {mask}, "
+        f"call {memory} {fn}(ptr align {align_of(kind)} {pointer}, {bools} {mask}, "
         f"{memory} zeroinitializer)"
     )
 
@@ -164,12 +165,14 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
     memory = t.memory_type(kind)
     pointer = address(em, x.buffer, index(em, place.base))
     if x.predicate is None:
-        em.f.do(f"store {memory} {value}, ptr {pointer}, align {_align(kind)}")
+        em.f.do(f"store {memory} {value}, ptr {pointer}, align {align_of(kind)}")
         return
     bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
     fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
-    em.f.do(f"call void {fn}({memory} {value}, ptr align {_align(kind)} {pointer}, {bools} {mask})")
+    em.f.do(
+        f"call void {fn}({memory} {value}, ptr align {align_of(kind)} {pointer}, {bools} {mask})"
+    )
 
 
 def _offsets(em: Emitter, place: e.PrimExpr) -> str:
@@ -209,7 +212,7 @@ def _gather(em: Emitter, x: BufferLoad, place: e.PrimExpr) -> str:
     fn = em.intrinsic(name, memory, (pointers, bools, memory))
     where = _pointers(em, x.buffer, place)
     return em.f.emit(
-        f"call {memory} {fn}({pointers} align {_align(kind)} {where}, {bools} {mask}, "
+        f"call {memory} {fn}({pointers} align {align_of(kind)} {where}, {bools} {mask}, "
         f"{memory} zeroinitializer)"
     )
 
@@ -220,7 +223,5 @@ def _scatter(em: Emitter, x: BufferStore, place: e.PrimExpr, kind: DType, value:
     mask = _all_lanes(lanes) if x.predicate is None else em.expr(x.predicate)
     name = f"llvm.masked.scatter.{_overload(kind)}.v{lanes}p0"
     fn = em.intrinsic(name, "void", (memory, pointers, bools))
-    where = _pointers(em, x.buffer, place)
-    em.f.do(
-        f"call void {fn}({memory} {value}, {pointers} align {_align(kind)} {where}, {bools} {mask})"
-    )
+    where = f"{pointers} align {align_of(kind)} {_pointers(em, x.buffer, place)}"
+    em.f.do(f"call void {fn}({memory} {value}, {where}, {bools} {mask})")
