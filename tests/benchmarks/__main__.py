@@ -33,7 +33,9 @@ SUITES: dict[str, Cases] = {
 def parser() -> argparse.ArgumentParser:
     """The arguments."""
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    made.add_argument("suite", help=f"all, {', '.join(APART)}, or of {', '.join(SUITES)} one or more: a,b")
+    made.add_argument(
+        "suite", help=f"all, {', '.join(APART)}, or of {', '.join(SUITES)} one or more: a,b"
+    )
     made.add_argument("names", nargs="*", help="parts of cases' names; all without any")
     made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     made.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT))

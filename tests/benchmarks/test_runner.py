@@ -11,7 +11,8 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.benchmarks import contestants, conv, exact, gemm, models, operators, report
+from mlcnb.machine import Level, Roofline
+from tests.benchmarks import contestants, conv, exact, gemm, models, operators, pages, report
 from tests.benchmarks.__main__ import SUITES, main
 from tests.benchmarks.case import flops_of, model_of, random, shapes_of
 from tests.benchmarks.measure import Result, Row, measure
@@ -120,6 +121,44 @@ def test_markdown():
         | a\\|b&lt;c | 0.0500 | 0.0125 | 4.00 |  |  |  | 3e-07 |
         | geometric mean by numpy |  |  | 1.41 |  |  | 2.00 |  |"""
     )
+
+
+def test_pages(tmp_path, monkeypatch):
+    """Marked sections are written anew, the rest stays; plots are the same files each time."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "a\n<!-- bench: models -->\nold\n<!-- end -->\nb\n<!-- bench: conv -->\nkept\n<!-- end -->"
+    )
+    monkeypatch.setattr(pages, "PAGES", (page, tmp_path / "none.md"))
+    monkeypatch.setattr(pages, "IMAGES", tmp_path / "images")
+    roof = {1: Roofline(100.0, (Level("L1", 1000, 400.0), Level("memory", None, 20.0)), 1)}
+    rows = [*ROWS, Row("models", "net", 1, 1024, 768, ROWS[0].results, {"mlcnb ready": 1.5})]
+    data = report.as_json(rows, {"cpu": "x"}, {}, {}, roof)
+    written = pages.write([data])
+    names = ["gemm_1.svg", "gemm_2.svg", "ratios_1.svg", "roofline_1.svg"]
+    assert sorted(p.name for p in written) == sorted([*names, "page.md"])
+    table = report.markdown(rows, "models", pages.CONTESTANTS)
+    assert page.read_text() == (
+        f"a\n<!-- bench: models -->\n\n{table}\n\n<!-- end -->\nb\n"
+        "<!-- bench: conv -->\nkept\n<!-- end -->"
+    )
+    before = [p.read_bytes() for p in written]
+    assert page not in pages.write([data])
+    assert [p.read_bytes() for p in written] == before
+    assert pages.headline(rows[3:]) == (
+        "On 1 thread, the geometric mean of 1 models is 0.50 of numpy's time; the slowest is net, "
+        "at 0.50 times numpy's."
+    )
+    assert pages.compiling(rows[3:]).splitlines()[-1] == "| net | 1.5 s |  |"
+    assert pages.ceilings(data).splitlines()[-1] == "| 1 | 100 | 400 | 20 |"
+
+
+def test_of_a_case_in_two_reports_the_later_counts():
+    other = report.as_json([Row("gemm", "8x8x8", 1, 1, 1, {})], {}, {}, {}, {})
+    found = pages.together([report.as_json(ROWS, {}, {}, {}, {}), other])
+    assert [(r.case, r.threads, r.flops) for r in found] == [
+        ("8x8x8", 1, 1), ("a|b<c", 1, 0), ("8x8x8", 2, 1024),
+    ]  # fmt: skip
 
 
 def test_a_report_of_another_kind_is_refused():
