@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError
+from mlcnb.ir.memory import aligned, aligned_empty
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_plan import (
-    ALIGNMENT,
     OUTPUT,
     PARAM,
     MemoryPlan,
@@ -34,7 +34,7 @@ from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
-from mlcnb.runtime.tensor import aligned_empty, flatten, fresh
+from mlcnb.runtime.tensor import flatten, fresh
 
 
 @dataclass(eq=False)
@@ -342,11 +342,7 @@ class _Planner:
         """A constant where it is, or a copy that is aligned."""
         key = id(x.data)
         if key not in self.constants:
-            data = x.data if x.data.flags.c_contiguous else np.ascontiguousarray(x.data)
-            if data.ctypes.data % ALIGNMENT and data.size > 1:
-                copy = aligned_empty(data.shape, data.dtype)
-                copy[...] = data
-                data = copy
+            data = aligned(x.data)
             number = len(self.out.constants)
             self.constants[key] = Storage("constant", data.nbytes, number=number)
             self.out.constants.append(data)

@@ -1,4 +1,4 @@
-"""The command: python -m tests.benchmarks models|schedule [NAME …] [--threads N …] [--json FILE]"""
+"""The command: python -m tests.benchmarks SUITE [NAME …] [--threads N …] [--json FILE]"""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.benchmarks import machine, models, schedule
+from tests.benchmarks import machine, memory, models, schedule
 
 
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=["models", "schedule"])
+    parser.add_argument("suite", choices=["models", "schedule", "memory", "threads"])
     parser.add_argument("names", nargs="*", help="parts of names; all without any")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each pair")
@@ -25,6 +25,9 @@ def main() -> None:
         return
     facts = machine.describe("onnxruntime", "llvmlite", "numpy")
     print(machine.line(facts), flush=True)
+    if args.suite == "memory":
+        memory.run(args.names, max(args.threads))
+        return
     timings = models.run(args.names, args.threads, args.seconds)
     print(models.summary(timings))
     if args.json:

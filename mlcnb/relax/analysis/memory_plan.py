@@ -21,6 +21,7 @@ from mlcnb.core.errors import PassError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.analysis.struct_info import nbytes, substitute
 from mlcnb.relax.analysis.variables import leaves, value_uses
@@ -38,9 +39,6 @@ from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, SeqStmt
-
-#: every tensor begins at a multiple of this many bytes
-ALIGNMENT = 64
 
 #: operators whose result is their first operand, seen in another shape
 VIEWS = frozenset(

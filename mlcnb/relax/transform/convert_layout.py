@@ -307,10 +307,20 @@ def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, (c.as_blocks(call.args[0]),), dataclasses.replace(attrs, axis=(2, 3)))
 
 
+def _lrn(c: _Converter, var: Var, call: Call) -> Call | None:
+    """A window along channels, if they fill their blocks: what fills one up would be seen."""
+    lrn: Any = attrs_of(call)
+    (data,) = call_arguments(call)
+    if not c.is_blocked(data) or c.has_filling(data) or lrn.axis not in (1, -3) or lrn.layout:
+        return None
+    return Call(call.op, (c.as_blocks(data),), dataclasses.replace(lrn, layout=c.layout))
+
+
 _RULES: dict[str, Callable[[_Converter, Var, Call], Call | None]] = {
     "relax.nn.conv2d": _conv2d,
     "relax.nn.max_pool2d": _pool,
     "relax.nn.avg_pool2d": _pool,
+    "relax.nn.lrn": _lrn,
     "relax.concat": _concat,
     "relax.mean": _mean,
     **dict.fromkeys(FINITE, _elementwise),

@@ -27,6 +27,9 @@ from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexp
 from mlcnb.relax.transform.fold_batch_norm import FoldBatchNorm
 from mlcnb.relax.transform.fold_constant import FoldConstant
 from mlcnb.relax.transform.fold_pad import FoldPad
+from mlcnb.relax.transform.fuse_attention import FuseAttention
+from mlcnb.relax.transform.fuse_gelu import FuseGelu
+from mlcnb.relax.transform.fuse_layer_norm import FuseLayerNorm
 from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
 from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
@@ -108,6 +111,10 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         FoldConstant(),
         SimplifyOps(),
         EliminateCommonSubexpr(),
+        FuseLayerNorm(),
+        FuseGelu(),
+        FuseAttention(),
+        SimplifyOps(),
         CanonicalizeBindings(),
         DeadCodeElimination(),
     ]
