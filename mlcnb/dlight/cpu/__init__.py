@@ -7,6 +7,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            pool             windows of one operand, on blocked channels
                            lrn              windows along channels in blocks
                            winograd         convolutions by Winograd's minimal filtering
+                           pointwise        1 x 1 convolutions
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie, packed where it pays
@@ -25,6 +26,7 @@ from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
 from mlcnb.dlight.cpu.quantized_window import quantized_window
@@ -44,6 +46,7 @@ RULES = (
     pool,
     lrn,
     winograd,
+    pointwise,
     blocked_window,
     packed_matmul,
     matmul,
