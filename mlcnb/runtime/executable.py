@@ -22,6 +22,7 @@ from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
+from mlcnb.runtime.direct_call import DirectCall
 from mlcnb.runtime.graph_plan import GraphPlans
 from mlcnb.runtime.tensor import Tensor, as_array, is_torch, like_input
 from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
@@ -79,6 +80,7 @@ class Executable:
         self.timings = timings or []
         self.vm = VirtualMachine(self)
         self._plans: dict[str, GraphPlans] = {}
+        self._direct: dict[str | None, DirectCall | None] = {}
 
     @property
     def entry(self) -> str:
@@ -101,7 +103,21 @@ class Executable:
             RuntimeInputError: wrong number, name, dtype or shape of inputs.
             ExecutionError: the program stopped.
         """
+        if not named:
+            direct = self._direct[None] if None in self._direct else self._direct_call(None)
+            if direct is not None and direct.run(args):
+                return None
         return self.run(self.entry, args, named)
+
+    def _direct_call(self, name: str | None) -> DirectCall | None:
+        """The short way to call a PrimFunc (None: `entry`), where there is one."""
+        entry = self.entry if name is None else name
+        function = self.mod[entry]
+        made = None
+        if isinstance(function, PrimFunc):
+            made = DirectCall.of(self.kernels[entry], function)
+        self._direct[name] = made
+        return made
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.mod[name]
