@@ -66,9 +66,12 @@ def lanes_of(node: Any, target: Target) -> int:
 def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
     """The reduction in steps: to some vectors of partial results, to one, to half of it … to 2."""
     lanes = lanes_of(block.node, target)
-    reduce = sch.get_loops(block.handle)[len(block.spatial()) :]
-    row = sch.fuse(*reduce) if len(reduce) > 1 else reduce[0]
-    ways = WAYS if math.prod(block.reduced()) >= WAYS * lanes else 1  # type: ignore[type-var]
+    count = 1
+    while math.prod(block.extents[-count:]) < WAYS * lanes and count < len(block.reduced()):  # type: ignore[type-var]
+        count += 1
+    together = sch.get_loops(block.handle)[-count:]
+    row = sch.fuse(*together) if count > 1 else together[0]
+    ways = WAYS if math.prod(block.extents[-count:]) >= WAYS * lanes else 1  # type: ignore[type-var]
     width, steps = ways * lanes, []
     while width > 1:
         _, part = sch.split(row, [None, width])
