@@ -32,7 +32,8 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not is_attention(info, lanes):
         return False
     blocks = {name: block.handle for name, block in info.items()}
-    _, _, queries, dim = info["sum"].spatial()
+    sizes: Any = [*info["sum"].spatial(), info["scores"].extents[2]]
+    *_, queries, dim, keys = sizes
     vectors = 2 if queries % (2 * lanes) == 0 else 1
     b, n, i, _, _ = sch.get_loops(blocks["sum"])
     i_0, _ = sch.split(i, [None, vectors * lanes])
@@ -43,7 +44,7 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
             sch.compute_at(blocks[name], i_0, preserve_unit_loops=True, index=place)
         sch.set_scope(blocks[name], 0, "local")
     turn(sch, blocks["query"])
-    scores(sch, blocks, info["scores"].extents[2], vectors, lanes, target)
+    scores(sch, blocks, keys, vectors, lanes, target)
     softmax(sch, blocks, lanes)
     results(sch, blocks, dim, lanes, target)
     spread(sch, [b, n, i_0], info["scores"].work)
@@ -57,7 +58,7 @@ def is_attention(info: dict[str, BlockInfo], lanes: int) -> bool:
     sizes = [e for block in info.values() for e in block.extents]
     if None in sizes or 0 in sizes:
         return False
-    *_, queries, dim = info["sum"].spatial()
+    queries, dim = (e or 0 for e in info["sum"].spatial()[-2:])
     float32 = info["sum"].node.writes[0].buffer.dtype == "float32"
     return float32 and queries % lanes == 0 and dim % lanes == 0
 
