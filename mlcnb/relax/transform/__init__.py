@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.fold_batch_norm": (
             "FoldBatchNorm FoldBatchnormToConv2D=FoldBatchNorm fold_batch_norm"
         ),
+        f"{_HERE}.integer_ops": "IntegerOps",
         f"{_HERE}.simplify_ops": "SimplifyOps",
         f"{_HERE}.decompose_ops": "DecomposeOpsForInference",
         f"{_HERE}.fold_pad": "FoldPad",
@@ -32,6 +33,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.sink_reshape": "SinkReshape",
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.pack_matmul": "PackMatmul",
+        f"{_HERE}.pack_quantized": "PackQuantizedMatmul",
         f"{_HERE}.legalize_ops": "LegalizeOps",
         f"{_HERE}.annotate_tir_op_pattern": "AnnotateTIROpPattern",
         f"{_HERE}.fuse_ops": "FuseOps",
