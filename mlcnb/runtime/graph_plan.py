@@ -157,6 +157,7 @@ class BoundPlan:
     def __init__(self, layout: Layout, kernels: Mapping[str, Any]) -> None:
         self.layout = layout
         self.kernels = kernels
+        self.outputs = _output_places(layout)
         self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
         self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
         self.ignored = aligned_empty((1,), np.dtype("uint64"))
@@ -202,7 +203,7 @@ class BoundPlan:
             table.append((self.program.slot(number, position), which))
 
     def _prepare(self, values: list[Any]) -> list[np.ndarray]:
-        outputs = [aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)]
+        outputs = [aligned_empty(place.shape, place.dtype) for place in self.outputs]
         arena = self.program.arena
         flat = flatten(values)
         for slot, which in self.input_slots:
