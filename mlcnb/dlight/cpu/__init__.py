@@ -8,6 +8,7 @@ RULES, first that fits:    attention        softmax(Q K^T) V, whole
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie
                            rows             softmax, normalisations, reductions along rows
+                           transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -24,6 +25,7 @@ from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.rows import rows
+from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -39,6 +41,7 @@ RULES = (
     packed_matmul,
     matmul,
     rows,
+    transpose,
     general,  # always applies
 )
 

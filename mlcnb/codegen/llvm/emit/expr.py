@@ -266,7 +266,12 @@ def ramp(em: Emitter, x: e.Ramp) -> str:
 
 
 def shuffle(em: Emitter, x: e.Shuffle) -> str:
-    """Lanes picked from the concatenation of vectors."""
+    """Lanes picked from the concatenation of vectors: one instruction for one or two alike."""
+    kinds = {source.dtype for source in x.vectors}
+    places = [i.value for i in x.indices if isinstance(i, e.IntImm)]
+    alike = len(kinds) == 1 and len(x.vectors) <= 2 and min(k.lanes for k in kinds) > 1
+    if alike and len(places) == len(x.indices) and len(places) > 1:
+        return _shufflevector(em, x, places)
     lanes: list[tuple[str, str, int]] = []
     for source in x.vectors:
         operand = em.expr(source)
@@ -284,6 +289,14 @@ def shuffle(em: Emitter, x: e.Shuffle) -> str:
             return operand
         result = em.f.emit(f"insertelement {kind} {result}, {element} {operand}, i64 {position}")
     return result
+
+
+def _shufflevector(em: Emitter, x: e.Shuffle, places: list[int]) -> str:
+    kind = em.type(x.vectors[0].dtype)
+    operands = [em.expr(source) for source in x.vectors]
+    one, two = operands if len(operands) == 2 else (*operands, "poison")
+    mask = ", ".join(f"i32 {i}" for i in places)
+    return em.f.emit(f"shufflevector {kind} {one}, {kind} {two}, <{len(places)} x i32> <{mask}>")
 
 
 def cast(em: Emitter, x: e.Cast) -> str:
