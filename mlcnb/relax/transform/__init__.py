@@ -31,6 +31,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.group_conv_to_matmul": "GroupConvToMatmul",
         f"{_HERE}.sink_reshape": "SinkReshape",
         f"{_HERE}.convert_layout": "ConvertLayout",
+        f"{_HERE}.choose_convolution": "ChooseConvolution ConvolutionChoices convolution_choices",
         f"{_HERE}.pack_matmul": "PackMatmul",
         f"{_HERE}.legalize_ops": "LegalizeOps",
         f"{_HERE}.concat_in_place": "ConcatInPlace",
