@@ -6,13 +6,13 @@ import argparse
 import json
 from pathlib import Path
 
-from tests.benchmarks import machine, memory, models, schedule, threads
+from tests.benchmarks import calls, machine, memory, models, schedule, threads
 
 
 def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=["models", "schedule", "memory", "threads"])
+    parser.add_argument("suite", choices=["models", "schedule", "memory", "threads", "calls"])
     parser.add_argument("names", nargs="*", help="parts of names; all without any")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each pair")
@@ -31,6 +31,9 @@ def main() -> None:
     print(machine.line(facts), flush=True)
     if args.suite == "memory":
         memory.run(args.names, max(args.threads))
+        return
+    if args.suite == "calls":
+        calls.run()
         return
     timings = models.run(args.names, args.threads, args.seconds)
     print(models.summary(timings))
