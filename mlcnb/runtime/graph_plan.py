@@ -22,13 +22,8 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir.memory import aligned, aligned_empty
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.memory_plan import (
-    OUTPUT,
-    PARAM,
-    MemoryPlan,
-    PlannedTensor,
-    plan_memory,
-)
+from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
+from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
@@ -349,10 +344,14 @@ class _Planner:
         return Place(self.constants[key], x.data.shape, x.data.dtype)
 
     def kernel_call(self, x: rx.Call, var: rx.Var) -> Any:
-        """Note a call_tir; its result is what its variable was planned as."""
+        """Note a call_tir, unless its result is there already; the result lies where it was planned
+        to.
+        """
         args = self.value(x.args[1], None)
         args = list(args) if isinstance(args, tuple) else [args]
         made = self.place(self.memory.places[var], x.sinfo_args[0])
+        if var in self.memory.joined:
+            return made
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]

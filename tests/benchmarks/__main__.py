@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import mlcnb as mlc
-from tests.benchmarks import conv, gemm, machine, memory, models, operators, report, schedule
+from tests.benchmarks import (
+    conv,
+    gemm,
+    machine,
+    memory,
+    models,
+    operators,
+    report,
+    schedule,
+    threads,
+)
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import DEFAULT, OURS, PEERS, installed, versions
 from tests.benchmarks.measure import Row, measure
@@ -111,10 +121,16 @@ def _memory(args: argparse.Namespace) -> None:
     memory.run(args.names, max(args.threads))
 
 
+def _threads(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("llvmlite", "numpy")), flush=True)
+    threads.run(max(args.threads))
+
+
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "schedule": _schedule,
     "memory": _memory,
+    "threads": _threads,
 }
 
 

@@ -150,6 +150,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "InjectDoubleBuffer",
         "InjectSoftwarePipeline",
         "LowerOpaqueBlock",
+        "SkipPadding",
         "LoopPartition",
         "FlattenBuffer",
         "Simplify",

@@ -50,8 +50,8 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
 def is_along_row(block: BlockInfo, target: Target) -> bool:
     """The reduce axes come last, the last one runs along memory; a row fills a vector."""
     extents = block.reduced()
-    known = None not in extents and math.prod(extents) >= lanes_of(block.node, target)  # type: ignore[type-var]
-    if not known or "S" in block.kinds.lstrip("S"):
+    long = math.prod(e or 0 for e in extents) >= lanes_of(block.node, target)  # None: not known
+    if not long or "S" in block.kinds.lstrip("S"):
         return False
     last, own = block.node.iter_vars[-1].var, [w.buffer for w in block.node.writes]
     reads = [r for r in block.node.reads if r.region and r.buffer not in own]
@@ -68,7 +68,7 @@ def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
     lanes = lanes_of(block.node, target)
     reduce = sch.get_loops(block.handle)[len(block.spatial()) :]
     row = sch.fuse(*reduce) if len(reduce) > 1 else reduce[0]
-    ways = WAYS if math.prod(block.reduced()) >= WAYS * lanes else 1  # type: ignore[type-var]
+    ways = WAYS if math.prod(e or 0 for e in block.reduced()) >= WAYS * lanes else 1
     width, steps = ways * lanes, []
     while width > 1:
         _, part = sch.split(row, [None, width])

@@ -37,6 +37,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform import layout_quantized
 from mlcnb.target import Target
 
 #: what is done to each element alone, and keeps the zeros that fill up a block finite
@@ -72,7 +73,7 @@ class ConvertLayout(FunctionPass):
 
 
 def _is_conv(value: Any) -> bool:
-    return _op_name(value) == "relax.nn.conv2d"
+    return _op_name(value) in ("relax.nn.conv2d", "relax.qnn.conv2d")
 
 
 def _op_name(value: Any) -> str:
@@ -323,6 +324,8 @@ _RULES: dict[str, Callable[[_Converter, Var, Call], Call | None]] = {
     "relax.nn.lrn": _lrn,
     "relax.concat": _concat,
     "relax.mean": _mean,
+    "relax.astype": _elementwise,
+    **layout_quantized.RULES,
     **dict.fromkeys(FINITE, _elementwise),
     **dict.fromkeys(BINARY, _binary),
 }

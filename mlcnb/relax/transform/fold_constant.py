@@ -50,8 +50,8 @@ from mlcnb.tir.stmt import BufferStore, For, Stmt
 
 #: results up to this many bytes are folded whatever their operands are
 SMALL = 1 << 16
-#: results may be this many times larger than their operands together
-GROWTH = 2
+#: results may be this many times larger than their operands together (Winograd's weights: 7.1)
+GROWTH = 8
 #: a call_tir is interpreted up to this many operations
 INTERPRETED = 50_000
 
