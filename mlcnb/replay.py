@@ -96,9 +96,8 @@ def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
     steps = sch.steps[: sch.position + 1]
     stops = turning_points(sch) if at is None else sorted(set(at))
     if not stops or not all(0 <= n < len(steps) for n in stops):
-        raise MLCError(
-            f"replay: no such steps among {stops}", hint=f"there are 0 to {sch.position}"
-        )
+        known = f"there are 0 to {sch.position}"
+        raise MLCError(f"replay: no such steps among {stops}", hint=known)
     stages: list[Stage] = []
     with fixed_threads(threads), progress_bar("replaying", len(stops)) as bar:
         start, expected = -1, None
