@@ -11,6 +11,7 @@
 
     found.plot()                            each stage as a dot under the roof
     found[3].strip, found[3].kernel.asm     all that there is to know of one
+    found.after("unroll")                   the one that such a step ended
 
 Every stage works on the same arrays, and what it computes is compared with the first one's.
 """
@@ -73,8 +74,24 @@ class Replay(display.Shown):
     def __getitem__(self, number: int) -> Stage:
         return self.stages[number]
 
+    def after(self, name: str) -> Stage:
+        """The first stage whose last step is a primitive of that name.
+
+        Raises:
+            MLCError: there is none.
+        """
+        for stage in self.stages:
+            if stage.done[-1:] == (name,):
+                return stage
+        known = ", ".join(dict.fromkeys(s.done[-1] for s in self.stages if s.done))
+        raise MLCError(f"replay: no stage ends with {name!r}", hint=f"there are {known}")
+
     def plot(self, ax: Any = None) -> Any:
-        """Each stage as a dot under the roof: higher is faster."""
+        """The speed of each stage, and where it stands under the roof.
+
+        Args:
+            ax: two matplotlib axes; by default new ones, which are returned.
+        """
         return display.load("mlcnb.view.replay:plot")(self, ax)  # type: ignore[call-arg]
 
     def __repr__(self) -> str:

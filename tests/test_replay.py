@@ -45,6 +45,13 @@ def test_a_stage_where_one_kind_of_step_ends():
     assert (last.hot.stores, last.spills) == (0, 0)
     assert last.facts.vector_bits == Target("llvm").vector_bits
     assert sch.position == 10
+    assert found.after("unroll") is found[-1] and found.after("split") is found[1]
+    with pytest.raises(MLCError) as caught:
+        found.after("fuse")
+    assert str(caught.value) == (
+        "replay: no stage ends with 'fuse'\n"
+        "hint: there are start, split, reorder, decompose_reduction, vectorize, unroll"
+    )
 
 
 def test_chosen_steps_and_what_a_schedule_left_behind():
@@ -79,7 +86,8 @@ def test_another_result_is_refused(monkeypatch):
 
 def test_plot():
     matplotlib.use("Agg")
-    ax = mlc.replay(tiled(), at=[0, 10]).plot()
-    labels = [line.get_label() for line in ax.lines if line.get_marker() == "o"]
-    assert labels[0] == "1  0: as given" and labels[1].startswith("2  10: split ×2, reord")
-    matplotlib.pyplot.close(ax.figure)
+    bars, roof = mlc.replay(tiled(), at=[0, 10]).plot()
+    names = [text.get_text() for text in bars.get_yticklabels()]
+    assert names == ["as given  1", "10 steps to unroll  2"]
+    assert sum(line.get_gid() == "dot" for line in roof.lines) == 2
+    matplotlib.pyplot.close(roof.figure)

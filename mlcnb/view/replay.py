@@ -12,6 +12,7 @@ from typing import Any
 
 from mlcnb.view.parts import Column, Part, Table, Title
 from mlcnb.view.registry import shows
+from mlcnb.view.roofline import DOT, ROOF
 from mlcnb.view.words import clip, percent, plural, seconds
 
 #: rows that are shown unfolded
@@ -48,15 +49,42 @@ def _row(s: Any, fastest: float) -> tuple[Any, ...]:
 
 
 def label(s: Any) -> str:
-    """`as given`; `unroll ×4`; `split ×2, reorder`."""
+    """`as given`; `unroll ×4`; `split ×2, reorder`; of more kinds how many, and the last."""
     names = [name for name in s.done if name != "start"]
     runs = [(name, len(list(run))) for name, run in groupby(names)]
     told = [name if n == 1 else f"{name} ×{n}" for name, n in runs]
+    if len(told) > 3:
+        return f"{plural(len(names), 'step')} to {names[-1]}"
     return ", ".join(told) or "as given"
 
 
 def plot(r: Any, ax: Any) -> Any:
-    """The first stage's roofline, and each stage where it stands."""
+    """Left the speed of each stage, logarithmic; right where they stand under the roof.
+
+    ax: two axes; by default new ones.
+    """
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        size = (9.5, 1.2 + 0.24 * len(r))
+        _, ax = plt.subplots(1, 2, figsize=size, layout="constrained", width_ratios=(3, 4))
     shown = [s for s in r if s.strip.gflops and s.strip.intensity]
-    dots = [(f"{s.step}: {label(s)}", s.strip.intensity, s.strip.gflops) for s in shown]
-    return r[0].strip.roofline.plot(dots, ax)
+    roof = r[0].strip.roofline
+    _bars(ax[0], shown, roof)
+    roof.plot([(label(s), s.strip.intensity, s.strip.gflops) for s in shown], ax[1])
+    ax[1].get_legend().remove()  # the numbers stand in the left picture
+    return ax
+
+
+def _bars(ax: Any, shown: list[Any], roof: Any) -> None:
+    speeds = [s.strip.gflops for s in shown]
+    bars = ax.barh(range(len(shown)), speeds, color=DOT, height=0.7)
+    ax.bar_label(bars, [f"{x:.1f}" for x in speeds], padding=3, fontsize=7)
+    names = [f"{label(s)}  {n}" for n, s in enumerate(shown, 1)]
+    ax.set_yticks(range(len(shown)), names, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ax.set_xlim(min(speeds) / 2, max(roof.peak, *speeds) * 3)
+    ax.axvline(roof.peak, color=ROOF, linewidth=1.5)
+    ax.set_xlabel(f"GFLOP/s on {plural(roof.threads, 'thread')}")
+    ax.spines[["top", "right"]].set_visible(False)
