@@ -154,6 +154,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "LoopPartition",
         "FlattenBuffer",
         "Simplify",
+        "InjectPrefetch",
         "VectorizeLoop",
         "StorageRewrite",
         "UnrollLoop",
