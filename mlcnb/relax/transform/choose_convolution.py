@@ -94,10 +94,9 @@ class _Chooser(Mutator):
             for layout, dim in (
                 (conv.data_layout, "C"),
                 (conv.out_layout, "C"),
-                (conv.kernel_layout, "I"),
                 (conv.kernel_layout, "O"),
             )
-        }
+        }  # the kernel's inner channels need not be in blocks: they are cut anew
         weight = made.args[0]
         plain = isinstance(weight, Constant) and attrs_of(made).src == "OIHW"  # type: ignore[attr-defined]
         return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]
