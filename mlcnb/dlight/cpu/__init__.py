@@ -12,6 +12,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            packed_matmul    products with a packed matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
+                           transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -31,6 +32,7 @@ from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
 from mlcnb.dlight.cpu.quantized_window import quantized_window
 from mlcnb.dlight.cpu.rows import rows
+from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
@@ -51,6 +53,7 @@ RULES = (
     packed_matmul,
     matmul,
     rows,
+    transpose,
     general,  # always applies
 )
 

@@ -16,8 +16,8 @@ where it is transposed, where its rows end inside a vector (the copy is filled u
 they lie a multiple of 4096 bytes apart, so that a column's elements want the same place in the
 cache, and where there are rows enough to pay for it. Each thread copies the columns it works on.
 
-Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests. (Packed
-constant matrices go to `packed_matmul`; a row or a column alone go to `gemv`.)
+Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests.
+(Constant matrices are packed beforehand and go to `packed_matmul`; a row alone goes to `gemv`.)
 """
 
 from __future__ import annotations
