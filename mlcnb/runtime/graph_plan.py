@@ -20,21 +20,16 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError
+from mlcnb.ir.memory import aligned, aligned_empty
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.memory_plan import (
-    ALIGNMENT,
-    OUTPUT,
-    PARAM,
-    MemoryPlan,
-    PlannedTensor,
-    plan_memory,
-)
+from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
+from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
-from mlcnb.runtime.tensor import aligned_empty, flatten, fresh
+from mlcnb.runtime.tensor import flatten, fresh
 
 
 @dataclass(eq=False)
@@ -342,21 +337,21 @@ class _Planner:
         """A constant where it is, or a copy that is aligned."""
         key = id(x.data)
         if key not in self.constants:
-            data = x.data if x.data.flags.c_contiguous else np.ascontiguousarray(x.data)
-            if data.ctypes.data % ALIGNMENT and data.size > 1:
-                copy = aligned_empty(data.shape, data.dtype)
-                copy[...] = data
-                data = copy
+            data = aligned(x.data)
             number = len(self.out.constants)
             self.constants[key] = Storage("constant", data.nbytes, number=number)
             self.out.constants.append(data)
         return Place(self.constants[key], x.data.shape, x.data.dtype)
 
     def kernel_call(self, x: rx.Call, var: rx.Var) -> Any:
-        """Note a call_tir; its result is what its variable was planned as."""
+        """Note a call_tir, unless its result is there already; the result lies where it was planned
+        to.
+        """
         args = self.value(x.args[1], None)
         args = list(args) if isinstance(args, tuple) else [args]
         made = self.place(self.memory.places[var], x.sinfo_args[0])
+        if var in self.memory.joined:
+            return made
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]

@@ -39,14 +39,14 @@ def _row(r: Any, level: Any) -> tuple[str, ...]:
     )
 
 
-def plot(r: Any, dots: Any = (), ax: Any = None) -> Any:
+def plot(r: Any, dots: Any, ax: Any, span: tuple[float, float] | None) -> Any:
     """A slope for each level, the flat roof, a numbered dot for each program; logarithmic."""
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
     dots = list(dots)
-    low, high = _range([x for _, x, _ in dots], r)
+    low, high = span or _range([x for _, x, _ in dots], r)
     for level, colour in zip(r.levels, SLOPES, strict=False):
         ridge = r.peak / level.bandwidth
         ends = (min(low, ridge), ridge)

@@ -1,72 +1,174 @@
 """matmul: a product of matrices as they lie, batched or not.
 
-for b, i, j, k in …:                            for b, i_0, j_0 in T.parallel(…):
-    C[b, i, j] += A[b, i, k] * B[b, k, j]           acc = 6 x 4 vectors, in registers
-                                         ->         for k in range(K):
-                                                        for i_1, j_1, lanes: acc += …
-                                                    C[…] = acc
+for b, i, j, k in …:                            for b, j_0 in T.parallel(…):
+    C[b, i, j] += A[b, i, k] * B[b, k, j]           B_1 = columns of B, packed    (if it pays)
+                                         ->         for i_0, j_1:
+                                                        acc = 8 x 2 vectors, in registers
+                                                        for k in range(K):
+                                                            for i_1, j_2, lane: acc += …
+                                                        C[…] = acc + bias
 
-Rows of B are read as vectors, elements of A are broadcast. (Constant matrices are packed beforehand
-and go to `packed_matmul`, which reads them from front to back.)
+The tile of results lives in registers for the whole reduction and is stored once, with whatever
+elementwise blocks follow. Elements of A are broadcast, rows of B are read as vectors.
+
+B is copied, a panel of a tile's columns after the other, where reading it as it lies would be slow:
+where it is transposed, where its rows end inside a vector (the copy is filled up with zeros), where
+they lie a multiple of 4096 bytes apart, so that a column's elements want the same place in the
+cache, and where there are rows enough to pay for it. Each thread copies the columns it works on.
+
+Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests. (Packed
+constant matrices go to `packed_matmul`; a row or a column alone go to `gemv`.)
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.general import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_block
+from mlcnb.dlight.cpu.blocking import Blocking, blocking
+from mlcnb.dlight.cpu.general import elementwise
+from mlcnb.dlight.cpu.product import Product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
+#: rows of C from which on a copy of B pays: where B's rows lie badly in the cache, and anyhow
+ROWS_IF_ALIASED, ROWS = 128, 1024
+#: and where they end inside a vector: fewer rows read it under a mask
+ROWS_IF_RAGGED = 24
+#: bytes after which addresses want the same place in the first cache
+ALIASED = 4096
+
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to the block `matmul` where the second operand's last index is the column."""
+    """Apply to a sum of products over one axis, with the elementwise blocks around it."""
     anchor = survey.anchor
-    if anchor is None or not is_row_major_matmul(anchor):
+    product = None if anchor is None else Product.of(anchor)
+    if anchor is None or product is None or not product.has_rows or product.columns is None:
         return False
     after = survey.after(anchor)
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    columns, lanes = anchor.extents[-2], target.lanes("float32")
-    if columns is None or columns < lanes:
-        return False
     for before in survey.before(anchor):
         elementwise(sch, before, target)
-    last = fuse_epilogue(sch, anchor, after)
-    tile(sch, anchor, last, columns, lanes, target)
+    lanes = target.lanes("float32")
+    copies = is_copied(product, lanes)
+    cut = blocking(product, copies, target)
+    width = cut.tile.vectors * lanes
+    panels, last = copied(sch, anchor, after, product, width, lanes) if copies else (None, None)
+    last = last or fuse_epilogue(sch, anchor, after)
+    rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
+    parts, row_tile, column_tile = tiled(sch, anchor, cut, lanes)
+    begun_and_stored(sch, anchor, last, column_tile, lanes)
+    if panels is not None:
+        sch.compute_at(panels, parts[-1])
+        copy_panels(sch, panels, product.b.is_transposed, lanes)
+    if rows is not None:
+        sch.compute_at(rows, row_tile)
+        sch.vectorize(sch.get_loops(rows)[-1])
+    if cut.parts > 1:
+        sch.parallel(sch.fuse(*parts))
     return True
 
 
-def is_row_major_matmul(block: BlockInfo) -> bool:
-    """Float32, one reduce axis (the last), the columns last in the result and in an operand."""
-    if block.name != "matmul" or block.kinds[-3:] != "SSR" or "R" in block.kinds[:-1]:
-        return False
-    column, k = block.node.iter_vars[-2].var, block.node.iter_vars[-1].var
-    out = block.node.writes[0]
-    if out.buffer.dtype != "float32" or out.region[-1].min is not column:
-        return False
-    reads = [r for r in block.node.reads if r.buffer is not out.buffer and len(r.region) >= 2]
-    return any(r.region[-1].min is column and r.region[-2].min is k for r in reads)
+def is_copied(product: Product, lanes: int) -> bool:
+    """Whether reading a copy of B, in panels, is faster than B."""
+    columns, rows = product.columns or 0, product.rows or 0
+    if product.b.is_transposed or (columns % lanes and rows >= ROWS_IF_RAGGED):
+        return True
+    return rows >= (ROWS_IF_ALIASED if columns * 4 % ALIASED == 0 else ROWS)
 
 
-def tile(
-    sch: Schedule, anchor: BlockInfo, last: object, columns: int, lanes: int, target: Target
-) -> None:
-    """Split, reorder, and keep the accumulators in registers."""
+def copied(
+    sch: Schedule,
+    anchor: BlockInfo,
+    after: list[BlockInfo],
+    product: Product,
+    width: int,
+    lanes: int,
+) -> tuple[Any, Any]:
+    """The block that copies B into panels as wide as a tile, and the one that stores the result.
+
+    Columns are filled up to whole vectors; the last block is None where none had to be.
+    """
+    block, last = anchor.handle, None
+    if (product.columns or 0) % lanes and is_padded(sch, anchor, lanes):
+        panels = sch.get_producers(block)[-1]
+        last = sch.get_consumers(block)[0]
+        for follower in after:
+            sch.compute_inline(last)
+            last = follower.handle
+        sch.set_scope(block, 0, "local")
+    else:
+        panels = sch.cache_read(block, product.b.index, "global")
+
+    def layout(*index: Any) -> tuple[Any, ...]:
+        *batch, k, j = index
+        if product.b.is_transposed:
+            k, j = j, k
+        return (*batch, j // width, k, j % width)
+
+    sch.transform_layout(block, ("read", product.b.index), layout)
+    return panels, last
+
+
+def is_padded(sch: Schedule, anchor: BlockInfo, lanes: int) -> bool:
+    """Fill the columns up to whole vectors; False for a sum that zeros would change."""
+    try:
+        sch.pad_einsum(anchor.handle, [1] * (len(anchor.kinds) - 2) + [lanes, 1])
+    except ScheduleError:
+        return False
+    return True
+
+
+def turned(sch: Schedule, anchor: BlockInfo, product: Product, rows: int) -> Any:
+    """The block that copies the rows of a tile from A[k, i], so that they lie side by side."""
+    copy = sch.cache_read(anchor.handle, product.a.index, "global")
+
+    def layout(*index: Any) -> tuple[Any, ...]:
+        *batch, k, i = index
+        return (*batch, i // rows, k, i % rows)
+
+    sch.transform_layout(anchor.handle, ("read", product.a.index), layout)
+    return copy
+
+
+def tiled(
+    sch: Schedule, anchor: BlockInfo, cut: Blocking, lanes: int
+) -> tuple[list[Any], Any, Any]:
+    """The loops over parts, over tiles below each other in a part, and over tiles in their row."""
     *batch, row, column, k = sch.get_loops(anchor.handle)
-    rows, width, _even = choose_block(anchor.extents[-3], columns, lanes, target.vector_registers)
-    j_0, j_1, lane = sch.split(column, [None, width, lanes])
-    i_0, i_1 = sch.split(row, [None, rows])
-    sch.reorder(*batch, i_0, j_0, k, i_1, j_1, lane)
-    depth = len(batch) + 2
-    sch.reverse_compute_at(last, j_0)
-    for loop in sch.get_loops(last)[depth:-1]:
-        sch.unroll(loop)
-    sch.vectorize(sch.get_loops(last)[-1])
-    start = sch.decompose_reduction(anchor.handle, k)
-    for loop in (i_1, j_1, *sch.get_loops(start)[depth:-1]):
+    i_p, i_0, i_1 = sch.split(row, [None, cut.row_tiles, cut.tile.rows])
+    j_p, j_0, j_1, lane = sch.split(column, [None, cut.column_tiles, cut.tile.vectors, lanes])
+    sch.reorder(*batch, i_p, j_p, i_0, j_0, k, i_1, j_1, lane)
+    sch.unroll(i_1)
+    sch.unroll(j_1)
+    sch.vectorize(lane)
+    return [*batch, i_p, j_p], i_0, j_0
+
+
+def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lanes: int) -> None:
+    """Zeros before a tile's steps, its results stored behind them, all vector by vector."""
+    sch.reverse_compute_at(last, tile)
+    depth = len(sch.get_loops(anchor.handle)) - 4
+    *rows, column = sch.get_loops(last)[depth:]
+    vectors, lane = sch.split(column, [None, lanes])
+    for loop in (*rows, vectors):
         sch.unroll(loop)
     sch.vectorize(lane)
-    sch.vectorize(sch.get_loops(start)[-1])
-    spread(sch, [*batch, i_0], anchor.work)
+    start = sch.decompose_reduction(anchor.handle, sch.get_loops(anchor.handle)[depth])
+    *unrolled, lane = sch.get_loops(start)[depth:]
+    for loop in unrolled:
+        sch.unroll(loop)
+    sch.vectorize(lane)
+
+
+def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, lanes: int) -> None:
+    """Vector by vector; a transposed B is read along its rows, by all lanes side by side."""
+    *_, outer, inner = sch.get_loops(panels)
+    k, column = (inner, outer) if is_transposed else (outer, inner)
+    vectors, lane = sch.split(column, [None, lanes])
+    if is_transposed:
+        sch.reorder(vectors, k, lane)
+    sch.vectorize(lane)

@@ -233,6 +233,13 @@ BY_RANK: dict[int, type[OpDecl]] = {3: Conv1d, 4: Conv2d, 5: Conv3d}
 @onnx("Conv")
 def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
     """Of 1 to 3 spatial dimensions; the kernel's shape is the weight's."""
+    window = onnx_window(n, x, w)
+    result = make_call(BY_RANK[len(n.dims(x))], x, w, **window)
+    return result if b is None else with_bias(n, result, b, len(n.dims(x)) - 2)
+
+
+def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
+    """strides, padding, dilation and groups of a convolution's node."""
     dims, shape = n.dims(x), n.dims(w)
     rank = len(dims) - 2
     if len(dims) not in BY_RANK:
@@ -243,16 +250,12 @@ def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
         n.refuse(f"kernel_shape {kernel} is not that of the weight")
     strides = n.attr("strides") or (1,) * rank
     dilation = n.attr("dilations") or (1,) * rank
-    result = make_call(
-        BY_RANK[len(dims)],
-        x,
-        w,
-        strides=strides,
-        padding=onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
-        dilation=dilation,
-        groups=n.attr("group", 1),
-    )
-    return result if b is None else with_bias(n, result, b, rank)
+    return {
+        "strides": strides,
+        "padding": onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
+        "dilation": dilation,
+        "groups": n.attr("group", 1),
+    }
 
 
 def with_bias(n: OnnxNode, result: Expr, bias: Expr, rank: int) -> Expr:

@@ -20,6 +20,8 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.choose_convolution import ChooseConvolution
+from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
@@ -38,6 +40,7 @@ from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
+from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
@@ -127,7 +130,9 @@ def layout_passes(target: Any = None) -> list[Pass]:
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),
+        ChooseConvolution(),
         PackMatmul(),
+        PackQuantizedMatmul(),
         FoldConstant(),
         EliminateCommonSubexpr(),
         DeadCodeElimination(),
@@ -165,6 +170,8 @@ def default_pipeline(target: Any = None) -> list[Pass]:
     return [
         *clean_up_passes(where),
         *(layout_passes(where) if where.kind == "llvm" else []),
+        LegalizeOps(),
+        ConcatInPlace(),
         *fuse_passes(where),
         RewriteDataflowReshape(),
         DeadCodeElimination(),

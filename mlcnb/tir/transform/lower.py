@@ -23,6 +23,7 @@ from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.flatten_buffer import flatten_buffers
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
+from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.loop_partition import partition_loops
@@ -63,6 +64,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),
     ("Simplify", simplify_stmt),
+    ("InjectPrefetch", inject_prefetch),
     ("VectorizeLoop", vectorize_loops),
     ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),

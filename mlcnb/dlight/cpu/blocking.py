@@ -1,0 +1,134 @@
+"""How a product is cut: a tile of results for the registers, parts of the matrix for the threads.
+
+ part    part                    tile: rows x vectors of accumulators; as many tiles as it takes
++-------+-------+                part: row_tiles x column_tiles tiles, on one thread
+|#| | | | | | | |  # tile
+| | | | | | | | |                Both are the cheapest of some candidates, in cycles of the
++-------+-------+                multiply-add units, by the costs below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mlcnb.dlight.cpu.product import Product
+from mlcnb.target import Target
+
+#: what is taken for a depth, or a number of rows, that is not known
+USUAL = 512
+#: multiply-adds of vectors that must be under way for the units to be busy
+LATENCY = 4
+#: cycles of a load of a vector of B that are not hidden: of a copied panel, and as it lies
+LOAD_COPIED, LOAD = 0.1, 0.5
+#: and of an element of A, which is broadcast
+BROADCAST = 0.05
+#: cycles to copy a vector of B
+COPY = 8.0
+#: multiply-adds below which other threads are not worth waking, and most of them in one part: a
+#: part is not interrupted
+ALONE, LONGEST = 1 << 20, 1 << 32
+#: columns of a part, at least: the loops around a tile cost something
+FEWEST_COLUMNS = 128
+
+
+class ProductTile(NamedTuple):
+    """Accumulators: rows x vectors of columns."""
+
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """A tile; how many of them a part has below and beside each other; how many parts there are."""
+
+    tile: ProductTile
+    row_tiles: int
+    column_tiles: int
+    parts: int
+
+
+def blocking(product: Product, is_copied: bool, target: Target) -> Blocking:
+    """The cheapest tile and the cheapest parts."""
+    lanes = target.lanes("float32")
+    rows, depth = product.rows or USUAL, product.depth or USUAL
+    vectors = -(-(product.columns or USUAL) // lanes)
+    tile = min(
+        _tiles(rows, vectors, target.vector_registers),
+        key=lambda t: _cycles(t, rows, vectors, depth, is_copied) * _edges(t, rows, vectors),
+    )
+    batch = math.prod(USUAL if n is None else n for n in product.batch)
+    work = batch * rows * vectors * lanes * depth
+    cores = target.num_cores if work >= ALONE else 1
+    least = max(1, work // LONGEST)
+    down, across = -(-rows // tile.rows), -(-vectors // tile.vectors)
+    widest = _widest(depth, lanes, is_copied, target) // tile.vectors
+
+    def time(cut: tuple[int, int]) -> float:
+        row_tiles, column_tiles = cut
+        parts = batch * -(-down // row_tiles) * -(-across // column_tiles)
+        part = _cycles(
+            tile, row_tiles * tile.rows, column_tiles * tile.vectors, depth, is_copied
+        ) + (COPY * depth * column_tiles * tile.vectors if is_copied else 0)
+        turns = -(-parts // cores) if parts < 4 * cores else parts / cores
+        return turns * part + (0 if parts >= least else math.inf) + parts
+
+    cut = min(_cuts(down, across, max(1, widest), cores, least), key=time)
+    parts = -(-down // cut[0]) * -(-across // cut[1])
+    return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
+
+
+def _tiles(rows: int, vectors: int, registers: int) -> Iterator[ProductTile]:
+    """Tiles that fit in the registers: accumulators, a step's vectors of B and one of A."""
+    most = registers * 3 // 4
+    for width in range(1, min(4, vectors) + 1):
+        highest = 14 if width == 1 else 8
+        for height in range(1, min(highest, rows) + 1):
+            if height * width <= most and height * width + width + 1 <= registers:
+                yield ProductTile(height, width)
+
+
+def _cycles(tile: ProductTile, rows: int, vectors: int, depth: int, is_copied: bool) -> float:
+    """Of all tiles of a matrix; those at the edges are smaller."""
+    return sum(
+        many * times * _tile_cycles(height, width, depth, is_copied)
+        for height, many in _pieces(rows, tile.rows)
+        for width, times in _pieces(vectors, tile.vectors)
+    )
+
+
+def _edges(tile: ProductTile, rows: int, vectors: int) -> float:
+    """Tiles at the edges are loops of their own: code to compile, and to load."""
+    return 1 + 0.01 * (rows % tile.rows > 0) + 0.01 * (vectors % tile.vectors > 0)
+
+
+def _pieces(length: int, step: int) -> list[tuple[int, int]]:
+    """(size, how many) of the whole pieces and of the rest."""
+    pieces = [(step, length // step), (length % step, 1)]
+    return [(size, many) for size, many in pieces if size and many]
+
+
+def _tile_cycles(rows: int, vectors: int, depth: int, is_copied: bool) -> float:
+    """Measured: stores of a tile cost the more the more rows, each on a page of its own."""
+    loads = vectors * (LOAD_COPIED if is_copied else LOAD) + rows * BROADCAST
+    work = max(rows * vectors, LATENCY)
+    return (work + loads) * depth + 0.6 * rows * rows + rows * vectors
+
+
+def _widest(depth: int, lanes: int, is_copied: bool, target: Target) -> int:
+    """Vectors of columns in a part: a copy may fill a core's share of the last cache, what is read
+    as it lies half of its own one."""
+    _, own, shared = target.caches
+    room = shared // (2 * target.num_cores) if is_copied else own // 2
+    return max(room // (4 * depth), FEWEST_COLUMNS) // lanes
+
+
+def _cuts(down: int, across: int, widest: int, cores: int, least: int) -> Iterator[tuple[int, int]]:
+    """(row tiles, column tiles) of a part: few parts, as many as there are cores, some more."""
+    fewest = -(-across // widest)
+    for columns in range(fewest, fewest + 2 * cores):
+        for rows in (1, *range(2, 2 * cores + 1), -(-least // fewest)):
+            yield -(-down // min(rows, down)), -(-across // min(columns, across))
