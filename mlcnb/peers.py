@@ -39,8 +39,8 @@ def interleaved(
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
     Taking turns makes a slow moment of the machine meet them all. A turn is a rest, calls that do
-    not count (none where a call is longer than a turn), and some that do. One whose first call takes longer than all the time there is has
-    had its turn with that.
+    not count (none where a call is longer than a turn), and some that do. One whose first call
+    takes longer than all the time there is has had its turn with that.
     """
     first = {name: _seconds(run, clock) for name, run in contestants.items()}
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
