@@ -7,8 +7,9 @@ y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_trans
 
 Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
 product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
-algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where the
-direct loops make it of those whose window holds it. The model of the machine, and its constants: `mlcnb.machine.convolution`.
+algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
+the direct loops make it of those whose window holds it. The model of the machine, and its
+constants: `mlcnb.machine.convolution`.
 """
 
 from __future__ import annotations
