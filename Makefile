@@ -1,18 +1,19 @@
 # make lab    set up, and open JupyterLab on the tour
 # make test   set up, and check everything: what CI runs
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
-# make bench  set up, and time the ten models beside ONNX Runtime on one and two threads
+# make bench  set up, and time the ten models beside the libraries that are installed
+# make bench-pages  the plots and tables of the documentation, from what `make bench` measured
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
 # make lock   resolve the dependencies anew into requirements.lock and requirements-cuda.lock
 # make format, make clean
 #
 # PYTHON=python3.13 chooses the interpreter (else one that is 3.11 or newer is looked for),
-# PYTEST="-x tests/op" the tests, BENCH="--threads 2" how to time.
+# PYTEST="-x tests/op" the tests, BENCH="all --threads 2" what to time (python -m tests.benchmarks --help).
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST ?=
-BENCH  ?=
+BENCH  ?= models
 FUZZ   ?=
 
 BIN    := .venv/bin
@@ -23,7 +24,7 @@ TOUR   := notebooks/00_tour.ipynb
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
-.PHONY: lab test lint tour bench fuzz lock format clean
+.PHONY: lab test lint tour bench bench-pages fuzz lock format clean
 
 lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
@@ -41,7 +42,10 @@ tour: $(STAMP)
 	@$(BIN)/python tests/run_notebook.py $(TOUR) --html build/tour.html --print top-1: top-3: ratio
 
 bench: $(STAMP)
-	@$(BIN)/python -m tests.benchmarks models $(BENCH) --json build/bench.json
+	@$(BIN)/python -m tests.benchmarks $(BENCH) --json build/bench.json
+
+bench-pages: $(STAMP)
+	@$(BIN)/python -m tests.benchmarks.pages build/bench.json
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.tir.schedule.fuzz $(FUZZ)

@@ -20,8 +20,12 @@ from mlcnb.core.errors import MissingDependencyError
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.threads import get_num_threads
 
-#: calls of one turn: one that does not count, in which the threads of the one before may still spin
-BURST = 5
+#: seconds without work before a turn, in which the threads of the one before stop spinning
+REST = 0.002
+#: seconds of calls that do not count, in which caches and threads come back
+WARM = 0.001
+#: calls that count in a turn, at most; and seconds after which a turn is over
+BURST, TURN = 5, 0.1
 #: seconds of a call that is worth taking more than once, however little time there is
 SLOW = 0.5
 
@@ -34,9 +38,9 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
-    Taking turns makes a slow moment of the machine meet them all. A turn is a call that does not
-    count and `BURST` that do: the thread pool of the one before may go on spinning for a while.
-    One whose first call takes longer than all the time there is has had its turn with that.
+    Taking turns makes a slow moment of the machine meet them all. A turn is a rest, calls that do
+    not count (none where a call is longer than a turn), and some that do. One whose first call
+    takes longer than all the time there is has had its turn with that.
     """
     first = {name: _seconds(run, clock) for name, run in contestants.items()}
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
@@ -44,14 +48,25 @@ def interleaved(
         name: [taken] if name in slow else [] for name, taken in first.items()
     }
     fast = {name: run for name, run in contestants.items() if name not in slow}
-    for run in fast.values():
-        run()
     end = time.perf_counter() + seconds
     while fast and (min(len(times[n]) for n in fast) < least or time.perf_counter() < end):
         for name, run in fast.items():
-            run()
-            times[name] += [_seconds(run, clock) for _ in range(BURST)]
+            times[name] += _turn(run, clock, first[name] < TURN)
     return times
+
+
+def _turn(run: Callable[[], Any], clock: Callable[[], float], warm_up: bool) -> list[float]:
+    """The seconds of the calls that count in one turn."""
+    time.sleep(REST)
+    start = time.perf_counter()
+    if warm_up:
+        run()
+    while warm_up and time.perf_counter() - start < WARM:
+        run()
+    start, found = time.perf_counter(), [_seconds(run, clock)]
+    while len(found) < BURST and time.perf_counter() - start < TURN:
+        found.append(_seconds(run, clock))
+    return found
 
 
 def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:

@@ -8,12 +8,15 @@ survey.before       what feeds it         survey.after       what is done with i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import Block, IterType
+from mlcnb.tir.stmt import Block, BlockRealize, IterType
 
 #: what an extent that is not known counts as, when work is compared
 UNKNOWN = 8
@@ -82,6 +85,20 @@ class Survey:
     def after(self, block: BlockInfo) -> list[BlockInfo]:
         """Blocks that stand after `block`."""
         return self.blocks[self.blocks.index(block) + 1 :]
+
+
+def loop_kinds(sch: Schedule, block: Any, loops: Sequence[Any]) -> str:
+    """ "R" for each of the loops that an axis of a reduction runs over, "S" for the others."""
+    node = sch.get(block)
+    realize = next(
+        n
+        for n in walk(sch.mod[sch.func_working_on].body)
+        if isinstance(n, BlockRealize) and n.block is node
+    )
+    pairs = zip(node.iter_vars, realize.iter_values, strict=True)
+    reduced = [value for axis, value in pairs if axis.iter_type is IterType.REDUCE]
+    used = {n for value in reduced for n in walk(value) if isinstance(n, Var)}
+    return "".join("R" if sch.get(loop).loop_var in used else "S" for loop in loops)
 
 
 def _info(sch: Schedule, handle: Any) -> BlockInfo:

@@ -1,6 +1,8 @@
 """Models of machines, for scores and pictures: what a kernel could reach, and where it stands.
 
-roofline    peak of the multiply-add units, bandwidth of each level of memory
+roofline      peak of the multiply-add units, bandwidth of each level of memory
+convolution   what a convolution costs by each algorithm, and why
+winograd      how one by Winograd's algorithm is cut into pieces for registers and caches
 """
 
 from __future__ import annotations
@@ -8,5 +10,7 @@ from __future__ import annotations
 from mlcnb.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__, {"mlcnb.machine.roofline": "Level Roofline"}, submodules=("roofline",)
+    __name__,
+    {"mlcnb.machine.roofline": "Level Roofline"},
+    submodules=("roofline", "convolution", "winograd"),
 )

@@ -75,14 +75,15 @@ class Roofline(display.Shown):
         """The least time by the time taken: 1.0 is the roof."""
         return self.least_seconds(flops, nbytes) / seconds if seconds else 0.0
 
-    def plot(self, dots: Any = (), ax: Any = None) -> Any:
+    def plot(self, dots: Any = (), ax: Any = None, span: tuple[float, float] | None = None) -> Any:
         """The roof over the FLOPs per byte, and where programs stand under it.
 
         Args:
             dots: (name, FLOP per byte, GFLOP/s) of each program.
             ax: matplotlib axes; by default new ones.
+            span: least and largest FLOP per byte that are shown; by default what the dots need.
         """
-        return display.load("mlcnb.view.roofline:plot")(self, dots, ax)  # type: ignore[call-arg]
+        return display.load("mlcnb.view.roofline:plot")(self, dots, ax, span)  # type: ignore[call-arg]
 
     def __repr__(self) -> str:
         return display.text(self)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb.core.errors import TypeInferError
+from mlcnb.ir.memory import aligned
 from mlcnb.op._dims import tidy
 
 
@@ -134,9 +135,11 @@ def from_plain(array: np.ndarray, order: str, layout: str) -> np.ndarray:
     """An unblocked array with its dimensions in `order`, brought to `layout`, zeros filled in."""
     blocks = [block_of(layout, dim) for dim in order]
     fill = [(0, -d % b if b else 0) for d, b in zip(array.shape, blocks, strict=True)]
-    padded, shape, names = np.pad(array, fill), [], []
+    padded = np.pad(array, fill) if any(after for _, after in fill) else array
+    shape: list[int] = []
+    names: list[str] = []
     for dim, extent, block in zip(order, padded.shape, blocks, strict=True):
         shape += [extent // block, block] if block else [extent]
         names += [dim, dim.lower()] if block else [dim]
     perm = [names.index(a.letter) for a in axes_in(layout)]
-    return np.ascontiguousarray(padded.reshape(shape).transpose(perm))
+    return aligned(padded.reshape(shape).transpose(perm))

@@ -15,10 +15,10 @@ from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
+from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
-from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore

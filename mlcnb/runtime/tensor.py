@@ -11,6 +11,7 @@ import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime.device import Device, cpu
 
 
@@ -81,14 +82,6 @@ def empty(shape: tuple[int, ...], dtype: str = "float32", device: Device | None 
 def from_dlpack(data: Any) -> Tensor:
     """A tensor that shares the memory of a DLPack object."""
     return Tensor(np.from_dlpack(data), cpu())
-
-
-def aligned_empty(shape: tuple[int, ...], dtype: np.dtype, align: int = 64) -> np.ndarray:
-    """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    raw = np.empty(size + align, np.uint8)
-    start = -raw.ctypes.data % align
-    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def as_array(value: Any, name: str) -> np.ndarray:

@@ -3,7 +3,7 @@
     set_num_threads(2)       1 means: no pool, loops run where they are called
     get_num_threads()        by default the cores that this process may use
 
-Kernels call `i32 mlcnb_parallel_for(ptr fn, ptr ctx, i64 n)`, which cuts 0..n into chunks and calls
+Kernels call `i32 mlcnb_parallel_for(ptr fn, ptr ctx, i64 n)`, which cuts 0..n into pieces and calls
 `i32 fn(ptr ctx, i64 begin, i64 end)` on the caller and the workers; its status is the first that is
 not 0. A call made while the pool is busy (from inside a chunk, or from another Python thread) runs
 its loop itself. Workers are daemon threads parked in native code: they spin for a short while after
@@ -26,6 +26,7 @@ from typing import Any
 
 from mlcnb.core.errors import ExecutionError
 from mlcnb.runtime import native
+from mlcnb.runtime.native import pool
 
 _SPIN_MICROSECONDS = 100.0
 #: seconds that a change of the number of threads waits for running work
@@ -41,13 +42,15 @@ def set_num_threads(n: int) -> None:
     """Run parallel loops on `n` threads from now on; waits until the pool is idle.
 
     Raises:
-        ValueError: `n` is less than 1.
+        ValueError: `n` is less than 1, or more than 256.
         TypeError: `n` is no whole number.
         ExecutionError: the pool stays busy for ten seconds.
     """
     wanted = operator.index(n)
     if wanted < 1:
         raise ValueError(f"a program needs at least 1 thread, not {n}")
+    if wanted > pool.MAX_THREADS:
+        raise ValueError(f"a pool has at most {pool.MAX_THREADS} threads, not {wanted}")
     _pool.resize(wanted)
 
 
@@ -55,12 +58,12 @@ def default_num_threads() -> int:
     """`MLCNB_NUM_THREADS`, else the cores this process may use (affinity and cgroup quota)."""
     given = os.environ.get("MLCNB_NUM_THREADS", "")
     if given.isdigit() and int(given) > 0:
-        return int(given)
+        return min(int(given), pool.MAX_THREADS)
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min(cores, _quota() or cores))
+    return max(1, min(cores, _quota() or cores, pool.MAX_THREADS))
 
 
 def symbols() -> dict[str, int]:
@@ -126,9 +129,9 @@ class _Pool:
 
     def _start(self, n: int) -> None:
         _function("mlcnb_pool_reset", None, ctypes.c_int32, ctypes.c_int64)(n, _spins())
-        worker = _function("mlcnb_worker", None)
+        worker = _function("mlcnb_worker", None, ctypes.c_int64)
         self._workers = [
-            threading.Thread(target=worker, name=f"mlcnb-worker-{i}", daemon=True)
+            threading.Thread(target=worker, args=(i,), name=f"mlcnb-worker-{i}", daemon=True)
             for i in range(1, n)
         ]
         for thread in self._workers:

@@ -6,7 +6,7 @@
         ...
 
 It is for looking and for graphs whose sizes are only known as they run; straight graphs run as one
-native call (`runtime.graph_plan`), with the same kernels and the same results.
+native call (`runtime.graph_call`), with the same kernels and the same results.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.memory import aligned_empty
 from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.shapes import Dims, evaluate, match, match_all, shape_of
 from mlcnb.runtime.tensor import (
-    aligned_empty,
     as_array,
     flatten,
     fresh,

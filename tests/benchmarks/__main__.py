@@ -1,38 +1,144 @@
-"""The command: python -m tests.benchmarks models|schedule [NAME …] [--threads N …] [--json FILE]"""
+"""The command: python -m tests.benchmarks SUITE [NAME …] [--threads N …] [--json FILE]"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks import machine, models, schedule
+import mlcnb as mlc
+from tests.benchmarks import (
+    conv,
+    gemm,
+    machine,
+    memory,
+    models,
+    operators,
+    report,
+    schedule,
+    threads,
+)
+from tests.benchmarks.case import Case
+from tests.benchmarks.contestants import DEFAULT, OURS, PEERS, installed, versions
+from tests.benchmarks.measure import Row, measure
+
+Cases = Callable[[bool], Iterator[Case]]
+#: in the order in which `all` runs them
+SUITES: dict[str, Cases] = {
+    "gemm": gemm.cases,
+    "conv": conv.cases,
+    "depthwise": conv.depthwise,
+    "softmax": operators.softmax,
+    "layernorm": operators.layernorm,
+    "attention": operators.attention,
+    "movement": operators.movement,
+    "models": models.cases,
+}
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    made.add_argument(
+        "suite", help=f"all, {', '.join(APART)}, or of {', '.join(SUITES)} one or more: a,b"
+    )
+    made.add_argument("names", nargs="*", help="parts of cases' names; all without any")
+    made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    made.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(DEFAULT))
+    made.add_argument("--seconds", type=float, help="of timing for each case")
+    made.add_argument("--quick", action="store_true", help="a few cases of each suite")
+    made.add_argument("--no-accuracy", action="store_true", help="without float64 references")
+    made.add_argument("--no-roofline", action="store_true", help="without the machine's ceilings")
+    made.add_argument("--json", type=Path, help="write the figures here, after each row")
+    return made
+
+
+def main(argv: list[str] | None = None) -> int:
     """Read the arguments and run."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", choices=["models", "schedule"])
-    parser.add_argument("names", nargs="*", help="parts of names; all without any")
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=2.0, help="time for each pair")
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    args = parser.parse_args()
-    if args.suite == "schedule":
-        print(machine.line(machine.describe("islpy", "numpy")), flush=True)
-        for timing in schedule.run():
-            print(timing, flush=True)
-        return
-    facts = machine.describe("onnxruntime", "llvmlite", "numpy")
-    print(machine.line(facts), flush=True)
-    timings = models.run(args.names, args.threads, args.seconds)
-    print(models.summary(timings))
-    if args.json:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(
-            json.dumps({"machine": facts, "models": models.as_json(timings)}, indent=1)
+    args = parser().parse_args(argv)
+    if args.suite in APART:
+        APART[args.suite](args)
+        return 0
+    suites = list(SUITES) if args.suite == "all" else args.suite.split(",")
+    unknown = [s for s in suites if s not in SUITES]
+    if unknown:
+        parser().error(
+            f"no suite {', '.join(unknown)}: there are all, {', '.join([*APART, *SUITES])}"
         )
+    run(args, suites)
+    return 0
+
+
+def run(args: argparse.Namespace, suites: list[str]) -> dict[str, Any]:
+    """Measure the suites, print each row when it is there, and give (and write) the report."""
+    peers, missing = installed(tuple(args.peers))
+    facts = machine.describe("llvmlite") | versions(peers)
+    print(machine.line(facts), *(f"{p}: {why}" for p, why in missing.items()), sep="\n")
+    rooflines = {} if args.no_roofline else {n: mlc.roofline(n) for n in args.threads}
+    for roofline in rooflines.values():
+        print(roofline)
+    seconds = args.seconds or (0.3 if args.quick else 1.5)
+    settings = {"threads": args.threads, "seconds": seconds, "quick": args.quick, "suites": suites}
+    rows: list[Row] = []
+    start = time.perf_counter()
+    for suite in suites:
+        print(f"\n{report.heading([OURS, *peers])}", flush=True)
+        chosen = _chosen(suite, args)
+        for row in measure(chosen, args.threads, peers, seconds, not args.no_accuracy):
+            rows.append(row)
+            print(report.line(row, [OURS, *peers]), flush=True)
+            took = time.perf_counter() - start
+            print(f"\r{took:.0f} s", end="\r", file=sys.stderr, flush=True)
+            data = report.as_json(rows, facts, settings, missing, rooflines)
+            if args.json:
+                args.json.parent.mkdir(parents=True, exist_ok=True)
+                args.json.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    print("\ngeometric means of our time by a peer's (below 1: mlcnb is faster)")
+    print(*report.summary_lines(rows), sep="\n")
+    return report.as_json(rows, facts, settings, missing, rooflines)
+
+
+def _chosen(suite: str, args: argparse.Namespace) -> Iterator[Case]:
+    """The cases of a suite whose names have one of the wanted parts."""
+    if suite == "models":
+        return models.cases(args.quick, tuple(args.names))
+    found = SUITES[suite](args.quick)
+    return (c for c in found if not args.names or any(n in c.name for n in args.names))
+
+
+def _schedule(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("islpy", "numpy")), flush=True)
+    for timing in schedule.run():
+        print(timing, flush=True)
+
+
+def _memory(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("onnxruntime", "llvmlite", "numpy")), flush=True)
+    memory.run(args.names, max(args.threads))
+
+
+def _threads(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("llvmlite", "numpy")), flush=True)
+    threads.run(max(args.threads))
+
+
+def _calls(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("onnxruntime", "numpy")), flush=True)
+    calls.run()
+
+
+#: suites with tables of their own
+APART: dict[str, Callable[[argparse.Namespace], None]] = {
+    "schedule": _schedule,
+    "memory": _memory,
+    "threads": _threads,
+    "calls": _calls,
+}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
 from mlcnb.target import Target, available_cores
 
@@ -14,12 +15,20 @@ def describe(*packages: str) -> dict[str, str]:
 
     facts = {
         "cpu": llvm.get_host_cpu_name(),
+        "model": model_name(),
         "cores": str(available_cores()),
         "vector bits": str(Target("llvm").vector_bits),
         "python": platform.python_version(),
         "system": platform.system(),
     }
-    return facts | {name: version(name) for name in packages}
+    return {k: v for k, v in facts.items() if v} | {name: version(name) for name in packages}
+
+
+def model_name() -> str:
+    """What the CPU calls itself, where Linux tells."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
 
 
 def line(facts: dict[str, str]) -> str:

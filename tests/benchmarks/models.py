@@ -1,26 +1,33 @@
-"""The ten models: import, compile and run times beside ONNX Runtime's, and how results differ.
+"""Whole models: the nine light ones of the onnx package, the tour's EfficientNet-Lite0, a MiniLM.
 
-The timing itself is what `mlcnb bench` does; here are the models, thread counts and the summary.
-Kernels are compiled anew: the cache is an empty folder, so the first row of a model is a cold start
-and the next one a warm start.
+The light models come with every weight 0.02. Two programs that differ then agree, and equal arrays
+can be shared; so the weights are drawn anew (normal, scaled by the fan-in), the same each time, and
+written to a file that every contestant reads. The last layer's are scaled until the scores have a
+deviation of 1, for a softmax that is saturated hides every error. Open sizes are fixed at 1.
 """
 
 from __future__ import annotations
 
+import math
 import os
-import statistics
 import tempfile
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto, numpy_helper
 
-import mlcnb as mlc
-from mlcnb.cli.bench import Timing, heading, row, time_model
+from tests.benchmarks import exact
+from tests.benchmarks.case import Case, random
+from tests.models import minilm
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks" / "assets"
+#: name of the encoder
+MINILM = "minilm_128"
+#: models that a quick run takes
+QUICK = ("squeezenet", "shufflenet")
 
 
 def model_files() -> dict[str, Path]:
@@ -38,33 +45,109 @@ def input_of(session: Any) -> tuple[str, np.ndarray]:
     return first.name, (np.arange(size, dtype=np.float32) / size).reshape(shape)
 
 
-def run(names: list[str], thread_counts: list[int], seconds: float) -> list[Timing]:
-    """Time the models whose names contain one of `names` (all, if there are none); print rows."""
-    timings = []
-    chosen = {n: p for n, p in model_files().items() if not names or any(x in n for x in names)}
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["MLCNB_CACHE_DIR"] = cache
-        for path in chosen.values():
-            for threads in thread_counts:
-                mlc.set_num_threads(threads)
-                timings.append(time_model(path, threads, seconds=seconds))
-                if len(timings) == 1:
-                    print(f"{'':4}{heading(threads)}")
-                print(f"{threads:<4}{row(timings[-1])}", flush=True)
-    return timings
+def cases(quick: bool = False, names: tuple[str, ...] = ()) -> Iterator[Case]:
+    """The models whose names contain one of `names` (all, if there are none).
+
+    A model's file lives as long as its case is looked at; mlcnb's cache of kernels is an empty
+    folder, so that the first compilation of each is a cold one.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.environ.get("MLCNB_CACHE_DIR")
+        os.environ["MLCNB_CACHE_DIR"] = str(Path(folder) / "cache")
+        try:
+            for name, path in model_files().items():
+                if (name in QUICK or not quick) and (not names or any(n in name for n in names)):
+                    yield _case(name, onnx.load(path), Path(folder) / "model.onnx")
+            if not quick and (not names or any(n in MINILM for n in names)):
+                yield _minilm(Path(folder) / "model.onnx")
+        finally:
+            os.environ.pop("MLCNB_CACHE_DIR")
+            if before is not None:
+                os.environ["MLCNB_CACHE_DIR"] = before
 
 
-def summary(timings: list[Timing]) -> str:
-    """The geometric mean of the ratios at each number of threads."""
-    lines = []
-    for threads in sorted({t.threads for t in timings}):
-        ratios = [t.ratio for t in timings if t.threads == threads and t.ratio is not None]
-        if ratios:
-            mean = statistics.geometric_mean(ratios)
-            lines.append(f"{threads} threads: geometric mean of the ratios {mean:.2f}")
-    return "\n".join(lines)
+def _minilm(path: Path) -> Case:
+    """A sentence encoder of six layers on 128 tokens, a quarter of them padding."""
+    model = minilm.encoder(minilm.weights(), tokens=128)
+    onnx.save(model, path)
+    given = minilm.feed(128)
+    inputs = tuple(np.ascontiguousarray(given[i.name]) for i in model.graph.input)
+    return Case("models", MINILM, model, inputs, path=str(path))
 
 
-def as_json(timings: list[Timing]) -> list[dict[str, Any]]:
-    """The timings as plain data."""
-    return [asdict(t) for t in timings]
+def _case(name: str, model: onnx.ModelProto, path: Path) -> Case:
+    model = fixed(with_drawn_weights(model))
+    held = {t.name for t in model.graph.initializer}
+    (given,) = (i for i in model.graph.input if i.name not in held)
+    shape = [d.dim_value for d in given.type.tensor_type.shape.dim]
+    inputs = (random(*shape),)
+    if name != "efficientnet_lite0":
+        model = with_scores_near_one(model, inputs)
+    onnx.save(model, path)
+    return Case("models", name, model, inputs, path=str(path))
+
+
+def with_scores_near_one(model: onnx.ModelProto, inputs: tuple[np.ndarray, ...]) -> onnx.ModelProto:
+    """The model with the last layer's weights scaled: its scores have a standard deviation of 1."""
+    last = next(n for n in reversed(model.graph.node) if n.op_type in ("Conv", "Gemm"))
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    del cut.graph.output[:]
+    cut.graph.output.append(onnx.helper.make_empty_tensor_value_info(last.output[0]))
+    del cut.graph.node[list(model.graph.node).index(last) + 1 :]
+    (scores,) = exact.run_kept(cut, inputs)
+    for tensor in model.graph.initializer:
+        if tensor.name in last.input[1:]:
+            scaled = numpy_helper.to_array(tensor) / np.float32(scores.std())
+            tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+    return model
+
+
+def fixed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with 1 for every size that is open."""
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value"):
+                dim.dim_value = 1
+    return model
+
+
+def with_drawn_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with random numbers where a ConstantOfShape makes floats of a known shape."""
+    rng = np.random.default_rng(1)
+    shapes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    norms = {
+        name: place
+        for node in model.graph.node
+        if node.op_type == "BatchNormalization"
+        for place, name in enumerate(node.input)
+    }
+    kept = []
+    for node in model.graph.node:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes and _is_float(node):
+            dims = tuple(int(d) for d in shapes[node.input[0]])
+            value = _drawn(rng, dims, norms.get(node.output[0]))
+            model.graph.initializer.append(numpy_helper.from_array(value, node.output[0]))
+            if model.ir_version < 4:  # an initializer is an input as well
+                info = onnx.helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, dims)
+                model.graph.input.append(info)
+        else:
+            kept.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return model
+
+
+def _is_float(node: onnx.NodeProto) -> bool:
+    return any(a.t.data_type == TensorProto.FLOAT for a in node.attribute)
+
+
+def _drawn(rng: Any, dims: tuple[int, ...], place_in_norm: int | None) -> np.ndarray:
+    """Weights that keep values near 1 from layer to layer; a norm's scales and variances near 1."""
+    if place_in_norm in (1, 4):
+        made = rng.uniform(0.8, 1.2, dims)
+    elif len(dims) <= 1:
+        made = rng.standard_normal(dims) * 0.05
+    else:
+        made = rng.standard_normal(dims) * math.sqrt(2 / math.prod(dims[1:]))
+    return made.astype(np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from mlcnb import te, tir
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.core.errors import CodegenError, ExecutionError, UnsupportedDtypeError
+from mlcnb.runtime import threads
 from mlcnb.script import parse
 from mlcnb.tir.transform import lower
 
@@ -317,3 +320,59 @@ def test_llvm_is_told_which_loops_to_write_out(outer, terms, mark):
     a = np.linspace(-1, 1, 64 * 16, dtype=np.float32).reshape(64, 16)
     _, found = run_both(func, a, np.zeros_like(a))
     np.testing.assert_allclose(found, terms * a * a, rtol=1e-5)
+
+
+# stopping ----------------------------------------------------------------------------------------
+
+
+def polls(text: str) -> int:
+    """How often a kernel's IR looks whether it has to stop."""
+    func = parse(text)
+    ir = emit_kernel(lower(func), "k").ir
+    return ir.count("load atomic i32, ptr @mlcnb_cancel")
+
+
+def nest(*loops: str, body: str = "A[0] = A[0] + T.float32(1)") -> str:
+    """A function of nested loops: `parallel(4)`, `serial(100)`, …"""
+    lines = ["from mlcnb.script import tir as T", "@T.prim_func(private=True)"]
+    lines.append('def f(A: T.Buffer((16,), "float32"), n: T.int64):')
+    for depth, loop in enumerate(loops):
+        lines.append("    " * (depth + 1) + f"for i{depth} in T.{loop}:")
+    return "\n".join([*lines, "    " * (len(loops) + 1) + body])
+
+
+@pytest.mark.parametrize(
+    ("loops", "expected"),
+    [
+        (["serial(100)"], 0),  # the innermost loop never asks
+        (["serial(100)", "serial(100)"], 1),  # the outermost always does
+        (["parallel(4)", "serial(100)"], 0),  # its pieces are short, and the pool asks before each
+        (["parallel(4)", "serial(1000)", "serial(1000)"], 1),  # one iteration is long
+        (["parallel(4)", "serial(9)", "serial(1000)", "serial(1000)"], 2),
+        (["parallel(4)", "serial(n)", "serial(n)"], 1),  # any number may be large
+        (["serial(2)", "serial(1000)", "serial(10)", "serial(9)"], 1),
+    ],
+)
+def test_loops_ask_whether_to_stop_where_a_round_is_long(loops, expected):
+    assert polls(nest(*loops)) == expected
+
+
+@pytest.mark.parametrize("outer", ["parallel(2)", "serial(1)"])
+def test_a_loop_that_would_run_for_hours_is_stopped(outer):
+    """Nobody but the loop itself could end it: the test would not finish."""
+    func = parse(nest(outer, "serial(1000000)", "serial(1000000)", "serial(100)"))
+    ex = mlc.compile(func, schedule=None)
+    errors = []
+
+    def work():
+        try:
+            ex(np.zeros(16, np.float32), 1)
+        except ExecutionError as error:
+            errors.append(str(error))
+
+    caller = threading.Thread(target=work)
+    caller.start()
+    while caller.is_alive():
+        threads.cancel()
+        caller.join(0.01)
+    assert errors == ["cancelled at call 0 of 1"]

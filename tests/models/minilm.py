@@ -150,7 +150,7 @@ class _Builder:
     def const(self, value: Any, name: str = "") -> str:
         array = np.asarray(value)
         name = name or f"const_{len(self.constants)}"
-        self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        self.constants[name] = numpy_helper.from_array(np.array(array, order="C"), name)
         return name
 
     def number(self, value: float) -> str:

@@ -313,22 +313,3 @@ def test_a_forked_child_runs_programs(total):
             os._exit(0 if good else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-
-
-def best_of(action, times: int) -> float:
-    best = 1.0
-    for _ in range(10):
-        begin = time.perf_counter()
-        for _ in range(times):
-            action()
-        best = min(best, (time.perf_counter() - begin) / times)
-    return best
-
-
-def test_overheads():
-    """A call from Python: some microseconds; an instruction: some nanoseconds."""
-    one, many = program(("nothing",)), program(*[("nothing",)] * 10_000)
-    per_call = best_of(one.run, 500)
-    assert per_call < 20e-6
-    assert (best_of(many.run, 5) - per_call) / 10_000 < 50e-9
-    assert best_of(many.run_timed, 5) / 10_000 < 500e-9

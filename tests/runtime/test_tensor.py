@@ -8,7 +8,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.runtime.device import Device
-from mlcnb.runtime.tensor import aligned_empty, as_array, flatten, fresh, from_numbers
+from mlcnb.runtime.tensor import as_array, flatten, fresh, from_numbers
 from tests.runtime.programs import random
 
 X = random(2, 3)
@@ -39,15 +39,6 @@ def test_copyto():
     u = mlc.runtime.empty((2, 3))
     assert t.copyto(u) is u
     np.testing.assert_array_equal(u.numpy(), X)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float64", "uint8"])
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (2, 0, 4)])
-def test_fresh_memory_is_aligned(shape, dtype):
-    made = aligned_empty(shape, np.dtype(dtype))
-    assert (made.shape, made.dtype) == (shape, np.dtype(dtype))
-    assert made.size == 0 or made.ctypes.data % 64 == 0
-    assert made.flags.c_contiguous and made.flags.writeable
 
 
 class OnTheGpu:

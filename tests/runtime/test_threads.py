@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -157,36 +158,84 @@ def test_negative_extents_do_nothing():
     assert run("count", np.zeros(1, np.int64), -5) == 0
 
 
-@pytest.mark.parametrize(("size", "most"), [(1, 16), (2, 8), (3, 12)])
-def test_chunks_are_even_and_few(size, most):
+def pieces_of(n: int) -> list[tuple[int, int]]:
+    """The pieces (begin, end) that a loop is cut into, in order."""
+    pairs = np.full((n, 2), -1, np.int64)
+    assert run("chunks", pairs, n) == 0
+    found = pairs[pairs[:, 0] >= 0]
+    assert found[0, 0] == 0 and found[-1, 1] == n
+    assert (found[1:, 0] == found[:-1, 1]).all()
+    return [(int(a), int(b)) for a, b in found]
+
+
+def test_alone_a_loop_is_cut_evenly():
+    threads.set_num_threads(1)
+    for n in (1, 7, 16, 17, 100, 1001):
+        pieces = pieces_of(n)
+        lengths = [end - begin for begin, end in pieces]
+        assert len(pieces) == min(n, 16)
+        assert max(lengths) - min(lengths) <= 1
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 256])
+def test_pieces_get_smaller_and_are_few(size):
     threads.set_num_threads(size)
-    for n in (1, 7, 8, 9, 100, 1001):
-        pairs = np.full((n, 2), -1, np.int64)
-        assert run("chunks", pairs, n) == 0
-        found = pairs[pairs[:, 0] >= 0]
-        assert found[0, 0] == 0 and found[-1, 1] == n
-        assert (found[1:, 0] == found[:-1, 1]).all()
-        lengths = found[:, 1] - found[:, 0]
-        assert lengths.max() - lengths.min() <= 1
-        assert len(found) == min(n, most)
+    for n in (1, 7, 64, 1000, 10**6):
+        lengths = [end - begin for begin, end in pieces_of(n)]
+        units = min(n, 32 * size)
+        longest_share, longest_unit = -(-units // size), -(-n // units)
+        assert max(lengths) <= max(1, longest_share // 4) * longest_unit
+        assert len(lengths) <= units
 
 
-def test_both_threads_work():
-    seen = []
-
-    def body(context, begin, end):
-        seen.append(threading.current_thread().name)
-        time.sleep(0.005)
-        return 0
-
+def in_pieces(n: int, body: Callable[[int, int], object]) -> None:
+    """Run `body(begin, end)` as a parallel loop over 0..n."""
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    callback = kind(body)
+    callback = kind(lambda context, begin, end: body(begin, end) and 0 or 0)
     address = threads.symbols()["mlcnb_parallel_for"]
     loop = ctypes.CFUNCTYPE(ctypes.c_int32, kind, ctypes.c_void_p, ctypes.c_int64)(address)
+    assert loop(callback, None, n) == 0
+
+
+def test_each_thread_begins_with_its_own_share():
+    """The same stretch in every loop, so that it finds in its cache what it wrote before."""
     for _ in range(5):
-        assert loop(callback, None, 100) == 0
-    assert len(seen) == 40
-    assert set(seen) == {threading.current_thread().name, "mlcnb-worker-1"}
+        first: dict[str, int] = {}
+        together = threading.Barrier(2, timeout=30)
+
+        def body(begin, end, first=first, together=together):
+            name = threading.current_thread().name
+            if name not in first:
+                first[name] = begin
+                together.wait()
+
+        in_pieces(64, body)
+        assert first == {threading.current_thread().name: 0, "mlcnb-worker-1": 32}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_who_is_held_up_loses_its_share_to_the_others(late):
+    """One thread sticks in its first piece until everything else is done."""
+    lock, together, all_else = threading.Lock(), threading.Barrier(2, timeout=30), threading.Event()
+    begun: set[str] = set()
+    done: list[int] = []
+
+    def body(begin, end):
+        name = threading.current_thread().name
+        if name not in begun:
+            begun.add(name)
+            together.wait()
+            if (name == "mlcnb-worker-1") == late:
+                assert end - begin == 8
+                assert all_else.wait(30)
+        with lock:
+            done.extend(range(begin, end))
+            if len(done) == 64 - 8:
+                all_else.set()
+
+    in_pieces(64, body)
+    assert all_else.is_set()
+    assert sorted(done) == list(range(64))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -258,6 +307,8 @@ def test_numbers_that_mean_nothing():
     for n in (0, -3):
         with pytest.raises(ValueError, match=f"a program needs at least 1 thread, not {n}"):
             threads.set_num_threads(n)
+    with pytest.raises(ValueError, match="a pool has at most 256 threads, not 257"):
+        threads.set_num_threads(257)
 
 
 def test_a_pool_that_stays_busy_is_an_error(monkeypatch):
@@ -278,14 +329,12 @@ def test_cancel_ends_a_loop_between_chunks():
         statuses = []
         context = np.zeros(1, np.int64)
         caller = threading.Thread(target=lambda: statuses.append(run("slow", context, 100_000)))  # noqa: B023
-        begin = time.perf_counter()
         caller.start()
         time.sleep(0.01)
         threads.cancel()
         caller.join()
         threads._flag("mlcnb_cancel").value = 0
         assert statuses == [native.CANCELLED]
-        assert time.perf_counter() - begin < 5
 
 
 def test_idle_workers_sleep():
@@ -346,7 +395,6 @@ print("end")
     ],
 )
 def test_the_process_ends_cleanly(more):
-    begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT.format(more=more)],
         capture_output=True,
@@ -354,7 +402,6 @@ def test_the_process_ends_cleanly(more):
         timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
-    assert time.perf_counter() - begin < 30
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
@@ -366,14 +413,3 @@ def test_the_runtime_compiles_for_every_platform(platform, cpu):
     assert ("mlcnb_run_guarded" in compiled.defines) == (platform != "win32")
     pause = {"x86_64": "pause", "aarch64": "isb"}.get(target.arch, "")
     assert pause in compiled.assembly
-
-
-def test_fork_and_join_are_quick():
-    counters = np.zeros(64, np.int64)
-    run("count", counters, 64, 2000)
-    best = 1.0
-    for _ in range(20):
-        begin = time.perf_counter()
-        run("count", counters, 64, 1000)
-        best = min(best, (time.perf_counter() - begin) / 1000)
-    assert best < 20e-6

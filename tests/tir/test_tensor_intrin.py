@@ -300,7 +300,8 @@ def test_names():
     with pytest.raises(MLCError) as caught:
         TensorIntrin.get("dot_16x4_vni")
     assert str(caught.value) == (
-        "no tensor intrinsic 'dot_16x4_vni'\nhint: did you mean dot_16x4_vnni, dot_8x4_avx2?"
+        "no tensor intrinsic 'dot_16x4_vni'\n"
+        "hint: did you mean dot_16x4_vnni, taps_16x4_vnni, dot_8x4_avx2?"
     )
     intrinsic = TensorIntrin.get("dot_16x4_vnni")
     assert intrinsic is not None

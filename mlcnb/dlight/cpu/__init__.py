@@ -1,12 +1,19 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    attention        softmax(Q K^T) V, whole
+RULES, first that fits:    quantized_window convolutions of bytes on blocked channels
+                           quantized_matmul products of bytes with a packed matrix
+                           attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
                            pool             windows of one operand, on blocked channels
+                           lrn              windows along channels in blocks
+                           winograd         convolutions by Winograd's minimal filtering
+                           pointwise        1 x 1 convolutions
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
                            gemv             a row or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
+                           rows             softmax, normalisations, reductions along rows
+                           transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -19,16 +26,39 @@ from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
+from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
+from mlcnb.dlight.cpu.quantized_window import quantized_window
+from mlcnb.dlight.cpu.rows import rows
+from mlcnb.dlight.cpu.transpose import transpose
+from mlcnb.dlight.cpu.winograd import winograd
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
-RULES = (attention, depthwise, pool, blocked_window, packed_matmul, gemv, matmul, general)
+RULES = (
+    quantized_window,
+    quantized_matmul,
+    attention,
+    depthwise,
+    pool,
+    lrn,
+    winograd,
+    pointwise,
+    blocked_window,
+    packed_matmul,
+    gemv,
+    matmul,
+    rows,
+    transpose,
+    general,  # always applies
+)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

@@ -32,17 +32,18 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not is_attention(info, lanes):
         return False
     blocks = {name: block.handle for name, block in info.items()}
-    _, _, queries, dim = info["sum"].spatial()
+    keys, queries, dim = (e or 1 for e in (*info["sum"].reduced(), *info["sum"].spatial()[2:]))
     vectors = 2 if queries % (2 * lanes) == 0 else 1
     b, n, i, _, _ = sch.get_loops(blocks["sum"])
     i_0, _ = sch.split(i, [None, vectors * lanes])
     sch.reverse_compute_at(blocks["attention"], i_0)
     for name in reversed([s for s in STAGES if s in blocks]):
         if name != "sum":
-            sch.compute_at(blocks[name], i_0, index=0 if name == "inverse" else -1)
+            place = 0 if name == "inverse" else -1
+            sch.compute_at(blocks[name], i_0, preserve_unit_loops=True, index=place)
         sch.set_scope(blocks[name], 0, "local")
     turn(sch, blocks["query"])
-    scores(sch, blocks, info["scores"].extents[2], vectors, lanes, target)
+    scores(sch, blocks, keys, vectors, lanes, target)
     softmax(sch, blocks, lanes)
     results(sch, blocks, dim, lanes, target)
     spread(sch, [b, n, i_0], info["scores"].work)
@@ -56,7 +57,7 @@ def is_attention(info: dict[str, BlockInfo], lanes: int) -> bool:
     sizes = [e for block in info.values() for e in block.extents]
     if None in sizes or 0 in sizes:
         return False
-    *_, queries, dim = info["sum"].spatial()
+    queries, dim = (e or 1 for e in info["sum"].spatial()[2:])
     float32 = info["sum"].node.writes[0].buffer.dtype == "float32"
     return float32 and queries % lanes == 0 and dim % lanes == 0
 
@@ -79,7 +80,7 @@ def scores(
     rows = choose_tile(keys, None, target.vector_registers, vectors).rows
     j_0, _ = sch.split(j, [None, rows])
     sch.reorder(j_0, h, sch.get_loops(block)[-3], i)
-    sch.reverse_compute_at(last, j_0)
+    sch.reverse_compute_at(last, j_0, preserve_unit_loops=True)
     start = sch.decompose_reduction(block, h)
     for made in (start, block, last):
         written_out(sch, made, lanes)
@@ -102,9 +103,11 @@ def results(sch: Schedule, blocks: dict[str, Any], dim: int, lanes: int, target:
     block = blocks["sum"]
     i, d, t = sch.get_loops(block)[-3:]
     length = sch.get(i).extent.value
-    tile = choose_tile(length, dim // lanes, target.vector_registers)
-    i_0, i_1 = sch.split(i, [None, tile.rows])
-    d_0, d_1 = sch.split(d, [None, tile.vectors * lanes])
+    pairs = 2 if dim % (2 * lanes) == 0 else 1
+    most = choose_tile(length, None, target.vector_registers, pairs).rows
+    rows = max(n for n in range(1, most + 1) if length % n == 0)
+    i_0, i_1 = sch.split(i, [None, rows])
+    d_0, d_1 = sch.split(d, [None, pairs * lanes])
     sch.reorder(i_0, d_0, t, i_1, d_1)
     sch.reverse_compute_at(blocks["attention"], d_0)
     start = sch.decompose_reduction(block, t)

@@ -20,9 +20,15 @@ from typing import Any
 from mlcnb.dlight.cpu.general import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
+#: how far ahead weights are asked for, in elements: two pages
+AHEAD = 2048
+#: weights of fewer elements stay in the second-level cache from one run to the next
+FEW = 32 << 10
 #: a window of fewer steps (of one channel: depthwise, pooling) is written out
 WINDOW = 16
 
@@ -87,4 +93,13 @@ def tile(sch: Schedule, anchor: BlockInfo, last: Any, target: Target) -> None:
     if math.prod(e or WINDOW for e in anchor.reduced()) < WINDOW:
         for loop in reduce:
             sch.unroll(loop)
+    prefetch_weights(sch, anchor, reduce[-1])
     spread(sch, [n, oc_0, oh], anchor.work)
+
+
+def prefetch_weights(sch: Schedule, anchor: BlockInfo, loop: Any) -> None:
+    """Ask for the weights of later iterations of `loop`, where there are many of them."""
+    for region in anchor.node.reads:
+        sizes = [as_int(d) for d in region.buffer.shape]
+        if len(sizes) == 6 and math.prod(s or 0 for s in sizes) >= FEW:
+            sch.annotate(loop, PREFETCH, [region.buffer.data.name, AHEAD])

@@ -39,7 +39,9 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
     product = None if anchor is None else Product.of(anchor)
     if anchor is None or product is None:
         return False
-    after = survey.after(anchor)
+    before, after = survey.before(anchor), survey.after(anchor)
+    if not all(b.is_spatial for b in before):
+        return False
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
     is_row, is_column = product.rows == 1, product.columns == 1
@@ -48,8 +50,8 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if along and (product.depth or 1) % target.lanes("float32"):
         return False
-    for before in survey.before(anchor):
-        elementwise(sch, before, target)
+    for block in before:
+        elementwise(sch, block, target)
     schedule = rows_summed if along else rows_added
     parts = schedule(sch, anchor, after, product, target)
     if anchor.work >= ALONE:

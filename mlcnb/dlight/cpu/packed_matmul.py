@@ -9,6 +9,7 @@ for i, j, k in …:                               for i_0, j_0 in T.parallel(…
 
 from __future__ import annotations
 
+from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.general import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile
@@ -53,8 +54,10 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def packed_block(anchor: BlockInfo) -> int | None:
-    """Columns in a block of the packed matrix: the last dimension of what is read."""
+    """Columns in a block of the packed matrix: the last dimension of what is read by columns."""
+    column, own = anchor.node.iter_vars[-2].var, anchor.node.writes[0].buffer
     for region in anchor.node.reads:
-        if len(region.buffer.shape) == 3 and region.buffer is not anchor.node.writes[0].buffer:
+        packed = len(region.buffer.shape) == 3 and region.buffer is not own
+        if packed and any(n is column for side in region.region for n in walk(side.min)):
             return as_int(region.buffer.shape[2])
     return None

@@ -52,6 +52,7 @@ def _is_pool(anchor: BlockInfo, survey: Survey, lanes: int) -> bool:
     return (
         is_blocked_window(anchor, lanes)
         and len(operands) == 1
+        and len(anchor.reduced()) == 2
         and (anchor.extents[3] or 0) > 1
         and math.prod(e or WINDOW for e in anchor.reduced()) < WINDOW
         and all(b.is_spatial for b in around)

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mlcnb.target import Target
+
+#: iterations that keep a few threads busy
+ENOUGH = 8
+
 
 class Tile(NamedTuple):
     """rows: results along the row; vectors: of channels; even: rows divide the row's length."""
@@ -37,6 +42,29 @@ def choose_tile(
         if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
     return max(candidates, key=lambda tile: _score(tile, length))
+
+
+def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple[Tile, bool] | None:
+    """The tile of a product of width * height pixels with `chunks` vectors of channels.
+
+    Tall and one vector wide where the weights are more than the pixels (and a multiply-add can
+    broadcast an operand from memory), two vectors wide where it is the pixels that should be read
+    few times. Also whether a tile runs over the ends of rows; None where no tile fits well and
+    there are too few chunks to run in parallel instead.
+    """
+    lanes, registers = target.lanes("float32"), target.vector_registers
+    broadcasts = "avx512f" in target.features
+    if chunks % 2 and not broadcasts:
+        return None
+    vectors = 1 if chunks % 2 or (broadcasts and chunks * lanes >= width * height) else 2
+    most = max(r for r in range(1, registers) if r == 1 or _fits(r, vectors, registers))
+    for pixels in (width, width * height):
+        rows = max(r for r in range(1, most + 1) if pixels % r == 0)
+        if 4 * rows >= 3 * min(most, width * height):
+            return Tile(rows, vectors, True), pixels > width
+    if chunks // vectors < ENOUGH:
+        return None
+    return Tile(-(-pixels // -(-pixels // most)), vectors, False), True
 
 
 def _use(length: int, step: int) -> float:

@@ -2,17 +2,24 @@
 
 integer    (A - a_zero) . (B - b_zero), summed in int32
 QLinear    the same, times a_scale * b_scale / y_scale, rounded to even, plus y_zero, clamped
+
+Where B is constant the products are those of bytes (`qnn.matmul`); else of int32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
 from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.op.qnn import _build as build
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import make_call
 
@@ -56,11 +63,46 @@ def requantized(n: OnnxNode, x: Expr, scales: Sequence[Expr], y_scale: Expr, y_z
     return call("relax.astype", low, dtype=str(kind))
 
 
+def _scale(n: OnnxNode, scale: Expr, zero: Expr) -> build.Scale | None:
+    return build.Scale.of(n.known(scale), n.known(zero))
+
+
+def _weight(n: OnnxNode, b: Expr, scale: Any, zero: Expr | None) -> build.Weight | None:
+    """A constant matrix as weights of its columns; None where it is none."""
+    known = n.known(b)
+    points = None if zero is None else n.known(zero)
+    if known is None or known.ndim != 2 or (zero is not None and points is None):
+        return None
+    factors = np.ones(1, np.float32) if scale is None else n.known(scale)
+    return build.Weight.of(known.T, factors, points)
+
+
+def _of_bytes(
+    n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None, b_zero: Expr | None
+) -> Expr | None:
+    """The product with a constant matrix; the zero point of A may be known at run time only."""
+    weight = _weight(n, b, None, b_zero)
+    if weight is None or n.dtype(a) not in ("int8", "uint8"):
+        return None
+    if a_zero is not None and any(as_int(d) != 1 for d in n.dims(a_zero)):
+        return None
+    matrix = const(np.ascontiguousarray(weight.values.T))
+    found = n.emit(call("relax.qnn.matmul", a, matrix))
+    if a_zero is None:
+        return found
+    zero = n.emit(call("relax.astype", n.emit(call("relax.reshape", a_zero, ())), dtype="int32"))
+    share = n.emit(call("relax.multiply", zero, const(-weight.bias(None, 1))))
+    return call("relax.subtract", found, share)
+
+
 @onnx("MatMulInteger", since=10)
 def onnx_matmul_integer(
     n: OnnxNode, a: Expr, b: Expr, a_zero: Expr | None = None, b_zero: Expr | None = None
 ) -> Expr:
     """a_zero may be one a row, b_zero one a column."""
+    found = _of_bytes(n, a, b, a_zero, b_zero)
+    if found is not None:
+        return found
     return make_call(Matmul, shifted(n, a, a_zero, -2), shifted(n, b, b_zero, -1))
 
 
@@ -77,6 +119,11 @@ def onnx_qlinear_matmul(
     y_zero: Expr,
 ) -> Expr:
     """Scales and zero points may be one a row of A, one a column of B."""
+    given, result = _scale(n, a_scale, a_zero), _scale(n, y_scale, y_zero)
+    weight = _weight(n, b, b_scale, b_zero)
+    if given is not None and result is not None and weight is not None:
+        sums = build.product(n.emit, a, given, weight, None)
+        return build.requantize(sums, build.scales_of(given, weight, result), result)
     product = n.emit(make_call(Matmul, shifted(n, a, a_zero, -2), shifted(n, b, b_zero, -1)))
     ndim = len(n.dims(product))
     scales = [along(n, a_scale, -2, ndim), along(n, b_scale, -1, ndim)]

@@ -1,7 +1,9 @@
-"""Mean and variance over some dimensions, in two passes, as te tensors.
+"""Mean and inverse deviation over some dimensions, in two passes, as te tensors.
 
 name_sum[kept]      += x
-name_squares[kept]  += (x - name_sum / count) ** 2
+name_mean[kept]      = name_sum / count
+name_squares[kept]  += (x - name_mean) ** 2
+name_inverse[kept]   = 1 / sqrt(name_squares / count + epsilon)
 """
 
 from __future__ import annotations
@@ -75,31 +77,36 @@ def total(view: View, value: Callable[[Sequence[Any], Any], Any], name: str) -> 
 
 
 class Moments(NamedTuple):
-    """Sums of a view: mean(kept index) and variance(kept index) are expressions."""
+    """te tensors over the kept dimensions."""
 
-    mean: Callable[..., Any]
-    variance: Callable[..., Any]
+    mean: Any
+    inverse: Any
 
 
-def moments(view: View, kind: DType, name: str) -> Moments:
-    """Mean and biased variance, computed in dtype `kind`."""
+def moments(view: View, kind: DType, epsilon: float, name: str) -> Moments:
+    """Mean and 1 / sqrt(biased variance + epsilon), computed in dtype `kind`."""
     count = cast(kind, product(view.reduced))
     sums = total(view, lambda _, v: cast(kind, v), f"{name}_sum")
-
-    def mean(*kept: Any) -> Any:
-        return sums(*kept) / count
+    mean = te.compute(view.kept, lambda *kept: sums(*kept) / count, name=f"{name}_mean")
 
     def squared(kept: Sequence[Any], v: Any) -> Any:
         away = cast(kind, v) - mean(*kept)
         return away * away
 
     squares = total(view, squared, f"{name}_squares")
-    return Moments(mean, lambda *kept: squares(*kept) / count)
+    return Moments(mean, inverse_root(view, squares, count, epsilon, name))
 
 
-def normalised(x: Any, view: View, index: Sequence[Any], m: Moments, epsilon: float) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) for one element."""
+def inverse_root(view: View, squares: Any, count: Any, epsilon: float, name: str) -> Any:
+    """te tensor over the kept dimensions: 1 / sqrt(squares / count + epsilon)."""
+
+    def element(*kept: Any) -> Any:
+        return 1 / te.sqrt(squares(*kept) / count + const(epsilon, squares.dtype))
+
+    return te.compute(view.kept, element, name=f"{name}_inverse")
+
+
+def normalised(x: Any, view: View, index: Sequence[Any], m: Moments) -> Any:
+    """(x - mean) * inverse deviation for one element."""
     at = view.home(index)
-    kind = m.mean(*at).dtype
-    deviation = te.sqrt(m.variance(*at) + const(epsilon, kind))
-    return (cast(kind, x(*index)) - m.mean(*at)) / deviation
+    return (cast(m.mean.dtype, x(*index)) - m.mean(*at)) * m.inverse(*at)

@@ -97,7 +97,13 @@ class Conv(OpDecl):
         want_same_dtype(self, data=data, weight=weight)
 
     def check_channels(self, channels: Any, inner: Any, outer: Any, data: Any, weight: Any) -> None:
-        """Refuse channels that do not go into the groups."""
+        """Refuse channels that do not go into the groups.
+
+        Blocks that are filled up hold more channels than a kernel that is not cut reads.
+        """
+        block = _layout.block_of(self.data_layout, "C")
+        if block and self.groups == 1 and not _layout.block_of(self.kernel_layout, "I"):
+            inner = tidy((inner + (block - 1)) // block * block)
         filled = _layout.block_of(self.data_layout, "C") and as_int(inner) == 1
         if filled and not differ(channels, outer):
             return
@@ -122,8 +128,9 @@ class Conv(OpDecl):
         """Sum over the places of the kernel of shifted, strided data times weights."""
         kind = dtype(self.out_dtype or data.dtype.name)
         wide = accumulator(kind).numpy
-        x = _layout.to_plain(data, self.data_layout, "NC" + self.spatial, {}).astype(wide)
         w = _layout.to_plain(weight, self.kernel_layout, "OI" + self.spatial, {}).astype(wide)
+        filled = {"C": w.shape[1]} if self.groups == 1 else {}
+        x = _layout.to_plain(data, self.data_layout, "NC" + self.spatial, filled).astype(wide)
         groups = x.shape[1] if w.shape[1] == 1 and w.shape[0] == x.shape[1] else self.groups
         found = correlate(x, w, self.strides, self.padding, self.dilation, groups)
         plain = found.astype(kind.numpy, copy=False)
@@ -233,6 +240,13 @@ BY_RANK: dict[int, type[OpDecl]] = {3: Conv1d, 4: Conv2d, 5: Conv3d}
 @onnx("Conv")
 def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
     """Of 1 to 3 spatial dimensions; the kernel's shape is the weight's."""
+    window = onnx_window(n, x, w)
+    result = make_call(BY_RANK[len(n.dims(x))], x, w, **window)
+    return result if b is None else with_bias(n, result, b, len(n.dims(x)) - 2)
+
+
+def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
+    """strides, padding, dilation and groups of a convolution's node."""
     dims, shape = n.dims(x), n.dims(w)
     rank = len(dims) - 2
     if len(dims) not in BY_RANK:
@@ -243,16 +257,12 @@ def onnx_conv(n: OnnxNode, x: Expr, w: Expr, b: Expr | None = None) -> Expr:
         n.refuse(f"kernel_shape {kernel} is not that of the weight")
     strides = n.attr("strides") or (1,) * rank
     dilation = n.attr("dilations") or (1,) * rank
-    result = make_call(
-        BY_RANK[len(dims)],
-        x,
-        w,
-        strides=strides,
-        padding=onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
-        dilation=dilation,
-        groups=n.attr("group", 1),
-    )
-    return result if b is None else with_bias(n, result, b, rank)
+    return {
+        "strides": strides,
+        "padding": onnx_pads(n, dims[2:], [int(k) for k in kernel], strides, dilation),
+        "dilation": dilation,
+        "groups": n.attr("group", 1),
+    }
 
 
 def with_bias(n: OnnxNode, result: Expr, bias: Expr, rank: int) -> Expr:

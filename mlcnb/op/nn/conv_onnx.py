@@ -17,8 +17,9 @@ from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op._spell import affordable, call, ints_of
 from mlcnb.op.linear_algebra.integer import along, requantized, shifted
 from mlcnb.op.nn import conv_transpose
-from mlcnb.op.nn.conv import Conv1d, onnx_conv
+from mlcnb.op.nn.conv import Conv1d, onnx_conv, onnx_window
 from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.op.qnn import _build as build
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import make_call
@@ -29,6 +30,11 @@ def onnx_conv_integer(
     n: OnnxNode, x: Expr, w: Expr, x_zero: Expr | None = None, w_zero: Expr | None = None
 ) -> Expr:
     """w_zero may be one an output channel."""
+    point = np.zeros(1, n.dtype(x)) if x_zero is None else n.known(x_zero)
+    given = build.Scale.of(np.ones(1, np.float32), point)
+    weight = _weight(n, w, np.ones(1, np.float32), w_zero)
+    if given is not None and weight is not None and len(n.dims(x)) == 4:
+        return build.convolution(n.emit, x, given, weight, None, **onnx_window(n, x, w))
     return onnx_conv(n, shifted(n, x, x_zero), shifted(n, w, w_zero, 0))
 
 
@@ -45,10 +51,26 @@ def onnx_qlinear_conv(
     y_zero: Expr,
     bias: Expr | None = None,
 ) -> Expr:
-    """w_scale and w_zero may be one an output channel; the bias is int32."""
+    """w_scale and w_zero may be one an output channel; the bias is int32.
+
+    With constant parameters the products are those of bytes (`qnn.conv2d`); else of int32.
+    """
+    given = build.Scale.of(n.known(x_scale), n.known(x_zero))
+    result = build.Scale.of(n.known(y_scale), n.known(y_zero))
+    weight = _weight(n, w, n.known(w_scale), w_zero)
+    start = None if bias is None else n.known(bias)
+    known = bias is None or start is not None
+    if given and result and weight and known and len(n.dims(x)) == 4:
+        sums = build.convolution(n.emit, x, given, weight, start, **onnx_window(n, x, w))
+        return build.requantize(sums, build.scales_of(given, weight, result), result, 2)
     total = n.emit(onnx_conv(n, shifted(n, x, x_zero), shifted(n, w, w_zero, 0), bias))
     scales = [x_scale, along(n, w_scale, 1, len(n.dims(x)))]
     return requantized(n, total, scales, y_scale, y_zero)
+
+
+def _weight(n: OnnxNode, w: Expr, scale: Any, zero: Expr | None) -> build.Weight | None:
+    point = None if zero is None else n.known(zero)
+    return None if zero is not None and point is None else build.Weight.of(n.known(w), scale, point)
 
 
 @onnx("CausalConvWithState", since=27)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, cast, const
+from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
-from mlcnb.op.nn._moments import in_groups, moments, normalised, over_axes, total
+from mlcnb.op.nn._moments import in_groups, inverse_root, moments, normalised, over_axes, total
 from mlcnb.op.nn._window import settle
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
@@ -98,15 +98,15 @@ class LayerNorm(SampleNorm):
         return self.affine(_standard(data, axes, self.epsilon), *weights)
 
     def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """A sum, a sum of squares, then one elementwise loop."""
+        """Mean, inverse deviation, then one elementwise loop."""
         axes, kind = [a % len(data.shape) for a in self.axes], accumulator(data.dtype)
         view = over_axes(data, axes)
-        m = moments(view, kind, "layer_norm")
+        m = moments(view, kind, self.epsilon, "layer_norm")
 
         def element(*index: Any) -> Any:
             at = [index[a] for a in axes]
             weights = (cast(kind, w(*at)) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            value = self.affine(normalised(data, view, index, m), *weights)
             return cast(data.dtype, value)
 
         return te.compute(data.shape, element, name="layer_norm")
@@ -155,15 +155,15 @@ class GroupNorm(SampleNorm):
         return self.affine(value, *(_line(w, [channel], data.ndim) for w in (gamma, beta)))
 
     def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """A sum, a sum of squares, then one elementwise loop."""
+        """Mean, inverse deviation, then one elementwise loop."""
         ndim, kind = len(data.shape), accumulator(data.dtype)
         channel, axes = self.channel_axis % ndim, [a % ndim for a in self.axes]
         view = in_groups(data, channel, self.num_groups, axes)
-        m = moments(view, kind, "group_norm")
+        m = moments(view, kind, self.epsilon, "group_norm")
 
         def element(*index: Any) -> Any:
             weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            value = self.affine(normalised(data, view, index, m), *weights)
             return cast(data.dtype, value)
 
         return te.compute(data.shape, element, name="group_norm")
@@ -203,15 +203,15 @@ class InstanceNorm(SampleNorm):
         return self.affine(_standard(data, axes, self.epsilon), *weights)
 
     def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """A sum, a sum of squares, then one elementwise loop."""
+        """Mean, inverse deviation, then one elementwise loop."""
         ndim, kind = len(data.shape), accumulator(data.dtype)
         channel = self.channel_axis % ndim
         view = over_axes(data, [a % ndim for a in self.axes])
-        m = moments(view, kind, "instance_norm")
+        m = moments(view, kind, self.epsilon, "instance_norm")
 
         def element(*index: Any) -> Any:
             weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m, self.epsilon), *weights)
+            value = self.affine(normalised(data, view, index, m), *weights)
             return cast(data.dtype, value)
 
         return te.compute(data.shape, element, name="instance_norm")
@@ -258,10 +258,10 @@ class RmsNorm(OpDecl):
         view = over_axes(data, axes)
         squares = total(view, lambda _, v: cast(kind, v) * cast(kind, v), "rms_norm_squares")
         count = cast(kind, product(view.reduced))
+        inverse = inverse_root(view, squares, count, self.epsilon, "rms_norm")
 
         def element(*index: Any) -> Any:
-            mean = squares(*view.home(index)) / count
-            value = cast(kind, data(*index)) / te.sqrt(mean + const(self.epsilon, kind))
+            value = cast(kind, data(*index)) * inverse(*view.home(index))
             return cast(data.dtype, value * cast(kind, weight(*(index[a] for a in axes))))
 
         return te.compute(data.shape, element, name="rms_norm")

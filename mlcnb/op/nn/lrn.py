@@ -5,14 +5,17 @@ out[n, c, …] = x[n, c, …] / (bias + alpha / size * sum over the window of x[
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import all_of, cast, const
+from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axis_at, refuse, size, tidy
+from mlcnb.op._dims import axis_at, refuse, size, tidy, want_rank
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -22,7 +25,8 @@ from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 class Lrn(OpDecl):
     """Divides by a power of the squares around, along `axis`.
 
-    The window has `size` elements: floor((size - 1) / 2) before, the rest after.
+    The window has `size` elements: floor((size - 1) / 2) before, the rest after. With a `layout`
+    ("NCHW16c") the window runs along its channels, which fill their blocks, whatever `axis` is.
     Source: Krizhevsky et al. 2012; https://onnx.ai/onnx/operators/onnx__LRN.html
     """
 
@@ -32,10 +36,13 @@ class Lrn(OpDecl):
     bias: float = 1.0
     alpha: float = 1e-4
     beta: float = 0.75
+    layout: str = ""
 
     def infer(self, x: Any) -> Any:
         """Like x."""
-        if x.ndim != -1:
+        if self.layout:
+            want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
+        elif x.ndim != -1:
             axis_at(self, self.axis, x.ndim, x)
         if self.size < 1:
             refuse(self, f"a window of size {self.size} is empty")
@@ -48,6 +55,12 @@ class Lrn(OpDecl):
     @in_wide
     def numpy(self, x: Any) -> Any:
         """The formula, in float32 at least"""
+        if self.layout:
+            order = _layout.letters(self.layout)
+            this: Any = self
+            plain = replace(this, axis=order.index("C"), layout="")
+            found = plain.numpy(_layout.to_plain(x, self.layout, order, {}))
+            return _layout.from_plain(found, order, self.layout)
         axis = self.axis % x.ndim
         widths = [self.around() if i == axis else (0, 0) for i in range(x.ndim)]
         squares = np.pad(np.square(x), widths)
@@ -57,7 +70,18 @@ class Lrn(OpDecl):
 
     def compute(self, x: Any) -> Any:
         """A sum of squares over the window, then one elementwise loop."""
-        axis, kind = self.axis % len(x.shape), accumulator(x.dtype)
+        kind = accumulator(x.dtype)
+        squares = self.blocked_squares(x, kind) if self.layout else self.squares(x, kind)
+
+        def element(*index: Any) -> Any:
+            around = squares(*index) * const(self.alpha / self.size, kind) + const(self.bias, kind)
+            return cast(x.dtype, cast(kind, x(*index)) / self.to_beta(around, kind))
+
+        return te.compute(x.shape, element, name="lrn")
+
+    def squares(self, x: Any, kind: DType) -> Any:
+        """The sum of the squares in the window around each element."""
+        axis = self.axis % len(x.shape)
         before, after = self.around()
         r = te.reduce_axis((0, self.size), name="r")
 
@@ -69,14 +93,41 @@ class Lrn(OpDecl):
             value = cast(kind, x(*index[:axis], at, *index[axis + 1 :]))
             return te.sum(te.if_then_else(inside, value * value, const(0, kind)), axis=r)
 
-        squares = te.compute(x.shape, square, name="lrn_squares")
+        return te.compute(x.shape, square, name="lrn_squares")
 
-        def element(*index: Any) -> Any:
-            around = squares(*index) * const(self.alpha / self.size, kind) + const(self.bias, kind)
-            value = cast(kind, x(*index)) / te.power(around, const(self.beta, kind))
-            return cast(x.dtype, value)
+    def blocked_squares(self, x: Any, kind: DType) -> Any:
+        """The same in blocks: the squares of an element side by side, blocks of zeros around."""
+        sizes, block = _layout.sizes_of(self.layout, x.shape), _layout.block_of(self.layout, "C")
+        before, after = self.around()
+        front, back = -(-before // block), -(-after // block)
+        blocks = sizes["C"] // block
+        others = [d for d in sizes if d != "C"]
 
-        return te.compute(x.shape, element, name="lrn")
+        def square(*index: Any) -> Any:
+            *places, outer, inner = index
+            found = {d: _layout.Place(i) for d, i in zip(others, places, strict=True)}
+            found["C"] = _layout.Place(outer - front, inner)
+            value = cast(kind, x(*_layout.index_in(self.layout, found)))
+            inside = all_of(outer >= front, outer < blocks + front)
+            return te.if_then_else(inside, value * value, const(0, kind))
+
+        shape = (*(sizes[d] for d in others), blocks + front + back, block)
+        single = te.compute(shape, square, name="lrn_single")
+        r = te.reduce_axis((0, self.size), name="r")
+
+        def window(*index: Any) -> Any:
+            found = _layout.places(self.layout, index)
+            at = _layout.whole(found["C"], block) + r + (front * block - before)
+            places = (found[d].outer for d in others)
+            return te.sum(single(*places, at // block, at % block), axis=r)
+
+        return te.compute(x.shape, window, name="lrn_squares")
+
+    def to_beta(self, x: Any, kind: DType) -> Any:
+        """x ** beta: of the usual 0.75 and 0.5, by square roots."""
+        if self.beta == 0.75:
+            return te.sqrt(x) * te.sqrt(te.sqrt(x))
+        return te.sqrt(x) if self.beta == 0.5 else te.power(x, const(self.beta, kind))
 
     def flops(self, x: Any) -> Any:
         """Two for each element of each window, and four for the rest."""

@@ -37,6 +37,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.transform import layout_quantized
 from mlcnb.target import Target
 
 #: what is done to each element alone, and keeps the zeros that fill up a block finite
@@ -72,7 +73,7 @@ class ConvertLayout(FunctionPass):
 
 
 def _is_conv(value: Any) -> bool:
-    return _op_name(value) == "relax.nn.conv2d"
+    return _op_name(value) in ("relax.nn.conv2d", "relax.qnn.conv2d")
 
 
 def _op_name(value: Any) -> str:
@@ -203,7 +204,7 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     b = c.block
     assert outer is not None and inner is not None
     if conv.groups == 1 and (inner >= b or c.is_blocked(data)):
-        kernel, source = f"OIHW{b}i{b}o", c.layout
+        kernel, source = f"OIHW{b}i{b}o" if _fills(inner, b) else f"OIHW{b}o", c.layout
     elif conv.groups == 1:
         kernel, source = f"OIHW{b}o", "NCHW"
     elif inner % b == 0 and (outer // conv.groups) % b == 0:
@@ -217,6 +218,11 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     attrs = dataclasses.replace(conv, data_layout=source, kernel_layout=kernel, out_layout=c.layout)
     c.blocked += 1
     return Call(call.op, (x, w), attrs)
+
+
+def _fills(channels: int, block: int) -> bool:
+    """True if little would be saved by reading the channels that are there, one by one."""
+    return -(-channels // block) * block <= 1.1 * channels
 
 
 def _pool(c: _Converter, var: Var, call: Call) -> Call | None:
@@ -307,12 +313,24 @@ def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, (c.as_blocks(call.args[0]),), dataclasses.replace(attrs, axis=(2, 3)))
 
 
+def _lrn(c: _Converter, var: Var, call: Call) -> Call | None:
+    """A window along channels, if they fill their blocks: what fills one up would be seen."""
+    lrn: Any = attrs_of(call)
+    (data,) = call_arguments(call)
+    if not c.is_blocked(data) or c.has_filling(data) or lrn.axis not in (1, -3) or lrn.layout:
+        return None
+    return Call(call.op, (c.as_blocks(data),), dataclasses.replace(lrn, layout=c.layout))
+
+
 _RULES: dict[str, Callable[[_Converter, Var, Call], Call | None]] = {
     "relax.nn.conv2d": _conv2d,
     "relax.nn.max_pool2d": _pool,
     "relax.nn.avg_pool2d": _pool,
+    "relax.nn.lrn": _lrn,
     "relax.concat": _concat,
     "relax.mean": _mean,
+    "relax.astype": _elementwise,
+    **layout_quantized.RULES,
     **dict.fromkeys(FINITE, _elementwise),
     **dict.fromkeys(BINARY, _binary),
 }

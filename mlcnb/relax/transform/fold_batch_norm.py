@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import FunctionPass, PassContext
@@ -134,10 +135,11 @@ class _Folding(Mutator):
         span = merge(affine.span, span)
         attrs: Any = attrs_of(conv)
         line = [-1 if c == "O" else 1 for c in attrs.kernel_layout]
-        weight = affine.weight.astype("float64") * scale.reshape(line)
         kind = affine.weight.dtype
+        weight = aligned_empty(affine.weight.shape, kind)
+        np.multiply(affine.weight, scale.reshape(line), weight, dtype="float64", casting="unsafe")
         source = conv.args[1].span  # type: ignore[attr-defined]
-        args = (conv.args[0], Constant(weight.astype(kind), source))
+        args = (conv.args[0], Constant(weight, source))
         made = Call(conv.op, args, conv.attrs, (), conv.struct_info, span)
         bias = shift if affine.bias is None else affine.bias.astype("float64") * scale + shift
         if affine.bias is None and not bias.any():

@@ -20,8 +20,10 @@ from mlcnb.core import options
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children
 from mlcnb.ir.expr import IntImm
+from mlcnb.ir.memory import aligned
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.span import Span
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import nbytes, static_shape
 from mlcnb.relax.analysis.variables import leaves
@@ -36,7 +38,6 @@ from mlcnb.relax.expr import (
     Tuple,
     TupleGetItem,
     Var,
-    const,
     shape_expr,
 )
 from mlcnb.relax.infer import Functions
@@ -49,8 +50,8 @@ from mlcnb.tir.stmt import BufferStore, For, Stmt
 
 #: results up to this many bytes are folded whatever their operands are
 SMALL = 1 << 16
-#: results may be this many times larger than their operands together
-GROWTH = 2
+#: results may be this many times larger than their operands together (Winograd's weights: 7.1)
+GROWTH = 8
 #: a call_tir is interpreted up to this many operations
 INTERPRETED = 50_000
 
@@ -203,9 +204,15 @@ def _as_expr(result: Any, call: Call) -> Any:
     if isinstance(call.struct_info, ShapeStructInfo):
         return shape_expr(result)
     if isinstance(result, tuple):
-        return Tuple(tuple(const(r) for r in result))
-    made = const(result)
-    return Constant(made.data, call.span)
+        return Tuple(tuple(_adopted(r, None) for r in result))
+    return _adopted(result, call.span)
+
+
+def _adopted(result: Any, span: Span | None) -> Constant:
+    """A constant that takes over a result, or a view of another constant, without a copy."""
+    array = aligned(np.asarray(result)).view()
+    array.flags.writeable = False
+    return Constant(array, span)
 
 
 def _name(call: Call) -> str:

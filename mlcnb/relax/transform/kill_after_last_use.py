@@ -13,7 +13,7 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.analysis.memory_plan import is_view
+from mlcnb.relax.analysis.memory_lives import is_view
 from mlcnb.relax.analysis.variables import bound_vars, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.expr import Call, Function, Op, SeqExpr, Tuple, TupleGetItem, Var, VarBinding

@@ -20,6 +20,8 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.choose_convolution import ChooseConvolution
+from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.convert_layout import ConvertLayout
 from mlcnb.relax.transform.dead_code_elimination import DeadCodeElimination
 from mlcnb.relax.transform.decompose_ops import DecomposeOpsForInference
@@ -27,14 +29,19 @@ from mlcnb.relax.transform.eliminate_common_subexpr import EliminateCommonSubexp
 from mlcnb.relax.transform.fold_batch_norm import FoldBatchNorm
 from mlcnb.relax.transform.fold_constant import FoldConstant
 from mlcnb.relax.transform.fold_pad import FoldPad
+from mlcnb.relax.transform.fuse_attention import FuseAttention
+from mlcnb.relax.transform.fuse_gelu import FuseGelu
+from mlcnb.relax.transform.fuse_layer_norm import FuseLayerNorm
 from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
 from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
 from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
+from mlcnb.relax.transform.integer_ops import IntegerOps
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
+from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
@@ -100,6 +107,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         Normalize(),
         InlinePrivateFunctions(),
         CanonicalizeBindings(),
+        IntegerOps(),
         SimplifyOps(),
         FoldConstant(),
         FoldPad(),
@@ -108,6 +116,10 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         FoldConstant(),
         SimplifyOps(),
         EliminateCommonSubexpr(),
+        FuseLayerNorm(),
+        FuseGelu(),
+        FuseAttention(),
+        SimplifyOps(),
         CanonicalizeBindings(),
         DeadCodeElimination(),
     ]
@@ -120,7 +132,9 @@ def layout_passes(target: Any = None) -> list[Pass]:
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),
+        ChooseConvolution(),
         PackMatmul(),
+        PackQuantizedMatmul(),
         FoldConstant(),
         EliminateCommonSubexpr(),
         DeadCodeElimination(),
@@ -158,6 +172,8 @@ def default_pipeline(target: Any = None) -> list[Pass]:
     return [
         *clean_up_passes(where),
         *(layout_passes(where) if where.kind == "llvm" else []),
+        LegalizeOps(),
+        ConcatInPlace(),
         *fuse_passes(where),
         RewriteDataflowReshape(),
         DeadCodeElimination(),

@@ -14,8 +14,9 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.analysis.memory_plan import ARENA, MemoryPlan, PlannedTensor, assign_offsets
-from mlcnb.relax.analysis.memory_plan import lifetimes as lifetimes_of
+from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor
+from mlcnb.relax.analysis.memory_lives import lifetimes as lifetimes_of
+from mlcnb.relax.analysis.memory_plan import MemoryPlan, assign_offsets
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.emitter import Names
 from mlcnb.relax.expr import BindingBlock, Call, Function, Op, SeqExpr, Var

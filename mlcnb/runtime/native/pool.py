@@ -1,7 +1,7 @@
 """Fork and join, as LLVM IR.
 
     i32  mlcnb_parallel_for(ptr fn, ptr ctx, i64 n)     fn is  i32 fn(ptr ctx, i64 begin, i64 end)
-    void mlcnb_worker()                                 the life of a worker
+    void mlcnb_worker(i64 index)                        the life of a worker, from 1
     void mlcnb_pool_reset(i32 threads, i64 spins)       before workers start
     i32  mlcnb_pool_stop()                              1: the workers leave; 0: busy, ask again
 
@@ -10,8 +10,17 @@ leaves takes one away, so the caller never waits for a worker that slept through
 
     state = epoch << 32 | OPEN | workers inside
 
-    caller: fill job, open, wake sleepers, take chunks, close, wait until nobody is inside
-    worker: spin a while on `state`, then sleep; go in (compare and swap), take chunks, leave
+    caller: fill job, open, wake sleepers, work, close, wait until nobody is inside
+    worker: spin a while on `state`, then sleep; go in (compare and swap), work, leave
+
+Each thread has a share of the loop, in one word that is changed by compare and swap:
+
+    share = first unit that is left << 32 | end      it takes a quarter of it from the front at a
+                                                     time; one that has none steals the later half
+                                                     of another's
+
+So a loop of even iterations is cut into few pieces that lie together, an uneven one is balanced to
+the last iteration, and a thread that is late or busy elsewhere loses its share to the others.
 
 Whoever is about to sleep says so first and looks at `state` again; whoever changes `state` looks
 for sleepers after that. All of these are sequentially consistent, so no wake-up is lost.
@@ -19,8 +28,13 @@ for sleepers after that. All of these are sequentially consistent, so no wake-up
 
 from __future__ import annotations
 
-#: chunks that a thread gets on average: more balance better, fewer cost less
-CHUNKS_PER_THREAD = 4
+#: a thread takes this part of what is left of its share at a time: the pieces get smaller and
+#: smaller, so that all threads end together
+PIECES = 4
+#: most threads that a pool has
+MAX_THREADS = 256
+#: units of a thread's share, the smallest pieces: what one thread may have to wait for at the end
+UNITS = 32
 #: chunks of a loop that runs on one thread, so that it can be cancelled in between
 CHUNKS_INLINE = 16
 
@@ -29,7 +43,7 @@ _STATE = """
 @mlcnb_cancel = global i32 0, align 128
 @mlcnb_active = global i32 0, align 128
 @state = internal global i64 0, align 128
-@next = internal global i64 0, align 128
+@shares = internal global [{max_threads} x [16 x i64]] zeroinitializer, align 128
 @job = internal global %Job zeroinitializer, align 128
 @status = internal global i32 0, align 4
 @busy = internal global i32 0, align 128
@@ -88,47 +102,118 @@ end:
 }}
 """
 
-_CHUNKS = """
-define internal void @take_chunks() {{
+_PIECES = """
+; what is left of a thread's share: the first unit that nobody has taken, and the end
+define internal i64 @range(i64 %begin, i64 %end) alwaysinline {{
+  %high = shl i64 %begin, 32
+  %range = or i64 %high, %end
+  ret i64 %range
+}}
+
+; the first piece of a range: a part of what is left, and at least one unit
+define internal i64 @piece(i64 %left) alwaysinline {{
+  %part = udiv i64 %left, {pieces}
+  %size = call i64 @llvm.umax.i64(i64 %part, i64 1)
+  ret i64 %size
+}}
+
+define internal void @take_part(i64 %me) {{
 entry:
-  %fn = load ptr, ptr @job
-  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
-  %ctx = load ptr, ptr %ctx.at
-  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
-  %n = load i64, ptr %n.at
-  %chunks.at = getelementptr %Job, ptr @job, i64 0, i32 3
-  %chunks = load i64, ptr %chunks.at
-  br label %loop
-loop:
-  %i = atomicrmw add ptr @next, i64 1 monotonic
-  %more = icmp ult i64 %i, %chunks
-  br i1 %more, label %chunk, label %end
-chunk:
-  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i)
+  %mine = getelementptr [16 x i64], ptr @shares, i64 %me
+  %threads = load i32, ptr @threads
+  %all = zext i32 %threads to i64
+  br label %take
+take:
+  %status = load atomic i32, ptr @status monotonic, align 4
+  %go = icmp eq i32 %status, 0
+  br i1 %go, label %look, label %end
+look:
+  %range = load atomic i64, ptr %mine monotonic, align 8
+  %begin = lshr i64 %range, 32
+  %last = and i64 %range, {mask}
+  %left = sub i64 %last, %begin
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %claim, label %steal
+claim:
+  %size = call i64 @piece(i64 %left)
+  %after = add i64 %begin, %size
+  %rest = call i64 @range(i64 %after, i64 %last)
+  %swap = cmpxchg ptr %mine, i64 %range, i64 %rest acq_rel monotonic
+  %got = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %got, label %run, label %look
+steal:
+  %k = phi i64 [ 1, %look ], [ %k.next, %skip ]
+  %more = icmp ult i64 %k, %all
+  br i1 %more, label %victim, label %end
+victim:
+  %sum = add i64 %me, %k
+  %who = urem i64 %sum, %all
+  %theirs = getelementptr [16 x i64], ptr @shares, i64 %who
+  %range2 = load atomic i64, ptr %theirs monotonic, align 8
+  %begin2 = lshr i64 %range2, 32
+  %last2 = and i64 %range2, {mask}
+  %left2 = sub i64 %last2, %begin2
+  %some2 = icmp sgt i64 %left2, 0
+  br i1 %some2, label %halve, label %skip
+halve:
+  %less = lshr i64 %left2, 1
+  %middle = add i64 %begin2, %less
+  %kept = call i64 @range(i64 %begin2, i64 %middle)
+  %swap2 = cmpxchg ptr %theirs, i64 %range2, i64 %kept acq_rel monotonic
+  %got2 = extractvalue {{ i64, i1 }} %swap2, 1
+  br i1 %got2, label %stolen, label %victim
+skip:
+  %k.next = add i64 %k, 1
+  br label %steal
+stolen:
+  %more.left = sub i64 %last2, %middle
+  %size2 = call i64 @piece(i64 %more.left)
+  %after2 = add i64 %middle, %size2
+  %rest2 = call i64 @range(i64 %after2, i64 %last2)
+  store atomic i64 %rest2, ptr %mine release, align 8
+  br label %run
+run:
+  %from = phi i64 [ %begin, %claim ], [ %middle, %stolen ]
+  %to = phi i64 [ %after, %claim ], [ %after2, %stolen ]
+  %code = call i32 @run_units(i64 %from, i64 %to)
   %good = icmp eq i32 %code, 0
-  br i1 %good, label %loop, label %bad
+  br i1 %good, label %take, label %bad
 bad:
   %first = cmpxchg ptr @status, i32 0, i32 %code seq_cst seq_cst
-  store atomic i64 %chunks, ptr @next monotonic, align 8
   br label %end
 end:
   ret void
 }}
 
-define internal i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i) {{
+define internal i32 @run_units(i64 %from, i64 %to) {{
+  %fn = load ptr, ptr @job
+  %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
+  %ctx = load ptr, ptr %ctx.at
+  %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
+  %n = load i64, ptr %n.at
+  %units.at = getelementptr %Job, ptr @job, i64 0, i32 3
+  %units = load i64, ptr %units.at
+  %begin = call i64 @first_of(i64 %n, i64 %units, i64 %from)
+  %end = call i64 @first_of(i64 %n, i64 %units, i64 %to)
+  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %begin, i64 %end)
+  ret i32 %code
+}}
+
+; where unit i begins, when 0..n is cut into units that differ by one at most
+define internal i64 @first_of(i64 %n, i64 %units, i64 %i) alwaysinline {{
+  %each = udiv i64 %n, %units
+  %longer = urem i64 %n, %units
+  %base = mul i64 %each, %i
+  %extra = call i64 @llvm.umin.i64(i64 %i, i64 %longer)
+  %begin = add i64 %base, %extra
+  ret i64 %begin
+}}
+
+define internal i32 @run_chunk(ptr %fn, ptr %ctx, i64 %begin, i64 %end) {{
   %cancel = load atomic i32, ptr @mlcnb_cancel monotonic, align 4
   %go = icmp eq i32 %cancel, 0
   br i1 %go, label %work, label %cancelled
 work:
-  %each = udiv i64 %n, %chunks
-  %longer = urem i64 %n, %chunks
-  %base = mul i64 %each, %i
-  %extra = call i64 @llvm.umin.i64(i64 %i, i64 %longer)
-  %begin = add i64 %base, %extra
-  %is.longer = icmp ult i64 %i, %longer
-  %one = zext i1 %is.longer to i64
-  %size = add i64 %each, %one
-  %end = add i64 %begin, %size
   %code = call i32 %fn(ptr %ctx, i64 %begin, i64 %end)
   ret i32 %code
 cancelled:
@@ -141,14 +226,16 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop.end ]
-  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %n, i64 %chunks, i64 %i)
-  %good = icmp eq i32 %code, 0
-  br i1 %good, label %loop.end, label %end
-loop.end:
   %next = add i64 %i, 1
+  %begin = call i64 @first_of(i64 %n, i64 %chunks, i64 %i)
+  %end = call i64 @first_of(i64 %n, i64 %chunks, i64 %next)
+  %code = call i32 @run_chunk(ptr %fn, ptr %ctx, i64 %begin, i64 %end)
+  %good = icmp eq i32 %code, 0
+  br i1 %good, label %loop.end, label %leave
+loop.end:
   %more = icmp ult i64 %next, %chunks
-  br i1 %more, label %loop, label %end
-end:
+  br i1 %more, label %loop, label %leave
+leave:
   ret i32 %code
 }}
 """
@@ -174,17 +261,17 @@ inline:
   %alone.status = call i32 @run_inline(ptr %fn, ptr %ctx, i64 %n)
   ret i32 %alone.status
 fork:
-  %most = mul i32 %threads, {chunks_per_thread}
-  %most.wide = zext i32 %most to i64
-  %chunks = call i64 @llvm.umin.i64(i64 %n, i64 %most.wide)
+  %all = zext i32 %threads to i64
+  %finest = mul i64 %all, {units}
+  %units = call i64 @llvm.umin.i64(i64 %n, i64 %finest)
   store ptr %fn, ptr @job
   %ctx.at = getelementptr %Job, ptr @job, i64 0, i32 1
   store ptr %ctx, ptr %ctx.at
   %n.at = getelementptr %Job, ptr @job, i64 0, i32 2
   store i64 %n, ptr %n.at
-  %chunks.at = getelementptr %Job, ptr @job, i64 0, i32 3
-  store i64 %chunks, ptr %chunks.at
-  store atomic i64 0, ptr @next monotonic, align 8
+  %units.at = getelementptr %Job, ptr @job, i64 0, i32 3
+  store i64 %units, ptr %units.at
+  call void @share_out(i64 %units, i64 %all)
   store atomic i32 0, ptr @status monotonic, align 4
   %old = load atomic i64, ptr @state monotonic, align 8
   %later = add i64 %old, {one_epoch}
@@ -199,12 +286,30 @@ rouse:
   call void @unlock()
   br label %share
 share:
-  call void @take_chunks()
+  call void @take_part(i64 0)
   %closing = atomicrmw and ptr @state, i64 {not_open} seq_cst
   call void @wait_until_empty()
   %status = load atomic i32, ptr @status monotonic, align 4
   store atomic i32 0, ptr @busy release, align 4
   ret i32 %status
+}}
+
+; to each thread the same stretch of every loop, where it finds what it wrote in the one before
+define internal void @share_out(i64 %units, i64 %threads) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %next = add i64 %i, 1
+  %begin = call i64 @first_of(i64 %units, i64 %threads, i64 %i)
+  %end = call i64 @first_of(i64 %units, i64 %threads, i64 %next)
+  %range = call i64 @range(i64 %begin, i64 %end)
+  %share = getelementptr [16 x i64], ptr @shares, i64 %i
+  store atomic i64 %range, ptr %share monotonic, align 8
+  %more = icmp ult i64 %next, %threads
+  br i1 %more, label %loop, label %done
+done:
+  ret void
 }}
 
 define internal void @wait_until_empty() {{
@@ -244,7 +349,7 @@ end:
 """
 
 _WORKER = """
-define void @mlcnb_worker() {{
+define void @mlcnb_worker(i64 %me) {{
 entry:
   %mode = call i64 @flush_denormals()
   br label %idle
@@ -270,7 +375,7 @@ enter:
   br i1 %entered, label %job, label %spin
 job:
   %epoch.now = lshr i64 %state, 32
-  call void @take_chunks()
+  call void @take_part(i64 %me)
   %before = atomicrmw sub ptr @state, i64 1 seq_cst
   %low = and i64 %before, {low}
   %was.last = icmp eq i64 %low, 1
@@ -330,7 +435,10 @@ def source(arch: str, cancelled: int) -> str:
     fields = {
         "pause": _PAUSE.get(arch, ""),
         "cancelled": cancelled,
-        "chunks_per_thread": CHUNKS_PER_THREAD,
+        "pieces": PIECES,
+        "max_threads": MAX_THREADS,
+        "units": UNITS,
+        "mask": (1 << 32) - 1,
         "chunks_inline": CHUNKS_INLINE,
         "open": 1 << 31,
         "not_open": ~(1 << 31),
@@ -338,4 +446,4 @@ def source(arch: str, cancelled: int) -> str:
         "low": (1 << 32) - 1,
         "one_epoch": 1 << 32,
     }
-    return "".join(part.format(**fields) for part in (_STATE, _CHUNKS, _FORK_JOIN, _WORKER))
+    return "".join(part.format(**fields) for part in (_STATE, _PIECES, _FORK_JOIN, _WORKER))

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import BufferRegion
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
@@ -111,18 +113,26 @@ def full(axis: s.IterVar) -> Side:
 
 def limits(tree: Tree, block: s.Block) -> Sides | None:
     """What the predicate of a block says of its axes; None where it says more than ends of axes."""
+    found, rest = _limits(tree, block)
+    return None if rest else found
+
+
+def _limits(tree: Tree, block: s.Block) -> tuple[Sides, list[e.PrimExpr]]:
+    """What the predicate of a block says of single axes, and its other conditions."""
     context = bindings(tree, block)
     loops = {x.loop_var for x in tree.loops(block)}
     found: Sides = {}
+    rest = []
     for condition in conjuncts(tree.realize(block).predicate):
         limit = limit_of(condition, context)
-        if limit is None or limit[1].uses(loops):
-            return None
-        axis = _bounded_axis(context, block, limit)
+        axis = None
+        if limit is not None and not limit[1].uses(loops):
+            axis = _bounded_axis(context, block, limit)
         if axis is None:
-            return None
-        _narrow(found, *axis)
-    return found
+            rest.append(condition)
+        else:
+            _narrow(found, *axis)
+    return found, rest
 
 
 def _bounded_axis(
@@ -148,11 +158,7 @@ def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_unit
     """
     tree = state.tree
     known = known_bounds(tree, loop)
-    said = limits(tree, block)
-    if said is None:
-        raise state.refusal(
-            f"{name_of(block)} has a predicate that is not about single axes of it", block
-        )
+    said, rest = _limits(tree, block)
     nest = Nest(known, index_dtype(tree, block), keep_units, [*tree.loops(loop), loop])
     for axis in block.iter_vars:
         side = wanted.get(axis.var, full(axis))
@@ -160,7 +166,24 @@ def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_unit
         if more is not None:
             side = Side([*side.lows, *more.lows], [*side.highs, *more.highs])
         nest.axis(side, axis.dom)
+    for condition in rest:
+        nest.conditions.append(_of_values(state, block, condition, nest))
     return nest
+
+
+def _of_values(state: State, block: s.Block, condition: e.PrimExpr, nest: Nest) -> e.PrimExpr:
+    """A condition on loops that are axes, said of the values that the axes have in a nest."""
+    context = bindings(state.tree, block)
+    values = {
+        context.values[axis.var].only_atom: value.expr(nest.dtype)
+        for axis, value in zip(block.iter_vars, nest.values, strict=True)
+    }
+    loops = {x.loop_var for x in state.tree.loops(block)}
+    if any(n in loops and n not in values for n in walk(condition)):
+        raise state.refusal(
+            f"{name_of(block)} has a predicate that cannot be said of its axes: {condition}", block
+        )
+    return substitute(condition, values)
 
 
 def nest_sides(

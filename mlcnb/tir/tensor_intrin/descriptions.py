@@ -29,6 +29,24 @@ def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
     return desc
 
 
+def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
+    """As `integer_dot`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
+
+    @T.prim_func
+    def desc(
+        A: T.Buffer((4, lanes), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+    ):
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:4, 0:lanes], B[0:lanes, 0:4])
+            T.writes(C[0:lanes])
+            for i, k in T.grid(lanes, 4):
+                with T.block("update"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    C[vi] = C[vi] + T.Cast(result, A[vk, vi]) * T.Cast(result, B[vi, vk])
+
+    return desc
+
+
 def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad:
     """Some rows of a two-dimensional buffer (all by default) as one vector, row after row."""
     height, width = (p.as_int(n) or 0 for n in buffer.shape)

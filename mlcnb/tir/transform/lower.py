@@ -23,6 +23,7 @@ from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.flatten_buffer import flatten_buffers
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
+from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.loop_partition import partition_loops
@@ -37,6 +38,7 @@ from mlcnb.tir.transform.simplify import simplify_stmt
 from mlcnb.tir.transform.skip_padding import skip_padding
 from mlcnb.tir.transform.storage_rewrite import rewrite_storage
 from mlcnb.tir.transform.thread_sync import thread_sync
+from mlcnb.tir.transform.transpose_tile import transpose_tiles
 from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
@@ -63,7 +65,9 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LoopPartition", partition_loops),
     ("FlattenBuffer", flatten_buffers),
     ("Simplify", simplify_stmt),
+    ("InjectPrefetch", inject_prefetch),
     ("VectorizeLoop", vectorize_loops),
+    ("TransposeTile", transpose_tiles),
     ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),
     ("RemoveNoOp", remove_no_op),

@@ -15,9 +15,10 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import map_children, replace
+from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.structure import statements
@@ -141,7 +142,22 @@ def _behind(starts: Sequence[PrimExpr], indices: Sequence[PrimExpr]) -> tuple[Pr
 def _plus(start: PrimExpr, index: PrimExpr) -> PrimExpr:
     if isinstance(index, e.Ramp):
         return e.Ramp(_plus(start, index.base), index.stride, index.lanes)
-    return start + index
+    return start + (_in_dtype(index, start.dtype) if index.dtype.lanes != 1 else index)
+
+
+def _in_dtype(index: PrimExpr, kind: DType) -> PrimExpr:
+    """A vector of indices with its numbers in another dtype, if it is made of numbers alone.
+
+    A cast around it would hide from FlattenBuffer that the indices follow each other.
+    """
+    leaves = [n for n in walk(index) if isinstance(n, Var | BufferLoad | e.Call | e.Cast)]
+    if leaves or index.dtype.element == kind.element:
+        return index
+
+    def renewed(n: Node) -> Node | None:
+        return e.IntImm(kind.element, n.value) if isinstance(n, e.IntImm) else None
+
+    return rewrite(index, renewed)  # type: ignore[return-value]
 
 
 class LowerMatchBuffer(PrimFuncPass):

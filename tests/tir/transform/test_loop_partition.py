@@ -130,3 +130,33 @@ def test_what_the_bounds_decide():
             B[i * 4] = B[i * 4]
         """,
     )
+
+
+@T.prim_func
+def padded(A: T.Buffer((20,), "float32"), B: T.Buffer((12,), "float32")):
+    for i in T.serial(12, annotations={"pragma_loop_partition_hint": True}):
+        B[i] = T.if_then_else(1 <= i * 2 and i * 2 < 21, A[i * 2 - 1], T.float32(0.0))
+
+
+def test_a_hint_cuts_a_loop_at_both_ends():
+    cut = check(
+        LoopPartition(),
+        padded,
+        """
+        for i in range(1):
+            B[i] = T.if_then_else(1 <= i * 2 and i * 2 < 21, A[i * 2 - 1], T.float32(0.0))
+        for i in range(1, 11):
+            B[i] = T.if_then_else(1 <= i * 2 and i * 2 < 21, A[i * 2 - 1], T.float32(0.0))
+        B[11] = T.float32(0.0)
+        """,
+    )
+    check(
+        Simplify(),
+        cut,
+        """
+        B[0] = T.float32(0.0)
+        for i in range(1, 11):
+            B[i] = A[i * 2 - 1]
+        B[11] = T.float32(0.0)
+        """,
+    )

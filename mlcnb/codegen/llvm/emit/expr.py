@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.bounds import bounds
 from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.codegen.llvm.emit.to_integer import cast_to_integer, saturated
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -155,7 +157,7 @@ def floor_pair(em: Emitter, x: Any) -> tuple[str, str]:
 
 def extreme(name: str) -> Callable[[Emitter, Any], str]:
     """Min and Max; a NaN operand gives NaN, of two zeros it may be either one (`nsz`: two
-    instructions fewer on x86). Against a constant this is one instruction.
+    instructions fewer on x86). Against what is no NaN this is one instruction.
     """
 
     def rule(em: Emitter, x: Any) -> str:
@@ -167,8 +169,9 @@ def extreme(name: str) -> Callable[[Emitter, Any], str]:
                 f"llvm.{sign}{name}.{t.intrinsic_suffix(x.dtype)}", kind, (kind, kind)
             )
             return em.f.emit(f"call {kind} {fn}({kind} {a}, {kind} {b})")
-        constant, other = (a, b) if _is_number(x.a) else (b, a)
-        if _is_number(x.a) or _is_number(x.b):
+        numbers = bounds(x.a).is_number, bounds(x.b).is_number
+        constant, other = (a, b) if numbers[0] else (b, a)
+        if any(numbers):
             # compare so that a NaN in `other` makes the comparison false and `other` is kept
             order = "ogt" if name == "max" else "olt"
             test = em.f.emit(f"fcmp {order} {kind} {constant}, {other}")
@@ -178,12 +181,6 @@ def extreme(name: str) -> Callable[[Emitter, Any], str]:
         return em.f.emit(f"call nsz {kind} {fn}({kind} {a}, {kind} {b})")
 
     return rule
-
-
-def _is_number(x: e.PrimExpr) -> bool:
-    if isinstance(x, e.Broadcast):
-        x = x.value
-    return isinstance(x, e.FloatImm) and x.value == x.value
 
 
 def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any], str]:
@@ -266,7 +263,12 @@ def ramp(em: Emitter, x: e.Ramp) -> str:
 
 
 def shuffle(em: Emitter, x: e.Shuffle) -> str:
-    """Lanes picked from the concatenation of vectors."""
+    """Lanes picked from the concatenation of vectors: one instruction for one or two alike."""
+    kinds = {source.dtype for source in x.vectors}
+    places = [i.value for i in x.indices if isinstance(i, e.IntImm)]
+    alike = len(kinds) == 1 and len(x.vectors) <= 2 and min(k.lanes for k in kinds) > 1
+    if alike and len(places) == len(x.indices) and len(places) > 1:
+        return _shufflevector(em, x, places)
     lanes: list[tuple[str, str, int]] = []
     for source in x.vectors:
         operand = em.expr(source)
@@ -286,11 +288,21 @@ def shuffle(em: Emitter, x: e.Shuffle) -> str:
     return result
 
 
+def _shufflevector(em: Emitter, x: e.Shuffle, places: list[int]) -> str:
+    kind = em.type(x.vectors[0].dtype)
+    operands = [em.expr(source) for source in x.vectors]
+    one, two = operands if len(operands) == 2 else (*operands, "poison")
+    mask = ", ".join(f"i32 {i}" for i in places)
+    return em.f.emit(f"shufflevector {kind} {one}, {kind} {two}, <{len(places)} x i32> <{mask}>")
+
+
 def cast(em: Emitter, x: e.Cast) -> str:
     """A conversion; floats to integers saturate, NaN gives 0 (NumPy leaves both open)."""
     source, to = x.value.dtype, x.dtype
     if source.is_integer and source.lanes == 1 and em.is_index(x.value) and not to.is_bool:
         return _from_index(em, index(em, x.value), to)
+    if source.is_float and to.is_integer:
+        return cast_to_integer(em, x)
     return convert(em, em.expr(x.value), source, to)
 
 
@@ -308,7 +320,7 @@ def convert(em: Emitter, value: str, source: DType, to: DType) -> str:
     if source.is_float and to.is_float:
         return _float_to_float(em, value, source, to)
     if source.is_float:
-        return _float_to_int(em, value, source, to)
+        return saturated(em, value, source, to)
     if to.is_float:
         signed = source.is_int
         op = "sitofp" if signed else "uitofp"
@@ -344,14 +356,6 @@ def _float_to_float(em: Emitter, value: str, source: DType, to: DType) -> str:
     wider = held[1] > held[0]
     made = em.f.emit(f"{'fpext' if wider else 'fptrunc'} {a} {value} to {b}")
     return em.rounded(made, to)
-
-
-def _float_to_int(em: Emitter, value: str, source: DType, to: DType) -> str:
-    a, b = em.type(source), em.type(to)
-    op = "fptosi" if to.is_int else "fptoui"
-    name = f"llvm.{op}.sat.{t.intrinsic_suffix(to)}.{t.intrinsic_suffix(source)}"
-    fn = em.intrinsic(name, b, (a,))
-    return em.f.emit(f"call {b} {fn}({a} {value})")
 
 
 RULES: dict[type, Callable[[Any, Any], str]] = {

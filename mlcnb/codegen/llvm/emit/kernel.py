@@ -184,7 +184,13 @@ class Emitter:
         start = self.f.emit("add nsw i64 %first, %begin")
         stop = self.f.emit("add nsw i64 %first, %end")
         leaves = is_left_early(loop.body)
-        body = lambda: self.stmt(loop.body)  # noqa: E731
+        polls = stmt.asks_to_stop(self, loop.body)
+
+        def body() -> None:
+            if polls:
+                stmt.poll(self)
+            self.stmt(loop.body)
+
         stmt.count_loop(self, loop.loop_var, start, stop, body, True, leaves=leaves)
         self.f.do("ret i32 0")
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: local memory of at most this many bytes lives on the stack
 STACK_BYTES = 64 << 10
+#: statements after which a loop looks again whether it has to stop: some ten microseconds
+POLL_WORK = 20_000
 
 
 def sequence(em: Emitter, x: s.SeqStmt) -> None:
@@ -50,7 +52,7 @@ def serial(em: Emitter, x: s.For) -> None:
     if nonnegative(em, x.min):
         em.nonnegative.add(x.loop_var)
     stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
-    polls = not em.in_parallel and not em.in_loop and _has_loop(x.body)
+    polls = asks_to_stop(em, x.body)
     outer, em.in_loop = em.in_loop, True
 
     def body() -> None:
@@ -63,8 +65,29 @@ def serial(em: Emitter, x: s.For) -> None:
     em.in_loop = outer
 
 
-def _has_loop(body: s.Stmt) -> bool:
-    return any(isinstance(n, s.For | s.While) for n in walk(body))
+def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
+    """True if each round of a loop with this body looks whether somebody wants it to stop.
+
+    The outermost loop does, and those inside whose rounds are long; the innermost never does.
+    """
+    if not any(isinstance(n, s.For | s.While) for n in walk(body)):
+        return False
+    outermost = not em.in_parallel and not em.in_loop
+    return outermost or work(body) >= POLL_WORK
+
+
+def work(body: s.Stmt) -> int:
+    """How many statements run, about; a loop of unknown length counts as a thousand rounds."""
+    match body:
+        case s.For():
+            extent = p.as_int(body.extent)
+            return work(body.body) * (1000 if extent is None else extent)
+        case s.While():
+            return 1000 * work(body.body)
+        case s.BufferStore() | s.Evaluate():
+            return 1
+        case _:
+            return sum(work(child) for child in children(body) if isinstance(child, s.Stmt))
 
 
 def poll(em: Emitter) -> None:

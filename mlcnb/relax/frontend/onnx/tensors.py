@@ -1,6 +1,6 @@
-"""TensorProto to NumPy: checked first, then shared with the bytes where they are plain.
+"""TensorProto to NumPy: checked first, then copied once to where vectors are loaded whole.
 
-raw bytes        np.frombuffer, read-only     float_data, int32_data, …  converted
+raw bytes        one copy, read-only          float_data, int32_data, …  converted
 external data    read from the model's folder (`external`)
 sparse           written out
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from mlcnb.core.errors import ModelError, UnsupportedDtypeError
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.memory import aligned
 from mlcnb.relax.frontend.onnx import external
 from mlcnb.relax.frontend.onnx.limits import element_count, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.load import Source
@@ -131,12 +132,12 @@ def to_array(tensor: Any, source: Source, place: str) -> np.ndarray:
 
 
 def _from_raw(raw: np.ndarray, kind: DType, count: int) -> np.ndarray:
-    """Little-endian bytes as elements."""
+    """Little-endian bytes as elements, in memory that kernels read as it is."""
     if kind.is_bool:
         return np.asarray(raw != 0)
     if kind.bits < 8:
         return _unpacked(raw, kind, count)
-    made = raw.view(kind.numpy)
+    made = aligned(raw).view(kind.numpy)
     made = made if sys.byteorder == "little" else made.byteswap()
     made.flags.writeable = False
     return made

@@ -1,0 +1,92 @@
+"""pointwise: a 1 x 1 convolution is a product of matrices, with the pixels as its rows.
+
+for n, oc, oh, ow, c, ic, i in …:               for n_oc_0 in T.parallel(…):
+    conv[n, oc, oh, ow, c] +=                       for px_0 in range(2):
+        x[n, ic, oh, ow, i]                             acc = 25 x 1 vectors, in registers
+        * w[oc, ic, i, c]                ->             for ic, i in …:
+                                                            T.prefetch(&w[… + 2048])
+                                                            for px_1, oc_1, c: acc += …
+                                                        y[…, px // 7, px % 7, …] = acc + bias
+
+Rows and columns of the image become one axis, so that tiles need not fit its rows: 7 x 7 pixels are
+25 and 24. The more pixels in a tile, the fewer times the weights are read; where there are more
+weights than pixels a tile is one vector of channels wide, else two. Weights that are read once in a
+run come from memory: they are asked for early.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.dlight.cpu.blocked_window import (
+    fuse_epilogue,
+    is_blocked_window,
+    prefetch_weights,
+)
+from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.tiles import choose_pixels
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+
+def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to a dense convolution of blocked channels whose window is one pixel, stride 1."""
+    anchor = survey.anchor
+    if anchor is None or not is_blocked_window(anchor, target.lanes("float32")):
+        return False
+    after = survey.after(anchor)
+    if not is_pointwise(anchor) or survey.before(anchor):
+        return False
+    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+        return False
+    _, chunks, height, width = (e or 0 for e in anchor.extents[:4])
+    found = choose_pixels(width, height, chunks, target)
+    if found is None:
+        return False
+    tile, over_rows = found
+    last = fuse_epilogue(sch, anchor, after)
+    if over_rows:
+        fuse_pixels(sch, anchor, last, width)
+    loops, steps = sch.get_loops(anchor.handle), len(anchor.reduced())
+    (n, oc, *oh, px, c), reduce = loops[:-steps], loops[-steps:]
+    oc_0, oc_1 = sch.split(oc, [None, tile.vectors])
+    px_0, px_1 = sch.split(px, [None, tile.rows])
+    outer = [n, oc_0, *oh, px_0]
+    sch.reorder(*outer, *reduce, px_1, oc_1, c)
+    sch.reverse_compute_at(last, px_0)
+    start = sch.decompose_reduction(anchor.handle, reduce[0])
+    for block in (start, last):
+        *inner, lane = sch.get_loops(block)[len(outer) :]
+        for loop in inner:
+            sch.unroll(loop)
+        sch.vectorize(lane)
+    sch.unroll(px_1)
+    sch.unroll(oc_1)
+    sch.vectorize(c)
+    prefetch_weights(sch, anchor, reduce[-1])  # of the inner channels, where they are in blocks
+    spread(sch, outer if tile.even else outer[:-1], anchor.work)
+    return True
+
+
+def is_pointwise(block: BlockInfo) -> bool:
+    """A window of one pixel on an image as large as the result, its channels in blocks or not."""
+    if block.name != "conv2d_NCHWc" or block.kinds not in ("SSSSSRRR", "SSSSSRRRR"):
+        return False
+    _, _, height, width, lanes, _, *window = block.extents[:8]
+    if None in (height, width) or window != [1, 1]:
+        return False
+    shapes = [[as_int(d) for d in r.buffer.shape] for r in block.node.reads]
+    return any(shape[2:] == [height, width, lanes] for shape in shapes)
+
+
+def fuse_pixels(sch: Schedule, anchor: BlockInfo, last: Any, width: int) -> None:
+    """Make one axis of rows and columns, in both blocks and in the accumulators between them."""
+
+    def pixels(n: Any, oc: Any, oh: Any, ow: Any, c: Any, *reduce: Any) -> tuple[Any, ...]:
+        return n, oc, oh * width + ow, c, *reduce
+
+    sch.transform_layout(anchor.handle, ("write", 0), pixels)
+    sch.transform_block_layout(anchor.handle, pixels)
+    sch.transform_block_layout(last, pixels)

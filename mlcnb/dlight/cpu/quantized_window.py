@@ -1,0 +1,129 @@
+"""quantized_window: convolutions of bytes on channels in blocks, summed in int32.
+
+for n, oc, oh, ow, c, ic, kh, kw, q, k in …:      for n_oc_oh in T.parallel(…):
+    conv[n, oc, oh, ow, c] += …             ->        acc = 7 x 4 vectors, in registers
+                                                      for ic, kh, kw, q in …:
+                                                          for ow_1, oc_1: vpdpbusd: 16 sums of 4
+                                                      y[…] = saturate(round((acc + bias) * scale))
+
+The sums live in registers for the whole reduction; what follows (bias, scaling back to bytes, a
+residual) is done on them before they are stored. A depthwise window is written out whole, and its
+padding made for one block of channels at a time, so that it stays in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
+from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+#: block name -> how the instructions for it are called, before the target's own part
+NAMES = {"qconv2d_packed": "dot", "depthwise_qconv2d_packed": "taps"}
+#: sums of a depthwise tile: each needs a register, its data and its weights another
+DEPTHWISE_ROWS = 14
+
+
+def quantized_window(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to the packed convolutions of `mlcnb.op.qnn.conv`."""
+    anchor = survey.anchor
+    if anchor is None or anchor.name not in NAMES or anchor.extents[4] != target.lanes("int32"):
+        return False
+    after = survey.after(anchor)
+    if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
+        return False
+    if sum(b.is_reduction for b in survey.blocks) > 1:
+        return False
+    last = fuse_epilogue(sch, anchor, after)
+    if anchor.name == "qconv2d_packed":
+        dense(sch, survey, anchor, last, target)
+    else:
+        depthwise(sch, survey, anchor, last, target)
+    return True
+
+
+def instruction(kind: str, target: Target) -> str | None:
+    """The tensor intrinsic for sums of four products; None where the target has none."""
+    lanes, have = target.lanes("int32"), target.features
+    if lanes == 16 and "avx512vnni" in have:
+        return f"{kind}_16x4_vnni"
+    return f"{kind}_8x4_avx2" if lanes == 8 and "avx2" in have else None
+
+
+def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:
+    """Tiles of positions and blocks of output channels."""
+    for block in survey.before(anchor):
+        elementwise(sch, block, target)
+    n, oc, oh, ow, c, ic, kh, kw, quad, dot = sch.get_loops(anchor.handle)
+    rows, vectors, _ = choose_tile(anchor.extents[3], anchor.extents[1], target.vector_registers)
+    oc_0, oc_1 = sch.split(oc, [None, vectors])
+    ow_0, ow_1 = sch.split(ow, [None, rows])
+    sch.reorder(n, oc_0, oh, ow_0, ic, kh, kw, quad, ow_1, oc_1, c, dot)
+    finish(sch, last, ow_0)
+    start_sums(sch, anchor, ic)
+    for loop in (ow_1, oc_1):
+        sch.unroll(loop)
+    use_instruction(sch, c, "dot", target)
+    spread(sch, [n, oc_0, oh], anchor.work)
+
+
+def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:
+    """Tiles of positions; the window written out."""
+    n, oc, oh, ow, c, kh, kw, dot = sch.get_loops(anchor.handle)
+    rows = choose_tile(anchor.extents[3], 1, DEPTHWISE_ROWS + 4, 1).rows
+    ow_0, ow_1 = sch.split(ow, [None, rows])
+    sch.reorder(n, oc, oh, ow_0, kh, ow_1, kw, c, dot)
+    finish(sch, last, ow_0)
+    start_sums(sch, anchor, kh)
+    for loop in (kh, ow_1, kw):
+        sch.unroll(loop)
+    use_instruction(sch, c, "taps", target)
+    for block in survey.before(anchor):
+        pad(sch, block, oc, target)
+    spread(sch, [n, oc], anchor.work)
+
+
+def pad(sch: Schedule, block: BlockInfo, at: Any, target: Target) -> None:
+    """The padding of one block of channels: filled with one value, the inside copied over it."""
+    sch.compute_at(block.handle, at)
+    rows = sch.get_loops(block.handle)[2]
+    filled = sch.decompose_padding(block.handle, rows)
+    for handle in (filled, block.handle):
+        *_, columns, channels = sch.get_loops(handle)
+        line = sch.fuse(columns, channels)
+        length = as_int(sch.get(line).extent) or 1
+        lanes = math.gcd(length, target.lanes("uint8"))
+        sch.vectorize(sch.split(line, [None, lanes])[1])
+
+
+def finish(sch: Schedule, last: Any, at: Any) -> None:
+    """What is done with the sums, tile by tile."""
+    sch.reverse_compute_at(last, at)
+    *outer, lanes = sch.get_loops(last)
+    for loop in outer[4:]:
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+
+
+def start_sums(sch: Schedule, anchor: BlockInfo, at: Any) -> None:
+    """The zeros that the sums start from."""
+    start = sch.decompose_reduction(anchor.handle, at)
+    *outer, lanes = sch.get_loops(start)
+    for loop in outer[4:]:
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+
+
+def use_instruction(sch: Schedule, lanes: Any, kind: str, target: Target) -> None:
+    """The loops over a vector's sums and their four products, as the target can do them."""
+    name = instruction(kind, target)
+    if name is None:
+        sch.vectorize(lanes)
+    else:
+        sch.tensorize(lanes, name)

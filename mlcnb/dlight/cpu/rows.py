@@ -1,0 +1,142 @@
+"""rows: softmax, normalisations, sums: what is reduced along rows, and used along them again.
+
+for i, k: high[i] = max(high[i], x[i, k])       for i in T.parallel(…):
+for i, k: e[i, k] = exp(x[i, k] - high[i])          for k_0: 4 vectors of maxima; 64 -> 16 -> 8 …
+for i, k: total[i] += e[i, k]            ->         for k_0: e[…], a vector at a time
+for i, k: y[i, k] = e[i, k] / total[i]              for k_0: 4 vectors of sums; 64 -> 16 -> 8 …
+                                                    for k_0: y[…], a vector at a time
+
+A row stays in the cache from the first block to the last. Its sum is one of partial sums, in the
+lanes of several vectors, which are then added up in halves (`rfactor`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+#: vectors of partial results, so that one addition need not wait for the one before
+WAYS = 4
+
+
+def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply where all reductions run along the same rows, which lie together in memory."""
+    reductions = [b for b in survey.blocks if b.is_reduction]
+    if not all(b.is_reduction or b.is_spatial for b in survey.blocks):
+        return False
+    if not reductions or not all(is_along_row(b, target) for b in reductions):
+        return False
+    order: list[Any] = []
+    for block in survey.blocks:
+        order += in_halves(sch, block, target) if block.is_reduction else [block.handle]
+    loops = row_loops(sch, order[-1], long_ones(reductions[0].spatial()))
+    if loops is None or len({tuple(long_ones(b.spatial())) for b in reductions}) > 1:
+        return False
+    for handle in reversed(order[:-1]):
+        sch.compute_at(handle, loops[-1])
+        sch.set_scope(handle, 0, "local")
+    for handle in order:
+        in_vectors(sch, handle, len(loops), target)
+    spread(sch, loops, sum(b.work for b in survey.blocks))
+    return True
+
+
+def is_along_row(block: BlockInfo, target: Target) -> bool:
+    """The reduce axes come last, the last one runs along memory; a row fills a vector."""
+    extents = block.reduced()
+    if elements(extents) < lanes_of(block.node, target) or "S" in block.kinds.lstrip("S"):
+        return False
+    last, own = block.node.iter_vars[-1].var, [w.buffer for w in block.node.writes]
+    reads = [r for r in block.node.reads if r.region and r.buffer not in own]
+    return len(own) == 1 and any(r.region[-1].min is last for r in reads)
+
+
+def elements(extents: list[int | None]) -> int:
+    """How many there are; 0 where that is not known."""
+    return math.prod(e or 0 for e in extents)
+
+
+def lanes_of(node: Any, target: Target) -> int:
+    """Results of a block that a vector holds."""
+    return target.lanes(str(node.writes[0].buffer.dtype))
+
+
+def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
+    """The reduction in steps: to some vectors of partial results, to one, to half of it … to 2.
+
+    Of several reduce axes the last ones become one, as many as it takes to fill the vectors.
+    """
+    lanes = lanes_of(block.node, target)
+    count = 1
+    while elements(block.extents[-count:]) < WAYS * lanes and count < len(block.reduced()):
+        count += 1
+    together = sch.get_loops(block.handle)[-count:]
+    row = sch.fuse(*together) if count > 1 else together[0]
+    ways = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
+    width, steps = ways * lanes, []
+    while width > 1:
+        _, part = sch.split(row, [None, width])
+        steps.append(sch.rfactor(part, len(block.spatial())))
+        row = sch.get_loops(block.handle)[-1]
+        width = lanes if width > lanes else width // 2
+    return [*steps, block.handle]
+
+
+def long_ones(extents: list[int | None]) -> list[int | None]:
+    """The extents that are not 1."""
+    return [e for e in extents if e != 1]
+
+
+def row_loops(sch: Schedule, block: Any, kept: list[int | None]) -> list[Any] | None:
+    """The loops of the last block that go from row to row; None where they are others."""
+    found, loops = [], list(sch.get_loops(block))
+    while kept:
+        if not loops:
+            return None
+        loop, wanted = loops.pop(0), kept[0]
+        extent = as_int(sch.get(loop).extent)
+        if extent != wanted and extent != 1:
+            if not extent or not wanted or extent % wanted:
+                return None
+            loop, _ = sch.split(loop, [wanted, None])
+        kept = kept if extent == 1 else kept[1:]
+        found.append(loop)
+    return found or [sch.add_unit_loop(loops[0] if loops else block)]
+
+
+def in_vectors(sch: Schedule, block: Any, depth: int, target: Target) -> None:
+    """What is left of a block's loops: steps of a reduction outside, vectors inside."""
+    loops = sch.get_loops(block)[depth:]
+    kinds = loop_kinds(sch, block, loops)
+    steps = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "R"]
+    along = [loop for loop, kind in zip(loops, kinds, strict=True) if kind == "S"]
+    lanes = lanes_of(sch.get(block), target)
+    made = [block]
+    if steps:
+        sch.reorder(*steps, *along)
+        made.append(sch.decompose_reduction(block, steps[0]))
+    for each in made:
+        rest = sch.get_loops(each)[depth + (len(steps) if each is block else 0) :]
+        if rest:
+            as_vectors(sch, rest, lanes, bool(steps))
+    for loop in steps:
+        if as_int(sch.get(loop).extent) <= WAYS:  # type: ignore[operator]
+            sch.unroll(loop)
+
+
+def as_vectors(sch: Schedule, loops: list[Any], lanes: int, few: bool) -> None:
+    """The last two loops as one, by vectors; unrolled where there are few."""
+    last = sch.fuse(*loops[-2:]) if len(loops) > 1 else loops[-1]
+    if as_int(sch.get(last).extent) <= lanes:  # type: ignore[operator]
+        sch.vectorize(last)
+        return
+    outer, lane = sch.split(last, [None, lanes])
+    sch.vectorize(lane)
+    if few:
+        sch.unroll(outer)

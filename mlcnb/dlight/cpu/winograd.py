@@ -1,0 +1,164 @@
+"""winograd: tiles are transformed block by block, multiplied in registers, transformed back.
+
+for … data_pack[eps, nu, …] = …                 for block in T.parallel(…):
+for … bgemm[eps, nu, …] += …                        for ic, tile: data_pack = …       (in L2)
+for … inverse_rows[…] = …              ->           for oc_0:
+for … y[…] = max(… + bias, 0)                           for eps, nu: acc = 14 x 2 vectors, in
+                                                            registers; bgemm = acc    (in L1)
+                                                        for tile: y = max(A^T bgemm A + bias, 0)
+
+Where the weights are so large that they should be read but once, or the image so small that it has
+too few blocks, all inputs are transformed first: see `mlcnb.machine.winograd`. Tiles that reach
+beyond the image read zeros; what they compute beyond it is not stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.machine.winograd import Pieces, Size, choose_pieces
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+
+class Blocks(NamedTuple):
+    """The handles of the stages; `last` stores the result, `source` is what the tiles are cut from
+    (None: an argument).
+    """
+
+    source: Any
+    rows: Any
+    pack: Any
+    product: Any
+    inverse: Any
+    last: Any
+
+
+def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to the loops of nn.contrib_conv2d_winograd_without_weight_transform on blocked
+    channels, with what is computed elementwise before and after.
+    """
+    found = {b.name: b for b in survey.blocks}
+    if "bgemm" not in found or "conv2d_winograd" not in found:
+        return False
+    size = _size(found["bgemm"], target)
+    if size is None:
+        return False
+    blocks = _inlined(sch, survey, found)
+    if blocks is None:
+        return False
+    tile = found["inverse_rows"].extents[0] or 1
+    _schedule(sch, blocks, tile, choose_pieces(size, target))
+    return True
+
+
+def _size(product: BlockInfo, target: Target) -> Size | None:
+    """eps, nu, image, chunk of channels, row, column, channel; and the sum over two axes."""
+    lanes = target.lanes("float32")
+    if product.kinds != "SSSSSSSRR" or product.extents[6] != lanes or None in product.extents:
+        return None
+    if product.node.writes[0].buffer.dtype != "float32":
+        return None
+    alpha, _, images, chunks, rows, columns, _, outer, inner = (e or 0 for e in product.extents)
+    return Size(images, (rows, columns), outer * inner, chunks * lanes, alpha)
+
+
+def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Blocks | None:
+    """Elementwise blocks before the tiles go into one, and those after into the last."""
+    output = found["conv2d_winograd"]
+    after = survey.after(output)
+    if not all(b.is_spatial and b.extents == output.extents for b in after):
+        return None
+    before = survey.before(found["input_rows"])
+    if not all(b.is_spatial for b in before):
+        return None
+    for block in before[:-1]:
+        sch.compute_inline(block.handle)
+    chain = [output, *after]
+    for block in chain[:-1]:
+        sch.compute_inline(block.handle)
+    return Blocks(
+        source=before[-1].handle if before else None,
+        rows=found["input_rows"].handle,
+        pack=found["data_pack"].handle,
+        product=found["bgemm"].handle,
+        inverse=found["inverse_rows"].handle,
+        last=chain[-1].handle,
+    )
+
+
+def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces) -> None:
+    n, th_0, tw_0, oc_0, oc_1 = _tile_output(sch, blocks.last, tile, pieces)
+    _inverse(sch, blocks.inverse, oc_1)
+    _product(sch, blocks.product, oc_0, pieces)
+    if pieces.fused:
+        _transform(sch, blocks, tw_0)
+        sch.parallel(sch.fuse(n, th_0, tw_0))
+    else:
+        _transform(sch, blocks, None)
+        sch.parallel(sch.fuse(n, th_0, tw_0, oc_0))
+
+
+def _tile_output(sch: Schedule, last: Any, tile: int, pieces: Pieces) -> tuple[Any, ...]:
+    """Blocks of tiles outside, then channels, then the tiles and their elements."""
+    n, oc, h, w, c = sch.get_loops(last)
+    th, h_1 = sch.split(h, [None, tile])
+    tw, w_1 = sch.split(w, [None, tile])
+    th_0, th_1 = sch.split(th, [None, pieces.block[0]])
+    tw_0, tw_1 = sch.split(tw, [None, pieces.block[1]])
+    oc_0, oc_1 = sch.split(oc, [None, pieces.vectors])
+    sch.reorder(n, th_0, tw_0, oc_0, th_1, tw_1, oc_1, h_1, w_1, c)
+    sch.unroll(w_1)
+    sch.vectorize(c)
+    return n, th_0, tw_0, oc_0, oc_1
+
+
+def _inverse(sch: Schedule, inverse: Any, at: Any) -> None:
+    """The rows of one tile, column by column."""
+    sch.compute_at(inverse, at, preserve_unit_loops=True)
+    row, nu, *_, lane = sch.get_loops(inverse)[-7:]
+    sch.reorder(nu, row)
+    sch.unroll(row)
+    sch.vectorize(lane)
+
+
+def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> None:
+    """For every (eps, nu) a matrix product, whose sums are formed in registers."""
+    stored = sch.cache_write(product, 0, "global")
+    sch.set_scope(product, 0, "local")
+    sch.compute_at(stored, at, preserve_unit_loops=True)
+    eps, nu, image, oc, th, tw, lane = sch.get_loops(stored)[-7:]
+    th_0, th_1 = sch.split(th, [None, pieces.registers[0]])
+    tw_0, tw_1 = sch.split(tw, [None, pieces.registers[1]])
+    sch.reorder(eps, nu, image, th_0, tw_0, th_1, tw_1, oc, lane)
+    sch.compute_at(product, tw_0, preserve_unit_loops=True)
+    *_, oc_1, row, column, channel, outer, inner = sch.get_loops(product)
+    sch.reorder(outer, inner, row, column, oc_1, channel)
+    start = sch.decompose_reduction(product, outer)
+    unrolled = (th_1, tw_1, oc, row, column, oc_1, *sch.get_loops(start)[-4:-1])
+    for loop in unrolled:
+        sch.unroll(loop)
+    for loop in (lane, channel, sch.get_loops(start)[-1]):
+        sch.vectorize(loop)
+
+
+def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
+    """Tiles of inputs, row by row of tiles: `source` and its transformed rows stay in L1."""
+    if at is not None:
+        sch.compute_at(blocks.pack, at, preserve_unit_loops=True)
+    eps, nu, image, ic, th, tw, lane = sch.get_loops(blocks.pack)[-7:]
+    first, second = (ic, th) if at is not None else (th, ic)
+    sch.reorder(image, first, second, tw, eps, nu, lane)
+    sch.compute_at(blocks.rows, second, preserve_unit_loops=True)
+    eps_1, *_, column, lane_1 = sch.get_loops(blocks.rows)[-6:]
+    sch.reorder(column, eps_1, lane_1)
+    for loop in (nu, eps_1):
+        sch.unroll(loop)
+    for loop in (lane, lane_1):
+        sch.vectorize(loop)
+    if blocks.source is not None:
+        sch.compute_at(blocks.source, second)
+        sch.vectorize(sch.get_loops(blocks.source)[-1])
+    if at is None:
+        sch.parallel(sch.fuse(image, th, ic))

@@ -1,0 +1,101 @@
+"""How a Winograd convolution is cut into pieces that fit registers and caches.
+
+block       tiles whose transformed inputs one task makes and uses: they stay in L2
+registers   tiles x vectors of output channels whose products are summed in registers
+fused       True: each task transforms its own block, then multiplies with all weights
+            False: all inputs are transformed first; then tasks share blocks and channels,
+            so that large weights are read as few times as can be
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcnb.target import Target
+
+#: tasks for each core, and the part of them that may be missing in the last round
+TASKS, IDLE = 2, 0.1
+#: tiles of a block where all inputs are transformed first
+LARGEST_BLOCK = 64
+
+
+class Pieces(NamedTuple):
+    """(rows, columns) of tiles in a block and in registers; vectors of channels in registers."""
+
+    block: tuple[int, int]
+    registers: tuple[int, int]
+    vectors: int
+    fused: bool
+
+
+class Size(NamedTuple):
+    """tiles: (rows, columns) of one image; inner, outer: channels; alpha: inputs along a tile."""
+
+    images: int
+    tiles: tuple[int, int]
+    inner: int
+    outer: int
+    alpha: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the transformed weights."""
+        return 4 * self.alpha**2 * self.inner * self.outer
+
+    def data_bytes(self, tiles: int) -> int:
+        """Of so many transformed tiles of inputs."""
+        return 4 * self.alpha**2 * self.inner * tiles
+
+
+def choose_pieces(size: Size, target: Target) -> Pieces:
+    """The pieces for a convolution of that size."""
+    rows, columns, vectors = register_tile(size, target)
+    tasks = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
+    _, second, third = target.caches
+    fits = size.weight_bytes <= third // 2 and size.data_bytes(rows * columns) <= second
+    if fits and _is_even(tasks, target.num_cores):
+        return Pieces((rows, columns), (rows, columns), vectors, True)
+    if size.weight_bytes <= second:
+        return Pieces((rows, columns), (rows, columns), vectors, False)
+    wide = columns * max(1, min(size.tiles[1], LARGEST_BLOCK) // columns)
+    high = rows * max(1, min(size.tiles[0], LARGEST_BLOCK // wide) // rows)
+    return Pieces((high, wide), (rows, columns), vectors, False)
+
+
+def _is_even(tasks: int, cores: int) -> bool:
+    """True if all cores have much the same to do."""
+    rounds = -(-tasks // cores)
+    return rounds >= TASKS and tasks >= (1 - IDLE) * rounds * cores
+
+
+def register_tile(size: Size, target: Target) -> tuple[int, int, int]:
+    """(rows, columns, vectors): the fewest instructions for all tiles and channels."""
+    chunks = -(-size.outer // target.lanes("float32"))
+
+    def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
+        rows, columns, vectors = tile
+        times = -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns) * chunks / vectors
+        return times * step_cycles(rows * columns, vectors), rows
+
+    return min(_candidates(size.tiles, chunks, target.vector_registers), key=cost)
+
+
+def step_cycles(rows: int, vectors: int) -> float:
+    """Cycles for one step of the sum: multiply-adds, or waiting for the last one to be done.
+
+    Inputs come from L1 in a multiply-add's operand, almost for nothing; weights from L2.
+    """
+    return max(rows * vectors + 0.25 * rows + vectors, 10)
+
+
+def _candidates(
+    tiles: tuple[int, int], chunks: int, registers: int
+) -> Iterator[tuple[int, int, int]]:
+    most = registers - 4 if registers > 16 else registers - 3
+    for vectors in (v for v in (1, 2, 3, 4) if chunks % v == 0):
+        for columns in range(1, min(tiles[1], most // vectors) + 1):
+            for rows in range(1, min(tiles[0], most // vectors // columns) + 1):
+                kept = rows * columns * vectors + vectors + (vectors > 1)
+                if kept <= registers:
+                    yield rows, columns, vectors

@@ -1,0 +1,1 @@
+"""Operators on quantised tensors: integers in, integers out, sums in int32."""

@@ -1,0 +1,117 @@
+"""Products of quantised matrices, summed in int32: qnn.matmul, and how it lies for a CPU.
+
+    matmul[i, j] += x[i, k] * weight[k, j]
+    qmatmul_packed[i, j0, j1] += x[i, 4 * k0 + k1] * weight[j0, k0, j1, k1]
+
+The raw numbers are multiplied; zero points go into the bias (`mlcnb.op.qnn._build`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op.qnn.conv import DOT
+from mlcnb.op.qnn.elementwise import BYTES, want_kind
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+
+class _Product(OpDecl):
+    """Base of both: rows of bytes times a matrix of bytes."""
+
+    __slots__ = ()
+
+    def flops(self, x: Any, weight: Any) -> Any:
+        """Two for each multiplication."""
+        found = self.infer(x, weight).dims
+        return None if found is None else tidy(product(found) * x.dims[-1] * 2)
+
+
+@operator("relax.qnn.matmul")
+class QuantizedMatmul(_Product):
+    """x (…, K) times weight (K, N), in int32, which wraps around.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__MatMulInteger.html, zero points apart.
+    """
+
+    x: Tensor
+    weight: Tensor
+
+    def infer(self, x: Any, weight: Any) -> Any:
+        """The dimensions of x but the last, then the columns."""
+        want_kind(self, x=(x, BYTES), weight=(weight, BYTES))
+        want_rank(self, "weight", weight, 2)
+        if x.dims is None or weight.dims is None:
+            return tensor(None, "int32", x.ndim)
+        if x.ndim < 1 or differ(x.dims[-1], weight.dims[0]):
+            refuse(self, f"{tell(x)} does not fit {tell(weight)}")
+        return tensor((*x.dims[:-1], weight.dims[1]), "int32")
+
+    def numpy(self, x: Any, weight: Any) -> Any:
+        """numpy.matmul in int32"""
+        return np.asarray(np.matmul(x.astype(np.int32), weight.astype(np.int32)))
+
+    def compute(self, x: Any, weight: Any) -> Any:
+        """One reduction over the inner dimension."""
+        k = te.reduce_axis((0, x.shape[-1]), name="k")
+
+        def element(*index: Any) -> Any:
+            *rows, j = index
+            return te.sum(cast("int32", x(*rows, k)) * cast("int32", weight(k, j)), axis=k)
+
+        return te.compute((*x.shape[:-1], weight.shape[1]), element, name="qmatmul")
+
+
+@operator("relax.qnn.matmul_packed")
+class QuantizedMatmulPacked(_Product):
+    """qnn.matmul with a matrix (K, columns) that lies as (ceil(columns / b), K / 4, b, 4).
+
+    Columns beyond `columns`, which fill up the last block, are not computed.
+    """
+
+    x: Tensor
+    weight: Tensor
+    columns: int
+
+    def infer(self, x: Any, weight: Any) -> Any:
+        """The dimensions of x but the last, then `columns`."""
+        want_kind(self, x=(x, BYTES), weight=(weight, BYTES))
+        want_rank(self, "weight", weight, 4)
+        if x.dims is None or weight.dims is None:
+            return tensor(None, "int32", x.ndim)
+        blocks, quads, block, dot = weight.dims
+        if x.ndim < 1 or differ(x.dims[-1], tidy(quads * dot)) or as_int(dot) != DOT:
+            refuse(self, f"{tell(x)} does not fit the packed {tell(weight)}")
+        room = as_int(tidy(blocks * block))
+        if room is not None and not 0 < self.columns <= room:
+            refuse(self, f"{self.columns} columns are not in {tell(weight)}")
+        return tensor((*x.dims[:-1], self.columns), "int32")
+
+    def numpy(self, x: Any, weight: Any) -> Any:
+        """numpy.matmul with the matrix unpacked"""
+        blocks, quads, block, dot = weight.shape
+        matrix = weight.transpose(1, 3, 0, 2).reshape(quads * dot, blocks * block)
+        columns = matrix[:, : self.columns].astype(np.int32)
+        return np.asarray(np.matmul(x.astype(np.int32), columns))
+
+    def compute(self, x: Any, weight: Any) -> Any:
+        """One reduction over the inner dimension, in quads; a copy of the columns that count."""
+        blocks, quads, block, dot = weight.shape
+        k0, k1 = te.reduce_axis((0, quads), name="k_quad"), te.reduce_axis((0, dot), name="k_dot")
+
+        def element(*index: Any) -> Any:
+            *rows, j, column = index
+            a, b = x(*rows, k0 * dot + k1), weight(j, k0, column, k1)
+            return te.sum(cast("int32", a) * cast("int32", b), axis=[k0, k1])
+
+        def column(*index: Any) -> Any:
+            *rows, j = index
+            return sums(*rows, j // block, j % block)
+
+        rows = x.shape[:-1]
+        sums = te.compute((*rows, blocks, block), element, name="qmatmul_packed")
+        return te.compute((*rows, self.columns), column, name="qmatmul_columns")

@@ -1,0 +1,186 @@
+"""ChooseConvolution: each convolution by the algorithm that is predicted to be the fastest.
+
+y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_transform(w, tile_size=4)
+                                 y = R.nn.contrib_conv2d_winograd_without_weight_transform(x, u, …)
+
+    >>> print(convolution_choices(mod))          what each would cost, and what is taken
+
+Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
+product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
+algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
+the direct loops make it of those whose window holds it. The model of the machine, and its
+constants: `mlcnb.machine.convolution`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mlcnb.core.errors import PassError
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.machine.convolution import TILES, Choice, Convolution, choices, table
+from mlcnb.op import _layout
+from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.target import Target
+
+CONV = "relax.nn.conv2d"
+WINOGRAD = "relax.nn.contrib_conv2d_winograd_without_weight_transform"
+TRANSFORM = "relax.nn.contrib_conv2d_winograd_weight_transform"
+
+
+class ChooseConvolution(FunctionPass):
+    """Convolutions of stride 1 on blocked channels by Winograd's algorithm where that pays.
+
+    tile_size: 0 lets the model of the machine choose; 2, 4 or 6 takes tiles of that size wherever
+    they can be; -1 leaves all as they are.
+    """
+
+    tile_size: int = 0
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with other convolutions; itself where none pays."""
+        if self.tile_size not in (-1, 0, 2, 4, 6):
+            raise PassError(
+                f"ChooseConvolution: no tile_size {self.tile_size}", hint="-1, 0, 2, 4 or 6"
+            )
+        chooser = _Chooser(mod.functions)
+        chooser.tile_size = self.tile_size
+        chooser.target = Target.current() or Target("llvm")
+        result = chooser.rewrite(func)
+        for name, number in sorted(chooser.taken.items()):
+            ctx.note(f"{number} by {name}")
+        return result
+
+
+class _Chooser(Mutator):
+    tile_size = 0
+    target: Target
+
+    def __init__(self, functions: Any) -> None:
+        super().__init__(functions)
+        self.taken: dict[str, int] = {}
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        conv = convolution_of(call)
+        if conv is None:
+            return None
+        weight = self.plain_weight(call)
+        tile = 0 if weight is None else self.tile_of(conv)
+        name = f"winograd {tile}" if tile else "gemm" if conv.window == 1 else "direct"
+        self.taken[name] = self.taken.get(name, 0) + 1
+        return self.winograd(call, weight, tile) if tile else None
+
+    def tile_of(self, conv: Convolution) -> int:
+        """The tile size to take; 0 for none."""
+        if self.tile_size == 0:
+            return choices(conv, self.target)[0].tile
+        return self.tile_size if self.tile_size in (2, *TILES.get(conv.window, ())) else 0
+
+    def plain_weight(self, call: Call) -> Constant | None:
+        """The weights as (O, I, rows, columns), if they are constant and the call can be by
+        Winograd.
+        """
+        conv: Any = attrs_of(call)
+        made = self.value_of(call_arguments(call)[1])
+        if conv.strides != (1, 1) or conv.dilation != (1, 1) or conv.groups != 1:
+            return None
+        if not isinstance(made, Call) or getattr(made.op, "name", "") != "relax.layout_transform":
+            return None
+        blocks = {
+            _layout.block_of(layout, dim)
+            for layout, dim in (
+                (conv.data_layout, "C"),
+                (conv.out_layout, "C"),
+                (conv.kernel_layout, "O"),
+            )
+        }  # the kernel's inner channels need not be in blocks: they are cut anew
+        weight = made.args[0]
+        plain = isinstance(weight, Constant) and attrs_of(made).src == "OIHW"  # type: ignore[attr-defined]
+        return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]
+
+    def winograd(self, call: Call, weight: Any, tile: int) -> Call:
+        """The convolution with weights that are transformed, and lie as the products want them."""
+        conv: Any = attrs_of(call)
+        block = _layout.block_of(conv.kernel_layout, "O")
+        layout = f"OABI{block}i{block}o"
+        made = make_call(declaration(TRANSFORM), weight, tile_size=tile, layout=layout)
+        return make_call(
+            declaration(WINOGRAD),
+            call_arguments(call)[0],
+            self.emit(made),
+            tile_size=tile,
+            padding=conv.padding,
+            data_layout=conv.data_layout,
+            kernel_layout=layout,
+            out_layout=conv.out_layout,
+            out_dtype=conv.out_dtype,
+        )
+
+
+def convolution_of(call: Any) -> Convolution | None:
+    """What the model of the machine has to know of a dense float32 conv2d with a square window and
+    known sizes.
+    """
+    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name != CONV:
+        return None
+    conv: Any = attrs_of(call)
+    data, weight = (a.struct_info for a in call_arguments(call))
+    if data.dims is None or weight.dims is None or data.dtype != "float32" or conv.groups != 1:
+        return None
+    sizes = _layout.sizes_of(conv.data_layout, data.dims)
+    kernel = _layout.sizes_of(conv.kernel_layout, weight.dims)
+    found = [sizes["N"], sizes["C"], kernel["O"], *conv.places(sizes, kernel).values()]
+    known = [as_int(x) for x in (*found, kernel["H"], kernel["W"])]
+    if None in known or known[-1] != known[-2]:
+        return None
+    images, inner, outer, rows, columns, window, _ = (x or 0 for x in known)
+    return Convolution(images, inner, outer, (rows, columns), window)
+
+
+class Explained(NamedTuple):
+    """A convolution, how often it is in the program, and its choices, the one to take first."""
+
+    conv: Convolution
+    times: int
+    choices: list[Choice]
+
+
+class ConvolutionChoices(list[Explained]):
+    """The distinct convolutions of stride 1 of a program; prints as tables."""
+
+    def __str__(self) -> str:
+        parts = []
+        for conv, times, found in self:
+            rows, columns = conv.places
+            head = f"{times} x {conv.inner} -> {conv.outer} channels, {rows} x {columns}, "
+            parts.append(f"{head}window {conv.window}\n{table(found)}")
+        return "\n\n".join(parts)
+
+    __repr__ = __str__
+
+
+def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices:
+    """What each convolution of a module would cost by each algorithm on a target.
+
+    Args:
+        mod: operators, in any layout; those with strides, dilation or groups are left out.
+        target: the current one, or this machine, if None.
+    """
+    where = Target(target or Target.current() or "llvm")
+    counted: dict[Convolution, int] = {}
+    for func in mod.functions.values():
+        for binding in bindings_of(func) if isinstance(func, Function) else ():
+            conv = convolution_of(getattr(binding, "value", None))
+            if conv is not None and _is_plain(binding.value):
+                counted[conv] = counted.get(conv, 0) + 1
+    return ConvolutionChoices(Explained(c, n, choices(c, where)) for c, n in counted.items())
+
+
+def _is_plain(call: Any) -> bool:
+    conv: Any = attrs_of(call)
+    return conv.strides == (1, 1) and conv.dilation == (1, 1)

@@ -1,0 +1,74 @@
+"""FuseGelu: gelu written out becomes one operator.
+
+lv = R.divide(x, R.const(1.414))
+lv1 = R.add(R.erf(lv), R.const(1.0))                        ->      R.nn.gelu(x)
+R.multiply(R.multiply(x, lv1), R.const(0.5))
+
+In any order of the factors, and with tanh(0.798 (x + 0.0447 x^3)) in erf's place: nn.gelu_tanh.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.expr import Call, Function, Op, Var
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.transform.written_out import Reader, same_shape
+
+
+class FuseGelu(FunctionPass):
+    """Put nn.gelu and nn.gelu_tanh where their formulas are written out."""
+
+    def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
+        """The function with its gelus named."""
+        reader = _Reader(mod.functions)
+        made = reader.rewrite(func)
+        ctx.note(f"{reader.found} gelus")
+        return func if made is func else remove_unused_bindings(made, mod.functions)
+
+
+class _Reader(Reader):
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """0.5 * x * (1 + …), where it is complete."""
+        if not isinstance(call.op, Op) or call.op.name not in ("relax.multiply", "relax.divide"):
+            return None
+        half, parts = self.factors_of(call)
+        if half != 0.5 or len(parts) != 2:
+            return None
+        for x, bell in (parts, parts[::-1]):
+            name = self.bell(x, bell) if same_shape(x, var) else None
+            if name is not None:
+                self.found += 1
+                return make_call(declaration(f"relax.nn.{name}"), x)
+        return None
+
+    def bell(self, x: Any, value: Any) -> str | None:
+        """Which gelu `value` belongs to: 1 + erf(x / sqrt 2), or 1 + tanh(…)."""
+        one = self.with_scalar(value, "add")
+        inside = None if one is None or one[1] != 1.0 else self.call_of(one[0], "erf", "tanh")
+        if inside is None:
+            return None
+        scale, parts = self.factors(inside.args[0])
+        if inside.op.name == "relax.erf":
+            return "gelu" if parts == [x] and _close(scale, math.sqrt(0.5)) else None
+        fits = len(parts) == 1 and _close(scale, math.sqrt(2 / math.pi))
+        return "gelu_tanh" if fits and self.is_cubic(x, parts[0]) else None
+
+    def is_cubic(self, x: Any, value: Any) -> bool:
+        """x + 0.044715 x^3"""
+        total = self.call_of(value, "add")
+        if total is None:
+            return False
+        for line, cube in (total.args, total.args[::-1]):
+            scale, parts = self.factors(cube)
+            if line is x and parts == [x, x, x] and _close(scale, 0.044715):
+                return True
+        return False
+
+
+def _close(a: float, b: float) -> bool:
+    """Equal as far as a float32 can say."""
+    return math.isclose(a, b, rel_tol=1e-6)

@@ -1,0 +1,134 @@
+"""Layouts of quantised convolutions: rules of ConvertLayout for the operators `qnn.…`.
+
+y = R.qnn.conv2d(x, w, x_zero)          x1 = R.layout_transform(x, "NCHW", "NCHW16c")
+                                 ->     y = R.qnn.conv2d_packed(x1, w1, x_zero)
+
+Channels lie in the same blocks as those of float convolutions, of any width in bytes, so that both
+kinds flow into each other; the constant weights are packed here. Data of few channels is cut into
+blocks of four, which is what a dot product instruction takes. Signed data becomes unsigned: 128 is
+added to each value, and 128 times the sum of the weights taken off the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.expr import Call, Constant, Var, const
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.transform.pack_quantized import (
+    pack_depthwise,
+    pack_kernel,
+    signed_share,
+    unsigned,
+    unsigned_point,
+)
+
+#: values whose products one instruction sums
+DOT = 4
+
+Rule = Callable[[Any, Var, Call], Call | None]
+
+
+def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
+    """Dense, or depthwise without dilation; other groups stay in the plain layout."""
+    conv: Any = attrs_of(call)
+    data, weight, point = call_arguments(call)
+    plain = (conv.data_layout, conv.kernel_layout, conv.out_layout) == ("NCHW", "OIHW", "NCHW")
+    if not plain or not isinstance(weight, Constant) or weight.data.dtype != np.int8:
+        return None
+    kernel = weight.data
+    depthwise = conv.groups == kernel.shape[0] and kernel.shape[1] == 1 and conv.groups > 1
+    if conv.dilation != (1, 1) or (conv.groups > 1 and not depthwise):
+        return None
+    share = None
+    x = _input(c, data, kernel.shape[1], depthwise)
+    if data.struct_info.dtype == "int8":
+        x, point = c.emitter.emit(unsigned(x)), unsigned_point(point)
+        share = signed_share(kernel)
+    c.blocked += 1
+    window = {"strides": conv.strides, "padding": conv.padding}
+    if depthwise:
+        packed = const(pack_depthwise(kernel, c.block))
+        decl = declaration("relax.qnn.depthwise_conv2d_packed")
+        made = make_call(decl, x, packed, point, width=kernel.shape[3], **window)
+    else:
+        inner = x.struct_info.dims[4]
+        packed = const(pack_kernel(kernel, c.block, int(inner.value)))
+        made = make_call(declaration("relax.qnn.conv2d_packed"), x, packed, point, **window)
+    if share is None:
+        return made
+    shaped = c.as_blocks(const(share.reshape(1, -1, 1, 1)))
+    return make_call(declaration("relax.add"), c.emitter.emit(made), shaped)
+
+
+def _input(c: Any, data: Any, channels: int, depthwise: bool) -> Any:
+    """The data in blocks of the target's lanes, or of fours where there are fewer channels."""
+    if depthwise or channels >= c.block or c.is_blocked(data):
+        return c.as_blocks(data)
+    block = -(-channels // DOT) * DOT
+    return c.emitter.emit(c.transform(c.old_to_plain(data), "NCHW", f"NCHW{block}c"))
+
+
+def scaled(c: Any, var: Var, call: Call) -> Call | None:
+    """requantize: one scale for all, or one a channel."""
+    data, scale, point = call_arguments(call)
+    if not c.is_blocked(data):
+        return None
+    if scale.struct_info.ndim:
+        if not isinstance(scale, Constant) or scale.data.shape[2:] != (1, 1):
+            return None
+        scale = c.as_blocks(scale)
+    return Call(call.op, (c.as_blocks(data), scale, c.old_to_plain(point)), call.attrs)
+
+
+def _same_shape(a: Any, b: Any) -> bool:
+    return all(map(same_dim, a.struct_info.dims, b.struct_info.dims))
+
+
+def added(c: Any, var: Var, call: Call) -> Call | None:
+    """qnn.add of two tensors of one shape."""
+    a, b, *scales = call_arguments(call)
+    infos: list[Any] = [x.struct_info for x in (a, b, var)]
+    shapes = [info.dims for info in infos]
+    if not (c.is_blocked(a) or c.is_blocked(b)) or any(len(s or ()) != 4 for s in shapes):
+        return None
+    if not all(_same_shape(x, var) for x in (a, b)):
+        return None
+    args = (c.as_blocks(a), c.as_blocks(b), *map(c.old_to_plain, scales))
+    return Call(call.op, args, call.attrs)
+
+
+def linear(c: Any, var: Var, call: Call) -> Call | None:
+    """quantize, dequantize with one scale: each element alone."""
+    data, *scales = call_arguments(call)
+    if not c.is_blocked(data) or any(s.struct_info.ndim != 0 for s in scales):
+        return None
+    args = (c.as_blocks(data), *map(c.old_to_plain, scales))
+    return Call(call.op, args, call.attrs)
+
+
+def summed(c: Any, var: Var, call: Call) -> Call | None:
+    """The sum over all places of an image stays in blocks."""
+    attrs: Any = attrs_of(call)
+    (data,) = call_arguments(call)
+    axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
+    if not c.is_blocked(data) or not attrs.keepdims or None in axes:
+        return None
+    if sorted(a % 4 for a in axes) != [2, 3]:
+        return None
+    return Call(call.op, (c.as_blocks(data),), dataclasses.replace(attrs, axis=(2, 3)))
+
+
+RULES: dict[str, Rule] = {
+    "relax.qnn.conv2d": qconv2d,
+    "relax.qnn.requantize": scaled,
+    "relax.qnn.add": added,
+    "relax.quantize": linear,
+    "relax.dequantize": linear,
+    "relax.sum": summed,
+}

@@ -1,0 +1,84 @@
+"""Reading what an exporter wrote out in small operators: `Reader` is a Mutator that sees formulas.
+
+x * 0.5 * (1 + erf(x / 1.414))      reader.factors(…)  ->  (0.5, [x, add(erf(…), 1)])
+add(c, mean(…))                     reader.with_scalar(…, "add")  ->  (mean(…), value of c)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.relax.expr import Call, Constant, Op
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of
+
+
+class Reader(Mutator):
+    """Base of passes that put one operator where a formula stands. found: how many there were."""
+
+    found = 0
+
+    def call_of(self, x: Any, *names: str) -> Any:
+        """The call that `x` is bound to, if it is of one of the operators; else None."""
+        value = self.value_of(x)
+        if not isinstance(value, Call) or not isinstance(value.op, Op):
+            return None
+        return value if value.op.name.removeprefix("relax.") in names else None
+
+    def with_scalar(self, x: Any, name: str) -> tuple[Any, float] | None:
+        """(operand, number) where `x` is the operator on an operand and a constant number."""
+        call = self.call_of(x, name)
+        if call is None:
+            return None
+        a, b = call.args
+        if number(b) is not None and same_shape(a, x):
+            return a, number(b)  # type: ignore[return-value]
+        commutes = name in ("add", "multiply")
+        if commutes and number(a) is not None and same_shape(b, x):
+            return b, number(a)  # type: ignore[return-value]
+        return None
+
+    def factors(self, x: Any) -> tuple[float, list[Any]]:
+        """A product as a number and the operands that are no products themselves."""
+        call = self.call_of(x, "multiply", "power", "divide")
+        found = (1.0, []) if call is None else self.factors_of(call)
+        return found if found[1] else (1.0, [x])
+
+    def factors_of(self, call: Call) -> tuple[float, list[Any]]:
+        """The factors of a product, power or quotient; none where it is another one."""
+        name, (a, b) = call.op.name, call.args  # type: ignore[union-attr]
+        count = number(b)
+        if name == "relax.power":
+            return 1.0, [a] * int(count) if count in (2, 3) else []
+        if name == "relax.divide":
+            top, rest = self.factors(a) if count else (1.0, [])
+            return (top / count, rest) if count else (1.0, [])
+        parts = [(n, []) if (n := number(v)) is not None else self.factors(v) for v in (a, b)]
+        return parts[0][0] * parts[1][0], [*parts[0][1], *parts[1][1]]
+
+
+def number(x: Any) -> float | None:
+    """The value of a constant of one element."""
+    return float(x.data.item()) if isinstance(x, Constant) and x.data.size == 1 else None
+
+
+def dims_of(x: Any) -> list[int] | None:
+    """The dimensions of a float32 tensor, all known; else None."""
+    info = getattr(x, "struct_info", None)
+    dims = getattr(info, "dims", None)
+    if dims is None or info.dtype != "float32":  # type: ignore[union-attr]
+        return None
+    known = [as_int(d) for d in dims]
+    return None if None in known else known  # type: ignore[return-value]
+
+
+def same_shape(a: Any, b: Any) -> bool:
+    """True if both are float32 of the same known dimensions."""
+    return dims_of(a) is not None and dims_of(a) == dims_of(b)
+
+
+def order_of(call: Call) -> tuple[int, ...]:
+    """The permutation of a permute_dims."""
+    ndim = call.args[0].struct_info.ndim  # type: ignore[union-attr]
+    return tuple(attrs_of(call).order(ndim))  # type: ignore[attr-defined]

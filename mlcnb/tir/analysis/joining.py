@@ -1,0 +1,99 @@
+"""Concatenations whose operands lie in the result as they are: one after the other.
+
+for i0, i1, i2 in T.grid(1, 48, 49):
+    C[i0, i1, i2] = if i1 < 32: A[i0, i1, i2] else B[i0, i1 - 32, i2]         ->    (0, 6272)
+
+Then whoever makes A may make it at the first byte of C and whoever makes B 6272 bytes on, and
+nothing is left to copy. It is read off the loops, not off the name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.linear import linear_form
+from mlcnb.tir.stmt import Block, BufferStore
+
+
+def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
+    """The byte of the result at which each operand lies; None if `func` is no such copy."""
+    *operands, result = func.buffers
+    store = _only_store(func)
+    if store is None or store.buffer is not result or len(operands) < 2:
+        return None
+    parts = list(_parts(store.value))
+    loads = [load for load, _ in parts]
+    if [getattr(x, "buffer", None) for x in loads] != operands:
+        return None
+    axis = _joined_axis(store, loads[0], [limit for _, limit in parts[:-1]])
+    if axis is None or any(p.as_int(d) != 1 for d in result.shape[:axis]):
+        return None
+    start, starts = 0, []
+    for load, limit in parts:
+        if not _reads(load, store, axis, start):
+            return None
+        starts.append(start)
+        start += p.as_int(load.buffer.shape[axis]) or 0
+        if limit is not None and p.as_int(limit.b) != start:
+            return None
+    inner = math.prod(p.as_int(d) or 0 for d in result.shape[axis + 1 :])
+    size = inner * result.dtype.bits // 8
+    return tuple(s * size for s in starts) if start == p.as_int(result.shape[axis]) else None
+
+
+def _only_store(func: PrimFunc) -> BufferStore | None:
+    """The store of a function of one block, whose axes are the indices of what it writes."""
+    stores = [n for n in walk(func.body) if isinstance(n, BufferStore)]
+    blocks = [n for n in walk(func.body) if isinstance(n, Block) and n.iter_vars]
+    if len(stores) != 1 or len(blocks) != 1 or func.buffers[-1].dtype.bits % 8:
+        return None
+    axes = [axis.var for axis in blocks[0].iter_vars]
+    indices = stores[0].indices
+    same = len(axes) == len(indices) and all(a is i for a, i in zip(axes, indices, strict=True))
+    return stores[0] if same and all(map(_whole, func.buffers)) else None
+
+
+def _whole(buffer: Buffer) -> bool:
+    """True if the sizes are known and nothing but the elements is between them."""
+    known = all(p.as_int(d) is not None for d in buffer.shape)
+    return known and not buffer.strides and not p.as_int(buffer.elem_offset)
+
+
+def _parts(value: e.PrimExpr) -> Iterator[tuple[BufferLoad, e.LT | None]]:
+    """What is read, and the test under which it is, in the order of a chain of choices."""
+    while isinstance(value, e.Call) and value.op == "tir.if_then_else":
+        test, chosen, value = value.args
+        if not isinstance(test, e.LT) or not isinstance(chosen, BufferLoad):
+            return
+        yield chosen, test
+    if isinstance(value, BufferLoad):
+        yield value, None
+
+
+def _joined_axis(store: BufferStore, first: BufferLoad, tests: list[e.LT | None]) -> int | None:
+    """The dimension whose index all tests compare."""
+    if len(first.indices) != len(store.indices) or not tests or tests[0] is None:
+        return None
+    tested = tests[0].a
+    if any(t is None or t.a is not tested for t in tests):
+        return None
+    return next((n for n, i in enumerate(store.indices) if i is tested), None)
+
+
+def _reads(load: BufferLoad, store: BufferStore, axis: int, start: int) -> bool:
+    """The load is of the element that is written, `start` places before along the axis."""
+    if load.buffer.dtype != store.buffer.dtype or len(load.indices) != len(store.indices):
+        return False
+    for n, (read, written) in enumerate(zip(load.indices, store.indices, strict=True)):
+        form = linear_form(read).plus(linear_form(written), -1)
+        if form.terms or form.constant != (-start if n == axis else 0):
+            return False
+        if n != axis and p.as_int(load.buffer.shape[n]) != p.as_int(store.buffer.shape[n]):
+            return False
+    return True

@@ -1,0 +1,112 @@
+"""1 x 1 convolutions: tiles over the ends of rows, the numbers of the definition, prefetches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.cpu.tiles import Tile, choose_pixels
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax import op as R
+from mlcnb.relax.expr import Var, tensor_info
+from mlcnb.relax.operator import attrs_of
+from tests.dlight.test_cpu import BLOCKED, HOST, LANES, check, loops_of, random
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.integers(1, 15),
+    st.integers(1, 33),
+    st.integers(1, 2),
+)
+def test_any_image(batch, inner, outer, height, width, stride):
+    check(
+        lambda a, b: R.nn.conv2d(a, b, strides=stride, **BLOCKED),
+        random(batch, inner, height, width, LANES),
+        random(outer, inner, 1, 1, LANES, LANES),
+    )
+
+
+def product(chunks: int, size: int, lanes: int = LANES, inner: int = 4):
+    layout = {"data_layout": f"NCHW{lanes}c", "kernel_layout": f"OIHW{lanes}i{lanes}o"}
+    return loops_of(
+        lambda a, b: R.nn.conv2d(a, b, **layout),
+        random(1, inner, size, size, lanes),
+        random(chunks, inner, 1, 1, lanes, lanes),
+    )[0]
+
+
+def test_seven_by_seven_pixels_are_two_tiles_and_the_trace_replays():
+    func = product(16, 7)
+    sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=x86-64-v4"))
+    kinds = [inst.kind for inst in sch.trace.insts]
+    assert "TransformBlockLayout" in kinds
+    assert "for px_1" not in sch.mod["main"].script()  # the axis keeps a name of its own
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_a_residual_is_added_to_the_pixels_it_belongs_to():
+    shape = (1, 10, 7, 7, LANES)
+    x, w, r = (
+        te.placeholder(s, name=n)
+        for s, n in [((1, 3, 7, 7, LANES), "x"), ((10, 3, 1, 1, LANES, LANES), "w"), (shape, "r")]
+    )
+    args = [Var(t.name, tensor_info([int(d) for d in t.shape], "float32")) for t in (x, w)]
+    conv = attrs_of(R.nn.conv2d(*args, **BLOCKED)).compute(x, w)
+    total = te.compute(conv.shape, lambda *i: tir.op.max(conv(*i) + r(*i), 0.0), name="total")
+    func = te.create_prim_func([x, w, r, total])
+    assert any(i.kind == "TransformBlockLayout" for i in schedule_cpu(func, HOST).trace.insts)
+    arrays = [random(*[int(d) for d in t.shape]) for t in (x, w, r)]
+    out = np.full(shape, np.nan, np.float32)
+    mlc.compile(func, schedule="default")(*arrays, out)
+    expected = np.einsum("ncyxi,fcij->nfyxj", arrays[0], arrays[1][:, :, 0, 0]) + arrays[2]
+    np.testing.assert_allclose(out, np.maximum(expected, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "width, height, chunks, cpu, expected",
+    [
+        (7, 7, 72, "x86-64-v4", (Tile(25, 1, False), True)),
+        (14, 14, 64, "x86-64-v4", (Tile(28, 1, True), True)),
+        (56, 56, 16, "x86-64-v4", (Tile(14, 2, True), False)),
+        (55, 55, 1, "x86-64-v4", (Tile(25, 1, True), True)),
+        (13, 13, 4, "x86-64-v4", (Tile(13, 2, True), False)),
+        (13, 13, 3, "x86-64-v4", None),
+        (7, 7, 3, "cortex-a72", None),
+        (7, 7, 72, "cortex-a72", (Tile(13, 2, False), True)),
+        (28, 28, 32, "x86-64-v3", (Tile(6, 2, False), True)),
+        (1, 1, 8, "x86-64-v4", (Tile(1, 1, True), False)),
+    ],
+)
+def test_tiles(width, height, chunks, cpu, expected):
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    assert choose_pixels(width, height, chunks, target) == expected
+
+
+@pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
+@pytest.mark.parametrize("size", [7, 14, 28, 55])
+def test_nothing_is_spilled(cpu, lanes, size):
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    made = mlc.compile(product(16, size, lanes), target=target, schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
+    assert hot.fma >= 9
+    assert hot.spills == 0
+    assert hot.fma >= 0.4 * hot.instructions
+
+
+def test_many_weights_are_asked_for_early_and_few_are_not():
+    for chunks, wanted in ((64, True), (2, False)):
+        func = product(chunks, 14, inner=16)
+        text = str(mlc.tir.transform.lower(schedule_cpu(func, HOST).mod["main"]))
+        assert ("prefetch" in text) == wanted

@@ -1,0 +1,93 @@
+"""Pooling and LRN on blocked channels: numbers, no padded copy, rows without tests."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import tir
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax import op as R
+from mlcnb.tir.transform import lower
+from tests.dlight.test_cpu import HOST, LANES, check, loops_of, random
+
+LAYOUT = f"NCHW{LANES}c"
+
+
+def max_pool(x):
+    return R.nn.max_pool2d(x, pool_size=3, strides=2, padding=1, layout=LAYOUT)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(["max", "avg", "avg with padding"]),
+    size=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    window=st.integers(1, 3),
+    stride=st.integers(1, 3),
+    padding=st.tuples(*[st.integers(0, 2)] * 4),
+    ceil=st.booleans(),
+)
+def test_any_window_and_padding(kind, size, window, stride, padding, ceil):
+    if any(p >= window for p in padding) or min(size) + min(padding) < window:
+        return
+    x = random(2, 2, *size, LANES)
+    attrs = {"pool_size": window, "strides": stride, "padding": padding, "ceil_mode": ceil}
+    if kind == "max":
+        check(lambda a: R.nn.max_pool2d(a, layout=LAYOUT, **attrs), x)
+    else:
+        counted = kind == "avg with padding"
+        check(lambda a: R.nn.avg_pool2d(a, layout=LAYOUT, count_include_pad=counted, **attrs), x)
+
+
+def test_the_padding_is_not_written_and_the_middle_of_a_row_has_no_test_of_columns():
+    func, _ = loops_of(max_pool, random(1, 1, 17, 17, LANES))
+    sch = schedule_cpu(func, HOST)
+    assert [b.name for b in sch.get(sch.get_block("root")).alloc_buffers] == ["pool_max_local"]
+    middle = lower(sch.mod["main"]).script().split("for i3 in range(1, 8):")[1]
+    middle = middle.split("pool_max_1[")[0]
+    tests = re.findall(r" if (.*):\n|if_then_else\((.*?), x0", middle)
+    assert tests
+    assert not any("i3" in test for pair in tests for test in pair)
+
+
+def test_the_trace_replays():
+    func, _ = loops_of(max_pool, random(1, 1, 9, 9, LANES))
+    sch = schedule_cpu(func, HOST)
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_nan_and_infinity_go_through_a_maximum():
+    x = random(1, 1, 6, 6, LANES)
+    x[0, 0, 2, 2, 3], x[0, 0, 5, 5, 0], x[0, 0, 0, 0, 1] = np.nan, np.inf, -np.inf
+    func, expected = loops_of(max_pool, x)
+    out = np.zeros(expected.shape, np.float32)
+    mlc.compile(func, schedule="default")(x, out)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("size, beta", [(5, 0.75), (4, 0.5), (1, 0.75), (2 * LANES + 3, 0.6)])
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_lrn_in_blocks(size, beta, blocks):
+    sch = check(
+        lambda a: R.nn.lrn(a, size=size, beta=beta, alpha=0.1, layout=LAYOUT),
+        random(2, blocks, 5, 3, LANES),
+    )
+    assert "ComputeAt" in [inst.kind for inst in sch.trace.insts]
+
+
+def test_lrn_keeps_to_its_channels():
+    """Blocked and plain give the same numbers."""
+    x = random(1, 2 * LANES, 4, 3)
+    plain = R.nn.lrn
+    _, expected = loops_of(lambda a: plain(a, size=5, alpha=0.3), x)
+    blocked = x.reshape(1, 2, LANES, 4, 3).transpose(0, 1, 3, 4, 2).copy()
+    _, found = loops_of(lambda a: plain(a, size=5, alpha=0.3, layout=LAYOUT), blocked)
+    np.testing.assert_array_equal(found.transpose(0, 1, 4, 2, 3).reshape(x.shape), expected)

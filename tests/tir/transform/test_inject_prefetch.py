@@ -1,0 +1,51 @@
+"""InjectPrefetch: one prefetch for each place that a load will be at."""
+
+from __future__ import annotations
+
+from mlcnb.script import tir as T
+from mlcnb.tir.transform import InjectPrefetch
+from tests.tir.transform.lowering import run_pass, same_bits, statements
+
+
+@T.prim_func
+def product(
+    w: T.Buffer((512,), "float32"), x: T.Buffer((8,), "float32"), y: T.Buffer((64,), "float32")
+):
+    for k in T.serial(8, annotations={"pragma_prefetch": ["w", 128]}):
+        for i in T.unroll(2):
+            for j in T.unroll(2):
+                for c in T.vectorized(16):
+                    y[i * 32 + j * 16 + c] = x[k] * w[j * 256 + k * 16 + c]
+
+
+def test_one_for_each_vector_of_the_tile():
+    after = run_pass(InjectPrefetch(), product)
+    assert statements(after).splitlines()[:4] == [
+        "for k in range(8):",
+        "    for j in T.unroll(2):",
+        '        T.prefetch(T.tvm_access_ptr(T.type_annotation("float32"), w.data, '
+        "j * 256 + k * 16 + 128, 1, 1))",
+        "    for i in T.unroll(2):",
+    ]
+    same_bits(product, after)
+
+
+@T.prim_func
+def other(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    for k in T.serial(8, annotations={"pragma_prefetch": ["w", 128]}):
+        y[k] = x[k]
+
+
+def test_a_buffer_that_is_not_read_is_not_asked_for():
+    after = run_pass(InjectPrefetch(), other)
+    assert statements(after) == "for k in range(8):\n    y[k] = x[k]"
+
+
+@T.prim_func
+def plain(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    for k in range(8):
+        y[k] = x[k]
+
+
+def test_what_is_not_annotated_stays():
+    assert run_pass(InjectPrefetch(), plain) is plain
