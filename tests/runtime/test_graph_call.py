@@ -1,4 +1,4 @@
-"""Calling a graph: what is checked once and what each time, memory shared between calls, its cost."""
+"""Calling a graph: what is checked once and what each time, memory between calls, its cost."""
 
 from __future__ import annotations
 
