@@ -143,7 +143,8 @@ class BoundPlan:
             slots.append(self._slots(kernel, call, number))
         keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
         self.program = NativeProgram(addresses, slots, keep)
-        self._table = memoryview(self.program.arena)
+        arena: Any = self.program.arena
+        self._table = memoryview(arena)
         self._inputs = self._slots_of("input")
         self._outputs = self._slots_of("output")
         self._made = [(p.shape, p.dtype) for p in _output_places(layout)]
