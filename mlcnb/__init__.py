@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.peers": "compare",
         "mlcnb.benchmark": "benchmark peak",
         "mlcnb.ceilings": "roofline",
+        "mlcnb.replay": "replay",
         "mlcnb.diagnosis": "doctor",
     },
     submodules=(

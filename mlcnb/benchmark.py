@@ -9,7 +9,8 @@
     found["tiled"].gflops   found.ratio("tiled")   found.plot(peak=mlc.peak(1))
 
 A contestant is anything that is called with the arrays: a schedule, a PrimFunc or a module (which
-are compiled first), an executable, or a function such as np.matmul that takes its output last.
+are compiled first), an executable, or a function such as np.matmul that takes its output last. What
+an executable of a graph returns is copied there.
 """
 
 from __future__ import annotations
@@ -154,13 +155,24 @@ def clock_for(threads: int, is_fixed: bool) -> tuple[str, Callable[[], float]]:
 
 def _callable(given: Any) -> Callable[..., Any]:
     if isinstance(given, Schedule | PrimFunc | IRModule):
-        return compile(given)
+        given = compile(given)
+    if isinstance(given, Executable) and not isinstance(given.mod[given.entry], PrimFunc):
+        return _copying(given)
     if not callable(given):
         raise MLCError(
             f"benchmark: a {type(given).__name__} cannot be run",
             hint="pass a schedule, a PrimFunc, an executable or a function",
         )
     return given
+
+
+def _copying(graph: Executable) -> Callable[..., None]:
+    """A graph called like a loop function: its result goes to the last array."""
+
+    def run(*args: Any) -> None:
+        np.copyto(args[-1], graph(*args[:-1]))
+
+    return run
 
 
 def _bound(run: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:

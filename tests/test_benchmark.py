@@ -14,6 +14,16 @@ from mlcnb.core.errors import MissingDependencyError, MLCError
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.view import to_text
 
+PRODUCT = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((16, 16), "float32"), y: R.Tensor((16, 16), "float32")):
+        with R.dataflow():
+            gv = R.matmul(x, y)
+            R.output(gv)
+        return gv
+"""
 TWO = Benchmark((Timing("a", 2e-3, 9, 4_000_000, 0.0), Timing("b", 1e-3, 1, 4_000_000, 1e-6)), 2)
 
 
@@ -36,6 +46,12 @@ def test_contestants_of_every_kind():
     assert all(t.flops == 2 * 16**3 and t.runs >= 5 and t.difference < 1e-6 for t in found)
     assert found.ratio("schedule") == found["numpy"].seconds / found["schedule"].seconds
     assert found["numpy"].gflops == 2 * 16**3 / found["numpy"].seconds / 1e9
+
+
+def test_a_graph_writes_its_result_to_the_last_array():
+    ex = mlc.compile(mlc.script.parse(PRODUCT))
+    found = mlc.benchmark({"numpy": np.matmul, "graph": ex}, *arrays(), seconds=0.01)
+    assert found["graph"].difference < 1e-6
 
 
 def test_threads_are_set_and_set_back():

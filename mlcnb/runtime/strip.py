@@ -15,8 +15,9 @@ they come from the kernel before, or from memory: that is what `mlcnb.profile` m
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from mlcnb.runtime.threads import get_num_threads
 from mlcnb.tir.analysis import bytes_touched, flops
 from mlcnb.tir.buffer import Buffer
 
-#: timed calls of a kernel; the first of all is not counted
-CALLS = 15
+#: timed calls of a kernel at most, and seconds after which no other is begun; the first of all
+#: does not count
+CALLS, SECONDS = 15, 0.3
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,19 @@ def strip(kernel: Any, measured: bool = True) -> Strip:
     Raises:
         MLCError: it is interpreted or for a GPU, and has no assembly.
     """
+    counted = count(kernel)
+    seconds = measure(kernel) if measured else None
+    return counted if seconds is None else beside_roof(counted, seconds)
+
+
+def beside_roof(counted: Strip, seconds: float) -> Strip:
+    """The strip with a measured time, and the roofline of this machine."""
+    roofline = display.load("mlcnb.ceilings:roofline")(get_num_threads())
+    return replace(counted, seconds=seconds, roofline=roofline)
+
+
+def count(kernel: Any) -> Strip:
+    """The strip of a kernel that is not run."""
     if not isinstance(kernel, CompiledKernel):
         raise MLCError(
             f"kernel {kernel.name} has no assembly of a CPU to count",
@@ -131,7 +146,6 @@ def strip(kernel: Any, measured: bool = True) -> Strip:
     code = kernel.facts
     sizes = [f.code_bytes for f in code.values()]
     own, called = set(code), (name for f in code.values() for name in f.calls)
-    seconds = measure(kernel) if measured else None
     return Strip(
         kernel.name,
         kernel.compiled.cpu.cpu,
@@ -141,8 +155,6 @@ def strip(kernel: Any, measured: bool = True) -> Strip:
         sum(f.looped.spills for f in code.values()),
         tuple(sorted({name for name in called if name not in own})),
         *work_of(kernel.func),
-        seconds,
-        None if seconds is None else machine_roofline(),
     )
 
 
@@ -159,22 +171,36 @@ def work_of(func: Any) -> tuple[int | None, int | None]:
     return (done if isinstance(done, int) else None), nbytes
 
 
-def measure(kernel: CompiledKernel, calls: int = CALLS) -> float | None:
+def measure(kernel: CompiledKernel) -> float | None:
     """Median seconds of a call on arrays of its own; None where it cannot be called like that.
 
     A kernel that is made for another machine, that has open sizes or takes numbers is not run.
     """
+    args = arguments(kernel)
+    return None if args is None else measure_on(kernel, args)
+
+
+def measure_on(kernel: CompiledKernel, args: list[np.ndarray]) -> float | None:
+    """The same on given arrays; None where the kernel asserts something that they are not."""
+    times: list[int] = []
+    try:
+        kernel_call.run(kernel, args)
+        end = time.perf_counter() + SECONDS
+        while not times or (len(times) < CALLS and time.perf_counter() < end):
+            times.append(kernel_call.run_timed(kernel, args)[0])
+    except ExecutionError:
+        return None
+    return statistics.median(times) / 1e9
+
+
+def arguments(kernel: CompiledKernel) -> list[np.ndarray] | None:
+    """Arrays for every parameter of a kernel that runs here; None where that does not do."""
     params = kernel.signature.params
     if kernel.library is None or kernel.signature.dims:
         return None
     if not all(isinstance(p, Buffer) for p in params):
         return None
-    args = [_array(p, seed) for seed, p in enumerate(params)]
-    try:
-        times = [kernel_call.run_timed(kernel, args)[0] for _ in range(calls + 1)][1:]
-    except ExecutionError:  # it asserts something of its data that these are not
-        return None
-    return statistics.median(times) / 1e9
+    return [_array(p, seed) for seed, p in enumerate(params)]
 
 
 def _array(buffer: Buffer, seed: int) -> np.ndarray:
@@ -183,8 +209,3 @@ def _array(buffer: Buffer, seed: int) -> np.ndarray:
     made = aligned_empty(shape, np.dtype(buffer.dtype.numpy))
     made[...] = np.random.default_rng(seed).random(shape) if buffer.dtype.is_float else 0
     return made
-
-
-def machine_roofline() -> Roofline:
-    """The roofline of this machine on the threads that are set, measured once."""
-    return display.load("mlcnb.ceilings:roofline")(get_num_threads())  # type: ignore[return-value]

@@ -8,6 +8,7 @@ Roofline of 1 thread: 113 GFLOP/s in float32, measured
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.view.parts import Column, Part, Table, Title
@@ -16,6 +17,10 @@ from mlcnb.view.words import clip, memory, plural
 
 #: colours of the roof, of the levels of memory, of the dots
 ROOF, SLOPES, DOT = "#a40e26", ("#8c959f", "#57606a", "#1f5fa8", "#1b1f24"), "#1f5fa8"
+#: decades within which dots are drawn as one
+CLOSE = 0.05
+#: name, FLOP per byte, GFLOP/s
+Dot = tuple[str, float, float]
 
 
 @shows("mlcnb.machine.roofline:Roofline")
@@ -40,7 +45,7 @@ def _row(r: Any, level: Any) -> tuple[str, ...]:
 
 
 def plot(r: Any, dots: Any, ax: Any, span: tuple[float, float] | None) -> Any:
-    """A slope for each level, the flat roof, a numbered dot for each program; logarithmic."""
+    """A slope for each level, the flat roof, dots with numbers for programs; logarithmic."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -66,7 +71,7 @@ def plot(r: Any, dots: Any, ax: Any, span: tuple[float, float] | None) -> Any:
     ax.set_yscale("log")
     slowest = min([y for _, _, y in dots] or [r.levels[-1].bandwidth * low])
     ax.set_xlim(low, high)
-    ax.set_ylim(slowest / 2, r.peak * 1.7)
+    ax.set_ylim(slowest / 2, max([r.peak, *(y for _, _, y in dots)]) * 1.7)
     ax.set_xlabel("FLOP per byte of the arguments")
     ax.set_ylabel(f"GFLOP/s on {plural(r.threads, 'thread')}")
     ax.spines[["top", "right"]].set_visible(False)
@@ -80,13 +85,43 @@ def _range(intensities: list[float], r: Any) -> tuple[float, float]:
     return min(*known, min(ridges)) / 2, max(*known, max(ridges)) * 3
 
 
-def _dots(ax: Any, dots: list[tuple[str, float, float]]) -> None:
-    """Dots with a number inside, and a legend that says what the numbers are."""
+def _dots(ax: Any, dots: list[Dot]) -> None:
+    """Dots with numbers beside them, and a legend that says what the numbers are."""
+    for where, numbers in _clusters(dots):
+        ax.plot(*[[x] for x in where], "o", color=DOT, markersize=7, gid="dot")
+        place = {"xytext": (-7, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        ax.annotate(spans(numbers), where, color=DOT, size=8, bbox=paper, **place)
     for number, (name, x, y) in enumerate(dots, 1):
-        ax.plot([x], [y], "o", color=DOT, markersize=11, label=f"{number}  {clip(str(name), 32)}")
-        ax.annotate(str(number), (x, y), color="white", ha="center", va="center", size=7)
+        ax.plot([x], [y], " ", label=f"{number}  {clip(str(name), 32)}")
     if dots:
-        ax.legend(
-            handlelength=0, handletextpad=0, loc="center left", bbox_to_anchor=(1, 0.5),
-            frameon=False, fontsize=8, markerscale=0,
-        )  # fmt: skip
+        look = {"handlelength": 0, "handletextpad": 0, "frameon": False, "fontsize": 8}
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), **look)
+
+
+def _clusters(dots: list[Dot]) -> list[tuple[tuple[float, float], list[int]]]:
+    """Places and the numbers of the dots there: those that would cover each other are one."""
+    found: list[tuple[tuple[float, float], list[int]]] = []
+    for number, (_, x, y) in enumerate(dots, 1):
+        near = (c for c in found if _apart(c[0], (x, y)) < CLOSE)
+        place, numbers = next(near, ((x, y), []))
+        if not numbers:
+            found.append((place, numbers))
+        numbers.append(number)
+    return found
+
+
+def _apart(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """How many decades two places are apart, along the axis where they are further apart."""
+    return max(abs(math.log10(p / q)) for p, q in zip(a, b, strict=True))
+
+
+def spans(numbers: list[int]) -> str:
+    """`1-3, 5`"""
+    told: list[list[int]] = []
+    for n in numbers:
+        if told and told[-1][-1] == n - 1:
+            told[-1] = [told[-1][0], n]
+        else:
+            told.append([n])
+    return ", ".join("-".join(map(str, span)) for span in told)

@@ -6,6 +6,7 @@ python -m tests.benchmarks all --json build/bench.json everything, written after
 python -m tests.benchmarks models resnet50 --peers onnxruntime tvm
 python -m tests.benchmarks memory                      peak memory of the models
 python -m tests.benchmarks threads                     what a fork and join of the pool costs
+python -m tests.benchmarks calls                       what a call from Python costs
 python -m tests.benchmarks schedule                    1,000 schedule steps on a convolution
 python -m tests.benchmarks.pages build/bench.json      plots and tables of the documentation
 """

@@ -126,11 +126,17 @@ def _threads(args: argparse.Namespace) -> None:
     threads.run(max(args.threads))
 
 
+def _calls(args: argparse.Namespace) -> None:
+    print(machine.line(machine.describe("onnxruntime", "numpy")), flush=True)
+    calls.run()
+
+
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,
+    "calls": _calls,
 }
 
 

@@ -50,8 +50,18 @@ def test_nothing_takes_no_time():
 def test_plot_has_a_dot_for_each_program():
     matplotlib.use("Agg")
     ax = MACHINE.plot([("a", 10.0, 50.0), ("<b>", 0.1, 2.0)])
-    assert [line.get_label() for line in ax.lines if line.get_marker() == "o"] == ["1  a", "2  <b>"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1  a", "2  <b>"]
+    assert sum(line.get_gid() == "dot" for line in ax.lines) == 2
     assert {t.get_text() for t in ax.texts} >= {"L1", "L2", "memory", "100 GFLOP/s", "1", "2"}
     low, high = ax.get_ylim()
     assert low < 2 and high > 100
+    matplotlib.pyplot.close(ax.figure)
+
+
+def test_dots_that_would_cover_each_other_are_one():
+    matplotlib.use("Agg")
+    dots = [("a", 10.0, 50.0), ("b", 10.1, 51.0), ("c", 1.0, 2.0), ("d", 10.0, 50.5)]
+    ax = MACHINE.plot(dots)
+    assert {t.get_text() for t in ax.texts} >= {"1-2, 4", "3"}
+    assert len(ax.get_legend().get_texts()) == 4
     matplotlib.pyplot.close(ax.figure)

@@ -106,7 +106,7 @@ def test_plot():
     matplotlib.use("Agg")
     ex = tile("host", 16, 4)
     ax = ex.strips().plot()
-    assert [line.get_label() for line in ax.lines if line.get_marker() == "o"] == ["1  tile"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1  tile"]
     with pytest.raises(MLCError, match="no kernel was measured"):
         ex.strips(measured=False).plot()
     assert np.isfinite(ax.get_xlim()).all()

@@ -28,6 +28,7 @@ from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.replay import Replay, Stage
 from mlcnb.runtime.profile import Profile, Row
 from mlcnb.runtime.strip import Strip, Strips
 from mlcnb.runtime.tensor import tensor
@@ -221,6 +222,7 @@ def everything(name: str) -> dict[str, Any]:
         "strip": named_strip(name),
         "strips": Strips((named_strip(name), named_strip(name, 2e-6))),
         "roofline": roof(name),
+        "replay": replayed(name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
@@ -236,6 +238,13 @@ def roof(name: str = "memory") -> Roofline:
     """A machine of round figures."""
     levels = (Level("L1", 32 << 10, 400.0), Level(name, None, 20.0))
     return Roofline(100.0, levels, 2)
+
+
+def replayed(name: str) -> Replay:
+    """Two stages of a schedule."""
+    first = Stage(0, ("start",), None, named_strip(name, 400e-9), 0.0)
+    last = Stage(3, ("split", "split", name), None, named_strip(name, 100e-9), 1e-7)
+    return Replay(name, (first, last), 3, 2)
 
 
 def named_strip(name: str, seconds: float | None = None) -> Strip:

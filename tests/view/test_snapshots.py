@@ -23,7 +23,17 @@ from mlcnb.runtime.tensor import tensor
 from mlcnb.target import Target
 from mlcnb.tir.transform import lower
 from tests.view.allowed import check_html
-from tests.view.samples import copied, matmul, mlp, named_strip, profiled, roof, scheduled, still
+from tests.view.samples import (
+    copied,
+    matmul,
+    mlp,
+    named_strip,
+    profiled,
+    replayed,
+    roof,
+    scheduled,
+    still,
+)
 from tests.view.snapshot import same
 
 
@@ -412,6 +422,19 @@ def test_strips():
         Strips: 1 kernel; spills are those inside loops; each measured alone on 2 threads
           kernel  hot loop  vector  FMA  spills  code        work  FLOP/B     time  GFLOP/s  of roof    limit
           a              2  50.0 %    1       0  12 B  8.19 kFLOP       2  0.16 µs     51.2   51.2 %  compute
+        """,  # noqa: E501
+    )
+
+
+def test_replay():
+    shows(
+        "replay",
+        replayed("reorder"),
+        """
+        Replay of reorder: 2 stages of 3 steps on 2 threads
+          step  then                  time                GFLOP/s  of roof  hot loop  vector  FMA  loads  stores  spills
+             0  as given           0.40 µs  ███              20.5   20.5 %         2  50.0 %    1      1       0       0
+             3  split ×2, reorder  0.10 µs  ████████████     81.9   81.9 %         2  50.0 %    1      1       0       0
         """,  # noqa: E501
     )
 
