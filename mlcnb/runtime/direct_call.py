@@ -97,7 +97,7 @@ class DirectCall:
             if not flags.c_contiguous:
                 return None
             if flags.writeable:
-                found.append(_address(_begin(array)))
+                found.append(_address(_begin(array)))  # type: ignore[arg-type]
             elif is_written:
                 return None
             else:
