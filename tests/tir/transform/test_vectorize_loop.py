@@ -146,3 +146,20 @@ def test_loops_without_a_vector_form_stay_serial(func):
     assert "T.vectorized" not in after.script()
     same_bits(func, after)
     check_lowering(func, func)
+
+
+def test_a_number_that_all_lanes_share_is_loaded_where_some_lane_is_let_through():
+    """Behind a test of the first lane: where it is not let through, no other one is."""
+
+    @T.prim_func
+    def masked(A: T.Buffer((4,), "float32"), B: T.Buffer((40,), "float32")):
+        for i in range(3):
+            for j in T.vectorized(16):
+                if i * 16 + j < 40:
+                    B[i * 16 + j] = B[i * 16 + j] * A[i]
+
+    text = run_pass(VectorizeLoop(), masked).script()
+    assert "if i * 16 < 40:" in text
+    assert "T.Broadcast(A[i], 16)" in text
+    assert "T.vectorized" not in text
+    assert "for j" not in text
