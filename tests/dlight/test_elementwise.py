@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
+from mlcnb import te
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.relax import op as R
@@ -64,3 +65,22 @@ def test_no_scalar_loops(cpu):
     made = mlc.compile(func, target=target, schedule="default").kernels["main"]
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.instructions)
     assert hot.vector_share >= 0.4 and hot.spills == 0
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_sizes_that_are_not_known(axes):
+    """A batch given at run time: rows join, or not, and tiles are turned, or not; it is right."""
+    x, y = random(3, 5, 7), random(3, 5, 7).transpose(axes).copy()
+    n = te.var("n", "int64")
+    a = te.placeholder((n, 5, 7), "float32", "a")
+    shape = [(n, 5, 7)[i] for i in axes]
+    b = te.placeholder(shape, "float32", "b")
+    where = [axes.index(i) for i in range(3)]
+
+    def element(*index):
+        return a(*(index[i] for i in where)) + b(*index)
+
+    func = te.create_prim_func([a, b, te.compute(shape, element, name="sum")])
+    found = np.full(y.shape, np.nan, "float32")
+    mlc.compile(func, schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, x.transpose(axes) + y, rtol=1e-6)

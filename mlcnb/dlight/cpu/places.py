@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.index_map import on_arrays
@@ -23,9 +26,6 @@ from mlcnb.tir.stmt import BufferStore
 
 #: so many groups of lanes are tried, spread over a run
 GROUPS = 256
-
-#: stands for the length of a row that is not known: no stride that anyone looks for
-UNKNOWN = 10007
 
 
 class Places:
@@ -45,7 +45,10 @@ class Places:
         given = dict(zip(self.axes, values, strict=True))
         flat: Any = np.asarray(0)
         for index, dim in zip(self.access.indices, self.access.buffer.shape, strict=True):
-            flat = flat * (as_int(dim) or UNKNOWN) + on_arrays(index, given)
+            size = as_int(dim)
+            if size is None or any(isinstance(n, Var) and n not in given for n in walk(index)):
+                raise MLCError(f"where {self.access.buffer.name} is read is not known beforehand")
+            flat = flat * size + on_arrays(index, given)
         return flat
 
     def length(self, first: int, last: int) -> int:
