@@ -3,7 +3,7 @@
 graph passes    the pipeline's, each a step that can be looked at      relax.transform
 kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
 link            objects into this process                              codegen.llvm.engine
-plan            memory and one native call, for each set of sizes      runtime.graph_plan
+plan            memory and one native call for each set of sizes       runtime.graph_plan, _call
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 A choice's time is the sum of what its units do, or what memory needs to bring the weights: the
 longer one. The constants are cycles, fitted to 55 convolutions of nine models on one core with
-AVX-512 (znver4, 3.7 GHz): half of the predictions are within 9 % of the time measured, nine of ten
-within 20 %. They are ratios of cache and multiply-add speeds, much alike on other machines; what is
+AVX-512 (znver4, 3.7 GHz): half of the predictions are within 6 % of the time measured, nine of ten
+within 15 %. They are ratios of cache and multiply-add speeds, much alike on other machines; what is
 compared is one choice with another on the same machine.
 """
 
@@ -22,13 +22,13 @@ from mlcnb.target import Target
 
 #: fitted: of a step of a register tile (`step_cycles`), in direct loops and in Winograd's products
 DIRECT, PRODUCT = 0.84, 0.98
-#: fitted: for a vector of transformed inputs and each input along the tile, with its share of
-#: everything that is not a product
-TRANSFORM = 0.53
-#: fitted: for a line of transformed weights, each time that it is read
-WEIGHT_LINE = 1.36
-#: not fitted: a line of weights at 40 GB/s, and at 18 where they fill half of L3 and each
-#: run brings them from memory; and a nominal clock
+#: fitted: for a vector of transformed inputs and each input along its tile, with its share of
+#: everything that is not a product: fused with the products, and where all are transformed first
+FUSED, FIRST = 2.17, 1.66
+#: fitted: for a line of transformed weights, where tasks do not follow each other on the same ones
+WEIGHT_LINE = 2.5
+#: not fitted: a line of weights at 40 GB/s, and at 18 where they fill half of L3 and each run
+#: brings them from memory; and a nominal clock
 NEAR_LINE, FAR_LINE = 6.0, 13.0
 LINE, HERTZ = 64, 3.7e9
 #: a larger tile must save so much: it needs more memory, which threads share, and errs more
@@ -108,11 +108,11 @@ def winograd(conv: Convolution, tile: int, target: Target) -> Choice:
     steps = covered // (high * wide) * size.alpha**2 * conv.inner * -(-conv.outer // lanes)
     count = conv.images * tiles[0] * tiles[1]
     blocks = conv.images * -(-tiles[0] // pieces.block[0]) * -(-tiles[1] // pieces.block[1])
-    cycles = (
-        PRODUCT * steps / pieces.vectors * step_cycles(high * wide, pieces.vectors)
-        + TRANSFORM * size.alpha * size.data_bytes(count) / (4 * lanes)
-        + WEIGHT_LINE * size.weight_bytes * blocks / LINE
-    )
+    cycles = PRODUCT * steps / pieces.vectors * step_cycles(high * wide, pieces.vectors)
+    each = size.alpha * size.data_bytes(count) / (4 * lanes)
+    cycles += (FUSED if pieces.fused else FIRST) * each
+    if not pieces.fused:
+        cycles += WEIGHT_LINE * size.weight_bytes * blocks / LINE
     flops = 2 * size.alpha**2 * covered * conv.inner * conv.outer
     waste = 1 - conv.images * conv.places[0] * conv.places[1] / (covered * tile**2)
     data = size.data_bytes(count)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from mlcnb.target import Target
 
-#: tasks for each core, so that the last one does not keep the others waiting
-TASKS = 3
+#: tasks for each core, and the part of them that may be missing in the last round
+TASKS, IDLE = 2, 0.1
 #: tiles of a block where all inputs are transformed first
 LARGEST_BLOCK = 64
 
@@ -53,14 +53,20 @@ def choose_pieces(size: Size, target: Target) -> Pieces:
     rows, columns, vectors = register_tile(size, target)
     tasks = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
     _, second, third = target.caches
-    shared = size.weight_bytes <= third // 2
-    if shared and tasks >= TASKS * target.num_cores and size.data_bytes(rows * columns) <= second:
+    fits = size.weight_bytes <= third // 2 and size.data_bytes(rows * columns) <= second
+    if fits and _is_even(tasks, target.num_cores):
         return Pieces((rows, columns), (rows, columns), vectors, True)
     if size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
     wide = columns * max(1, min(size.tiles[1], LARGEST_BLOCK) // columns)
     high = rows * max(1, min(size.tiles[0], LARGEST_BLOCK // wide) // rows)
     return Pieces((high, wide), (rows, columns), vectors, False)
+
+
+def _is_even(tasks: int, cores: int) -> bool:
+    """True if all cores have much the same to do."""
+    rounds = -(-tasks // cores)
+    return rounds >= TASKS and tasks >= (1 - IDLE) * rounds * cores
 
 
 def register_tile(size: Size, target: Target) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ ex.export_library("model.tar")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
-from mlcnb.runtime.graph_plan import GraphPlans
+from mlcnb.runtime.direct_call import DirectCall
+from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.tensor import Tensor, as_array, is_torch, like_input
 from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
 from mlcnb.target import Target
@@ -79,8 +81,9 @@ class Executable:
         self.timings = timings or []
         self.vm = VirtualMachine(self)
         self._plans: dict[str, GraphPlans] = {}
+        self._direct: dict[str | None, DirectCall | None] = {}
 
-    @property
+    @cached_property
     def entry(self) -> str:
         """The function that `ex(...)` runs: "main", or the only one."""
         names = [v.name_hint for v in self.mod]
@@ -101,7 +104,21 @@ class Executable:
             RuntimeInputError: wrong number, name, dtype or shape of inputs.
             ExecutionError: the program stopped.
         """
+        if not named:
+            direct = self._direct[None] if None in self._direct else self._direct_call(None)
+            if direct is not None and direct.run(args):
+                return None
         return self.run(self.entry, args, named)
+
+    def _direct_call(self, name: str | None) -> DirectCall | None:
+        """The short way to call a PrimFunc (None: `entry`), where there is one."""
+        entry = self.entry if name is None else name
+        function = self.mod[entry]
+        made = None
+        if isinstance(function, PrimFunc):
+            made = DirectCall.of(self.kernels[entry], function)
+        self._direct[name] = made
+        return made
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.mod[name]
@@ -114,6 +131,11 @@ class Executable:
 
     def run(self, name: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Run one function of the module by name."""
+        plans = self._plans.get(name)
+        if plans is not None and not named:
+            known = plans.known(args)
+            if known is not None:
+                return plans.run_known(known, args)
         function = self.mod[name]
         if isinstance(function, PrimFunc):
             values = self.kernel_arguments(name, args, named)
@@ -122,7 +144,7 @@ class Executable:
         values, dims = bind_arguments(function, name, ordered)
         plans = self.plans(name)
         if plans.straight:
-            result = plans.run(values, dims)
+            result = plans.run(values, dims, ordered)
         else:
             result = self.vm.invoke(function, name, ordered)
         return like_input(result, any(map(is_torch, ordered)))

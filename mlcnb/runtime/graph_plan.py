@@ -1,6 +1,6 @@
-"""A graph function as one native program: every tensor has its place, every call its slots.
+"""Where everything is while a graph function runs: each tensor has its place, each call its slots.
 
-For each set of sizes met at run time the function is planned once:
+For each set of sizes met at run time the function is planned once (`graph_call` runs the plan):
 
     inputs, outputs     addresses patched in for each call
     constants           addresses of their arrays
@@ -12,24 +12,18 @@ the virtual machine runs them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from mlcnb.core.errors import ExecutionError
-from mlcnb.ir.memory import aligned, aligned_empty
+from mlcnb.ir.memory import aligned
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-from mlcnb.runtime.interpreted import InterpretedKernel
-from mlcnb.runtime.kernel_call import failure
-from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
-from mlcnb.runtime.tensor import flatten, fresh
 
 
 @dataclass(eq=False)
@@ -98,161 +92,6 @@ def _straight_binding(binding: rx.Binding) -> bool:
         return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
     simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
     return isinstance(value, simple)
-
-
-class GraphPlans:
-    """The native programs of one function, one for each set of sizes."""
-
-    def __init__(
-        self,
-        function: rx.Function,
-        kernels: Mapping[str, Any],
-        functions: Mapping[Any, Any] | None = None,
-    ) -> None:
-        self.function = function
-        self.kernels = kernels
-        self.functions = functions
-        native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
-        self.straight = native and is_straight(function)
-        self._free: dict[tuple, list[BoundPlan]] = {}
-        self._layouts: dict[tuple, Layout] = {}
-        self._lock = threading.Lock()
-
-    def layout(self, dims: Dims) -> Layout:
-        """The plan for some sizes, made when first asked for."""
-        key = _key(dims)
-        if key not in self._layouts:
-            self._layouts[key] = plan(self.function, self.kernels, dims, self.functions)
-        return self._layouts[key]
-
-    def run(self, values: list[Any], dims: Dims) -> Any:
-        """Run the function; several threads at once get a program each."""
-        key = _key(dims)
-        with self._lock:
-            free = self._free.setdefault(key, [])
-            bound = free.pop() if free else None
-            layout = self.layout(dims)
-        bound = bound or BoundPlan(layout, self.kernels)
-        try:
-            return bound.run(values)
-        finally:
-            with self._lock:
-                self._free[key].append(bound)
-
-    def timed(self, values: list[Any], dims: Dims) -> tuple[Any, list[tuple[KernelCall, int]]]:
-        """Run once; the result, and each call with the nanoseconds it took."""
-        bound = BoundPlan(self.layout(dims), self.kernels)
-        bound.run(values)
-        result, nanoseconds = bound.run_timed(values)
-        return result, list(zip(bound.layout.calls, nanoseconds, strict=True))
-
-
-def _key(dims: Dims) -> tuple:
-    return tuple(sorted((var.name, value) for var, value in dims.items()))
-
-
-class BoundPlan:
-    """A layout with memory and a native program; used by one thread at a time."""
-
-    def __init__(self, layout: Layout, kernels: Mapping[str, Any]) -> None:
-        self.layout = layout
-        self.kernels = kernels
-        self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
-        self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
-        self.ignored = aligned_empty((1,), np.dtype("uint64"))
-        addresses, slots = [], []
-        self.patches: list[tuple[int, int, str, int]] = []
-        for number, call in enumerate(layout.calls):
-            kernel = kernels[call.kernel]
-            addresses.append(kernel.address)
-            slots.append(self._slots(kernel, call, number))
-        keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
-        self.program = NativeProgram(addresses, slots, keep)
-        self._resolve_patches()
-
-    def _slots(self, kernel: Any, call: KernelCall, number: int) -> list[int]:
-        slots = []
-        for position, arg in enumerate(call.args):
-            if isinstance(arg, Place):
-                slots.append(self._address(arg, number, position))
-            else:
-                slots.append(int(arg))
-        slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
-        if kernel.signature.workspace:
-            slots.append(self.workspace.ctypes.data)
-        if kernel.signature.result is not None:
-            slots.append(self.ignored.ctypes.data)
-        return slots
-
-    def _address(self, place: Place, number: int, position: int) -> int:
-        storage = place.storage
-        if storage.kind == "arena":
-            return self.arena.ctypes.data + storage.offset
-        if storage.kind == "constant":
-            return self.layout.constants[storage.number].ctypes.data
-        self.patches.append((number, position, storage.kind, storage.number))
-        return 0
-
-    def _resolve_patches(self) -> None:
-        """(slot in the program's arena, which input or output) for what changes with each call."""
-        self.input_slots: list[tuple[int, int]] = []
-        self.output_slots: list[tuple[int, int]] = []
-        for number, position, kind, which in self.patches:
-            table = self.input_slots if kind == "input" else self.output_slots
-            table.append((self.program.slot(number, position), which))
-
-    def _prepare(self, values: list[Any]) -> list[np.ndarray]:
-        outputs = [aligned_empty(place.shape, place.dtype) for place in _output_places(self.layout)]
-        arena = self.program.arena
-        flat = flatten(values)
-        for slot, which in self.input_slots:
-            arena[slot] = flat[which].ctypes.data
-        for slot, which in self.output_slots:
-            arena[slot] = outputs[which].ctypes.data
-        return outputs
-
-    def run(self, values: list[Any]) -> Any:
-        """Run on these inputs; the result's arrays are new."""
-        outputs = self._prepare(values)
-        self._check(self.program.run())
-        return self._result(self.layout.result, values, outputs)
-
-    def run_timed(self, values: list[Any]) -> tuple[Any, list[int]]:
-        """As `run`, with the nanoseconds of each call."""
-        outputs = self._prepare(values)
-        status, nanoseconds = self.program.run_timed()
-        self._check(status)
-        return self._result(self.layout.result, values, outputs), [int(n) for n in nanoseconds]
-
-    def _check(self, status: int) -> None:
-        if status:
-            call = self.layout.calls[min(self.program.failed_at, len(self.layout.calls) - 1)]
-            error = failure(self.kernels[call.kernel], status)
-            raise ExecutionError(f"at {call.binding}: {error.message}")
-
-    def _result(self, form: Any, values: list[Any], outputs: list[np.ndarray]) -> Any:
-        if isinstance(form, tuple):
-            return fresh(tuple(self._result(f, values, outputs) for f in form), [])
-        if not isinstance(form, Place):
-            return form
-        storage = form.storage
-        if storage.kind == "output":
-            return outputs[storage.number].reshape(form.shape)
-        if storage.kind == "constant":
-            return self.layout.constants[storage.number].reshape(form.shape).copy()
-        if storage.kind == "input":
-            return flatten(values)[storage.number].reshape(form.shape).copy()
-        raw = self.arena[storage.offset : storage.offset + storage.size]
-        return raw.view(form.dtype)[: int(np.prod(form.shape))].reshape(form.shape).copy()
-
-
-def _output_places(layout: Layout) -> list[Place]:
-    found: dict[int, Place] = {}
-    for call in layout.calls:
-        for arg in call.args:
-            if isinstance(arg, Place) and arg.storage.kind == "output":
-                found.setdefault(arg.storage.number, arg)
-    return [found[i] for i in sorted(found)]
 
 
 def plan(

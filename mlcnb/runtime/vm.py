@@ -6,7 +6,7 @@
         ...
 
 It is for looking and for graphs whose sizes are only known as they run; straight graphs run as one
-native call (`runtime.graph_plan`), with the same kernels and the same results.
+native call (`runtime.graph_call`), with the same kernels and the same results.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class IndexMap(Node):
         places = list(np.indices(known))
         values: dict[Var, Any] = dict(zip(self.initial_indices, places, strict=True))
         try:
-            found = [_on_arrays(x, values) for x in self.final_indices]
+            found = [on_arrays(x, values) for x in self.final_indices]
         except MLCError:
             return None
         return [np.broadcast_to(x, known) for x in found]
@@ -374,14 +374,19 @@ _BITWISE: dict[Any, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
+def on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
+    """The value of integer arithmetic on variables that stand for arrays.
+
+    Raises:
+        MLCError: there is more in it than arithmetic.
+    """
     match x:
         case e.Var():
             return values[x]
         case e.IntImm(value):
             return np.asarray(value)
         case e.BinaryOp(a, b):
-            return _ARRAYS[type(x)](_on_arrays(a, values), _on_arrays(b, values))
+            return _ARRAYS[type(x)](on_arrays(a, values), on_arrays(b, values))
         case e.Call(_, op, (a, b)) if op in _BITWISE:
-            return _BITWISE[op](_on_arrays(a, values), _on_arrays(b, values))
+            return _BITWISE[op](on_arrays(a, values), on_arrays(b, values))
     raise MLCError(f"{type(x).__name__} has no place in an index map")

@@ -156,6 +156,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "Simplify",
         "InjectPrefetch",
         "VectorizeLoop",
+        "TransposeTile",
         "StorageRewrite",
         "UnrollLoop",
         "RemoveNoOp",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from mlcnb.op.nn import conv, conv_transpose, pool, pool_more
+from mlcnb.op.nn import conv, conv_transpose, pool, pool_more, winograd
 from tests.op.harness import Case, numbers
 
-MODULES = tuple(f"mlcnb.op.nn.{name}" for name in "conv conv_transpose pool pool_more".split())
+MODULES = tuple(
+    f"mlcnb.op.nn.{name}" for name in "conv conv_transpose pool pool_more winograd".split()
+)
 RTOL = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -49,6 +51,27 @@ def _layouts():
         made = conv.Conv2d(1, 1, 1, groups, data_layout, kernel_layout, out_layout)
         note = f"{data_layout}-{kernel_layout}-{out_layout}"
         yield Case(made, tensors(data, weight), 1e-5, note=note)
+
+
+def _winograd():
+    weight = numbers((3, 2, 3, 3))
+    for tile, layout in ((2, "ABOI"), (4, "OABI2i2o"), (4, "OAIB2i4o"), (6, "ABOI")):
+        yield Case(winograd.WinogradWeightTransform(tile, layout), [weight], 1e-5, note=layout)
+    yield Case(winograd.WinogradWeightTransform(4), [numbers((1, 2, 5, 5))], 1e-5)
+    table = [
+        (2, 1, "NCHW", "ABOI", (2, 3, 4, 5), (4, 4, 2, 3)),
+        (4, (1, 0, 2, 1), "NCHW", "ABOI", (1, 2, 5, 3), (6, 6, 2, 2)),
+        (4, 0, "NCHW2c", "OABI2i2o", (1, 2, 6, 7, 2), (1, 6, 6, 2, 2, 2)),
+        (4, 1, "NCHW2c", "OABI4i2o", (1, 2, 3, 3, 2), (2, 6, 6, 1, 4, 2)),
+        (6, 1, "NCHW2c", "OABI2i2o", (1, 1, 7, 3, 2), (2, 8, 8, 1, 2, 2)),
+        (4, 2, "NHWC", "ABOI", (1, 4, 5, 2), (8, 8, 3, 2)),
+    ]
+    for tile, padding, data_layout, kernel_layout, data, weights in table:
+        made = winograd.WinogradConv2d(tile, padding, data_layout, kernel_layout)
+        note = f"F{tile}-{data_layout}-{kernel_layout}"
+        yield Case(made, tensors(data, weights), 2e-4, note=note)
+    half = tensors((1, 2, 4, 4), (4, 4, 2, 2), kind="float16")
+    yield Case(winograd.WinogradConv2d(2, 1), half, 2e-2)
 
 
 def _transposed():
@@ -114,5 +137,5 @@ def _adaptive():
     yield Case(pool_more.AdaptiveAvgPool3d((1, 2, 2)), [numbers((1, 1, 3, 3, 2))], 1e-5)
 
 
-FAMILIES = (_convolutions, _layouts, _transposed, _pools, _adaptive)
+FAMILIES = (_convolutions, _layouts, _winograd, _transposed, _pools, _adaptive)
 CASES = [case for family in FAMILIES for case in family()]

@@ -90,7 +90,7 @@ def test_every_size_is_planned_once_and_right():
     for n in (1, 16, 3, 50, 16, 1):
         x = random(n, 64, seed=n)
         np.testing.assert_allclose(ex(x), chain(x), rtol=1e-4, atol=1e-5)
-    assert len(ex.plans()._layouts) == 4
+    assert len(ex.plans()._plans) == 4
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 5), (0, 3), (7, 33)])

@@ -13,7 +13,8 @@ import mlcnb as mlc
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.relax.transform import LegalizeOps
-from mlcnb.runtime.graph_plan import BoundPlan, Layout, Place, is_straight
+from mlcnb.runtime.graph_call import BoundPlan
+from mlcnb.runtime.graph_plan import Layout, Place, is_straight
 from mlcnb.runtime.vm import bind_arguments
 from mlcnb.testing import assert_same_results, evaluate
 from tests.relax.graphs import graphs

@@ -20,12 +20,12 @@ from mlcnb.core.node import walk
 from mlcnb.ir.memory import is_aligned
 from mlcnb.relax.expr import Constant
 
-CHANNELS, ROWS = 96, 512
+CHANNELS, ROWS = 160, 1024
 #: bytes of the weights: a table, two convolutions of 3 x 3, a matrix
 TABLE, CONVS, MATRIX = ROWS * CHANNELS * 4, 2 * 9 * CHANNELS**2 * 4, CHANNELS * ROWS * 4
 WEIGHTS = TABLE + CONVS + MATRIX
 #: bytes that small things may take: text, nodes, modules that are imported
-SLACK = 300_000
+SLACK = 500_000
 
 
 def model() -> bytes:

@@ -10,8 +10,10 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            pointwise        1 x 1 convolutions
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
+                           gemv             a row or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
+                           transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -22,6 +24,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
+from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
@@ -31,6 +34,7 @@ from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
 from mlcnb.dlight.cpu.quantized_window import quantized_window
 from mlcnb.dlight.cpu.rows import rows
+from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
@@ -49,8 +53,10 @@ RULES = (
     pointwise,
     blocked_window,
     packed_matmul,
+    gemv,
     matmul,
     rows,
+    transpose,
     general,  # always applies
 )
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -103,9 +103,11 @@ def results(sch: Schedule, blocks: dict[str, Any], dim: int, lanes: int, target:
     block = blocks["sum"]
     i, d, t = sch.get_loops(block)[-3:]
     length = sch.get(i).extent.value
-    tile = choose_tile(length, dim // lanes, target.vector_registers)
-    i_0, i_1 = sch.split(i, [None, tile.rows])
-    d_0, d_1 = sch.split(d, [None, tile.vectors * lanes])
+    pairs = 2 if dim % (2 * lanes) == 0 else 1
+    most = choose_tile(length, None, target.vector_registers, pairs).rows
+    rows = max(n for n in range(1, most + 1) if length % n == 0)
+    i_0, i_1 = sch.split(i, [None, rows])
+    d_0, d_1 = sch.split(d, [None, pairs * lanes])
     sch.reorder(i_0, d_0, t, i_1, d_1)
     sch.reverse_compute_at(blocks["attention"], d_0)
     start = sch.decompose_reduction(block, t)

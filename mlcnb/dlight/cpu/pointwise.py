@@ -23,7 +23,7 @@ from mlcnb.dlight.cpu.blocked_window import (
     is_blocked_window,
     prefetch_weights,
 )
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import choose_pixels
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
@@ -49,8 +49,8 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     last = fuse_epilogue(sch, anchor, after)
     if over_rows:
         fuse_pixels(sch, anchor, last, width)
-    n, oc, *oh, px, c = sch.get_loops(anchor.handle)[:-4]
-    reduce = sch.get_loops(anchor.handle)[-4:]
+    loops, steps = sch.get_loops(anchor.handle), len(anchor.reduced())
+    (n, oc, *oh, px, c), reduce = loops[:-steps], loops[-steps:]
     oc_0, oc_1 = sch.split(oc, [None, tile.vectors])
     px_0, px_1 = sch.split(px, [None, tile.rows])
     outer = [n, oc_0, *oh, px_0]
@@ -65,27 +65,28 @@ def pointwise(sch: Schedule, survey: Survey, target: Target) -> bool:
     sch.unroll(px_1)
     sch.unroll(oc_1)
     sch.vectorize(c)
-    prefetch_weights(sch, anchor, reduce[-1])
+    prefetch_weights(sch, anchor, reduce[-1])  # of the inner channels, where they are in blocks
     spread(sch, outer if tile.even else outer[:-1], anchor.work)
     return True
 
 
 def is_pointwise(block: BlockInfo) -> bool:
-    """A window of one pixel on an image as large as the result."""
-    if block.name != "conv2d_NCHWc" or block.kinds != "SSSSSRRRR" or None in block.extents[2:]:
+    """A window of one pixel on an image as large as the result, its channels in blocks or not."""
+    if block.name != "conv2d_NCHWc" or block.kinds not in ("SSSSSRRR", "SSSSSRRRR"):
         return False
-    images = [r.buffer for r in block.node.reads if len(r.buffer.shape) == 5]
-    sizes = [[as_int(d) for d in b.shape[2:4]] for b in images]
-    return block.extents[6:8] == [1, 1] and all(size == block.extents[2:4] for size in sizes)
+    _, _, height, width, lanes, _, *window = block.extents[:8]
+    if None in (height, width) or window != [1, 1]:
+        return False
+    shapes = [[as_int(d) for d in r.buffer.shape] for r in block.node.reads]
+    return any(shape[2:] == [height, width, lanes] for shape in shapes)
 
 
 def fuse_pixels(sch: Schedule, anchor: BlockInfo, last: Any, width: int) -> None:
     """Make one axis of rows and columns, in both blocks and in the accumulators between them."""
-    sch.transform_layout(
-        anchor.handle, ("write", 0), lambda n, oc, oh, ow, c: (n, oc, oh * width + ow, c)
-    )
-    sch.transform_block_layout(
-        anchor.handle,
-        lambda n, oc, oh, ow, c, ic, kh, kw, i: (n, oc, oh * width + ow, c, ic, kh, kw, i),
-    )
-    sch.transform_block_layout(last, lambda n, oc, oh, ow, c: (n, oc, oh * width + ow, c))
+
+    def pixels(n: Any, oc: Any, oh: Any, ow: Any, c: Any, *reduce: Any) -> tuple[Any, ...]:
+        return n, oc, oh * width + ow, c, *reduce
+
+    sch.transform_layout(anchor.handle, ("write", 0), pixels)
+    sch.transform_block_layout(anchor.handle, pixels)
+    sch.transform_block_layout(last, pixels)

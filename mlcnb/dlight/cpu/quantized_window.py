@@ -13,12 +13,14 @@ padding made for one block of channels at a time, so that it stays in the cache.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
@@ -83,9 +85,21 @@ def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, targe
         sch.unroll(loop)
     use_instruction(sch, c, "taps", target)
     for block in survey.before(anchor):
-        sch.compute_at(block.handle, oc)
-        sch.vectorize(sch.get_loops(block.handle)[-1])
+        pad(sch, block, oc, target)
     spread(sch, [n, oc], anchor.work)
+
+
+def pad(sch: Schedule, block: BlockInfo, at: Any, target: Target) -> None:
+    """The padding of one block of channels: filled with one value, the inside copied over it."""
+    sch.compute_at(block.handle, at)
+    rows = sch.get_loops(block.handle)[2]
+    filled = sch.decompose_padding(block.handle, rows)
+    for handle in (filled, block.handle):
+        *_, columns, channels = sch.get_loops(handle)
+        line = sch.fuse(columns, channels)
+        length = as_int(sch.get(line).extent) or 1
+        lanes = math.gcd(length, target.lanes("uint8"))
+        sch.vectorize(sch.split(line, [None, lanes])[1])
 
 
 def finish(sch: Schedule, last: Any, at: Any) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -50,12 +50,16 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
 def is_along_row(block: BlockInfo, target: Target) -> bool:
     """The reduce axes come last, the last one runs along memory; a row fills a vector."""
     extents = block.reduced()
-    long = math.prod(e or 0 for e in extents) >= lanes_of(block.node, target)  # None: not known
-    if not long or "S" in block.kinds.lstrip("S"):
+    if elements(extents) < lanes_of(block.node, target) or "S" in block.kinds.lstrip("S"):
         return False
     last, own = block.node.iter_vars[-1].var, [w.buffer for w in block.node.writes]
     reads = [r for r in block.node.reads if r.region and r.buffer not in own]
     return len(own) == 1 and any(r.region[-1].min is last for r in reads)
+
+
+def elements(extents: list[int | None]) -> int:
+    """How many there are; 0 where that is not known."""
+    return math.prod(e or 0 for e in extents)
 
 
 def lanes_of(node: Any, target: Target) -> int:
@@ -64,11 +68,17 @@ def lanes_of(node: Any, target: Target) -> int:
 
 
 def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
-    """The reduction in steps: to some vectors of partial results, to one, to half of it … to 2."""
+    """The reduction in steps: to some vectors of partial results, to one, to half of it … to 2.
+
+    Of several reduce axes the last ones become one, as many as it takes to fill the vectors.
+    """
     lanes = lanes_of(block.node, target)
-    reduce = sch.get_loops(block.handle)[len(block.spatial()) :]
-    row = sch.fuse(*reduce) if len(reduce) > 1 else reduce[0]
-    ways = WAYS if math.prod(e or 0 for e in block.reduced()) >= WAYS * lanes else 1
+    count = 1
+    while elements(block.extents[-count:]) < WAYS * lanes and count < len(block.reduced()):
+        count += 1
+    together = sch.get_loops(block.handle)[-count:]
+    row = sch.fuse(*together) if count > 1 else together[0]
+    ways = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
     width, steps = ways * lanes, []
     while width > 1:
         _, part = sch.split(row, [None, width])

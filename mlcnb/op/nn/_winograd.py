@@ -19,7 +19,7 @@ Error Analysis and Improving the Accuracy of Winograd Convolution, TOMS 2020.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
@@ -83,38 +83,52 @@ def _value(coefficients: Sequence[Fraction], x: Fraction) -> Fraction:
     return sum((c * x**i for i, c in enumerate(coefficients)), Fraction(0))
 
 
-Terms = Callable[[int], Any]
+def rows_of_input(matrix: np.ndarray, terms: Sequence[Any]) -> list[Any]:
+    """Every row of B^T times terms: an even and an odd part, which the rows of p and -p share."""
+    parts: dict[tuple[float, ...], Any] = {}
+
+    def part(row: np.ndarray, first: int) -> Any:
+        chosen = tuple(float(c) if i % 2 == first else 0.0 for i, c in enumerate(row))
+        if chosen not in parts:
+            parts[chosen] = _sum(list(zip(chosen, terms, strict=True)))
+        return parts[chosen]
+
+    found = []
+    for row in matrix:
+        odd = [c for c in row[1::2] if c]
+        sign = -1.0 if odd and odd[0] < 0 else 1.0
+        even, rest = part(row, 0), part(sign * row, 1)
+        if even is None or rest is None:
+            only = rest if even is None else even
+            found.append(only if sign > 0 else const(-1.0, only.dtype) * only)
+        else:
+            found.append(even + rest if sign > 0 else even - rest)
+    return found
 
 
-def row_of_input(row: Sequence[float], terms: Terms) -> Any:
-    """Row of B^T times terms: an even and an odd part, which the row of -p has too."""
-    even = _sum([(c, terms(i)) for i, c in enumerate(row) if c and i % 2 == 0])
-    odd = [(c, terms(i)) for i, c in enumerate(row) if c and i % 2]
-    if not odd:
-        return even
-    sign = 1 if odd[0][0] > 0 else -1
-    part = _sum([(sign * c, t) for c, t in odd])
-    if even is None:
-        return part if sign > 0 else const(-1.0, part.dtype) * part
-    return even + part if sign > 0 else even - part
+def rows_of_output(matrix: np.ndarray, terms: Sequence[Any]) -> list[Any]:
+    """Every row of A^T times terms: what the points p and -p give is added or subtracted first."""
+    pairs = range(1, len(terms) - 1, 2)
+    sums = {i: terms[i] + terms[i + 1] for i in pairs}
+    gaps = {i: terms[i] - terms[i + 1] for i in pairs}
+    found = []
+    for row in matrix:
+        parts = [(row[0], terms[0])]
+        parts += [(row[i], (sums if row[i] == row[i + 1] else gaps)[i]) for i in pairs]
+        found.append(_sum([*parts, (row[-1], terms[-1])]))
+    return found
 
 
-def row_of_output(row: Sequence[float], terms: Terms) -> Any:
-    """Row of A^T times terms: what the points p and -p give is added or subtracted first."""
-    found = [(row[0], terms(0))] if row[0] else []
-    for i in range(1, len(row) - 1, 2):
-        if row[i]:
-            one, two = terms(i), terms(i + 1)
-            found.append((row[i], one + two if row[i] == row[i + 1] else one - two))
-    if row[-1]:
-        found.append((row[-1], terms(len(row) - 1)))
-    return _sum(found)
+def rows_plain(matrix: np.ndarray, terms: Sequence[Any]) -> list[Any]:
+    """Every row of a matrix times terms."""
+    return [_sum(list(zip(row, terms, strict=True))) for row in matrix]
 
 
 def _sum(parts: list[tuple[float, Any]]) -> Any:
-    """c0 * t0 + c1 * t1 + …, without factors of one; None of nothing."""
+    """c0 * t0 + c1 * t1 + …, without factors of one and terms of zero; None of nothing."""
     total = None
     for c, term in parts:
-        scaled = term if c == 1 else const(float(c), term.dtype) * term
-        total = scaled if total is None else total + scaled
+        if c:
+            scaled = term if c == 1 else const(float(c), term.dtype) * term
+            total = scaled if total is None else total + scaled
     return total

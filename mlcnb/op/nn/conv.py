@@ -97,7 +97,13 @@ class Conv(OpDecl):
         want_same_dtype(self, data=data, weight=weight)
 
     def check_channels(self, channels: Any, inner: Any, outer: Any, data: Any, weight: Any) -> None:
-        """Refuse channels that do not go into the groups."""
+        """Refuse channels that do not go into the groups.
+
+        Blocks that are filled up hold more channels than a kernel that is not cut reads.
+        """
+        block = _layout.block_of(self.data_layout, "C")
+        if block and self.groups == 1 and not _layout.block_of(self.kernel_layout, "I"):
+            inner = tidy((inner + (block - 1)) // block * block)
         filled = _layout.block_of(self.data_layout, "C") and as_int(inner) == 1
         if filled and not differ(channels, outer):
             return
@@ -122,8 +128,9 @@ class Conv(OpDecl):
         """Sum over the places of the kernel of shifted, strided data times weights."""
         kind = dtype(self.out_dtype or data.dtype.name)
         wide = accumulator(kind).numpy
-        x = _layout.to_plain(data, self.data_layout, "NC" + self.spatial, {}).astype(wide)
         w = _layout.to_plain(weight, self.kernel_layout, "OI" + self.spatial, {}).astype(wide)
+        filled = {"C": w.shape[1]} if self.groups == 1 else {}
+        x = _layout.to_plain(data, self.data_layout, "NC" + self.spatial, filled).astype(wide)
         groups = x.shape[1] if w.shape[1] == 1 and w.shape[0] == x.shape[1] else self.groups
         found = correlate(x, w, self.strides, self.padding, self.dilation, groups)
         plain = found.astype(kind.numpy, copy=False)

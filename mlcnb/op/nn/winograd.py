@@ -13,12 +13,13 @@ error, and the papers: `mlcnb.op.nn._winograd`. Names and order of the weights a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
+from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.prim_ops import all_of, as_int, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
@@ -36,7 +37,14 @@ from mlcnb.op._dims import (
 from mlcnb.op._layout import Place
 from mlcnb.op.manipulate.pad import pad_constant
 from mlcnb.op.nn._window import each, extent, no_void, settle, sides
-from mlcnb.op.nn._winograd import POINTS, Matrices, matrices, row_of_input, row_of_output
+from mlcnb.op.nn._winograd import (
+    POINTS,
+    Matrices,
+    matrices,
+    rows_of_input,
+    rows_of_output,
+    rows_plain,
+)
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 #: places of the transformed weights: TVM's order, and letters for the two dimensions of the tile
@@ -80,7 +88,8 @@ class WinogradWeightTransform(OpDecl):
             return _layout.from_plain(plain.numpy(weight), WEIGHT, self.layout)
         # the windows lie where the tiles will be
         x = _layout.from_plain(weight, "OIHW", self.layout.replace("AB", "HW"))
-        out = np.empty((*x.shape[:first], len(g), len(g), *x.shape[first + 2 :]), weight.dtype)
+        shape = (*x.shape[:first], len(g), len(g), *x.shape[first + 2 :])
+        out = aligned_empty(shape, weight.dtype)
         both, width = np.kron(g, g), math.prod(x.shape[first + 2 :])
         columns, results = (
             a.reshape(-1, n, width) for a, n in ((x, both.shape[1]), (out, both.shape[0]))
@@ -98,12 +107,12 @@ class WinogradWeightTransform(OpDecl):
         alpha = len(g)
 
         def rows(eps: Any, o: Any, i: Any, x: Any) -> Any:
-            return _choose(eps, g, row_plain, lambda k: cast(kind, weight(o, i, k, x)))
+            return _choose(eps, g, rows_plain, lambda k: cast(kind, weight(o, i, k, x)))
 
         def both(*index: Any) -> Any:
             found = _layout.places(self.layout, index)
             at = {c: _layout.whole(p, _layout.block_of(self.layout, c)) for c, p in found.items()}
-            value = _choose(at["B"], g, row_plain, lambda k: half(at["A"], at["O"], at["I"], k))
+            value = _choose(at["B"], g, rows_plain, lambda k: half(at["A"], at["O"], at["I"], k))
             inside = [at[c] < n for c, n in (("O", outer), ("I", inner)) if filled[c]]
             return te.if_then_else(all_of(*inside), value, const(0, kind)) if inside else value
 
@@ -302,7 +311,7 @@ class _Loops:
             def row(k: int) -> Any:
                 return cast(self.kind, self.data(*self.at(layout, index, H=tile * m + k)))
 
-            return _choose(eps, b, row_of_input, row)
+            return _choose(eps, b, rows_of_input, row)
 
         def pack(eps: Any, nu: Any, *index: Any) -> Any:
             tile = _layout.places(layout, index)["W"].outer
@@ -310,7 +319,7 @@ class _Loops:
             def column(k: int) -> Any:
                 return half(eps, *self.at(layout, index, W=tile * m + k))
 
-            return _choose(nu, b, row_of_input, column)
+            return _choose(nu, b, rows_of_input, column)
 
         shape = self.shape(layout, self.sizes["C"])
         wide = self.shape(layout, self.sizes["C"], W=columns)
@@ -351,7 +360,7 @@ class _Loops:
 
     def inverse_rows(self, product: Any) -> Any:
         def element(row: Any, nu: Any, *index: Any) -> Any:
-            return _choose(row, self.matrices.a, row_of_output, lambda k: product(k, nu, *index))
+            return _choose(row, self.matrices.a, rows_of_output, lambda k: product(k, nu, *index))
 
         shape = self.shape(self.out_layout, self.kernel["O"])
         return te.compute((self.m, self.alpha, *shape), element, name="inverse_rows")
@@ -367,28 +376,18 @@ class _Loops:
             def term(k: int) -> Any:
                 return half(row % m, k, *tile)
 
-            return _choose(column % m, self.matrices.a, row_of_output, term)
+            return _choose(column % m, self.matrices.a, rows_of_output, term)
 
         shape = self.shape(layout, self.kernel["O"], **self.places)
         return te.compute(shape, element, name="conv2d_winograd")
 
 
-def _choose(index: Any, matrix: np.ndarray, row: Any, terms: Any) -> Any:
+def _choose(index: Any, matrix: np.ndarray, rows: Any, term: Callable[[int], Any]) -> Any:
     """Row `index` of a matrix times terms: one formula for each row, chosen by a Select."""
-    last = row(matrix[-1], terms)
-    for number in reversed(range(len(matrix) - 1)):
-        last = te.Select(index == number, row(matrix[number], terms), last)
-    return last
-
-
-def row_plain(row: Sequence[float], terms: Any) -> Any:
-    """The sum of coefficient times term, where the coefficient is not zero."""
-    total = None
-    for k, c in enumerate(row):
-        if c:
-            part = const(float(c), terms(k).dtype) * terms(k)
-            total = part if total is None else total + part
-    return total
+    *first, found = rows(matrix, [term(k) for k in range(matrix.shape[1])])
+    for number, row in reversed(list(enumerate(first))):
+        found = te.Select(index == number, row, found)
+    return found
 
 
 def _window(op: OpDecl, rows: Any, columns: Any) -> int:

@@ -22,6 +22,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.fold_batch_norm": (
             "FoldBatchNorm FoldBatchnormToConv2D=FoldBatchNorm fold_batch_norm"
         ),
+        f"{_HERE}.integer_ops": "IntegerOps",
         f"{_HERE}.simplify_ops": "SimplifyOps",
         f"{_HERE}.decompose_ops": "DecomposeOpsForInference",
         f"{_HERE}.fold_pad": "FoldPad",
@@ -33,6 +34,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.choose_convolution": "ChooseConvolution ConvolutionChoices convolution_choices",
         f"{_HERE}.pack_matmul": "PackMatmul",
+        f"{_HERE}.pack_quantized": "PackQuantizedMatmul",
         f"{_HERE}.legalize_ops": "LegalizeOps",
         f"{_HERE}.concat_in_place": "ConcatInPlace",
         f"{_HERE}.annotate_tir_op_pattern": "AnnotateTIROpPattern",

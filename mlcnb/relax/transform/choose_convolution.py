@@ -6,8 +6,10 @@ y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_trans
     >>> print(convolution_choices(mod))          what each would cost, and what is taken
 
 Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
-product. Weights have to be constants: they are transformed once, by FoldConstant. The model of the
-machine, and its constants: `mlcnb.machine.convolution`.
+product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
+algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
+the direct loops make it of those whose window holds it. The model of the machine, and its
+constants: `mlcnb.machine.convolution`.
 """
 
 from __future__ import annotations
@@ -94,10 +96,9 @@ class _Chooser(Mutator):
             for layout, dim in (
                 (conv.data_layout, "C"),
                 (conv.out_layout, "C"),
-                (conv.kernel_layout, "I"),
                 (conv.kernel_layout, "O"),
             )
-        }
+        }  # the kernel's inner channels need not be in blocks: they are cut anew
         weight = made.args[0]
         plain = isinstance(weight, Constant) and attrs_of(made).src == "OIHW"  # type: ignore[attr-defined]
         return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]

@@ -204,7 +204,7 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     b = c.block
     assert outer is not None and inner is not None
     if conv.groups == 1 and (inner >= b or c.is_blocked(data)):
-        kernel, source = f"OIHW{b}i{b}o", c.layout
+        kernel, source = f"OIHW{b}i{b}o" if _fills(inner, b) else f"OIHW{b}o", c.layout
     elif conv.groups == 1:
         kernel, source = f"OIHW{b}o", "NCHW"
     elif inner % b == 0 and (outer // conv.groups) % b == 0:
@@ -218,6 +218,11 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     attrs = dataclasses.replace(conv, data_layout=source, kernel_layout=kernel, out_layout=c.layout)
     c.blocked += 1
     return Call(call.op, (x, w), attrs)
+
+
+def _fills(channels: int, block: int) -> bool:
+    """True if little would be saved by reading the channels that are there, one by one."""
+    return -(-channels // block) * block <= 1.1 * channels
 
 
 def _pool(c: _Converter, var: Var, call: Call) -> Call | None:

@@ -6,7 +6,8 @@ w = R.nn.softmax(s1, axis=-1)
 o = R.matmul(w, v)              v (b, n, j, d)
 
 nn.attention has heads behind positions, as they lie before models turn them: the permutations
-around it cancel those of the model (SimplifyOps), and each head is read where it was computed.
+around it cancel those of the model, and each head is read where it was computed. Where the model
+has none, every head is a sample with one head: reshapes, which cost nothing.
 """
 
 from __future__ import annotations
@@ -52,9 +53,27 @@ class _Reader(Reader):
             return None
         self.found += 1
         query, key = product.args
+        if self.call_of(query, "permute_dims") is None and self.is_alone(bias):
+            return self.of_single_heads(query, key, value, bias, scale, var)
         parts = [self.turned(query, HEADS), self.turned(key, KEYS), self.turned(value, HEADS)]
-        made = make_call(declaration("relax.nn.attention"), *parts, bias, scale=scale)
-        return _permuted(self.emit(made), HEADS)
+        made = _op("nn.attention", *parts, bias, scale=scale)
+        return _op("permute_dims", self.emit(made), axes=HEADS)
+
+    def is_alone(self, bias: Any) -> bool:
+        """True if a bias, where there is one, is the same for all samples and heads."""
+        return bias is None or all(d == 1 for d in (dims_of(bias) or [])[:-2])
+
+    def of_single_heads(
+        self, query: Any, key: Any, value: Any, bias: Any, scale: float, var: Var
+    ) -> Call:
+        """Attention over (b * n, i, 1, h)."""
+        turned = self.turned(key, (0, 1, 3, 2))
+        parts = []
+        for x in (query, turned, value):
+            b, n, length, dim = dims_of(x)  # type: ignore[misc]
+            parts.append(self.emit(_op("reshape", x, [b * n, length, 1, dim])))
+        made = self.emit(_op("nn.attention", *parts, bias, scale=scale))
+        return _op("reshape", made, dims_of(var))
 
     def once(self, x: Any, name: str) -> Any:
         """The call of that operator whose result nobody else uses."""
@@ -90,11 +109,10 @@ class _Reader(Reader):
     def turned(self, x: Any, order: tuple[int, ...]) -> Any:
         """`x` permuted; where it is a permutation itself, one is made of the two."""
         call = self.call_of(x, "permute_dims")
-        if call is None:
-            return self.emit(_permuted(x, order))
-        first = order_of(call)
+        first = (0, 1, 2, 3) if call is None else order_of(call)
+        source = x if call is None else call.args[0]
         both = tuple(first[i] for i in order)
-        return call.args[0] if both == (0, 1, 2, 3) else self.emit(_permuted(call.args[0], both))
+        return source if both == (0, 1, 2, 3) else self.emit(_op("permute_dims", source, axes=both))
 
 
 def _same_batches(a: Any, b: Any) -> bool:
@@ -103,5 +121,5 @@ def _same_batches(a: Any, b: Any) -> bool:
     return one is not None and two is not None and len(one) == 4 == len(two) and one[:2] == two[:2]
 
 
-def _permuted(x: Any, order: tuple[int, ...]) -> Call:
-    return make_call(declaration("relax.permute_dims"), x, axes=order)
+def _op(name: str, *args: Any, **attrs: Any) -> Call:
+    return make_call(declaration(f"relax.{name}"), *args, **attrs)

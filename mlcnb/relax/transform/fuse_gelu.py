@@ -35,8 +35,7 @@ class _Reader(Reader):
         """0.5 * x * (1 + …), where it is complete."""
         if not isinstance(call.op, Op) or call.op.name not in ("relax.multiply", "relax.divide"):
             return None
-        self.values[var] = call
-        half, parts = self.factors(var)
+        half, parts = self.factors_of(call)
         if half != 0.5 or len(parts) != 2:
             return None
         for x, bell in (parts, parts[::-1]):

@@ -36,6 +36,7 @@ from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
 from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
 from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
+from mlcnb.relax.transform.integer_ops import IntegerOps
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.normalize import Normalize
@@ -106,6 +107,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         Normalize(),
         InlinePrivateFunctions(),
         CanonicalizeBindings(),
+        IntegerOps(),
         SimplifyOps(),
         FoldConstant(),
         FoldPad(),

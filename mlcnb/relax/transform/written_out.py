@@ -42,18 +42,18 @@ class Reader(Mutator):
     def factors(self, x: Any) -> tuple[float, list[Any]]:
         """A product as a number and the operands that are no products themselves."""
         call = self.call_of(x, "multiply", "power", "divide")
-        if call is None:
-            return 1.0, [x]
-        name, (a, b) = call.op.name, call.args
+        found = (1.0, []) if call is None else self.factors_of(call)
+        return found if found[1] else (1.0, [x])
+
+    def factors_of(self, call: Call) -> tuple[float, list[Any]]:
+        """The factors of a product, power or quotient; none where it is another one."""
+        name, (a, b) = call.op.name, call.args  # type: ignore[union-attr]
         count = number(b)
         if name == "relax.power":
-            whole = count in (2, 3)
-            return (1.0, [a] * int(count)) if whole else (1.0, [x])  # type: ignore[arg-type]
+            return 1.0, [a] * int(count) if count in (2, 3) else []
         if name == "relax.divide":
-            if not count:
-                return 1.0, [x]
-            top, rest = self.factors(a)
-            return top / count, rest
+            top, rest = self.factors(a) if count else (1.0, [])
+            return (top / count, rest) if count else (1.0, [])
         parts = [(n, []) if (n := number(v)) is not None else self.factors(v) for v in (a, b)]
         return parts[0][0] * parts[1][0], [*parts[0][1], *parts[1][1]]
 

@@ -35,6 +35,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.inject_prefetch": "InjectPrefetch inject_prefetch",
         "mlcnb.tir.transform.skip_padding": "SkipPadding skip_padding",
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
+        "mlcnb.tir.transform.transpose_tile": "TransposeTile transpose_tiles",
         "mlcnb.tir.transform.vectorize_loop": "VectorizeLoop vectorize_loops",
         "mlcnb.tir.transform.unroll_loop": "UnrollLoop unroll_loops",
         "mlcnb.tir.transform.lower_cross_thread_reduction": (

@@ -38,6 +38,7 @@ from mlcnb.tir.transform.simplify import simplify_stmt
 from mlcnb.tir.transform.skip_padding import skip_padding
 from mlcnb.tir.transform.storage_rewrite import rewrite_storage
 from mlcnb.tir.transform.thread_sync import thread_sync
+from mlcnb.tir.transform.transpose_tile import transpose_tiles
 from mlcnb.tir.transform.unify_thread_binding import unify_thread_binding
 from mlcnb.tir.transform.unroll_loop import unroll_loops
 from mlcnb.tir.transform.vectorize_loop import vectorize_loops
@@ -66,6 +67,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("Simplify", simplify_stmt),
     ("InjectPrefetch", inject_prefetch),
     ("VectorizeLoop", vectorize_loops),
+    ("TransposeTile", transpose_tiles),
     ("StorageRewrite", partial(rewrite_storage, at_least=LARGE)),
     ("UnrollLoop", unroll_loops),
     ("RemoveNoOp", remove_no_op),

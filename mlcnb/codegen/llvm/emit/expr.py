@@ -263,9 +263,12 @@ def ramp(em: Emitter, x: e.Ramp) -> str:
 
 
 def shuffle(em: Emitter, x: e.Shuffle) -> str:
-    """Lanes picked from the concatenation of vectors; of one vector, one instruction."""
-    if len(x.vectors) == 1 and x.vectors[0].dtype.lanes > 1 and x.dtype.lanes > 1:
-        return _permuted(em, x)
+    """Lanes picked from the concatenation of vectors: one instruction for one or two alike."""
+    kinds = {source.dtype for source in x.vectors}
+    places = [i.value for i in x.indices if isinstance(i, e.IntImm)]
+    alike = len(kinds) == 1 and len(x.vectors) <= 2 and min(k.lanes for k in kinds) > 1
+    if alike and len(places) == len(x.indices) and len(places) > 1:
+        return _shufflevector(em, x, places)
     lanes: list[tuple[str, str, int]] = []
     for source in x.vectors:
         operand = em.expr(source)
@@ -285,15 +288,12 @@ def shuffle(em: Emitter, x: e.Shuffle) -> str:
     return result
 
 
-def _permuted(em: Emitter, x: e.Shuffle) -> str:
-    """Lanes picked from one vector."""
-    if not all(isinstance(i, e.IntImm) for i in x.indices):
-        raise CodegenError("shuffle indices must be constants")
+def _shufflevector(em: Emitter, x: e.Shuffle, places: list[int]) -> str:
     kind = em.type(x.vectors[0].dtype)
-    mask = ", ".join(f"i32 {i.value}" for i in x.indices)  # type: ignore[attr-defined]
-    source = em.expr(x.vectors[0])
-    lanes = f"<{len(x.indices)} x i32>"
-    return em.f.emit(f"shufflevector {kind} {source}, {kind} poison, {lanes} <{mask}>")
+    operands = [em.expr(source) for source in x.vectors]
+    one, two = operands if len(operands) == 2 else (*operands, "poison")
+    mask = ", ".join(f"i32 {i}" for i in places)
+    return em.f.emit(f"shufflevector {kind} {one}, {kind} {two}, <{len(places)} x i32> <{mask}>")
 
 
 def cast(em: Emitter, x: e.Cast) -> str:

@@ -28,6 +28,8 @@ VIEWS = frozenset(
     f"relax.{name}"
     for name in "full zeros ones broadcast_to permute_dims reshape expand_dims squeeze".split()
 )
+#: what stays a call, because a pass wants to see it: how constants are quantised
+KEPT = frozenset({"relax.dequantize"})
 #: bytes read and written, and floating-point operations, that one import spends
 BUDGET_BYTES = 128 << 20
 BUDGET_FLOPS = 500_000_000
@@ -46,7 +48,7 @@ class Folder:
         """The value of a normalized call, or None where it is no constant, or a dear one."""
         if not call.args or not all(map(is_constant, call.args)) or not attrs_of(call).pure:
             return None
-        infos = _results(call.struct_info)
+        infos = None if call.op.name in KEPT else _results(call.struct_info)
         if infos is None or not self.affords(call, infos):
             return None
         try:

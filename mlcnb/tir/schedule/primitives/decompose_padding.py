@@ -20,6 +20,7 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.dependence import is_covered
 from mlcnb.tir.schedule.elementwise import axis_bounds, refreshed, substituted_value
@@ -52,7 +53,7 @@ def decompose_padding(state: State, block: Block, loop: For) -> Change:
     Args:
         state: the program.
         block: a complete block of one store of `T.if_then_else(condition, value, constant)`; the
-            condition bounds single axes.
+            condition bounds single axes, the constant is a number or one element of a buffer.
         loop: a loop around it.
 
     Returns:
@@ -86,12 +87,19 @@ def _matched(state: State, block: Block) -> _Padding:
     is_choice = isinstance(value, e.Call) and value.op == "tir.if_then_else"
     if reason is None and not is_choice:
         reason = "it is no single store of T.if_then_else"
-    if reason is None and not isinstance(value.args[2], e.IntImm | e.FloatImm):  # type: ignore
+    if reason is None and not _is_fixed(value.args[2], store.buffer):  # type: ignore
         reason = "what it pads with is no constant"
     if reason:
         raise state.refusal(f"{NAME}: {name_of(block)} is no padding: {reason}", block)
     condition, inner, constant = value.args  # type: ignore[union-attr]
     return _Padding(store, inner, constant, _ends(state, block, condition))  # type: ignore[arg-type]
+
+
+def _is_fixed(x: e.PrimExpr, written: Buffer) -> bool:
+    """True for a number, and for an element of another buffer that no loop moves."""
+    if isinstance(x, BufferLoad):
+        return x.buffer is not written and all(isinstance(i, e.IntImm) for i in x.indices)
+    return isinstance(x, e.IntImm | e.FloatImm)
 
 
 def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tuple[Affine, Affine]]:
@@ -176,7 +184,9 @@ def _filling(state: State, block: Block, padding: _Padding, loops: list[For]) ->
     realize = state.tree.realize(block)
     constant = replace(
         block,
-        reads=(),
+        reads=tuple(
+            r for r in block.reads if r.buffer is getattr(padding.constant, "buffer", None)
+        ),
         name_hint=f"{block.name_hint}_pad_const",
         body=replace(padding.store, value=padding.constant),
     )

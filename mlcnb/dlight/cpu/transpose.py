@@ -1,0 +1,94 @@
+"""transpose: copies whose source lies along another axis than their result.
+
+for c, hw in T.grid(136, 784):                  for c_0 in T.parallel(9):
+    y[c, hw] = x[c // 16, hw, c % 16]    ->         for hw_0 in range(49):
+                                                        for c_1 in T.unroll(16):
+                                                            for hw_1 in T.vectorized(16): …
+
+A tile as wide as a vector both ways is read in rows and written in columns: TransposeTile turns it
+in registers. Which loops run along the source is found by trying out its index: fused, they move
+through it one element at a time, in groups of a vector's lanes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
+from mlcnb.dlight.cpu.general import inline_chains
+from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import BufferStore
+
+
+def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to one elementwise block with one load, of words, across the rows of the result."""
+    inline_chains(sch, survey)
+    blocks = Survey.of(sch).blocks
+    if len(blocks) != 1 or not blocks[0].is_spatial or not _copies_words(blocks[0]):
+        return False
+    (block,) = blocks
+    lanes = target.lanes("float32")
+    runs = find_runs(block, lanes)
+    if runs is None:
+        return False
+    first, last = runs
+    loops = list(sch.get_loops(block.handle))
+    along = sch.fuse(*loops[first:last]) if last - first > 1 else loops[first]
+    across = sch.fuse(*loops[last:]) if len(loops) - last > 1 else loops[-1]
+    along_0, along_1 = sch.split(along, [None, lanes])
+    across_0, across_1 = sch.split(across, [None, lanes])
+    outer = loops[:first]
+    sch.reorder(*outer, along_0, across_0, along_1, across_1)
+    sch.unroll(along_1)
+    sch.vectorize(across_1)
+    wide = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
+    spread(sch, outer if wide else [along_0], block.work)
+    return True
+
+
+def _copies_words(block: BlockInfo) -> bool:
+    """One load and one store of 32-bit elements, whose axes are the indices of the result."""
+    node = block.node
+    loads = [n for n in walk(node.body) if isinstance(n, BufferLoad)]
+    if len(loads) != 1 or not isinstance(node.body, BufferStore) or None in block.extents:
+        return False
+    kinds = {loads[0].buffer.dtype.bits, node.body.buffer.dtype.bits}
+    axes = [axis.var for axis in node.iter_vars]
+    return kinds == {32} and list(node.body.indices) == axes
+
+
+def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
+    """(first, last): loops first … last - 1 run along the source, those after it along the result.
+
+    Of all that do, those that leave the least of their tiles empty; None where there are none, or
+    where the last loop runs along both.
+    """
+    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    places, end = Places(block, load, lanes), len(block.extents)
+    found: dict[tuple[int, int], float] = {}
+    try:
+        if places.runs_along(end - 1, end):
+            return None
+        for last, first in itertools.combinations(range(end - 1, -1, -1), 2):
+            if min(places.length(first, last), places.length(last, end)) > 1:
+                if places.extents[last - 1] > 1 and places.runs_along(first, last):
+                    found[first, last] = _fill(places.length(first, last), lanes) * _fill(
+                        places.length(last, end), lanes
+                    )
+    except MLCError:
+        return None
+    best = max(found, key=lambda run: found[run], default=None)
+    return best if best is not None and found[best] > 0.5 else None
+
+
+def _fill(length: int, lanes: int) -> float:
+    """The part of the tiles along a run that is used."""
+    return length / (-(-length // lanes) * lanes)

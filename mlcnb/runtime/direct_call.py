@@ -1,0 +1,130 @@
+"""A kernel called on NumPy arrays in a few microseconds: all that can be known before, is.
+
+    direct = DirectCall.of(kernel, func)     None: it has sizes, scalars or a result of its own
+    if not direct.run((a, b, c)):            False: the arrays are not just what it takes
+        kernel_call.run(kernel, …)           which converts, or says what is wrong
+
+A small product takes as long as finding out where three arrays lie, so the checks are one
+comparison each: type, dtype, shape, contiguity, what may be written, and what overlaps. Whatever is
+not as it should be goes the long way, which names the argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.runtime import kernel_call
+from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.tensor import aligned_empty
+from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.function import PrimFunc
+
+_begin: Any = ctypes.c_char.from_buffer
+_address = ctypes.addressof
+
+
+class DirectCall:
+    """The calls of one kernel whose parameters are arrays of known shapes."""
+
+    def __init__(self, kernel: Any, func: PrimFunc) -> None:
+        self._kernel = kernel
+        params = kernel.signature.params
+        written = set(kernel_call.written(func))
+        self._params = [
+            (p.dtype.numpy, tuple(map(as_int, p.shape)), i in written) for i, p in enumerate(params)
+        ]
+        self._count = len(params)
+        sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]  # type: ignore[arg-type]
+        exclusive = written if func.attrs.get("tir.noalias") else set()
+        self._apart = [
+            (i, sizes[i], j, sizes[j])
+            for i in sorted(exclusive)
+            for j in range(len(params))
+            if i != j and not (j in exclusive and j < i)
+        ]
+        #: programs that nobody is running, with their slots; each has the workspace of one call
+        self._idle: list[tuple[NativeProgram, memoryview]] = []
+
+    @staticmethod
+    def of(kernel: Any, func: PrimFunc) -> DirectCall | None:
+        """The calls of a compiled kernel; None where they need more than addresses."""
+        signature = kernel.signature
+        plain = all(isinstance(p, Buffer) and _is_plain(p) for p in signature.params)
+        if not plain or signature.dims or signature.result is not None:
+            return None
+        return DirectCall(kernel, func) if hasattr(kernel, "address") else None
+
+    def run(self, args: Sequence[Any]) -> bool:
+        """Run the kernel on the arrays; False where they are not just what it takes.
+
+        Raises:
+            ExecutionError: the kernel stopped: an assertion, an index out of bounds, a cancelled
+                call.
+        """
+        addresses = self._addresses(args)
+        if addresses is None:
+            return False
+        try:
+            ready = self._idle.pop()
+        except IndexError:
+            ready = self._program()
+        program, slots = ready
+        for slot, address in enumerate(addresses):
+            slots[slot] = address
+        status = program.run()
+        self._idle.append(ready)
+        if status:
+            raise kernel_call.failure(self._kernel, status)
+        return True
+
+    def _addresses(self, args: Sequence[Any]) -> list[int] | None:
+        """Where the arrays begin, if they are what the kernel takes."""
+        if len(args) != self._count:
+            return None
+        found = []
+        for array, (kind, shape, is_written) in zip(args, self._params, strict=False):
+            if type(array) is not np.ndarray or array.shape != shape:
+                return None
+            if array.dtype is not kind and array.dtype != kind:
+                return None
+            flags = array.flags
+            if not flags.c_contiguous:
+                return None
+            if flags.writeable:
+                found.append(_address(_begin(array)))  # type: ignore[arg-type]
+            elif is_written:
+                return None
+            else:
+                found.append(array.ctypes.data)
+        for i, size_i, j, size_j in self._apart:
+            if found[i] < found[j] + size_j and found[j] < found[i] + size_i:
+                return None
+        return found
+
+    def _program(self) -> tuple[NativeProgram, memoryview]:
+        """One call, and its slots: the first of them are the addresses of its arrays."""
+        kernel, slots, keep = self._kernel, [0] * self._count, []
+        if kernel.signature.workspace:
+            keep.append(aligned_empty((kernel.signature.workspace,), np.dtype("uint8")))
+            slots.append(keep[0].ctypes.data)
+        program = NativeProgram([kernel.address], [slots], (kernel.library, keep))
+        arena: Any = program.arena
+        return program, memoryview(arena)
+
+
+def _is_plain(buffer: Buffer) -> bool:
+    """Its elements lie one behind the other, as many as its type says, of a type of NumPy's own."""
+    extents = [as_int(extent) for extent in buffer.shape]
+    return (
+        all(extent is not None and extent > 0 for extent in extents)
+        and not buffer.strides
+        and buffer.elem_offset is None
+        and buffer.dtype.lanes == 1
+        and buffer.dtype.numpy.isbuiltin == 1
+    )

@@ -1,0 +1,240 @@
+"""A graph function as one native call, for each set of sizes that is met.
+
+    plans = GraphPlans(function, kernels)
+    plans.run(values, dims)          arguments that have been checked
+    plans.run_known(args)            arguments just like those of an earlier call: no check again
+
+A call takes a BoundPlan (a plan with memory of its own and a native program) from a shelf and puts
+it back, so Python threads that call at once do not meet, and calls one after the other allocate
+nothing but their results. The plans of the sizes that were used last are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import ExecutionError
+from mlcnb.ir.memory import address_of, aligned_empty
+from mlcnb.relax import expr as rx
+from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, is_straight, plan
+from mlcnb.runtime.interpreted import InterpretedKernel
+from mlcnb.runtime.kernel_call import failure
+from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.pages import in_large_pages
+from mlcnb.runtime.shapes import Dims, evaluate
+from mlcnb.runtime.tensor import flatten, fresh
+
+#: sets of sizes whose plans are kept, with their memory
+KEPT = 16
+
+#: the shape and dtype of each argument
+Kinds = tuple[tuple[tuple[int, ...], np.dtype], ...]
+
+
+class Plan:
+    """The plan for one set of sizes, and the programs for it that nobody uses at the moment."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.free: list[BoundPlan] = []
+
+
+class GraphPlans:
+    """The native programs of one function, for each of the sets of sizes that were used last."""
+
+    def __init__(
+        self,
+        function: rx.Function,
+        kernels: Mapping[str, Any],
+        functions: Mapping[Any, Any] | None = None,
+    ) -> None:
+        self.function = function
+        self.kernels = kernels
+        self.functions = functions
+        native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
+        self.straight = native and is_straight(function)
+        self._plans: OrderedDict[tuple, Plan] = OrderedDict()
+        self._known: dict[Kinds, Plan] = {}
+        self._lock = threading.Lock()
+
+    def layout(self, dims: Dims) -> Layout:
+        """The plan for some sizes, made when first asked for."""
+        return self._plan(dims).layout
+
+    def run(self, values: list[Any], dims: Dims, args: Sequence[Any] = ()) -> Any:
+        """Run the function; several threads at once get a program each.
+
+        args: what `values` were made of; where they are the same arrays, calls with arrays of their
+        kind are `known` from now on.
+        """
+        found = self._plan(dims)
+        kinds = kinds_of(args)
+        if kinds and all(v is a for v, a in zip(values, args, strict=True)):
+            self._known[kinds] = found
+        return self._run(found, flatten(values))
+
+    def known(self, args: Sequence[Any]) -> Plan | None:
+        """The plan of an earlier call whose arguments were arrays just like these."""
+        kinds = kinds_of(args)
+        return self._known.get(kinds) if kinds else None
+
+    def run_known(self, found: Plan, args: Sequence[Any]) -> Any:
+        """Run a plan that is `known` for these arguments."""
+        return self._run(found, args)
+
+    def timed(self, values: list[Any], dims: Dims) -> tuple[Any, list[tuple[KernelCall, int]]]:
+        """Run once; the result, and each call with the nanoseconds it took."""
+        bound = BoundPlan(self.layout(dims), self.kernels)
+        bound.run(flatten(values))
+        result, nanoseconds = bound.run_timed(flatten(values))
+        return result, list(zip(bound.layout.calls, nanoseconds, strict=True))
+
+    def _plan(self, dims: Dims) -> Plan:
+        """The plan for some sizes; the one that was not used for longest goes."""
+        key = tuple(sorted((var.name, value) for var, value in dims.items()))
+        with self._lock:
+            if key not in self._plans:
+                made = plan(self.function, self.kernels, dims, self.functions)
+                self._plans[key] = Plan(made)
+            self._plans.move_to_end(key)
+            if len(self._plans) > KEPT:
+                _, old = self._plans.popitem(last=False)
+                self._known = {k: p for k, p in self._known.items() if p is not old}
+            return self._plans[key]
+
+    def _run(self, found: Plan, inputs: Sequence[np.ndarray]) -> Any:
+        try:
+            bound = found.free.pop()  # one step of the interpreter: no lock
+        except IndexError:
+            bound = BoundPlan(found.layout, self.kernels)
+        try:
+            return bound.run(inputs)
+        finally:
+            found.free.append(bound)
+
+
+def kinds_of(args: Sequence[Any]) -> Kinds | None:
+    """Shape and dtype of each argument where all are plain arrays; else None."""
+    for a in args:
+        if type(a) is not np.ndarray or not a.flags.c_contiguous:
+            return None
+    return tuple([(a.shape, a.dtype) for a in args])
+
+
+class BoundPlan:
+    """A layout with memory and a native program; used by one thread at a time."""
+
+    def __init__(self, layout: Layout, kernels: Mapping[str, Any]) -> None:
+        self.layout = layout
+        self.kernels = kernels
+        self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
+        self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
+        self.ignored = aligned_empty((1,), np.dtype("uint64"))
+        addresses, slots = [], []
+        self.patches: list[tuple[int, int, str, int]] = []
+        for number, call in enumerate(layout.calls):
+            kernel = kernels[call.kernel]
+            addresses.append(kernel.address)
+            slots.append(self._slots(kernel, call, number))
+        in_large_pages([*layout.constants, self.arena])
+        keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
+        self.program = NativeProgram(addresses, slots, keep)
+        arena: Any = self.program.arena
+        self._table = memoryview(arena)
+        self._inputs = self._slots_of("input")
+        self._outputs = self._slots_of("output")
+        self._made = [(p.shape, p.dtype) for p in _output_places(layout)]
+
+    def _slots(self, kernel: Any, call: KernelCall, number: int) -> list[int]:
+        slots = []
+        for position, arg in enumerate(call.args):
+            if isinstance(arg, Place):
+                slots.append(self._address(arg, number, position))
+            else:
+                slots.append(int(arg))
+        slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
+        if kernel.signature.workspace:
+            slots.append(self.workspace.ctypes.data)
+        if kernel.signature.result is not None:
+            slots.append(self.ignored.ctypes.data)
+        return slots
+
+    def _address(self, place: Place, number: int, position: int) -> int:
+        storage = place.storage
+        if storage.kind == "arena":
+            return self.arena.ctypes.data + storage.offset
+        if storage.kind == "constant":
+            return self.layout.constants[storage.number].ctypes.data
+        self.patches.append((number, position, storage.kind, storage.number))
+        return 0
+
+    def _slots_of(self, kind: str) -> list[tuple[int, list[int]]]:
+        """(number of an input or output, its slots in the program's table), which change with each
+        call."""
+        found: dict[int, list[int]] = {}
+        for number, position, what, which in self.patches:
+            if what == kind:
+                found.setdefault(which, []).append(self.program.slot(number, position))
+        return list(found.items())
+
+    def _prepare(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        outputs = [aligned_empty(shape, dtype) for shape, dtype in self._made]
+        table = self._table
+        for arrays, slots_of in ((inputs, self._inputs), (outputs, self._outputs)):
+            for which, slots in slots_of:
+                address = address_of(arrays[which])
+                for slot in slots:
+                    table[slot] = address
+        return outputs
+
+    def run(self, inputs: Sequence[np.ndarray]) -> Any:
+        """Run on these inputs (tuples flattened); the result's arrays are new."""
+        outputs = self._prepare(inputs)
+        self._check(self.program.run())
+        return self._result(self.layout.result, inputs, outputs)
+
+    def run_timed(self, inputs: Sequence[np.ndarray]) -> tuple[Any, list[int]]:
+        """As `run`, with the nanoseconds of each call."""
+        outputs = self._prepare(inputs)
+        status, nanoseconds = self.program.run_timed()
+        self._check(status)
+        return self._result(self.layout.result, inputs, outputs), [int(n) for n in nanoseconds]
+
+    def _check(self, status: int) -> None:
+        if status:
+            call = self.layout.calls[min(self.program.failed_at, len(self.layout.calls) - 1)]
+            error = failure(self.kernels[call.kernel], status)
+            raise ExecutionError(f"at {call.binding}: {error.message}")
+
+    def _result(
+        self, form: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
+    ) -> Any:
+        if isinstance(form, tuple):
+            return fresh(tuple(self._result(f, inputs, outputs) for f in form), [])
+        if not isinstance(form, Place):
+            return form
+        storage = form.storage
+        if storage.kind == "output":
+            made = outputs[storage.number]
+            return made if made.shape == form.shape else made.reshape(form.shape)
+        if storage.kind == "constant":
+            return self.layout.constants[storage.number].reshape(form.shape).copy()
+        if storage.kind == "input":
+            return inputs[storage.number].reshape(form.shape).copy()
+        raw = self.arena[storage.offset : storage.offset + storage.size]
+        return raw.view(form.dtype)[: math.prod(form.shape)].reshape(form.shape).copy()
+
+
+def _output_places(layout: Layout) -> list[Place]:
+    found: dict[int, Place] = {}
+    for call in layout.calls:
+        for arg in call.args:
+            if isinstance(arg, Place) and arg.storage.kind == "output":
+                found.setdefault(arg.storage.number, arg)
+    return [found[i] for i in sorted(found)]

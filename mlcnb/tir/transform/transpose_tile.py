@@ -1,0 +1,213 @@
+"""TransposeTile: vectors that gather side by side are loaded as rows, and turned in registers.
+
+for j in T.unroll(4):                           r0 = A[k:k + 4]             # 4 rows, as they lie
+    B[j * 4:j * 4 + 4] = A[k + j:…:9]    ->     …
+                                                s0 = T.Shuffle([r0, r1], [0, 4, 1, 5])
+                                                …                           # 8 shuffles
+                                                B[0:4] = c0
+                                                …                           # 4 columns
+
+Lane r of each vector comes from row r, and the vectors begin one element after the other: so a tile
+of 16 x 16 costs 16 loads, 64 shuffles and 16 stores in place of 256 loads of single elements. The
+shuffles are those that x86 and ARM have: pairs within four lanes, then fours among vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlcnb.arith import simplify
+from mlcnb.core.node import Node, replace, rewrite, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.linear import linear_form
+from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+
+
+def transpose_tiles(func: PrimFunc) -> PrimFunc:
+    """`func` with such loops written as loads of rows, shuffles, and stores of columns."""
+    return func.with_body(rewrite(func.body, _transposed))
+
+
+class _NoLane(Exception):
+    """Raised inside where an expression is not made of ramps."""
+
+
+def _transposed(n: Node) -> Stmt | None:
+    if not isinstance(n, For) or n.kind is not ForKind.UNROLLED or p.as_int(n.min) != 0:
+        return None
+    store, count = _store_and_count(n)
+    load = None if store is None else _gathered(store, n.loop_var)
+    if store is None or load is None or not 2 <= count <= load.dtype.lanes:
+        return None
+    try:
+        rows = [_row(load, lane, n.loop_var, count) for lane in range(load.dtype.lanes)]
+    except _NoLane:
+        return None
+    return _tile(n.loop_var, store, load, rows, count)
+
+
+def _store_and_count(n: For) -> tuple[BufferStore | None, int]:
+    """The store that is the body, and for how many of the first iterations it is done."""
+    count, body = p.as_int(n.extent) or 0, n.body
+    if isinstance(body, IfThenElse) and body.else_case is None and count <= 64:
+        values = [_value_at(body.condition, n.loop_var, j) for j in range(count)]
+        count = values.index(0) if 0 in values else count
+        decided = all(v == (j < count) for j, v in enumerate(values))
+        body = body.then_case if decided else body
+    return (body if isinstance(body, BufferStore) else None), count
+
+
+def _value_at(condition: e.PrimExpr, var: e.Var, j: int) -> int | None:
+    return p.as_int(simplify(substitute(condition, {var: p.const(j, var.dtype)})))
+
+
+def _gathered(store: BufferStore, var: e.Var) -> BufferLoad | None:
+    """The only load whose lanes do not lie together; it reads another buffer than is written."""
+    loads = [x for x in walk(store.value) if isinstance(x, BufferLoad)]
+    gathers = [x for x in loads if x.dtype.lanes > 1 and not _lies_together(x)]
+    if len(gathers) != 1 or any(x.buffer.data is store.buffer.data for x in loads):
+        return None
+    (load,) = gathers
+    lanes, kind = load.dtype.lanes, load.buffer.dtype
+    if kind.lanes != 1 or kind.bits != 32 or lanes not in (4, 8, 16) or _mentions(load, store, var):
+        return None
+    return load
+
+
+def _lies_together(load: BufferLoad) -> bool:
+    place = load.indices[-1]
+    return isinstance(place, e.Ramp) and p.as_int(place.stride) == 1
+
+
+def _mentions(load: BufferLoad, store: BufferStore, var: e.Var) -> bool:
+    """True if a mask changes from one vector to the next."""
+    masks = [x for x in (load.predicate, store.predicate) if x is not None]
+    return any(n is var for mask in masks for n in walk(mask))
+
+
+def _row(load: BufferLoad, lane: int, var: e.Var, count: int) -> e.PrimExpr:
+    """What lane `lane` of the vectors is read from: `count` elements, or zeros where masked."""
+    start = simplify(_lane(load.indices[0], lane))
+    form = linear_form(start)
+    rest = [term for term in form.terms if term is not var]
+    if form.terms.get(var) != 1 or any(n is var for term in rest for n in walk(term)):
+        raise _NoLane
+    kind = load.buffer.dtype.with_lanes(count)
+    first = simplify(substitute(start, {var: p.const(0, var.dtype)}))
+    row: e.PrimExpr = BufferLoad(load.buffer, (e.Ramp(first, p.const(1, first.dtype), count),))
+    if load.predicate is not None:
+        zeros = e.Broadcast(p.const(0, load.buffer.dtype), count)
+        held = simplify(_lane(load.predicate, lane))
+        if not p.is_const(held, 1):
+            chosen = e.Call(kind, "tir.if_then_else", (held, row, zeros))
+            row = zeros if p.is_const(held, 0) else chosen
+    return row
+
+
+def _lane(x: Any, lane: int) -> Any:
+    """One lane of an expression of ramps, as a scalar."""
+    if x.dtype.lanes == 1:
+        return x
+    match x:
+        case e.Ramp():
+            return x.base + x.stride * lane
+        case e.Broadcast():
+            return x.value
+        case e.Cast():
+            return e.Cast(x.dtype.element, _lane(x.value, lane))
+    if not hasattr(x, "a") or not hasattr(x, "b"):
+        raise _NoLane
+    return type(x)(_lane(x.a, lane), _lane(x.b, lane))
+
+
+def _tile(
+    var: e.Var, store: BufferStore, load: BufferLoad, rows: list[e.PrimExpr], count: int
+) -> Stmt:
+    """Rows, shuffles and columns as one statement."""
+    lets: list[tuple[e.Var, e.PrimExpr]] = []
+
+    def named(value: e.PrimExpr, name: str) -> e.Var:
+        lets.append((e.Var(f"{name}{len(lets)}", value.dtype), value))
+        return lets[-1][0]
+
+    lanes = load.dtype.lanes
+    whole = [named(row, "row") for row in rows]
+    if count < lanes:
+        whole = [named(_pick((row,), [i % count for i in range(lanes)]), "row") for row in whole]
+    columns = transposed(whole, lambda a, b, lanes: named(_pick((a, b), lanes), "part"))
+    stores = [_with_column(store, load, columns[j], var, j) for j in range(count)]
+    body = seq(*stores)
+    for name, value in reversed(lets):
+        body = LetStmt(name, value, body)
+    return body
+
+
+def _pick(vectors: tuple[e.PrimExpr, ...], lanes: Sequence[int]) -> e.Shuffle:
+    return e.Shuffle(vectors, tuple(p.const(i, "int32") for i in lanes))
+
+
+def _with_column(
+    store: BufferStore, load: BufferLoad, column: e.PrimExpr, var: e.Var, j: int
+) -> BufferStore:
+    """The store of one iteration, on a column in place of the load."""
+    value = rewrite(store.value, lambda n: column if n is load else None)
+    made = replace(store, value=value)
+    return substitute(made, {var: p.const(j, var.dtype)})
+
+
+def transposed(rows: Sequence[Any], pick: Callable[[Any, Any, list[int]], Any]) -> list[Any]:
+    """The columns of 4, 8 or 16 rows of as many lanes; `pick(a, b, lanes)` shuffles two vectors.
+
+    First the columns of each four rows, in groups of four lanes: group g of quad[q][m] is column
+    4 * g + m of rows 4 * q to 4 * q + 3. Then groups go where they belong.
+    """
+    lanes = len(rows)
+    groups = range(0, lanes, 4)
+    low = [i for g in groups for i in (g, g + lanes, g + 1, g + lanes + 1)]
+    high = [i + 2 for i in low]
+    left = [i for g in groups for i in (g, g + 1, g + lanes, g + lanes + 1)]
+    right = [i + 2 for i in left]
+    quads = []
+    for q in range(0, lanes, 4):
+        a, b, c, d = rows[q : q + 4]
+        ab, cd = pick(a, b, low), pick(c, d, low)
+        above, below = pick(a, b, high), pick(c, d, high)
+        pairs = [(ab, cd), (above, below)]
+        quads.append([pick(x, y, half) for x, y in pairs for half in (left, right)])
+    columns: list[Any] = [None] * lanes
+    for m in range(4):
+        for g, column in enumerate(_grouped([quad[m] for quad in quads], lanes, pick)):
+            columns[4 * g + m] = column
+    return columns
+
+
+def _grouped(vectors: list[Any], lanes: int, pick: Any) -> list[Any]:
+    """Group g of every vector, for each g: a transposition whose elements are groups of four."""
+    if len(vectors) == 1:
+        return vectors
+    half = lanes // 4 // 2
+
+    def every_other(a: Any, b: Any, odd: int) -> Any:
+        chosen = [2 * g + odd for g in range(half)]
+        one = [4 * g + i for g in chosen for i in range(4)]
+        return pick(a, b, one + [lanes + i for i in one])
+
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    even, odd = ([every_other(a, b, k) for a, b in pairs] for k in (0, 1))
+    if len(pairs) == 1:
+        return [even[0], odd[0]]
+    return [every_other(a, b, k) for k in (0, 1) for a, b in (even, odd)]
+
+
+class TransposeTile(PrimFuncPass):
+    """Load vectors that gather side by side as rows, and turn them in registers."""
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """See `transpose_tiles`."""
+        return transpose_tiles(func)

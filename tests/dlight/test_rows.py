@@ -1,0 +1,139 @@
+"""Softmax, normalisations and sums along rows: NumPy's numbers, special values, vectors, traces."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax import op as R
+from mlcnb.target import Target
+from mlcnb.tir import Schedule
+from tests.dlight.test_cpu import HOST, LANES, loops_of, random
+
+
+def run(make, *arrays):
+    """What the default schedule computes on two threads, and the meaning in float64."""
+    func, _ = loops_of(make, *arrays)
+    _, expected = loops_of(make, *(a.astype("float64") for a in arrays))
+    found = np.full(expected.shape, np.nan, "float32")
+    mlc.set_num_threads(2)
+    mlc.compile(func, schedule="default")(*arrays, found)
+    return found, expected
+
+
+def took(func) -> bool:
+    """Whether the rule took it: partial results lie in lanes."""
+    return bool(re.search(r"_rf\b.*local", schedule_cpu(func, HOST).mod["main"].script()))
+
+
+OVER_ROWS = {
+    "softmax": lambda a: R.nn.softmax(a),
+    "log_softmax": lambda a: R.nn.log_softmax(a),
+    "sum": lambda a: R.sum(a, axis=-1),
+    "mean": lambda a: R.mean(a, axis=-1, keepdims=True),
+    "max": lambda a: R.max(a, axis=-1),
+    "min": lambda a: R.min(a, axis=-1),
+    "prod": lambda a: R.prod(a, axis=-1),
+    "variance": lambda a: R.variance(a, axis=-1),
+    "std": lambda a: R.std(a, axis=-1),
+}
+
+
+@pytest.mark.parametrize("name", OVER_ROWS)
+@settings(max_examples=3, deadline=None)
+@given(st.integers(1, 40), st.integers(LANES, 9 * LANES))
+def test_rows_of_any_length(name, rows, length):
+    arrays = [random(rows, length)]
+    assert took(loops_of(OVER_ROWS[name], *arrays)[0]) or rows == 1
+    found, expected = run(OVER_ROWS[name], *arrays)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-5)
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.integers(2, 20), st.integers(LANES, 200), st.sampled_from(["layer_norm", "rms_norm"]))
+def test_normalised_rows(rows, length, name):
+    weights = [random(length) + 2, random(length)][: 2 if name == "layer_norm" else 1]
+    make = getattr(R.nn, name)
+    found, expected = run(lambda *a: make(*a, epsilon=1e-6), 3 * random(rows, length) + 5, *weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape, groups", [((2, 8, 9, 5), 2), ((1, 320, 8, 8), 32)])
+def test_groups_and_instances(shape, groups):
+    x, gamma, beta = random(*shape), random(shape[1]), random(shape[1])
+    for make in (
+        lambda a, b, c: R.nn.group_norm(a, b, c, num_groups=groups),
+        lambda a, b, c: R.nn.instance_norm(a, b, c),
+        lambda a, b, c: R.nn.layer_norm(a, b, c, axes=(2, 3)),
+    ):
+        over_rows = "layer_norm" in make.__code__.co_names
+        weights = (random(*shape[2:]), random(*shape[2:])) if over_rows else (gamma, beta)
+        assert took(loops_of(make, x, *weights)[0])
+        found, expected = run(make, x, *weights)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_softmax_does_not_overflow_and_keeps_special_values_in_their_rows():
+    x = random(6, 100)
+    x[0] = 1e30 * random(100)
+    x[1, :50] = -np.inf
+    x[2, 7] = np.nan
+    x[3] = -np.inf
+    x[4, 9] = np.inf
+    with np.errstate(invalid="ignore"):
+        found, expected = run(OVER_ROWS["softmax"], x)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    assert np.isnan(found).all(1).tolist() == [False, False, True, True, True, False]
+    assert found[0].sum() == found[0].max() == 1
+    assert (found[1, :50] == 0).all()
+    np.testing.assert_allclose(found[5], expected[5], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("place", [0, 17, 63, 64, 99])
+def test_an_extreme_with_a_nan_is_nan(name, place):
+    x = random(3, 100)
+    x[1, place] = np.nan
+    found, _ = run(OVER_ROWS[name], x)
+    assert np.isnan(found).tolist() == [False, True, False]
+
+
+def test_integers_are_summed_exactly():
+    x = np.arange(5 * 130, dtype="int32").reshape(5, 130) * 12345
+    func, expected = loops_of(lambda a: R.sum(a, axis=1), x)
+    found = np.zeros(5, "int32")
+    mlc.compile(func, schedule="default")(x, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_row_of_partial_sums_is_added_up_in_halves():
+    func, _ = loops_of(lambda a: R.sum(a, axis=1), random(64, 512))
+    text = schedule_cpu(func, Target("llvm -mcpu=x86-64-v4")).mod["main"].script()
+    widths = [int(w) for w in re.findall(r"sum_rf\w* = T.alloc_buffer\(\(64, (\d+)\)", text)]
+    assert widths == [64, 16, 8, 4, 2]
+
+
+def test_no_element_is_computed_alone():
+    func, _ = loops_of(
+        lambda a, b, c: R.nn.layer_norm(a, b, c), random(128, 384), random(384), random(384)
+    )
+    ex = mlc.compile(func, schedule="default")
+    body = max(facts(ex.kernels["main"].compiled).values(), key=lambda f: f.total.vector)
+    assert body.looped.vector_share > 0.6
+    assert body.looped.spills == 0
+
+
+def test_the_trace_replays():
+    func, _ = loops_of(lambda a: R.nn.softmax(a), random(7, 100))
+    sch = schedule_cpu(func, HOST)
+    again = Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(sch.mod, again.mod)

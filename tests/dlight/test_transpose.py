@@ -1,0 +1,98 @@
+"""Copies across rows: numbers for any shape, tiles turned in registers, traces that replay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax import op as R
+from mlcnb.tir.transform import lower
+from tests.dlight.test_cpu import HOST, LANES, check, loops_of, random
+
+LAYOUT = f"NCHW{LANES}c"
+
+
+def is_turned(sch: tir.Schedule) -> bool:
+    return "T.Shuffle" in lower(sch.mod["main"]).script()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    shape=st.lists(st.integers(1, 40), min_size=2, max_size=4).filter(lambda s: np.prod(s) < 1e5),
+    seed=st.randoms(use_true_random=False),
+)
+def test_any_permutation(shape, seed):
+    axes = list(range(len(shape)))
+    seed.shuffle(axes)
+    check(lambda a: R.permute_dims(a, axes=axes), random(*shape))
+
+
+@settings(max_examples=20, deadline=None)
+@given(channels=st.integers(1, 50), rows=st.integers(1, 9), columns=st.integers(1, 17))
+def test_any_image_into_blocks_and_back(channels, rows, columns):
+    check(
+        lambda a: R.layout_transform(a, src="NCHW", dst=LAYOUT), random(1, channels, rows, columns)
+    )
+    blocks = -(-channels // LANES)
+    shape = [1, channels, rows, columns]
+    check(
+        lambda a: R.layout_transform(a, shape, src=LAYOUT, dst="NCHW"),
+        random(1, blocks, rows, columns, LANES),
+    )
+
+
+@pytest.mark.parametrize("groups, each, size", [(4, 34, 28), (4, 68, 14), (3, 80, 7), (2, 5, 3)])
+def test_shuffled_channels_into_blocks(groups, each, size):
+    """Reshape, transpose, reshape and the new layout are one copy, whose rows are picked."""
+    channels = groups * each
+    x = te.placeholder((1, groups, each, size * size), "float32", "x")
+
+    def place(n, block, row, column, lane):
+        c = block * LANES + lane
+        value = x[n, c % groups, c // groups, row * size + column]
+        return te.if_then_else(c < channels, value, 0.0)
+
+    shape = (1, -(-channels // LANES), size, size, LANES)
+    func = te.create_prim_func([x, te.compute(shape, place, name="shuffled")])
+    sch = schedule_cpu(func, HOST)
+    assert is_turned(sch)
+    given_ = random(1, groups, each, size * size)
+    found = np.full(shape, np.nan, "float32")
+    mlc.compile(func, schedule="default")(given_, found)
+    shuffled = given_.transpose(0, 2, 1, 3).reshape(channels, size, size)
+    padded = np.zeros((shape[1] * LANES, size, size), "float32")
+    padded[:channels] = shuffled
+    blocked = padded.reshape(shape[1], LANES, size, size).transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(found[0], blocked)
+
+
+def test_tiles_are_turned_and_the_trace_replays():
+    func, _ = loops_of(lambda a: R.permute_dims(a, axes=(1, 0)), random(64, 48))
+    sch = schedule_cpu(func, HOST)
+    assert is_turned(sch)
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_rows_that_stay_rows_are_copied_as_they_are():
+    func, _ = loops_of(lambda a: R.permute_dims(a, axes=(1, 0, 2)), random(8, 6, 64))
+    assert not is_turned(schedule_cpu(func, HOST))
+
+
+@pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
+def test_no_gathers_and_no_spills(cpu, lanes):
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    func, _ = loops_of(lambda a: R.permute_dims(a, axes=(1, 0)), np.zeros((256, 256), "f"))
+    made = mlc.compile(func, target=target, schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.instructions)
+    assert hot.spills == 0
+    assert hot.instructions < 9 * lanes
+    assert "gather" not in made.compiled.assembly

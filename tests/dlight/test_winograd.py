@@ -1,0 +1,155 @@
+"""Winograd convolution on the CPU: the numbers of nn.conv2d, traces that replay, counted facts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.op.nn.winograd import WinogradConv2d, WinogradWeightTransform
+
+HOST = mlc.target.Target("llvm")
+
+
+def layouts(lanes: int) -> tuple[str, str]:
+    return f"NCHW{lanes}c", f"OABI{lanes}i{lanes}o"
+
+
+def program(
+    size: tuple[int, int],
+    inner: int = 2,
+    outer: int = 2,
+    tile: int = 4,
+    padding=1,
+    window: int = 3,
+    images: int = 1,
+    lanes: int = HOST.lanes("float32"),
+) -> tir.PrimFunc:
+    """relu(convolution + bias + residual) of `inner` and `outer` blocks of channels."""
+    data_layout, weight_layout = layouts(lanes)
+    alpha = tile + window - 1
+    x = te.placeholder((images, inner, *size, lanes), "float32", "x")
+    u = te.placeholder((outer, alpha, alpha, inner, lanes, lanes), "float32", "u")
+    y = WinogradConv2d(tile, padding, data_layout, weight_layout).compute(x, u)
+    b = te.placeholder((1, outer, 1, 1, lanes), "float32", "b")
+    r = te.placeholder(y.shape, "float32", "r")
+    biased = te.compute(y.shape, lambda n, o, h, w, c: y[n, o, h, w, c] + b[0, o, 0, 0, c], "add")
+    added = te.compute(y.shape, lambda *i: biased(*i) + r(*i), "residual")
+    zero = te.const(0, "float32")
+    return te.create_prim_func(
+        [x, u, b, r, te.compute(y.shape, lambda *i: te.max(added(*i), zero), "relu")]
+    )
+
+
+def arrays(func: tir.PrimFunc, window: int, tile: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Random arguments of `program`, and plain weights."""
+    rng = np.random.default_rng(0)
+    shapes = [tuple(int(d.value) for d in b.shape) for b in func.buffers]
+    x, b, r = (rng.standard_normal(shapes[i]).astype("float32") for i in (0, 2, 3))
+    outer, _, _, inner, lanes, _ = shapes[1]
+    w = rng.standard_normal((outer * lanes, inner * lanes, window, window)).astype("float32")
+    w /= window * np.sqrt(inner * lanes)
+    u = WinogradWeightTransform(tile, layouts(lanes)[1]).numpy(w)
+    return [x, u, b, r], w
+
+
+def check(size, tile: int, padding, window: int = 3, **more) -> None:
+    """On one and two threads, beside nn.conv2d in float64."""
+    func = program(size, tile=tile, padding=padding, window=window, **more)
+    given_arrays, w = arrays(func, window, tile)
+    x, _, b, r = given_arrays
+    lanes = x.shape[-1]
+    wide = Conv2d(
+        1, padding, data_layout=f"NCHW{lanes}c", kernel_layout="OIHW", out_dtype="float64"
+    )
+    expected = np.maximum(wide.numpy(x.astype("float64"), w.astype("float64")) + b + r, 0)
+    ex = mlc.compile(func, schedule="default")
+    for threads in (1, 2):
+        mlc.set_num_threads(threads)
+        found = np.full(r.shape, np.nan, "float32")
+        ex(*given_arrays, found)
+        limit = {2: 5e-6, 4: 1e-5, 6: 5e-5}[tile] * (3 if window > 3 else 1)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=limit * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tile", [2, 4, 6])
+@pytest.mark.parametrize("size", [(14, 14), (7, 7), (13, 30), (1, 1), (3, 17)])
+def test_results_are_those_of_the_convolution(size, tile):
+    check(size, tile, 1)
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_windows_of_five(tile):
+    check((13, 11), tile, 2, window=5)
+
+
+def test_large_weights_and_many_images():
+    """All inputs are transformed first; and the other way, with several images."""
+    check((6, 5), 4, 1, inner=3, outer=40)
+    check((9, 9), 4, (1, 0, 2, 1), images=3)
+    check((30, 30), 4, 1, inner=1, outer=3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.tuples(st.integers(3, 19), st.integers(3, 33)),
+    st.sampled_from([2, 4, 6]),
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+def test_any_size_and_padding(size, tile, padding, inner, outer):
+    check(size, tile, padding, inner=inner, outer=outer)
+
+
+@pytest.mark.parametrize("size, outer", [((28, 28), 2), ((7, 7), 8)])
+def test_the_trace_replays(size, outer):
+    func = program(size, outer=outer)
+    sch = schedule_cpu(func, HOST)
+    kinds = [inst.kind for inst in sch.trace.insts]
+    assert kinds.count("ComputeAt") >= 4
+    assert "DecomposeReduction" in kinds
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod["main"], sch.mod["main"])
+
+
+def test_what_is_fused_and_what_is_transformed_first():
+    """Many blocks of tiles: one parallel loop. Few: one to transform, one to multiply."""
+    many = schedule_cpu(program((56, 56)), HOST).mod["main"].script()
+    few = schedule_cpu(program((8, 8)), HOST).mod["main"].script()
+    assert many.count("T.parallel") == 1
+    assert few.count("T.parallel") == 2
+
+
+def test_products_are_summed_in_registers():
+    """The hot loop is a step of the product: multiply-adds on whole vectors, and no spills."""
+    func = program((56, 56), inner=4, outer=4)
+    (found,) = (
+        f
+        for f in facts(mlc.compile(func, schedule="default").kernels["main"].compiled).values()
+        if f.hot and f.hot.fma >= 12
+    )
+    assert found.hot.spills == 0
+    assert found.hot.vector_share > 0.8
+    assert found.hot.stores == 0
+
+
+@pytest.mark.parametrize("mcpu, mtriple", [("x86-64-v3", ""), ("cortex-a72", "aarch64-linux-gnu")])
+def test_other_machines(mcpu, mtriple):
+    """Widths and registers come from the target; the assembly has vector multiply-adds."""
+    spec = {"kind": "llvm", "mcpu": mcpu, **({"mtriple": mtriple} if mtriple else {})}
+    target = mlc.target.Target(spec)
+    lanes = target.lanes("float32")
+    func = program((24, 24), lanes=lanes)
+    compiled = mlc.compile(func, target=target, schedule="default").kernels["main"].compiled
+    hot = [f.hot for f in facts(compiled).values() if f.hot]
+    assert max(h.fma for h in hot) >= 8
+    assert max(hot, key=lambda h: h.fma).spills == 0

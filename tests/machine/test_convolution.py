@@ -1,0 +1,100 @@
+"""The cost model of convolutions: what is taken for resnet50 and vgg19, and how pieces are cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.machine.convolution import Convolution, choices, direct, table, winograd
+from mlcnb.machine.winograd import Pieces, Size, choose_pieces, register_tile
+from mlcnb.target import Target
+
+
+class Machine(Target):
+    """A target whose caches and cores are given, so that results are those of any computer."""
+
+    caches = (32 << 10, 1 << 20, 32 << 20)
+    num_cores = 2
+
+
+AVX512 = Machine({"kind": "llvm", "mcpu": "x86-64-v4"})
+AVX2 = Machine({"kind": "llvm", "mcpu": "x86-64-v3"})
+
+RESNET50 = {(64, 64, 56): 4, (128, 128, 28): 4, (256, 256, 14): 4, (512, 512, 7): 0}
+VGG19 = {
+    (64, 64, 224): 6,
+    (64, 128, 112): 6,
+    (128, 128, 112): 6,
+    (128, 256, 56): 4,
+    (256, 256, 56): 4,
+    (256, 512, 28): 4,
+    (512, 512, 28): 4,
+    (512, 512, 14): 4,
+}
+
+
+@pytest.mark.parametrize("model", [RESNET50, VGG19])
+def test_the_tile_sizes_of_two_models(model):
+    found = {
+        (inner, outer, size): choices(Convolution(1, inner, outer, (size, size), 3), AVX512)[0].tile
+        for inner, outer, size in model
+    }
+    assert found == model
+
+
+def test_one_by_one_is_a_matrix_product():
+    (only,) = choices(Convolution(1, 64, 256, (56, 56), 1), AVX512)
+    assert (only.name, only.flops) == ("gemm", 2 * 64 * 256 * 56 * 56)
+
+
+def test_multiplications_saved_and_wasted():
+    """F(4x4, 3x3) does 36 multiplications where the direct loops do 144; at 14 x 14, 16 tiles."""
+    whole = Convolution(1, 64, 64, (56, 56), 3)
+    assert direct(whole, AVX512).flops == 4 * winograd(whole, 4, AVX512).flops
+    assert winograd(whole, 4, AVX512).waste == 0
+    edge = winograd(Convolution(1, 256, 256, (14, 14), 3), 4, AVX512)
+    assert edge.flops == 2 * 36 * 16 * 256 * 256
+    assert edge.waste == pytest.approx(1 - 14 * 14 / (16 * 16))
+    assert edge.weights == 4 * 36 * 256 * 256
+    assert edge.transformed == 4 * 36 * 256 * 16
+
+
+def test_large_weights_for_a_small_image_are_bound_by_memory():
+    found = choices(Convolution(1, 512, 512, (7, 7), 3), AVX512)
+    assert [c.name for c in found] == ["direct", "winograd 4", "winograd 6"]
+    assert [c.bound for c in found] == ["units", "memory", "memory"]
+
+
+def test_the_table_reads():
+    text = table(choices(Convolution(1, 64, 64, (56, 56), 3), AVX512))
+    head, first, *rest = text.splitlines()
+    assert head.split() == [
+        "algorithm", "GFLOP", "waste", "inputs", "MB", "weights", "MB", "ms", "bound",
+    ]  # fmt: skip
+    assert first.startswith("* winograd 4")
+    assert [line[:2] for line in rest] == ["  ", "  "]
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("tiles", [(1, 1), (2, 2), (4, 4), (7, 7), (14, 14), (19, 19), (56, 56)])
+@pytest.mark.parametrize("outer", [16, 32, 48, 208, 512])
+def test_register_tiles_fit(tiles, outer, target):
+    size = Size(1, tiles, 64, outer, 6)
+    rows, columns, vectors = register_tile(size, target)
+    kept = rows * columns * vectors + vectors + (vectors > 1)
+    assert kept <= target.vector_registers
+    assert (outer // target.lanes("float32")) % vectors == 0
+    assert rows <= tiles[0]
+    assert columns <= tiles[1]
+
+
+@pytest.mark.parametrize(
+    "size, pieces",
+    [
+        (Size(1, (14, 14), 64, 64, 6), Pieces((1, 14), (1, 14), 2, True)),
+        (Size(1, (7, 7), 512, 512, 6), Pieces((7, 7), (1, 7), 2, False)),
+        (Size(1, (4, 4), 64, 64, 6), Pieces((2, 4), (2, 4), 2, False)),
+    ],
+)
+def test_pieces(size, pieces):
+    """Many blocks: each by itself. Large weights: read once. Few blocks: channels are shared."""
+    assert choose_pieces(size, AVX512) == pieces

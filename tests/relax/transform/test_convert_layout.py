@@ -1,0 +1,72 @@
+"""ConvertLayout: channels in blocks, and the numbers of the plain layout, for any channels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import relax
+from mlcnb.op.nn.conv import correlate
+from mlcnb.relax import op as R
+from mlcnb.relax.expr import Constant
+
+CHANNELS = st.sampled_from([3, 8, 16, 20, 24, 33, 40, 48])
+
+
+def weight(outer: int, inner: int, window: int) -> np.ndarray:
+    rng = np.random.default_rng(outer + inner)
+    return rng.standard_normal((outer, inner, window, window)).astype(np.float32)
+
+
+def network(channels: list[int], size: int, windows: list[int]) -> tuple[mlc.IRModule, list]:
+    """One convolution after the other, with relu between them."""
+    weights = [
+        weight(b, a, k) for a, b, k in zip(channels[:-1], channels[1:], windows, strict=True)
+    ]
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((1, channels[0], size, size), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = x
+            for w in weights:
+                y = builder.emit(R.nn.conv2d(y, Constant(w), padding=w.shape[2] // 2))
+                y = builder.emit(R.nn.relu(y))
+            out = builder.emit_output(y)
+        builder.emit_func_output(out)
+    return builder.get(), weights
+
+
+def expected(x: np.ndarray, weights: list[np.ndarray]) -> np.ndarray:
+    y = x.astype(np.float64)
+    for w in weights:
+        pad = w.shape[2] // 2
+        y = np.maximum(correlate(y, w, (1, 1), (pad,) * 4, (1, 1), 1), 0)
+    return y
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(CHANNELS, min_size=4, max_size=4), st.integers(3, 9), st.sampled_from([1, 3]))
+def test_any_numbers_of_channels(channels, size, window):
+    mod, weights = network(channels, size, [window, 1, window])
+    x = np.random.default_rng(size).standard_normal((1, channels[0], size, size)).astype("f")
+    found = mlc.compile(mod, target="llvm")(x)
+    wanted = expected(x, weights)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-4, atol=1e-4 * wanted.max())
+
+
+@pytest.mark.parametrize(
+    "inner, layout", [(24, "OIHW16o"), (40, "OIHW16o"), (32, "OIHW16i16o"), (63, "OIHW16i16o")]
+)
+def test_what_fills_up_a_block_is_not_read_where_that_saves_much(inner, layout):
+    """24 channels are 32 in blocks of 16: the kernel reads 24."""
+    mod, _ = network([16, inner, 16], 7, [1, 1])
+    with mlc.target.Target("llvm -mcpu=x86-64-v4"):
+        convolutions = [
+            line
+            for line in str(relax.transform.ConvertLayout()(mod).script()).splitlines()
+            if "R.nn.conv2d" in line
+        ]
+    assert f'kernel_layout="{layout}"' in convolutions[-1]

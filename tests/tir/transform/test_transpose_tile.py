@@ -1,0 +1,91 @@
+"""TransposeTile: rows, shuffles and columns in place of gathers; the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mlcnb.script import parse
+from mlcnb.script import tir as T
+from mlcnb.tir.transform import TransposeTile, VectorizeLoop
+from mlcnb.tir.transform.transpose_tile import transposed
+from tests.tir.transform.lowering import run_pass, same_bits, statements
+
+
+@T.prim_func
+def tile(A: T.Buffer((36,), "float32"), B: T.Buffer((16,), "float32")):
+    for j in T.unroll(4):
+        B[j * 4 : j * 4 + 4] = A.vload([T.Ramp(j + 1, 9, 4)])
+
+
+def test_a_tile_of_four_by_four() -> None:
+    after = run_pass(TransposeTile(), tile)
+    same_bits(tile, after)
+    lines = statements(after).splitlines()
+    assert lines[0] == "row0: T.float32x4 = A[1:5]"
+    assert lines[3] == "row3: T.float32x4 = A[28:32]"
+    assert lines[4] == "part4: T.float32x4 = T.Shuffle([row0, row1], [0, 4, 1, 5])"
+    assert len(lines) == 4 + 8 + 4
+    assert lines[-1] == "B[12:16] = part11"
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_the_network(lanes) -> None:
+    square, count = np.arange(lanes * lanes).reshape(lanes, lanes), []
+
+    def pick(a, b, places):
+        count.append(1)
+        return np.concatenate([a, b])[places]
+
+    np.testing.assert_array_equal(transposed(list(square), pick), square.T)
+    assert len(count) == {4: 8, 8: 24, 16: 64}[lanes]
+
+
+TEMPLATE = """
+@T.prim_func
+def main(A: T.Buffer((400,), "{kind}"), B: T.Buffer(({size},), "{kind}")):
+    for j in T.unroll({extent}):
+        {test}
+        for i in T.vectorized({lanes}):
+            {store}
+"""
+
+
+def program(store, lanes=8, extent=8, test="if True:", kind="float32", size=128):
+    text = TEMPLATE.format(**locals()).replace("        for i", "            for i")
+    return parse(text.replace("            B[", "                B["))
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        program("B[j * 8 + i] = A[i * 20 + j]"),
+        program("B[j * 8 + i] = A[i * 20 + j] * T.float32(2.0)", extent=3),
+        program("B[j * 8 + i] = A[i * 20 + j]", test="if j < 5:"),
+        program("B[j * 8 + i] = A[i % 2 * 100 + i // 2 * 10 + j + 7]"),
+        program("B[j * 8 + i] = T.if_then_else(i < 6, A[i * 20 + j], T.float32(0.0))"),
+        program("B[j * 16 + i] = A[i * 20 + j]", lanes=16, extent=5),
+        program("B[j * 8 + i] = A[i * 20 + j]", kind="int32"),
+    ],
+)
+def test_shapes_and_masks(func) -> None:
+    wide = run_pass(VectorizeLoop(), func)
+    after = run_pass(TransposeTile(), wide)
+    assert "T.Shuffle" in statements(after)
+    same_bits(func, after)
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        program("B[j * 8 + i] = A[i * 20 + j * 2]"),  # not side by side
+        program("B[j * 8 + i] = A[i * 20 + j // 2]"),
+        program("B[j * 8 + i] = A[j * 8 + i]"),  # nothing to turn
+        program("B[j * 8 + i] = A[i * 20 + j]", kind="float64"),
+        program("B[i * 16 + j] = A[i * 20 + j] + B[i * 16 + j]"),
+        program("B[j * 8 + i] = A[i * 20 + j]", extent=9),
+    ],
+)
+def test_what_stays(func) -> None:
+    wide = run_pass(VectorizeLoop(), func)
+    assert run_pass(TransposeTile(), wide) is wide
