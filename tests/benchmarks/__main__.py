@@ -146,16 +146,15 @@ def _threads(args: argparse.Namespace) -> None:
     threads.run(max(args.threads))
 
 
-<<<<<<< HEAD
 def _assembly(args: argparse.Namespace) -> None:
     print(assembly.heading())
     for row in assembly.run(args.names, args.cpus):
         print(row, flush=True)
-=======
+
+
 def _calls(args: argparse.Namespace) -> None:
     print(machine.line(machine.describe("onnxruntime", "numpy")), flush=True)
     calls.run()
->>>>>>> main
 
 
 #: suites with tables of their own
@@ -163,11 +162,8 @@ APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,
-<<<<<<< HEAD
     "assembly": _assembly,
-=======
     "calls": _calls,
->>>>>>> main
 }
 
 
