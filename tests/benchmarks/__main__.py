@@ -15,6 +15,7 @@ from typing import Any
 import mlcnb as mlc
 from tests.benchmarks import (
     assembly,
+    calls,
     conv,
     gemm,
     machine,
