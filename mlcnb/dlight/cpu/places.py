@@ -24,6 +24,9 @@ from mlcnb.tir.stmt import BufferStore
 #: so many groups of lanes are tried, spread over a run
 GROUPS = 256
 
+#: stands for the length of a row that is not known: no stride that anyone looks for
+UNKNOWN = 10007
+
 
 class Places:
     """Where a block reads or writes a buffer, for indices of its result that are tried out.
@@ -42,7 +45,7 @@ class Places:
         given = dict(zip(self.axes, values, strict=True))
         flat: Any = np.asarray(0)
         for index, dim in zip(self.access.indices, self.access.buffer.shape, strict=True):
-            flat = flat * as_int(dim) + on_arrays(index, given)
+            flat = flat * (as_int(dim) or UNKNOWN) + on_arrays(index, given)
         return flat
 
     def length(self, first: int, last: int) -> int:
