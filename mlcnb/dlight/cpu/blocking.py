@@ -20,7 +20,7 @@ from mlcnb.target import Target
 #: what is taken for a depth, or a number of rows, that is not known
 USUAL = 512
 #: multiply-adds of vectors that must be under way for the units to be busy
-LATENCY = 4
+LATENCY = 8
 #: cycles of a load of a vector of B that are not hidden: of a copied panel, and as it lies
 LOAD_COPIED, LOAD = 0.1, 0.5
 #: and of an element of A, which is broadcast

@@ -159,3 +159,20 @@ def test_what_all_lanes_share_is_loaded_where_the_first_one_is_sure_to_run() -> 
     text = statements(run_pass(VectorizeLoop(), tail))
     assert "T.Broadcast(s[0], 4)" in text and "predicate=" in text
     same_bits(tail, run_pass(VectorizeLoop(), tail))
+
+
+def test_a_number_that_all_lanes_share_is_loaded_where_some_lane_is_let_through():
+    """Behind a test of the first lane: where it is not let through, no other one is."""
+
+    @T.prim_func
+    def masked(A: T.Buffer((4,), "float32"), B: T.Buffer((40,), "float32")):
+        for i in range(3):
+            for j in T.vectorized(16):
+                if i * 16 + j < 40:
+                    B[i * 16 + j] = B[i * 16 + j] * A[i]
+
+    text = run_pass(VectorizeLoop(), masked).script()
+    assert "if i * 16 < 40:" in text
+    assert "T.Broadcast(A[i], 16)" in text
+    assert "T.vectorized" not in text
+    assert "for j" not in text
