@@ -4,8 +4,10 @@ python -m tests.benchmarks models                      the models, on one and tw
 python -m tests.benchmarks gemm,conv --threads 1       one suite or more, on one thread
 python -m tests.benchmarks all --json build/bench.json everything, written after each row
 python -m tests.benchmarks models resnet50 --peers onnxruntime tvm
+python -m tests.benchmarks models --avx2               without AVX-512, as far as one can ask
 python -m tests.benchmarks memory                      peak memory of the models
 python -m tests.benchmarks threads                     what a fork and join of the pool costs
+python -m tests.benchmarks assembly --cpus cortex-a72  what they compile to elsewhere, counted
 python -m tests.benchmarks calls                       what a call from Python costs
 python -m tests.benchmarks schedule                    1,000 schedule steps on a convolution
 python -m tests.benchmarks.pages build/bench.json      plots and tables of the documentation

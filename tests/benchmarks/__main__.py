@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,8 @@ from typing import Any
 
 import mlcnb as mlc
 from tests.benchmarks import (
+    assembly,
+    calls,
     conv,
     gemm,
     machine,
@@ -23,7 +27,15 @@ from tests.benchmarks import (
     threads,
 )
 from tests.benchmarks.case import Case
-from tests.benchmarks.contestants import DEFAULT, OURS, PEERS, installed, versions
+from tests.benchmarks.contestants import (
+    AVX2_TARGET,
+    AVX2_WORDS,
+    DEFAULT,
+    OURS,
+    PEERS,
+    installed,
+    versions,
+)
 from tests.benchmarks.measure import Row, measure
 
 Cases = Callable[[bool], Iterator[Case]]
@@ -53,6 +65,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="a few cases of each suite")
     made.add_argument("--no-accuracy", action="store_true", help="without float64 references")
     made.add_argument("--no-roofline", action="store_true", help="without the machine's ceilings")
+    made.add_argument("--avx2", action="store_true", help="everybody without AVX-512, if asked to")
+    made.add_argument("--cpus", nargs="+", default=list(assembly.CPUS), help="of assembly")
     made.add_argument("--json", type=Path, help="write the figures here, after each row")
     return made
 
@@ -69,6 +83,9 @@ def main(argv: list[str] | None = None) -> int:
         parser().error(
             f"no suite {', '.join(unknown)}: there are all, {', '.join([*APART, *SUITES])}"
         )
+    if args.avx2 and any(os.environ.get(k) != v for k, v in AVX2_WORDS.items()):
+        command = [sys.executable, "-m", "tests.benchmarks", *(argv or sys.argv[1:])]
+        return subprocess.run(command, env={**os.environ, **AVX2_WORDS}, check=False).returncode
     run(args, suites)
     return 0
 
@@ -77,18 +94,22 @@ def run(args: argparse.Namespace, suites: list[str]) -> dict[str, Any]:
     """Measure the suites, print each row when it is there, and give (and write) the report."""
     peers, missing = installed(tuple(args.peers))
     facts = machine.describe("llvmlite") | versions(peers)
-    print(machine.line(facts), *(f"{p}: {why}" for p, why in missing.items()), sep="\n")
+    asked = [f"{AVX2_TARGET}; {AVX2_WORDS}"] if args.avx2 else []
+    print(machine.line(facts), *asked, *(f"{p}: {why}" for p, why in missing.items()), sep="\n")
     rooflines = {} if args.no_roofline else {n: mlc.roofline(n) for n in args.threads}
     for roofline in rooflines.values():
         print(roofline)
     seconds = args.seconds or (0.3 if args.quick else 1.5)
+    target = AVX2_TARGET if args.avx2 else "llvm"
     settings = {"threads": args.threads, "seconds": seconds, "quick": args.quick, "suites": suites}
+    settings["target"] = target
     rows: list[Row] = []
     start = time.perf_counter()
     for suite in suites:
         print(f"\n{report.heading([OURS, *peers])}", flush=True)
         chosen = _chosen(suite, args)
-        for row in measure(chosen, args.threads, peers, seconds, not args.no_accuracy):
+        found = measure(chosen, args.threads, peers, seconds, not args.no_accuracy, target)
+        for row in found:
             rows.append(row)
             print(report.line(row, [OURS, *peers]), flush=True)
             took = time.perf_counter() - start
@@ -126,6 +147,12 @@ def _threads(args: argparse.Namespace) -> None:
     threads.run(max(args.threads))
 
 
+def _assembly(args: argparse.Namespace) -> None:
+    print(assembly.heading())
+    for row in assembly.run(args.names, args.cpus):
+        print(row, flush=True)
+
+
 def _calls(args: argparse.Namespace) -> None:
     print(machine.line(machine.describe("onnxruntime", "numpy")), flush=True)
     calls.run()
@@ -136,6 +163,7 @@ APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,
+    "assembly": _assembly,
     "calls": _calls,
 }
 

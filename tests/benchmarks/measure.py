@@ -68,13 +68,14 @@ def measure(
     peers: list[str],
     seconds: float,
     accuracy: bool = True,
+    target: str = "llvm",
 ) -> Iterator[Row]:
     """A row for each case and number of threads, as soon as it is there."""
     for case in cases:
         wanted = _exact(case) if accuracy else None
         for threads in thread_counts:
             with threads_of_all(threads, peers):
-                yield _row(case, threads, peers, seconds, wanted)
+                yield _row(case, threads, peers, seconds, wanted, target)
 
 
 def _exact(case: Case) -> list:
@@ -82,13 +83,15 @@ def _exact(case: Case) -> list:
     return (exact.run_kept if case.path else exact.run)(case.model, case.inputs)
 
 
-def _row(case: Case, threads: int, peers: list[str], seconds: float, wanted: list | None) -> Row:
+def _row(
+    case: Case, threads: int, peers: list[str], seconds: float, wanted: list | None, target: str
+) -> Row:
     runs: dict[str, Run] = {}
     results: dict[str, Result] = {}
     took: dict[str, float] = {}
     for name in (OURS, *peers):
         try:
-            runs[name] = ready(name, case, threads, took)
+            runs[name] = ready(name, case, threads, took, target)
             found = runs[name]()
             error = None if wanted is None else exact.largest_error(found, wanted)
             results[name] = Result(error=error)

@@ -79,7 +79,14 @@ def test_x86():
     assert list(found) == ["dot", "tiny"]
     dot = found["dot"]
     assert dot.hot == Counts(
-        instructions=9, vector=5, fma=1, loads=5, stores=3, spill_stores=1, spill_loads=1
+        instructions=9,
+        vector=5,
+        fma=1,
+        loads=5,
+        stores=3,
+        spill_stores=1,
+        spill_loads=1,
+        vector_fma=1,
     )
     assert dot.total.instructions == 18
     assert (dot.vector_bits, dot.calls, dot.code_bytes) == (512, ("expf",), 96)
@@ -93,7 +100,14 @@ def test_x86():
 def test_aarch64_of_apple():
     axpy = facts_of_text(ARM_DARWIN, "aarch64")["axpy"]
     assert axpy.hot == Counts(
-        instructions=8, vector=5, fma=1, loads=3, stores=2, spill_stores=1, spill_loads=1
+        instructions=8,
+        vector=5,
+        fma=1,
+        loads=3,
+        stores=2,
+        spill_stores=1,
+        spill_loads=1,
+        vector_fma=1,
     )
     assert (axpy.vector_bits, axpy.calls, axpy.code_bytes) == (128, ("expf",), None)
 
@@ -172,3 +186,35 @@ def test_rbp_is_the_stack_only_where_it_is_a_frame_pointer():
     for first, spills in (("\tmovq %rdi, %rbp", 0), ("\tmovq %rsp, %rbp", 1)):
         text = "\n".join(["\t.text", *loop, "\tretq", ""]).format(first)
         assert facts_of_text(text, "x86_64")["f"].hot.spills == spills
+
+
+#: rows outside of an image are skipped: the jump back of the shortcut comes first
+SHORTCUT = """\
+	.text
+f:
+	xorl	%ecx, %ecx
+	jmp	.L2
+.L4:
+	incq	%rcx
+	cmpq	$4, %rcx
+	jae	.L5
+.L2:
+	cmpq	$27, %rcx
+	ja	.L4
+	vfmadd231ps	(%rdi), %zmm0, %zmm1
+	vfmadd231ss	(%rdi), %xmm0, %xmm2
+	jmp	.L4
+.L5:
+	retq
+"""
+
+
+def test_a_loop_with_a_shortcut_is_one_loop():
+    hot = facts_of_text(SHORTCUT, "x86_64")["f"].hot
+    assert (hot.instructions, hot.fma, hot.vector_fma) == (8, 2, 1)
+
+
+def test_a_loop_around_that_begins_at_the_same_place_is_not_the_hot_one():
+    loop = [".L1:", "\tvfmadd231ps (%rdi), %zmm0, %zmm1", "\tjne .L1", "\tincq %rax", "\tjne .L1"]
+    found = facts_of_text("\n".join(["\t.text", "f:", *loop, "\tretq", ""]), "x86_64")["f"]
+    assert (found.hot.instructions, found.looped.instructions) == (2, 4)

@@ -37,6 +37,8 @@ class Counts:
     stores: int = 0
     spill_stores: int = 0
     spill_loads: int = 0
+    #: multiply-adds of more than one lane
+    vector_fma: int = 0
 
     @property
     def vector_share(self) -> float:
@@ -302,7 +304,8 @@ _READERS: dict[str, _Reader] = {"x86_64": _X86(), "aarch64": _AArch64(), "riscv6
 def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Facts:
     stack = reader.stack_in(lines)
     spans = _loops(lines, reader)
-    loops = [lines[a : b + 1] for a, b in _innermost(spans)]
+    bodies = _bodies(spans, lines, reader)
+    loops = [lines[a : b + 1] for a, b in _innermost(bodies)]
     inside = sorted({at for a, b in spans for at in range(a, b + 1)})
     counted = [(_count(loop, reader, stack), loop) for loop in loops]
     hot, hot_lines = max(
@@ -330,6 +333,28 @@ def _loops(lines: list[str], reader: _Reader) -> list[tuple[int, int]]:
     return [(labels[m[1]], at) for at, m in jumps if m and labels.get(m[1], at + 1) <= at]
 
 
+def _bodies(
+    spans: list[tuple[int, int]], lines: list[str], reader: _Reader
+) -> list[tuple[int, int]]:
+    """One span for each label: several jumps back to it are a loop with a shortcut.
+
+    It ends at the last of them, or where all of the work is done by an earlier one (the loop around
+    begins at the same place).
+    """
+
+    def work(span: tuple[int, int]) -> tuple[int, int]:
+        counts = _count(lines[span[0] : span[1] + 1], reader, reader.stack)
+        return counts.fma, 0 if counts.fma else counts.vector
+
+    found: dict[int, list[tuple[int, int]]] = {}
+    for span in spans:
+        found.setdefault(span[0], []).append(span)
+    for label, own in found.items():
+        most = work(max(own)) if len(own) > 1 else (0, 0)
+        found[label] = [min(s for s in own if len(own) == 1 or work(s) == most)]
+    return [span for own in found.values() for span in own]
+
+
 def _innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     def contains(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
         return outer != inner and outer[0] <= inner[0] and inner[1] <= outer[1]
@@ -346,7 +371,9 @@ def _count(lines: Iterable[str], reader: _Reader, stack: re.Pattern[str]) -> Cou
         access = reader.access(word, rest)
         tally["instructions"] += 1
         tally["vector"] += reader.is_vector(word, rest)
-        tally["fma"] += bool(reader.fma.match(word))
+        is_fma = bool(reader.fma.match(word))
+        tally["fma"] += is_fma
+        tally["vector_fma"] += is_fma and reader.is_vector(word, rest)
         tally["loads"] += access == "load"
         tally["stores"] += access == "store"
         if access and stack.search(rest) and reader.is_float(rest):
