@@ -39,8 +39,8 @@ def interleaved(
     """Seconds of each call of each contestant, who take turns for about `seconds` in all.
 
     Taking turns makes a slow moment of the machine meet them all. A turn is a rest, calls that do
-    not count, and some that do. One whose first call takes longer than all the time there is has
-    had its turn with that.
+    not count (none where a call is longer than a turn), and some that do. One whose first call
+    takes longer than all the time there is has had its turn with that.
     """
     first = {name: _seconds(run, clock) for name, run in contestants.items()}
     slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
@@ -51,16 +51,17 @@ def interleaved(
     end = time.perf_counter() + seconds
     while fast and (min(len(times[n]) for n in fast) < least or time.perf_counter() < end):
         for name, run in fast.items():
-            times[name] += _turn(run, clock)
+            times[name] += _turn(run, clock, first[name] < TURN)
     return times
 
 
-def _turn(run: Callable[[], Any], clock: Callable[[], float]) -> list[float]:
+def _turn(run: Callable[[], Any], clock: Callable[[], float], warm_up: bool) -> list[float]:
     """The seconds of the calls that count in one turn."""
     time.sleep(REST)
     start = time.perf_counter()
-    run()
-    while time.perf_counter() - start < WARM:
+    if warm_up:
+        run()
+    while warm_up and time.perf_counter() - start < WARM:
         run()
     start, found = time.perf_counter(), [_seconds(run, clock)]
     while len(found) < BURST and time.perf_counter() - start < TURN:

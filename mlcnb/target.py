@@ -217,6 +217,14 @@ _LEVELS = {
 }
 
 
+#: CPUs whose instructions sum products of bytes, and what those are called
+_DOT_PRODUCTS = {
+    "znver4 znver5 icelake-server sapphirerapids": "avx512vnni avx512vbmi",
+    "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "avxvnni",
+    "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
+}
+
+
 @cache
 def _features(mcpu: str, mattr: str) -> frozenset[str]:
     if mcpu == "host":
@@ -231,6 +239,8 @@ def _features(mcpu: str, mattr: str) -> frozenset[str]:
         found = set(_LEVELS["x86-64-v4"].split())
     else:
         found = set(_LEVELS["x86-64-v3"].split())
+    for names, more in _DOT_PRODUCTS.items():
+        found |= set(more.split()) if mcpu in names.split() else set()
     for word in filter(None, mattr.split(",")):
         (found.discard if word.startswith("-") else found.add)(word.lstrip("+-"))
     return frozenset(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from ctypes import addressof, c_char
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype, align: int = ALIGNMENT)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % align)
 
 
-def address_of(array: np.ndarray) -> int:
+def address_of(array: Any) -> int:
     """Where the data of an array begin."""
     try:
         return addressof(c_char.from_buffer(array))  # a third of the time of `array.ctypes.data`

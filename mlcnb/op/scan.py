@@ -2,6 +2,11 @@
 
 for each row:   running = 0
                 for k:  running = running + x[k];  out[k] = running       (exclusive: the other way)
+
+Along an axis with others inside of it, whole lines are added, which are vectors:
+
+    out[0, …] = x[0, …]
+    for k:  for …:  out[k + 1, …] = out[k, …] + x[k + 1, …]               (exclusive: from 0, x[k])
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import axis_at, product, size, tensor, tidy, unravel
@@ -87,6 +93,9 @@ class _Scan(OpDecl):
         kind = accumulator(out.dtype)
         running = scratch("running", kind)
         index = index_dtype(data)
+        if self.axis is not None and axis + 1 < out.ndim and kind == out.dtype:
+            if (as_int(out.shape[axis]) or 0) > 0:
+                return self.lines(data, out, axis)
 
         def row(*others: Var) -> Stmt:
             def step(k: Var) -> Stmt:
@@ -101,6 +110,31 @@ class _Scan(OpDecl):
 
         others = [*out.shape[:axis], *out.shape[axis + 1 :]]
         return with_scratch([running], nest(others, row, index), name=f"{short_name(self)}_rows")
+
+    def lines(self, data: Buffer, out: Buffer, axis: int) -> Stmt:
+        """The statement for an axis that is not the last one, and not empty."""
+        outer, inner = out.shape[:axis], out.shape[axis + 1 :]
+        index = index_dtype(data)
+
+        def element(place: Sequence[Any]) -> Any:
+            return p.cast(out.dtype, load(data, *place))
+
+        def line(*o: Var) -> Stmt:
+            def first(*i: Var) -> Stmt:
+                place = (*o, 0, *i)
+                return store(out, place, self.start if self.exclusive else element(place))
+
+            def step(k: Var) -> Stmt:
+                def following(*i: Var) -> Stmt:
+                    before, place = (*o, k, *i), (*o, k + 1, *i)
+                    value = element(before if self.exclusive else place)
+                    return store(out, place, self.combine(load(out, *before), value))
+
+                return nest(inner, following, index)
+
+            return seq(nest(inner, first, index), loop("k", out.shape[axis] - 1, step, index))
+
+        return with_scratch([], nest(outer, line, index), name=f"{short_name(self)}_lines")
 
     def flops(self, data: Any) -> Any:
         """One for each element."""

@@ -25,7 +25,8 @@ from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
-_begin, _address = ctypes.c_char.from_buffer, ctypes.addressof
+_begin: Any = ctypes.c_char.from_buffer
+_address = ctypes.addressof
 
 
 class DirectCall:
@@ -96,7 +97,7 @@ class DirectCall:
             if not flags.c_contiguous:
                 return None
             if flags.writeable:
-                found.append(_address(_begin(array)))
+                found.append(_address(_begin(array)))  # type: ignore[arg-type]
             elif is_written:
                 return None
             else:
@@ -113,7 +114,8 @@ class DirectCall:
             keep.append(aligned_empty((kernel.signature.workspace,), np.dtype("uint8")))
             slots.append(keep[0].ctypes.data)
         program = NativeProgram([kernel.address], [slots], (kernel.library, keep))
-        return program, memoryview(program.arena)
+        arena: Any = program.arena
+        return program, memoryview(arena)
 
 
 def _is_plain(buffer: Buffer) -> bool:

@@ -26,6 +26,7 @@ from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, is_straight, pla
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.pages import in_large_pages
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import flatten, fresh
 
@@ -141,9 +142,11 @@ class BoundPlan:
             kernel = kernels[call.kernel]
             addresses.append(kernel.address)
             slots.append(self._slots(kernel, call, number))
+        in_large_pages([*layout.constants, self.arena])
         keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
         self.program = NativeProgram(addresses, slots, keep)
-        self._table = memoryview(self.program.arena)
+        arena: Any = self.program.arena
+        self._table = memoryview(arena)
         self._inputs = self._slots_of("input")
         self._outputs = self._slots_of("output")
         self._made = [(p.shape, p.dtype) for p in _output_places(layout)]

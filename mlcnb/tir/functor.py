@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from mlcnb.core.node import Node, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.buffer import Buffer, BufferRegion
 
 N = TypeVar("N", bound=Node)
 
@@ -67,3 +68,15 @@ def substitute(n: N, values: Mapping[Any, Any]) -> N:
         return refold(x) if found is None else found
 
     return rewrite(n, rule)
+
+
+#: what statements hold beside statements
+_PARTS = (e.PrimExpr, e.Range, Buffer, BufferRegion)
+
+
+def rewrite_statements(body: N, rule: Callable[[Node], Node | None]) -> N:
+    """As `rewrite`, for rules about statements and blocks: expressions are not looked into.
+
+    Most nodes of a program stand in its indices and values, so this takes a part of the time.
+    """
+    return rewrite(body, rule, enter=lambda n: n if isinstance(n, _PARTS) else None)

@@ -378,10 +378,10 @@ def on_arrays(x: PrimExpr, values: dict[Var, Any]) -> Any:
     """The value of integer arithmetic on variables that stand for arrays.
 
     Raises:
-        MLCError: there is more in it than arithmetic.
+        MLCError: there is more in it than arithmetic, or a variable without values.
     """
     match x:
-        case e.Var():
+        case e.Var() if x in values:
             return values[x]
         case e.IntImm(value):
             return np.asarray(value)

@@ -137,3 +137,19 @@ def test_the_trace_replays():
     again = Schedule(func)
     sch.trace.apply_to_schedule(again, remove_postproc=False)
     assert_structural_equal(sch.mod, again.mod)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_scan_along_an_outer_axis_adds_whole_lines(exclusive):
+    x = random(5, 17, 70)
+    make = lambda a: R.cumsum(a, axis=1, exclusive=exclusive)
+    found, expected = run(make, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    func, _ = loops_of(make, random(64, 512, 64))
+    ex = mlc.compile(func, schedule="default")
+    counts = max((f.looped for f in facts(ex.kernels["main"].compiled).values()), key=_vector)
+    assert counts.vector_share > 0.4
+
+
+def _vector(counts) -> int:
+    return counts.vector

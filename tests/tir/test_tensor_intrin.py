@@ -99,7 +99,7 @@ def natively(func, args) -> None:
 def instructions(sch: Schedule, cpu: str, pattern: str) -> Counter:
     """How often the instructions stand in the machine code; "stack" counts what was spilled."""
     (kernel,) = mlc.compile(only(sch.mod), target=f"llvm -mcpu={cpu}").kernels.values()
-    found = Counter(re.findall(rf"^\s+({pattern})\b", kernel.asm, re.MULTILINE))
+    found = Counter(re.findall(rf"^\s+(?:\{{vex\}}\s+)?({pattern})\b", kernel.asm, re.MULTILINE))
     found["stack"] = len(re.findall(r"\(%[re]sp\)|\[sp", kernel.asm))
     return found
 
@@ -111,6 +111,8 @@ def has(feature: str) -> bool:
 S8, U8 = ("int8", "int8", "int32"), ("uint8", "int8", "int32")
 BYTES = {
     "dot_16x4_vnni": (16, U8, False, "znver4", {"vpdpbusd": 1}, "avx512vnni"),
+    "dot_8x4_vnni": (8, U8, False, "alderlake", {"vpdpbusd": 1}, "avxvnni"),
+    "dot_4x4_usdot": (4, U8, False, "neoverse-v1", {"usdot": 1}, "i8mm"),
     "dot_8x4_avx2": (8, U8, False, "haswell", {"vpmaddwd": 2}, "avx2"),
     "dot_8x4_u7_avx2": (8, U8, True, "haswell", {"vpmaddubsw": 1, "vpmaddwd": 1}, "avx2"),
     "dot_4x4_i8i8s32_sdot": (4, S8, False, "neoverse-n1", {"sdot": 1}, "dotprod"),
@@ -132,7 +134,7 @@ def test_dots_of_bytes(name):
     replays(sch)
     if has(feature):
         same(func, sch, natively)
-    pattern = r"v?pdpbusd|vpmadd\w+|vpgather\w+|sdot|udot|smull2?|saddlp|addp|ld1"
+    pattern = r"v?pdpbusd|vpmadd\w+|vpgather\w+|u?sdot|udot|smull2?|saddlp|addp|ld1"
     assert instructions(sch, cpu, pattern) == {**wanted, "stack": 0}
 
 
@@ -301,7 +303,7 @@ def test_names():
         TensorIntrin.get("dot_16x4_vni")
     assert str(caught.value) == (
         "no tensor intrinsic 'dot_16x4_vni'\n"
-        "hint: did you mean dot_16x4_vnni, taps_16x4_vnni, dot_8x4_avx2?"
+        "hint: did you mean dot_16x4_vnni, dot_8x4_vnni, taps_16x4_vnni?"
     )
     intrinsic = TensorIntrin.get("dot_16x4_vnni")
     assert intrinsic is not None

@@ -138,6 +138,7 @@ def _float_sum(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
 _TABLE: tuple[tuple[str, Maker], ...] = (
     (r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)", _dot("u1", "i1")),
     (r"llvm\.aarch64\.neon\.sdot\..*", _dot("i1", "i1")),
+    (r"llvm\.aarch64\.neon\.usdot\..*", _dot("u1", "i1")),
     (r"llvm\.aarch64\.neon\.udot\..*", _dot("u1", "u1")),
     (r"llvm\.x86\.(avx2\.pmadd\.ub\.sw|avx512\.pmaddubs\.w\.512)", _pairs(saturate=True)),
     (r"llvm\.x86\.(avx2\.pmadd\.wd|avx512\.pmaddw\.d\.512)", _pairs(saturate=False)),

@@ -10,6 +10,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            pointwise        1 x 1 convolutions
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
+                           gemv             a row or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
                            transpose        copies along another axis, in tiles turned in registers
@@ -23,6 +24,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.depthwise import depthwise
+from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
@@ -51,6 +53,7 @@ RULES = (
     pointwise,
     blocked_window,
     packed_matmul,
+    gemv,
     matmul,
     rows,
     transpose,

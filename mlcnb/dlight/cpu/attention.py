@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -32,8 +32,7 @@ def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not is_attention(info, lanes):
         return False
     blocks = {name: block.handle for name, block in info.items()}
-    sizes: Any = [*info["sum"].spatial(), info["scores"].extents[2]]
-    *_, queries, dim, keys = sizes
+    keys, queries, dim = (e or 1 for e in (*info["sum"].reduced(), *info["sum"].spatial()[2:]))
     vectors = 2 if queries % (2 * lanes) == 0 else 1
     b, n, i, _, _ = sch.get_loops(blocks["sum"])
     i_0, _ = sch.split(i, [None, vectors * lanes])
@@ -58,7 +57,7 @@ def is_attention(info: dict[str, BlockInfo], lanes: int) -> bool:
     sizes = [e for block in info.values() for e in block.extents]
     if None in sizes or 0 in sizes:
         return False
-    queries, dim = (e or 0 for e in info["sum"].spatial()[-2:])
+    queries, dim = (e or 1 for e in info["sum"].spatial()[2:])
     float32 = info["sum"].node.writes[0].buffer.dtype == "float32"
     return float32 and queries % lanes == 0 and dim % lanes == 0
 

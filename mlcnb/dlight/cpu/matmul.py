@@ -27,7 +27,7 @@ from typing import Any
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import Blocking, blocking
-from mlcnb.dlight.cpu.general import elementwise
+from mlcnb.dlight.cpu.elementwise import elementwise
 from mlcnb.dlight.cpu.product import Product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
@@ -47,11 +47,13 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     product = None if anchor is None else Product.of(anchor)
     if anchor is None or product is None or not product.has_rows or product.columns is None:
         return False
-    after = survey.after(anchor)
+    before, after = survey.before(anchor), survey.after(anchor)
+    if not all(b.is_spatial for b in before):
+        return False
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    for before in survey.before(anchor):
-        elementwise(sch, before, target)
+    for block in before:
+        elementwise(sch, block, target)
     lanes = target.lanes("float32")
     copies = is_copied(product, lanes)
     cut = blocking(product, copies, target)

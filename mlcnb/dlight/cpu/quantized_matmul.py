@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.quantized_window import use_instruction
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -42,7 +42,7 @@ def quantized_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     i_0, i_1 = sch.split(row, [None, rows])
     sch.reorder(*batch, j_0, i_0, i_1, j_1, lane)
     sch.set_scope(anchor.handle, 0, "local")
-    sch.compute_at(anchor.handle, i_0)
+    sch.compute_at(anchor.handle, i_0, preserve_unit_loops=True)
     _sums(sch, anchor, len(batch) + 2, target)
     for loop in (i_1, j_1):
         sch.unroll(loop)

@@ -17,8 +17,8 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.general import elementwise, spread
-from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.cpu.tiles import Tile, choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -51,8 +51,10 @@ def quantized_window(sch: Schedule, survey: Survey, target: Target) -> bool:
 def instruction(kind: str, target: Target) -> str | None:
     """The tensor intrinsic for sums of four products; None where the target has none."""
     lanes, have = target.lanes("int32"), target.features
-    if lanes == 16 and "avx512vnni" in have:
-        return f"{kind}_16x4_vnni"
+    if (lanes == 16 and "avx512vnni" in have) or (lanes == 8 and "avxvnni" in have):
+        return f"{kind}_{lanes}x4_vnni"
+    if lanes == 4 and "i8mm" in have:
+        return f"{kind}_4x4_usdot"
     return f"{kind}_8x4_avx2" if lanes == 8 and "avx2" in have else None
 
 
@@ -61,7 +63,7 @@ def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: T
     for block in survey.before(anchor):
         elementwise(sch, block, target)
     n, oc, oh, ow, c, ic, kh, kw, quad, dot = sch.get_loops(anchor.handle)
-    rows, vectors, _ = choose_tile(anchor.extents[3], anchor.extents[1], target.vector_registers)
+    rows, vectors, _ = dense_tile(anchor.extents[3], anchor.extents[1], target)
     oc_0, oc_1 = sch.split(oc, [None, vectors])
     ow_0, ow_1 = sch.split(ow, [None, rows])
     sch.reorder(n, oc_0, oh, ow_0, ic, kh, kw, quad, ow_1, oc_1, c, dot)
@@ -71,6 +73,19 @@ def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: T
         sch.unroll(loop)
     use_instruction(sch, c, "dot", target)
     spread(sch, [n, oc_0, oh], anchor.work)
+
+
+def dense_tile(length: int | None, chunks: int | None, target: Target) -> Tile:
+    """The tile with the most products for each load; a broadcast of data is a load of its own."""
+    widths = [v for v in (4, 3, 2, 1) if chunks is not None and chunks % v == 0] or [1]
+    tiles = [choose_tile(length, chunks, target.vector_registers, v) for v in widths]
+
+    def density(tile: Tile) -> float:
+        work = tile.rows * tile.vectors
+        used = 1.0 if length is None else length / (-(-length // tile.rows) * tile.rows)
+        return used * min(1.0, work / 12) * work / (work + 0.25 * (tile.rows + tile.vectors))
+
+    return max(tiles, key=density)
 
 
 def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:

@@ -1,4 +1,4 @@
-"""Reading what an exporter wrote out in small operators: `Reader`, a Mutator that knows formulas.
+"""Reading what an exporter wrote out in small operators: `Reader` is a Mutator that sees formulas.
 
 x * 0.5 * (1 + erf(x / 1.414))      reader.factors(…)  ->  (0.5, [x, add(erf(…), 1)])
 add(c, mean(…))                     reader.with_scalar(…, "add")  ->  (mean(…), value of c)

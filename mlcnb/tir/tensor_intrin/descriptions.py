@@ -56,6 +56,13 @@ def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad
     return BufferLoad(buffer, (row, e.FloorMod(place, columns)))
 
 
+def columns(buffer: Buffer) -> e.Shuffle:
+    """All of a two-dimensional buffer as one vector, column after column."""
+    height, width = (p.as_int(n) or 0 for n in buffer.shape)
+    places = [row * width + column for column in range(width) for row in range(height)]
+    return e.Shuffle((rows(buffer),), tuple(p.const(i) for i in places))
+
+
 def register(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
     """Register an intrinsic that comes with mlcnb; one of that name made by the user stays."""
     if TensorIntrin.registered(name) is None:

@@ -1,8 +1,10 @@
 """AVX2 without VNNI: eight sums of four products of uint8 and int8, two ways.
 
-`dot_8x4_avx2` widens to 16 bits, multiplies and adds pairs in 32 bits: exact for all values.
+`dot_8x4_avx2` is exact for all values: the first and third bytes are widened to 16 bits, and the
+second and fourth, by shifts; pairs are multiplied and added in 32 bits. `taps_8x4_avx2` is the same
+with four values of A for each sum, one a row: taps of a depthwise convolution.
 
-    vpmovzxbw, vpmovsxbw, vpmaddwd, vphaddd
+    vpand, vpsrlw, vpsllw, vpsraw       once for each operand      vpmaddwd, vpaddd    twice
 
 `dot_8x4_u7_avx2` multiplies bytes and adds pairs in 16 bits, with saturation: half as many
 instructions, but 255 * 127 + 255 * 127 is cut to 32767. So what it describes is a product whose
@@ -14,35 +16,55 @@ left side is masked to seven bits, `A[k] & 127`, of which no pair leaves 16 bits
 
 from __future__ import annotations
 
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import integer_dot, register, rows
+from mlcnb.tir.tensor_intrin.descriptions import (
+    columns,
+    integer_dot,
+    integer_taps,
+    register,
+    rows,
+)
 
 AVX2_DOT_8x4_INTRIN = "dot_8x4_avx2"
 AVX2_DOT_8x4_U7_INTRIN = "dot_8x4_u7_avx2"
+AVX2_TAPS_8x4_INTRIN = "taps_8x4_avx2"
+
+
+def added_products(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Eight sums, and to each four products of bytes: 32 of uint8 with 32 of int8."""
+    x, w = T.reinterpret("uint16x16", left), T.reinterpret("int16x16", right)
+    byte = T.Broadcast(T.int16(8), 16)
+    first = T.reinterpret("int16x16", x & T.Broadcast(T.uint16(255), 16))
+    second = T.reinterpret("int16x16", T.shift_right(x, T.Broadcast(T.uint16(8), 16)))
+    thirds = _pairs(first, T.shift_right(T.shift_left(w, byte), byte))
+    return sums + thirds + _pairs(second, T.shift_right(w, byte))
+
+
+def _pairs(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    return T.call_llvm_pure_intrin("int32x8", "llvm.x86.avx2.pmadd.wd", left, right)
 
 
 @T.prim_func
 def dot_8x4_avx2(
     A: T.Buffer((4,), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
 ):
-    """Four rows of B at a time: 16 products, 8 sums of two, 4 sums of four."""
+    """The four values of A are broadcast as one 32-bit number."""
     with T.block("root"):
         T.reads(C[0:8], A[0:4], B[0:8, 0:4])
         T.writes(C[0:8])
-        for half in T.unroll(2):
-            products = T.alloc_buffer((8,), "int32", scope="local")
-            products[0:8] = T.call_llvm_pure_intrin(
-                "int32x8",
-                "llvm.x86.avx2.pmadd.wd",
-                T.Cast(
-                    "int16x16",
-                    T.reinterpret("uint8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
-                ),
-                T.Cast("int16x16", rows(B, half * 4, 4)),
-            )
-            C[half * 4 : half * 4 + 4] = (
-                C[half * 4 : half * 4 + 4] + products[T.Ramp(0, 2, 4)] + products[T.Ramp(1, 2, 4)]
-            )
+        C[0:8] = added_products(C[0:8], T.Broadcast(T.reinterpret("int32", A[0:4]), 8), rows(B))
+
+
+@T.prim_func
+def taps_8x4_avx2(
+    A: T.Buffer((4, 8), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
+):
+    """The four rows of A are one piece of memory, turned so that taps lie side by side."""
+    with T.block("root"):
+        T.reads(C[0:8], A[0:4, 0:8], B[0:8, 0:4])
+        T.writes(C[0:8])
+        C[0:8] = added_products(C[0:8], columns(A), rows(B))
 
 
 @T.prim_func
@@ -83,3 +105,4 @@ def dot_8x4_u7_avx2(
 
 register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_8x4_u7_avx2)
 register(AVX2_DOT_8x4_INTRIN, integer_dot(8, "uint8", "int8", "int32"), dot_8x4_avx2)
+register(AVX2_TAPS_8x4_INTRIN, integer_taps(8, "uint8", "int8", "int32"), taps_8x4_avx2)

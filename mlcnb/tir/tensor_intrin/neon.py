@@ -2,6 +2,7 @@
 
     sdot v_C.4s, v_A.16b, v_B.16b       int8, with the dot product extension (ARMv8.2)
     udot v_C.4s, v_A.16b, v_B.16b       uint8, the same
+    usdot v_C.4s, v_A.16b, v_B.16b      uint8 times int8, with the int8 matrix extension (ARMv8.6)
     smull, saddlp, addp                 int8, on every ARMv8
 
 The products are summed in 32 bits: nothing saturates.
@@ -9,12 +10,21 @@ The products are summed in 32 bits: nothing saturates.
 
 from __future__ import annotations
 
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.tensor_intrin.descriptions import integer_dot, register, rows
+from mlcnb.tir.tensor_intrin.descriptions import (
+    columns,
+    integer_dot,
+    integer_taps,
+    register,
+    rows,
+)
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
 ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
+ARM_DOT_4x4_USDOT_INTRIN = "dot_4x4_usdot"
+ARM_TAPS_4x4_USDOT_INTRIN = "taps_4x4_usdot"
 
 
 @T.prim_func
@@ -51,6 +61,35 @@ def dot_4x4_u8u8u32_udot(
         )
 
 
+def usdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Four sums, and to each four products of uint8 and int8."""
+    name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
+    return T.call_llvm_pure_intrin("int32x4", name, sums, left, right)
+
+
+@T.prim_func
+def dot_4x4_usdot(
+    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """The four values of A are broadcast as one 32-bit number."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        four = T.Broadcast(T.reinterpret("int32", A[0:4]), 4)
+        C[0:4] = usdot(C[0:4], T.reinterpret("uint8x16", four), rows(B))
+
+
+@T.prim_func
+def taps_4x4_usdot(
+    A: T.Buffer((4, 4), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """Four values of A for each sum, one a row: taps of a depthwise convolution."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4, 0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        C[0:4] = usdot(C[0:4], columns(A), rows(B))
+
+
 @T.prim_func
 def dot_4x4_i8i8s32_neon(
     A: T.Buffer((4,), "int8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
@@ -82,3 +121,5 @@ register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
 register(
     ARM_DOT_4x4_u8_UDOT_INTRIN, integer_dot(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot
 )
+register(ARM_DOT_4x4_USDOT_INTRIN, integer_dot(4, "uint8", "int8", "int32"), dot_4x4_usdot)
+register(ARM_TAPS_4x4_USDOT_INTRIN, integer_taps(4, "uint8", "int8", "int32"), taps_4x4_usdot)

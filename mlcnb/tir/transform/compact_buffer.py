@@ -26,6 +26,7 @@ from mlcnb.tir.analysis.kernels import (
 )
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.linear import Linear, interval, linear_form
 from mlcnb.tir.stmt import Block, BufferStore, For, LetStmt
 
@@ -39,7 +40,9 @@ def compact_buffers(func: PrimFunc) -> PrimFunc:
     bound = [n for n in walk(func.body) if isinstance(n, For) and bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
-    return func.with_body(rewrite(func.body, lambda n: _compact_block(n, threads, virtual)))
+    return func.with_body(
+        rewrite_statements(func.body, lambda n: _compact_block(n, threads, virtual))
+    )
 
 
 def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:

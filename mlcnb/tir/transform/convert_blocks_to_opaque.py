@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, replace
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import BlockRealize
 
 
 def convert_blocks_to_opaque(func: PrimFunc) -> PrimFunc:
     """`func` with every block's axes substituted by their binding values."""
-    return func.with_body(rewrite(func.body, _convert))
+    return func.with_body(rewrite_statements(func.body, _convert))
 
 
 def _convert(n: Node) -> Node | None:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, replace, rewrite, walk
+from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import op
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import Evaluate, For, ForKind, Stmt, seq
 
 #: the annotation: (name of a buffer, elements ahead)
@@ -32,7 +32,7 @@ PRAGMA = "pragma_prefetch"
 
 def inject_prefetch(func: PrimFunc) -> PrimFunc:
     """`func`, with flat buffers, with prefetches in the loops that are annotated."""
-    return func.with_body(rewrite(func.body, _loop))
+    return func.with_body(rewrite_statements(func.body, _loop))
 
 
 def _loop(n: Node) -> Node | None:

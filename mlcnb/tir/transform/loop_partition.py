@@ -24,13 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.core.node import Node, children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.linear import Linear, interval
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, flattened, seq
 
@@ -45,7 +45,7 @@ HINT = "pragma_loop_partition_hint"
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """`func` with loops cut where a condition on their variable changes from certain to not."""
-    return func.with_body(rewrite(func.body, _partition))
+    return func.with_body(rewrite_statements(func.body, _partition))
 
 
 def _partition(n: Node) -> Node | None:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.stmt import Block, IfThenElse, IterType, seq
 
 
 def lower_init_block(func: PrimFunc) -> PrimFunc:
     """`func` with every `init` turned into an `if` on the first step of the reduce axes."""
-    return func.with_body(rewrite(func.body, _lower))
+    return func.with_body(rewrite_statements(func.body, _lower))
 
 
 def _lower(n: Node) -> Node | None:

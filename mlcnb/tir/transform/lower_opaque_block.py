@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
+from mlcnb.core.node import FrozenDict, Node, replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import (
     Allocate,
     BlockRealize,
@@ -37,7 +37,7 @@ def lower_opaque_block(func: PrimFunc) -> PrimFunc:
     Loops of one iteration are replaced by their only value. Blocks of threads see what those before
     them wrote: without blocks that takes barriers, which `ThreadSync` will place.
     """
-    new = func.with_body(rewrite(func.body, _lower))
+    new = func.with_body(rewrite_statements(func.body, _lower))
     if new is func or not uses_threads(new) or any(map(_is_barrier, walk(new.body))):
         return new
     return replace(new, attrs=FrozenDict({**new.attrs, IMPLICIT: True}))

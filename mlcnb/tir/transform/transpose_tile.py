@@ -24,14 +24,14 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.linear import linear_form
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 
 def transpose_tiles(func: PrimFunc) -> PrimFunc:
     """`func` with such loops written as loads of rows, shuffles, and stores of columns."""
-    return func.with_body(rewrite(func.body, _transposed))
+    return func.with_body(rewrite_statements(func.body, _transposed))
 
 
 class _NoLane(Exception):

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.core.node import Node, children, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import (
     Allocate,
     DeclBuffer,
@@ -40,7 +40,7 @@ MAX_STATEMENTS = 4
 
 def unroll_loops(func: PrimFunc) -> PrimFunc:
     """`func` with short loops of kind UNROLLED and constant extent written out."""
-    return func.with_body(rewrite(func.body, _unroll))
+    return func.with_body(rewrite_statements(func.body, _unroll))
 
 
 def _unroll(n: Node) -> Node | None:
@@ -55,7 +55,7 @@ def _unroll(n: Node) -> Node | None:
         return None
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
     steps = (substitute(n.body, {n.loop_var: value}) for value in values)
-    return seq(*(rewrite(step, _decide) for step in steps))
+    return seq(*(rewrite_statements(step, _decide) for step in steps))
 
 
 def _statements(n: Stmt) -> int:

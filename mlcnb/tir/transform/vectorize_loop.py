@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith import simplify
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -20,6 +21,7 @@ from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -85,6 +87,7 @@ class _Widen:
         self.lanes = lanes
         one = p.const(1, loop.loop_var.dtype)
         self.ramp = e.Ramp(p.cast(loop.loop_var.dtype, loop.min), one, lanes)
+        self.start = p.cast(loop.loop_var.dtype, loop.min)
         self.lets: dict[e.Var, e.Var] = {}
 
     def stmt(self, n: Any) -> Any:
@@ -136,7 +139,12 @@ class _Widen:
         store = self.store(n.then_case)
         if store is n.then_case or not isinstance(store, BufferStore):
             raise _NoVectorForm
-        return _masked(store, condition)
+        if p.is_const(simplify(substitute(n.condition, {self.var: self.start})), 1):
+            return _masked(store, condition, some_lane=True)
+        first = _first_lane(condition)
+        if first is None or not _loads_scalar(store.value):
+            return _masked(store, condition)
+        return IfThenElse(first, _masked(store, condition, some_lane=True))
 
     def loop(self, n: For) -> Stmt:
         if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
@@ -226,13 +234,34 @@ class _Widen:
         return map_children(new, self.widen)
 
 
-def _masked(store: BufferStore, condition: e.PrimExpr) -> BufferStore:
-    value = _mask_loads(store.value, condition)
+def _first_lane(condition: e.PrimExpr) -> e.PrimExpr | None:
+    """The condition of lane 0, where no other lane is let through without it; None: not known."""
+    if isinstance(condition, e.And):
+        a, b = _first_lane(condition.a), _first_lane(condition.b)
+        return None if a is None or b is None else e.And(a, b)
+    if isinstance(condition, e.LT | e.LE) and isinstance(condition.a, e.Ramp):
+        stride, limit = p.as_int(condition.a.stride), condition.b
+        if stride is not None and stride > 0 and isinstance(limit, e.Broadcast):
+            return type(condition)(condition.a.base, limit.value)
+    return condition.value if isinstance(condition, e.Broadcast) else None
+
+
+def _loads_scalar(value: e.PrimExpr) -> bool:
+    """True if a number that all lanes share is loaded."""
+    return any(isinstance(n, BufferLoad) and n.dtype.lanes == 1 for n in walk(value))
+
+
+def _masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
+    """The store under a mask; `some_lane`: it lets one through at least, if it is reached."""
+    value = _mask_loads(store.value, condition, some_lane)
     return replace(store, value=value, predicate=condition)
 
 
-def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
-    """The value where only lanes that the condition lets through load, and divide."""
+def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = False) -> e.PrimExpr:
+    """The value where only lanes that the condition lets through load, and divide.
+
+    What all lanes share is loaded only where `some_lane` is known to want it.
+    """
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad) and n.dtype.lanes == condition.dtype.lanes:
@@ -240,7 +269,7 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr) -> e.PrimExpr:
             return replace(n, predicate=both)
         if isinstance(n, _DIVISIONS) and n.dtype.is_integer and not _is_number(n.b):
             return _masked_division(n, condition)
-        if isinstance(n, BufferLoad) and n.dtype.lanes == 1:
+        if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not some_lane:
             raise _NoVectorForm
         return None
 

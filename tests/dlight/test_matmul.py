@@ -1,0 +1,168 @@
+"""Products of every shape and orientation: numbers, traces, and what the machine code is made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import te, tir
+from mlcnb.codegen.llvm.inspect import facts
+from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.cpu.blocking import ProductTile, blocking
+from mlcnb.dlight.cpu.matmul import is_copied
+from mlcnb.dlight.cpu.product import Operand, Product
+from mlcnb.dlight.survey import Survey
+from mlcnb.ir.structural import assert_structural_equal
+
+HOST = mlc.target.Target("llvm")
+AVX512 = mlc.target.Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+SIZES = st.integers(1, 70)
+
+
+def product(m: int, k: int, n: int, form: str = "NN", bias: bool = False) -> tir.PrimFunc:
+    """C = A B (+ bias, then relu); form: N or T for each operand, as BLAS has it."""
+    a = te.placeholder((m, k) if form[0] == "N" else (k, m), name="A")
+    b = te.placeholder((k, n) if form[1] == "N" else (n, k), name="B")
+    r = te.reduce_axis((0, k), name="k")
+
+    def term(i, j):
+        return (a[i, r] if form[0] == "N" else a[r, i]) * (b[r, j] if form[1] == "N" else b[j, r])
+
+    c = te.compute((m, n), lambda i, j: te.sum(term(i, j), axis=r), name="C")
+    if not bias:
+        return te.create_prim_func([a, b, c])
+    v = te.placeholder((n,), name="v")
+    d = te.compute((m, n), lambda i, j: c[i, j] + v[j], name="biased")
+    d = te.compute((m, n), lambda i, j: tir.op.max(d[i, j], 0.0), name="D")
+    return te.create_prim_func([a, b, v, d])
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def check(m: int, k: int, n: int, form: str = "NN", bias: bool = False) -> tir.Schedule:
+    """Run the default schedule and compare with float64; gives the schedule."""
+    func = product(m, k, n, form, bias)
+    sch = schedule_cpu(func, HOST)
+    a, b = random(m, k), random(k, n)
+    given = [a if form[0] == "N" else a.T.copy(), b if form[1] == "N" else b.T.copy()]
+    expected = a.astype("float64") @ b
+    if bias:
+        given.append(random(n))
+        expected = np.maximum(expected + given[-1], 0)
+    found = np.full((m, n), np.nan, np.float32)
+    mlc.compile(sch)(*given, found)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    return sch
+
+
+@settings(max_examples=12, deadline=None)
+@given(SIZES, SIZES, SIZES, st.sampled_from(["NN", "NT", "TN", "TT"]), st.booleans())
+def test_any_shape_and_orientation(m, k, n, form, bias):
+    check(m, k, n, form, bias)
+
+
+@pytest.mark.parametrize(
+    "m, k, n",
+    [(1, 70, 77), (1, 64, 500), (70, 64, 1), (1, 4096, 300), (130, 19, 1024), (129, 130, 131)],
+)
+def test_rows_columns_and_copied_panels(m, k, n):
+    check(m, k, n)
+    check(m, k, n, bias=True)
+    check(m, k, n, form="NT")
+
+
+def test_the_trace_replays_to_the_same_program():
+    for shape in [(33, 65, 100), (64, 64, 64), (1, 64, 64)]:
+        func = product(*shape, bias=True)
+        sch = schedule_cpu(func, HOST)
+        again = tir.Schedule(func)
+        sch.trace.apply_to_schedule(again, remove_postproc=False)
+        assert_structural_equal(again.mod, sch.mod)
+
+
+def test_an_operand_that_is_multiplied_by_itself_is_right_too():
+    a = te.placeholder((20, 20), name="A")
+    r = te.reduce_axis((0, 20), name="k")
+    c = te.compute((20, 20), lambda i, j: te.sum(a[i, r] * a[r, j], axis=r), name="C")
+    x, found = random(20, 20), np.zeros((20, 20), np.float32)
+    mlc.compile(te.create_prim_func([a, c]), schedule="default")(x, found)
+    np.testing.assert_allclose(found, x @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_that_is_no_plain_product_is_not_filled_up_with_zeros():
+    """exp(0) is not 0: columns that no vector divides are masked instead."""
+    a, b = te.placeholder((30, 9), name="A"), te.placeholder((9, 21), name="B")
+    r = te.reduce_axis((0, 9), name="k")
+    c = te.compute((30, 21), lambda i, j: te.sum(a[i, r] * tir.op.exp(b[r, j]), axis=r), name="C")
+    x, y, found = random(30, 9), random(9, 21), np.zeros((30, 21), np.float32)
+    mlc.compile(te.create_prim_func([a, b, c]), schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, x @ np.exp(y), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 23])
+def test_any_number_of_rows(rows):
+    n = te.var("n", "int64")
+    a, b = te.placeholder((n, 48), name="A"), te.placeholder((48, 64), name="B")
+    r = te.reduce_axis((0, 48), name="k")
+    c = te.compute((n, 64), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    x, y, found = random(rows, 48), random(48, 64), np.zeros((rows, 64), np.float32)
+    mlc.compile(te.create_prim_func([a, b, c]), schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, x @ y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3)])
+def test_batches(batch):
+    shape = (*batch, 20, 24), (*batch, 24, 40)
+    a, b = (te.placeholder(s, name=n) for s, n in zip(shape, "AB", strict=True))
+    r = te.reduce_axis((0, 24), name="k")
+    c = te.compute(
+        (*batch, 20, 40), lambda *i: te.sum(a(*i[:-1], r) * b(*i[:-2], r, i[-1]), axis=r), name="C"
+    )
+    x, y, found = random(*shape[0]), random(*shape[1]), np.zeros((*batch, 20, 40), np.float32)
+    mlc.compile(te.create_prim_func([a, b, c]), schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, x @ y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu, lanes", [("x86-64-v3", 8), ("x86-64-v4", 16), ("cortex-a72", 4)])
+@pytest.mark.parametrize("shape", [(128, 96, 256), (100, 100, 100), (129, 64, 1024)])
+def test_no_tile_spills_and_its_loop_is_vectors_of_multiply_adds(cpu, lanes, shape):
+    target = mlc.target.Target({"kind": "llvm", "mcpu": cpu, "num-cores": 2})
+    made = mlc.compile(product(*shape), target=target, schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
+    assert hot.fma >= 8
+    assert hot.spills == 0
+    assert hot.fma >= 0.4 * hot.instructions
+
+
+def shape_of(m: int, k: int, n: int) -> Product:
+    return Product((), m, n, k, True, Operand(0, False, False), Operand(1, False, False))
+
+
+def test_tiles_and_parts():
+    """Wide tiles for deep sums; as many parts as there are cores; small products stay whole."""
+    cut = blocking(shape_of(256, 256, 256), False, AVX512)
+    assert (cut.tile, cut.parts) == (ProductTile(8, 2), 2)
+    assert blocking(shape_of(64, 64, 64), False, AVX512).parts == 1
+    assert blocking(shape_of(1024, 1024, 1024), True, AVX512).parts == 2
+    long = blocking(shape_of(4096, 4096, 4096), True, AVX512)
+    assert long.parts >= 16, "a part is not interrupted"
+
+
+def test_when_b_is_copied():
+    assert not is_copied(shape_of(384, 384, 384), 16)
+    assert is_copied(shape_of(128, 64, 1024), 16), "rows a multiple of 4096 bytes apart"
+    assert not is_copied(shape_of(5, 64, 1001), 16), "too few rows to pay for it"
+    assert is_copied(shape_of(100, 64, 1001), 16), "rows that end inside a vector"
+
+
+def test_what_is_no_product():
+    a, b = te.placeholder((8, 9), name="A"), te.placeholder((8, 9), name="B")
+    r = te.reduce_axis((0, 9), name="k")
+    dot = te.compute((8,), lambda i: te.sum(a[i, r] * b[i, r], axis=r), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, dot]))
+    assert Product.of(Survey.of(sch).anchor) is None
