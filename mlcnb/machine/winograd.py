@@ -48,15 +48,15 @@ class Size(NamedTuple):
         return 4 * self.alpha**2 * self.inner * tiles
 
 
-def choose_pieces(size: Size, target: Target) -> Pieces:
-    """The pieces for a convolution of that size."""
+def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pieces:
+    """The pieces for a convolution of that size; `plain_weights`: each task transforms its own."""
     rows, columns, vectors = register_tile(size, target)
     tasks = size.images * -(-size.tiles[0] // rows) * -(-size.tiles[1] // columns)
     _, second, third = target.caches
     fits = size.weight_bytes <= third // 2 and size.data_bytes(rows * columns) <= second
-    if fits and _is_even(tasks, target.num_cores):
+    if not plain_weights and fits and _is_even(tasks, target.num_cores):
         return Pieces((rows, columns), (rows, columns), vectors, True)
-    if size.weight_bytes <= second:
+    if not plain_weights and size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
     wide = columns * max(1, min(size.tiles[1], LARGEST_BLOCK) // columns)
     high = rows * max(1, min(size.tiles[0], LARGEST_BLOCK // wide) // rows)

@@ -12,8 +12,9 @@ from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.op import _layout
 from mlcnb.op.nn.conv import Conv2d
-from mlcnb.op.nn.winograd import WinogradConv2d, WinogradWeightTransform
+from mlcnb.op.nn.winograd import WinogradConv2d, WinogradConv2dWhole, WinogradWeightTransform
 
 HOST = mlc.target.Target("llvm")
 
@@ -31,13 +32,19 @@ def program(
     window: int = 3,
     images: int = 1,
     lanes: int = HOST.lanes("float32"),
+    whole: bool = False,
 ) -> tir.PrimFunc:
     """relu(convolution + bias + residual) of `inner` and `outer` blocks of channels."""
     data_layout, weight_layout = layouts(lanes)
     alpha = tile + window - 1
     x = te.placeholder((images, inner, *size, lanes), "float32", "x")
-    u = te.placeholder((outer, alpha, alpha, inner, lanes, lanes), "float32", "u")
-    y = WinogradConv2d(tile, padding, data_layout, weight_layout).compute(x, u)
+    if whole:
+        u = te.placeholder((outer, inner, window, window, lanes, lanes), "float32", "w")
+        layout = f"OIHW{lanes}i{lanes}o"
+        y = WinogradConv2dWhole(tile, padding, data_layout, layout).compute(x, u)
+    else:
+        u = te.placeholder((outer, alpha, alpha, inner, lanes, lanes), "float32", "u")
+        y = WinogradConv2d(tile, padding, data_layout, weight_layout).compute(x, u)
     b = te.placeholder((1, outer, 1, 1, lanes), "float32", "b")
     r = te.placeholder(y.shape, "float32", "r")
     biased = te.compute(y.shape, lambda n, o, h, w, c: y[n, o, h, w, c] + b[0, o, 0, 0, c], "add")
@@ -48,22 +55,27 @@ def program(
     )
 
 
-def arrays(func: tir.PrimFunc, window: int, tile: int) -> tuple[list[np.ndarray], np.ndarray]:
+def arrays(
+    func: tir.PrimFunc, window: int, tile: int, whole: bool
+) -> tuple[list[np.ndarray], np.ndarray]:
     """Random arguments of `program`, and plain weights."""
     rng = np.random.default_rng(0)
     shapes = [tuple(int(d.value) for d in b.shape) for b in func.buffers]
     x, b, r = (rng.standard_normal(shapes[i]).astype("float32") for i in (0, 2, 3))
-    outer, _, _, inner, lanes, _ = shapes[1]
+    outer, inner, lanes = shapes[1][0], shapes[1][1 if whole else 3], shapes[1][4]
     w = rng.standard_normal((outer * lanes, inner * lanes, window, window)).astype("float32")
     w /= window * np.sqrt(inner * lanes)
-    u = WinogradWeightTransform(tile, layouts(lanes)[1]).numpy(w)
+    if whole:
+        u = _layout.from_plain(w, "OIHW", f"OIHW{lanes}i{lanes}o")
+    else:
+        u = WinogradWeightTransform(tile, layouts(lanes)[1]).numpy(w)
     return [x, u, b, r], w
 
 
 def check(size, tile: int, padding, window: int = 3, **more) -> None:
     """On one and two threads, beside nn.conv2d in float64."""
     func = program(size, tile=tile, padding=padding, window=window, **more)
-    given_arrays, w = arrays(func, window, tile)
+    given_arrays, w = arrays(func, window, tile, more.get("whole", False))
     x, _, b, r = given_arrays
     lanes = x.shape[-1]
     wide = Conv2d(
@@ -95,6 +107,12 @@ def test_large_weights_and_many_images():
     check((6, 5), 4, 1, inner=3, outer=40)
     check((9, 9), 4, (1, 0, 2, 1), images=3)
     check((30, 30), 4, 1, inner=1, outer=3)
+
+
+@pytest.mark.parametrize("tile", [4, 6])
+@pytest.mark.parametrize("size", [(7, 7), (13, 30)])
+def test_weights_that_are_transformed_where_they_are_used(size, tile):
+    check(size, tile, 1, inner=3, outer=4, whole=True)
 
 
 @settings(max_examples=8, deadline=None)

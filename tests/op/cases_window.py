@@ -72,6 +72,10 @@ def _winograd():
         yield Case(made, tensors(data, weights), 2e-4, note=note)
     half = tensors((1, 2, 4, 4), (4, 4, 2, 2), kind="float16")
     yield Case(winograd.WinogradConv2d(2, 1), half, 2e-2)
+    whole = winograd.WinogradConv2dWhole(4, 1)
+    yield Case(whole, tensors((1, 2, 5, 3), (3, 2, 3, 3)), 2e-4)
+    whole = winograd.WinogradConv2dWhole(4, 1, "NCHW2c", "OIHW2i2o")
+    yield Case(whole, tensors((1, 2, 5, 3, 2), (2, 2, 3, 3, 2, 2)), 2e-4)
 
 
 def _transposed():

@@ -24,10 +24,11 @@ from mlcnb.tir.schedule import Schedule
 
 class Blocks(NamedTuple):
     """The handles of the stages; `last` stores the result, `source` is what the tiles are cut from
-    (None: an argument).
+    (None: an argument), `weights` are rows and columns of weights (None: transformed already).
     """
 
     source: Any
+    weights: tuple[Any, Any] | None
     rows: Any
     pack: Any
     product: Any
@@ -36,8 +37,8 @@ class Blocks(NamedTuple):
 
 
 def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to the loops of nn.contrib_conv2d_winograd_without_weight_transform on blocked
-    channels, with what is computed elementwise before and after.
+    """Apply to the loops of nn.contrib_conv2d_winograd, with weights transformed before or not, and
+    to what is computed elementwise before and after; channels are in blocks.
     """
     found = {b.name: b for b in survey.blocks}
     if "bgemm" not in found or "conv2d_winograd" not in found:
@@ -49,7 +50,7 @@ def winograd(sch: Schedule, survey: Survey, target: Target) -> bool:
     if blocks is None:
         return False
     tile = found["inverse_rows"].extents[0] or 1
-    _schedule(sch, blocks, tile, choose_pieces(size, target))
+    _schedule(sch, blocks, tile, choose_pieces(size, target, blocks.weights is not None))
     return True
 
 
@@ -78,7 +79,11 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
     chain = [output, *after]
     for block in chain[:-1]:
         sch.compute_inline(block.handle)
+    weights = None
+    if "transform_weight" in found:
+        weights = found["weight_rows"].handle, found["transform_weight"].handle
     return Blocks(
+        weights=weights,
         source=before[-1].handle if before else None,
         rows=found["input_rows"].handle,
         pack=found["data_pack"].handle,
@@ -97,6 +102,8 @@ def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces) -> None:
         sch.parallel(sch.fuse(n, th_0, tw_0))
     else:
         _transform(sch, blocks, None)
+        if blocks.weights is not None:
+            _weights(sch, *blocks.weights, oc_0)
         sch.parallel(sch.fuse(n, th_0, tw_0, oc_0))
 
 
@@ -162,3 +169,17 @@ def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
         sch.vectorize(sch.get_loops(blocks.source)[-1])
     if at is None:
         sch.parallel(sch.fuse(image, th, ic))
+
+
+def _weights(sch: Schedule, rows: Any, both: Any, at: Any) -> None:
+    """The weights of some output channels: a vector of them goes in, alpha^2 come out."""
+    sch.compute_at(both, at, preserve_unit_loops=True)
+    oc, eps, nu, outer, inner, lane = sch.get_loops(both)[-6:]
+    sch.reorder(oc, outer, inner, eps, nu, lane)
+    sch.compute_at(rows, inner, preserve_unit_loops=True)
+    eps_1, *_, column, _, lane_1 = sch.get_loops(rows)[-6:]
+    sch.reorder(column, eps_1)
+    for loop in (nu, eps_1):
+        sch.unroll(loop)
+    for loop in (lane, lane_1):
+        sch.vectorize(loop)

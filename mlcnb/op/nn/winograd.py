@@ -1,4 +1,4 @@
-"""Winograd convolution: nn.contrib_conv2d_winograd_weight_transform, …_without_weight_transform.
+"""Winograd convolution: nn.contrib_conv2d_winograd, …_weight_transform, …_without_weight_transform.
 
     U[eps, nu] = G g G^T                                  the weights, once, when it is compiled
     input_rows, data_pack: V[eps, nu] = B^T d B           every tile of alpha x alpha inputs
@@ -13,7 +13,6 @@ error, and the papers: `mlcnb.op.nn._winograd`. Names and order of the weights a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,16 +34,14 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op._layout import Place
-from mlcnb.op.manipulate.pad import pad_constant
 from mlcnb.op.nn._window import each, extent, no_void, settle, sides
 from mlcnb.op.nn._winograd import (
     POINTS,
-    Matrices,
     matrices,
     rows_of_input,
-    rows_of_output,
     rows_plain,
 )
+from mlcnb.op.nn._winograd_loops import Loops, choose
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 #: places of the transformed weights: TVM's order, and letters for the two dimensions of the tile
@@ -107,12 +104,12 @@ class WinogradWeightTransform(OpDecl):
         alpha = len(g)
 
         def rows(eps: Any, o: Any, i: Any, x: Any) -> Any:
-            return _choose(eps, g, rows_plain, lambda k: cast(kind, weight(o, i, k, x)))
+            return choose(eps, g, rows_plain, lambda k: cast(kind, weight(o, i, k, x)))
 
         def both(*index: Any) -> Any:
             found = _layout.places(self.layout, index)
             at = {c: _layout.whole(p, _layout.block_of(self.layout, c)) for c, p in found.items()}
-            value = _choose(at["B"], g, rows_plain, lambda k: half(at["A"], at["O"], at["I"], k))
+            value = choose(at["B"], g, rows_plain, lambda k: half(at["A"], at["O"], at["I"], k))
             inside = [at[c] < n for c, n in (("O", outer), ("I", inner)) if filled[c]]
             return te.if_then_else(all_of(*inside), value, const(0, kind)) if inside else value
 
@@ -246,7 +243,7 @@ class WinogradConv2d(OpDecl):
 
     def compute(self, data: Any, weight: Any) -> Any:
         """Five blocks after the padding: rows and columns in, products, rows and columns out."""
-        return _Loops(self, data, weight).result()
+        return Loops(self, data, weight).result()
 
     def flops(self, data: Any, weight: Any) -> Any:
         """Two for each multiplication of the products; the transforms count as nothing."""
@@ -259,135 +256,91 @@ class WinogradConv2d(OpDecl):
         return tidy(product([sizes["N"], tiles, *kernel.values()]) * 2)
 
 
-class _Loops:
-    """The loop nest: every stage has the tile's row eps and column nu, then a layout's axes.
+@operator("relax.nn.contrib_conv2d_winograd")
+class WinogradConv2dWhole(OpDecl):
+    """2-D convolution of stride 1 whose weights, (O, I, r, r), are transformed where they are used.
 
-    In `input_rows` the columns of the image are not in tiles yet: neighbours share them.
+    That takes time in each run, and saves memory: transformed weights are 4 times larger with
+    tiles of 4, and a machine reads the small ones faster than it would the large ones.
+    tile_size, padding, layouts: as of nn.contrib_conv2d_winograd_without_weight_transform, but
+    kernel_layout is that of nn.conv2d. The meaning is that of nn.conv2d, up to rounding.
     """
 
-    def __init__(self, op: WinogradConv2d, data: Any, weight: Any) -> None:
-        self.op, self.weight = op, weight
-        self.kind = accumulator(data.dtype)
-        self.out_kind = op.out_dtype or data.dtype
-        self.sizes = _layout.sizes_of(op.data_layout, data.shape)
-        self.kernel = _layout.sizes_of(op.kernel_layout, weight.shape)
-        self.places = op.places(self.sizes, self.kernel)
-        self.tiles = op.tiles(self.places)
-        self.m = op.tile_size
-        self.matrices: Matrices = matrices(op.tile_size, op.window(self.kernel))
-        self.alpha = len(self.matrices.b)
-        self.data = self.padded(data)
-        self.out_layout = str(op.out_layout)
+    data: Tensor
+    weight: Tensor
+    tile_size: int
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str | None = None
+    out_dtype: str | None = None
 
-    def padded(self, data: Any) -> Any:
-        amount = self.op.widths(self.sizes, self.kernel)
-        widths = [amount.get(a.letter, (0, 0)) for a in _layout.axes_in(self.op.data_layout)]
-        zero = const(0, data.dtype)
-        return pad_constant(data, widths, zero, "pad_temp")
+    def inner(self) -> WinogradConv2d:
+        """The convolution with weights that are transformed."""
+        blocks = (_layout.block_of(self.kernel_layout, c) for c in "IO")
+        parts = [f"{b}{c}" for b, c in zip(blocks, "io", strict=True) if b]
+        layout = "OABI" + "".join(parts) if parts else WEIGHT
+        given = (self.tile_size, self.padding, self.data_layout, layout)
+        return WinogradConv2d(*given, self.out_layout, self.out_dtype)  # type: ignore[arg-type,call-arg]
 
-    def result(self) -> Any:
-        kind = str(self.out_kind)
-        return rounded(
-            self.output(self.inverse_rows(self.bgemm(self.data_pack()))), kind, "conv_cast"
-        )
+    def infer(self, data: Any, weight: Any) -> Any:
+        """As with weights that are transformed."""
+        axes = len(_layout.axes_in(self.kernel_layout))
+        want_rank(self, f"weight in {self.kernel_layout}", weight, axes)
+        inner = self.inner()
+        if weight.dims is None:
+            return inner.infer(data, tensor(None, weight.dtype, axes))
+        return inner.infer(data, self.transformed(weight))
 
-    def shape(self, layout: str, channels: Any, **places: Any) -> tuple[Any, ...]:
-        found = {"N": self.sizes["N"], "C": channels, **self.tiles, **places}
-        return _layout.shape_in(layout, found)
+    def transformed(self, weight: Any) -> Any:
+        """The struct info of the transformed weights."""
+        kernel = _layout.sizes_of(self.kernel_layout, weight.dims)
+        alpha = self.tile_size + _window(self, kernel["H"], kernel["W"]) - 1
+        sizes = {"A": alpha, "B": alpha, "O": kernel["O"], "I": kernel["I"]}
+        return tensor(_layout.shape_in(self.inner().kernel_layout, sizes), weight.dtype)
 
-    def at(self, layout: str, index: Sequence[Any], **changed: Any) -> tuple[Any, ...]:
-        """`index` in a layout, with other places in some dimensions."""
-        found = _layout.places(layout, index)
-        found.update({c: Place(place) for c, place in changed.items()})
-        return _layout.index_in(layout, found)
+    def numpy(self, data: Any, weight: Any) -> Any:
+        """Transform, then as with weights that are."""
+        plain = _layout.to_plain(weight, self.kernel_layout, "OIHW", {}).astype("float64")
+        inner: Any = self.inner()
+        made = WinogradWeightTransform(self.tile_size, inner.kernel_layout).numpy(plain)  # type: ignore[call-arg]
+        return inner.numpy(data, made)
 
-    def data_pack(self) -> Any:
-        layout, b, m = self.op.data_layout, self.matrices.b, self.m
-        columns = self.tiles["W"] * m + (self.alpha - m)
+    def compute(self, data: Any, weight: Any) -> Any:
+        """Rows, then columns of the weights; then as with weights that are transformed."""
+        inner = self.inner()
+        kernel = _layout.sizes_of(self.kernel_layout, weight.shape)
+        g = matrices(self.tile_size, as_int(kernel["H"])).g
+        kind = accumulator(weight.dtype)
+        order = self.kernel_layout.replace("H", "")
+        sizes = {"A": len(g), "B": len(g), **kernel}
 
         def rows(eps: Any, *index: Any) -> Any:
-            tile = _layout.places(layout, index)["H"].outer
+            found = _layout.places(order, index)
 
             def row(k: int) -> Any:
-                return cast(self.kind, self.data(*self.at(layout, index, H=tile * m + k)))
+                return cast(
+                    kind, weight(*_layout.index_in(self.kernel_layout, {**found, "H": Place(k)}))
+                )
 
-            return _choose(eps, b, rows_of_input, row)
+            return choose(eps, g, rows_of_input, row)
 
-        def pack(eps: Any, nu: Any, *index: Any) -> Any:
-            tile = _layout.places(layout, index)["W"].outer
+        def both(*index: Any) -> Any:
+            found = _layout.places(inner.kernel_layout, index)
 
             def column(k: int) -> Any:
-                return half(eps, *self.at(layout, index, W=tile * m + k))
+                return half(found["A"].outer, *_layout.index_in(order, {**found, "W": Place(k)}))
 
-            return _choose(nu, b, rows_of_input, column)
+            return choose(found["B"].outer, g, rows_of_input, column)
 
-        shape = self.shape(layout, self.sizes["C"])
-        wide = self.shape(layout, self.sizes["C"], W=columns)
-        half = te.compute((self.alpha, *wide), rows, name="input_rows")
-        return te.compute((self.alpha, self.alpha, *shape), pack, name="data_pack")
+        half = te.compute((len(g), *_layout.shape_in(order, sizes)), rows, name="weight_rows")
+        shape = _layout.shape_in(inner.kernel_layout, sizes)
+        made = te.compute(shape, both, name="transform_weight")
+        return inner.compute(data, made)
 
-    def bgemm(self, packed: Any) -> Any:
-        layout, kernel = self.op.data_layout, self.op.kernel_layout
-        ours, theirs = _layout.block_of(layout, "C"), _layout.block_of(kernel, "I")
-        together = ours and ours == theirs
-        if together:
-            outer = te.reduce_axis((0, self.kernel["I"] // ours), name="ic_outer")
-            inner = te.reduce_axis((0, ours), name="ic_inner")
-            axes, there, here = [outer, inner], Place(outer, inner), Place(outer, inner)
-        else:
-            axis = te.reduce_axis((0, self.kernel["I"]), name="ic")
-            axes = [axis]
-            there, here = _layout.at(axis.var, ours), _layout.at(axis.var, theirs)
-
-        def element(eps: Any, nu: Any, *index: Any) -> Any:
-            out = _layout.places(self.out_layout, index)
-            channel = self.reblocked(out["C"])
-            v = packed(eps, nu, *_layout.index_in(layout, {**out, "C": there}))
-            found = {"A": Place(eps), "B": Place(nu), "O": channel, "I": here}
-            u = self.weight(*_layout.index_in(kernel, found))
-            return te.sum(v * cast(self.kind, u), axis=axes)
-
-        shape = self.shape(self.out_layout, self.kernel["O"])
-        return te.compute((self.alpha, self.alpha, *shape), element, name="bgemm")
-
-    def reblocked(self, channel: Place) -> Place:
-        """An output channel's place in the blocks of the weights."""
-        ours = _layout.block_of(self.out_layout, "C")
-        theirs = _layout.block_of(self.op.kernel_layout, "O")
-        if ours == theirs:
-            return channel
-        return _layout.at(_layout.whole(channel, ours), theirs)
-
-    def inverse_rows(self, product: Any) -> Any:
-        def element(row: Any, nu: Any, *index: Any) -> Any:
-            return _choose(row, self.matrices.a, rows_of_output, lambda k: product(k, nu, *index))
-
-        shape = self.shape(self.out_layout, self.kernel["O"])
-        return te.compute((self.m, self.alpha, *shape), element, name="inverse_rows")
-
-    def output(self, half: Any) -> Any:
-        m, layout = self.m, self.out_layout
-
-        def element(*index: Any) -> Any:
-            out = _layout.places(layout, index)
-            row, column = out["H"].outer, out["W"].outer
-            tile = self.at(layout, index, H=row // m, W=column // m)
-
-            def term(k: int) -> Any:
-                return half(row % m, k, *tile)
-
-            return _choose(column % m, self.matrices.a, rows_of_output, term)
-
-        shape = self.shape(layout, self.kernel["O"], **self.places)
-        return te.compute(shape, element, name="conv2d_winograd")
-
-
-def _choose(index: Any, matrix: np.ndarray, rows: Any, term: Callable[[int], Any]) -> Any:
-    """Row `index` of a matrix times terms: one formula for each row, chosen by a Select."""
-    *first, found = rows(matrix, [term(k) for k in range(matrix.shape[1])])
-    for number, row in reversed(list(enumerate(first))):
-        found = te.Select(index == number, row, found)
-    return found
+    def flops(self, data: Any, weight: Any) -> Any:
+        """Two for each multiplication of the products; the transforms count as nothing."""
+        return None if weight.dims is None else self.inner().flops(data, self.transformed(weight))
 
 
 def _window(op: OpDecl, rows: Any, columns: Any) -> int:

@@ -6,10 +6,17 @@ y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_trans
     >>> print(convolution_choices(mod))          what each would cost, and what is taken
 
 Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
+<<<<<<< HEAD
+product. Weights have to be constants. Small ones are transformed once, by FoldConstant; large ones
+stay as they are and are transformed, some channels at a time, where they are used
+(R.nn.contrib_conv2d_winograd): they would be 4 times larger, in memory and on the way from it. The
+model of the machine, and its constants: `mlcnb.machine.convolution`.
+=======
 product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
 algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
 the direct loops make it of those whose window holds it. The model of the machine, and its
 constants: `mlcnb.machine.convolution`.
+>>>>>>> main
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ from mlcnb.target import Target
 CONV = "relax.nn.conv2d"
 WINOGRAD = "relax.nn.contrib_conv2d_winograd_without_weight_transform"
 TRANSFORM = "relax.nn.contrib_conv2d_winograd_weight_transform"
+WHOLE = "relax.nn.contrib_conv2d_winograd"
 
 
 class ChooseConvolution(FunctionPass):
@@ -41,6 +49,8 @@ class ChooseConvolution(FunctionPass):
     """
 
     tile_size: int = 0
+    #: bytes of weights, as they are, that are not transformed before
+    large_weights: int = 2 << 20
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with other convolutions; itself where none pays."""
@@ -49,7 +59,7 @@ class ChooseConvolution(FunctionPass):
                 f"ChooseConvolution: no tile_size {self.tile_size}", hint="-1, 0, 2, 4 or 6"
             )
         chooser = _Chooser(mod.functions)
-        chooser.tile_size = self.tile_size
+        chooser.tile_size, chooser.large_weights = self.tile_size, self.large_weights
         chooser.target = Target.current() or Target("llvm")
         result = chooser.rewrite(func)
         for name, number in sorted(chooser.taken.items()):
@@ -59,6 +69,7 @@ class ChooseConvolution(FunctionPass):
 
 class _Chooser(Mutator):
     tile_size = 0
+    large_weights = 0
     target: Target
 
     def __init__(self, functions: Any) -> None:
@@ -104,15 +115,22 @@ class _Chooser(Mutator):
         return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]
 
     def winograd(self, call: Call, weight: Any, tile: int) -> Call:
-        """The convolution with weights that are transformed, and lie as the products want them."""
+        """The convolution with weights that are transformed, and lie as the products want them;
+        or with the weights as they are, where they are large.
+        """
         conv: Any = attrs_of(call)
+        data, blocked = call_arguments(call)
         block = _layout.block_of(conv.kernel_layout, "O")
-        layout = f"OABI{block}i{block}o"
-        made = make_call(declaration(TRANSFORM), weight, tile_size=tile, layout=layout)
+        op, layout = WHOLE, conv.kernel_layout
+        filled = _layout.block_of(conv.kernel_layout, "I") == block
+        if weight.data.nbytes <= self.large_weights or not filled:
+            op, layout = WINOGRAD, f"OABI{block}i{block}o"
+            made = make_call(declaration(TRANSFORM), weight, tile_size=tile, layout=layout)
+            blocked = self.emit(made)
         return make_call(
-            declaration(WINOGRAD),
-            call_arguments(call)[0],
-            self.emit(made),
+            declaration(op),
+            data,
+            blocked,
             tile_size=tile,
             padding=conv.padding,
             data_layout=conv.data_layout,
