@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int

@@ -16,7 +16,7 @@ last tile of a row.
 from __future__ import annotations
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue, is_blocked_window
-from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule

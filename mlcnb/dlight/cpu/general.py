@@ -13,16 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import walk
-from mlcnb.dlight.survey import UNKNOWN, BlockInfo, Survey
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
-
-#: less work than this is not worth waking other threads for
-PARALLEL_WORK = 16 << 10
-#: iterations that a parallel loop should have, so that threads share it evenly
-CHUNKS = 64
 
 
 def general(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -46,59 +42,6 @@ def inline_chains(sch: Schedule, survey: Survey) -> None:
 
 def _is_reduction(sch: Schedule, handle: Any) -> bool:
     return any(v.iter_type.value == "R" for v in sch.get(handle).iter_vars)
-
-
-def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
-    """Vectors along the last axis where it divides, the other axes fused and in parallel."""
-    loops = sch.get_loops(block.handle)
-    if not loops:
-        return
-    lanes = target.lanes(str(block.node.writes[0].buffer.dtype))
-    last = as_int(sch.get(loops[-1]).extent)
-    outer = list(loops[:-1])
-    if last is not None and last % lanes == 0 and is_contiguous(block):
-        inner, vector = _vector_loop(sch, loops[-1], last, lanes)
-        sch.vectorize(vector)
-        outer = outer or inner
-    elif not outer:
-        outer = list(loops)
-    spread(sch, outer, block.work)
-
-
-def _vector_loop(sch: Schedule, loop: Any, extent: int, lanes: int) -> tuple[list[Any], Any]:
-    """The loop over whole vectors (none where one is enough), and the loop over the lanes."""
-    if extent == lanes:
-        return [], loop
-    inner, vector = sch.split(loop, [None, lanes])
-    return [inner], vector
-
-
-def is_contiguous(block: BlockInfo) -> bool:
-    """True if the last axis is the last index of what is written."""
-    if not block.node.writes or not block.node.writes[0].region:
-        return False
-    last = block.node.iter_vars[-1].var
-    return block.node.writes[0].region[-1].min is last
-
-
-def spread(sch: Schedule, loops: list[Any], work: int) -> None:
-    """Fuse loops and run them in parallel, if there is work enough."""
-    while len(loops) > 1 and as_int(sch.get(loops[0]).extent) == 1:
-        loops = loops[1:]
-    if not loops or work < PARALLEL_WORK:
-        return
-    loops = loops[: _enough([as_int(sch.get(loop).extent) for loop in loops])]
-    sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
-
-
-def _enough(extents: list[int | None]) -> int:
-    """How many of the outer loops give the threads enough to share."""
-    total = 1
-    for number, extent in enumerate(extents, start=1):
-        total *= UNKNOWN if extent is None else extent
-        if total >= CHUNKS:
-            return number
-    return len(extents)
 
 
 def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:

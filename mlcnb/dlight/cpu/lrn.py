@@ -14,7 +14,7 @@ a window is a sum of vectors that begin one element after the other.
 from __future__ import annotations
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue, is_blocked_window
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.survey import Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule

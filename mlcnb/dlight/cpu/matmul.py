@@ -27,7 +27,7 @@ from typing import Any
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import Blocking, blocking
-from mlcnb.dlight.cpu.general import elementwise
+from mlcnb.dlight.cpu.elementwise import elementwise
 from mlcnb.dlight.cpu.product import Product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target

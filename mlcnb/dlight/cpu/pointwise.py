@@ -23,7 +23,7 @@ from mlcnb.dlight.cpu.blocked_window import (
     is_blocked_window,
     prefetch_weights,
 )
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.cpu.tiles import choose_pixels
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from mlcnb.dlight.cpu.blocked_window import WINDOW, fuse_epilogue, is_blocked_window
-from mlcnb.dlight.cpu.general import spread
+from mlcnb.dlight.cpu.elementwise import spread
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.dlight.cpu.general import elementwise, spread
+from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.quantized_window import use_instruction
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey

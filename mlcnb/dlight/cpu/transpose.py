@@ -14,19 +14,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
-from mlcnb.dlight.cpu.general import CHUNKS, inline_chains, spread
+from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
+from mlcnb.dlight.cpu.general import inline_chains
+from mlcnb.dlight.cpu.places import Places
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.index_map import on_arrays
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import BufferStore
 
@@ -68,56 +65,14 @@ def _copies_words(block: BlockInfo) -> bool:
     return kinds == {32} and list(node.body.indices) == axes
 
 
-#: so many groups of lanes are tried, spread over a run
-GROUPS = 256
-
-
-class _Places:
-    """Where in its source a block reads, for indices of its result that are tried out."""
-
-    def __init__(self, block: BlockInfo, lanes: int) -> None:
-        (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
-        self.load, self.lanes = load, lanes
-        self.axes = [axis.var for axis in block.node.iter_vars]
-        self.extents = [e or 1 for e in block.extents]
-
-    def at(self, values: Sequence[Any]) -> np.ndarray:
-        """The row-major number of the element that is read at these indices, arrays alike."""
-        given = dict(zip(self.axes, values, strict=True))
-        flat: Any = np.asarray(0)
-        for index, dim in zip(self.load.indices, self.load.buffer.shape, strict=True):
-            flat = flat * as_int(dim) + on_arrays(index, given)
-        return flat
-
-    def length(self, first: int, last: int) -> int:
-        """Iterations of loops first … last - 1 together."""
-        return math.prod(self.extents[first:last])
-
-    def runs_along(self, first: int, last: int) -> bool:
-        """True if loops first … last - 1, fused, read one element after the other: tried for some
-        groups of lanes, and both ends of every other loop.
-        """
-        length = self.length(first, last)
-        count = -(-length // self.lanes)
-        groups = np.unique(np.linspace(0, count - 1, min(count, GROUPS)).astype(np.int64))
-        fused = groups[:, None] * self.lanes + np.arange(self.lanes)
-        inside = fused < length
-        own = np.unravel_index(np.minimum(fused, length - 1), self.extents[first:last])
-        ends = [(0,) if first <= n < last else (0, e - 1) for n, e in enumerate(self.extents)]
-        for corner in itertools.islice(itertools.product(*ends), 32):
-            steps = np.diff(self.at([*corner[:first], *own, *corner[last:]]), axis=1)
-            if (steps[inside[:, 1:]] != 1).any():
-                return False
-        return True
-
-
 def find_runs(block: BlockInfo, lanes: int) -> tuple[int, int] | None:
     """(first, last): loops first … last - 1 run along the source, those after it along the result.
 
     Of all that do, those that leave the least of their tiles empty; None where there are none, or
     where the last loop runs along both.
     """
-    places, end = _Places(block, lanes), len(block.extents)
+    (load,) = (n for n in walk(block.node.body) if isinstance(n, BufferLoad))
+    places, end = Places(block, load, lanes), len(block.extents)
     found: dict[tuple[int, int], float] = {}
     try:
         if places.runs_along(end - 1, end):

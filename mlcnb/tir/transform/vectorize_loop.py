@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith import simplify
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -20,6 +21,7 @@ from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -85,6 +87,7 @@ class _Widen:
         self.lanes = lanes
         one = p.const(1, loop.loop_var.dtype)
         self.ramp = e.Ramp(p.cast(loop.loop_var.dtype, loop.min), one, lanes)
+        self.start = p.cast(loop.loop_var.dtype, loop.min)
         self.lets: dict[e.Var, e.Var] = {}
 
     def stmt(self, n: Any) -> Any:
@@ -136,6 +139,8 @@ class _Widen:
         store = self.store(n.then_case)
         if store is n.then_case or not isinstance(store, BufferStore):
             raise _NoVectorForm
+        if p.is_const(simplify(substitute(n.condition, {self.var: self.start})), 1):
+            return _masked(store, condition, some_lane=True)
         first = _first_lane(condition)
         if first is None or not _loads_scalar(store.value):
             return _masked(store, condition)
@@ -247,6 +252,7 @@ def _loads_scalar(value: e.PrimExpr) -> bool:
 
 
 def _masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
+    """The store under a mask; `some_lane`: it lets one through at least, if it is reached."""
     value = _mask_loads(store.value, condition, some_lane)
     return replace(store, value=value, predicate=condition)
 
@@ -254,7 +260,7 @@ def _masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) 
 def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = False) -> e.PrimExpr:
     """The value where only lanes that the condition lets through load, and divide.
 
-    some_lane: one is let through for certain, so that what all lanes share may be loaded.
+    What all lanes share is loaded only where `some_lane` is known to want it.
     """
 
     def rule(n: Node) -> Node | None:

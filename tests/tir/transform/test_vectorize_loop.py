@@ -6,7 +6,7 @@ import pytest
 
 from mlcnb.script import tir as T
 from mlcnb.tir.transform import VectorizeLoop
-from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits
+from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits, statements
 
 
 @T.prim_func
@@ -146,3 +146,16 @@ def test_loops_without_a_vector_form_stay_serial(func):
     assert "T.vectorized" not in after.script()
     same_bits(func, after)
     check_lowering(func, func)
+
+
+@T.prim_func
+def tail(A: T.Buffer((7,), "float32"), s: T.Buffer((1,), "float32"), B: T.Buffer((7,), "float32")):
+    for j in T.vectorized(4):
+        if j < 3:
+            B[j + 4] = A[j + 4] * s[0]
+
+
+def test_what_all_lanes_share_is_loaded_where_the_first_one_is_sure_to_run() -> None:
+    text = statements(run_pass(VectorizeLoop(), tail))
+    assert "T.Broadcast(s[0], 4)" in text and "predicate=" in text
+    same_bits(tail, run_pass(VectorizeLoop(), tail))

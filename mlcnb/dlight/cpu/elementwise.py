@@ -1,0 +1,130 @@
+"""elementwise: one block without a reduction. Outer loops in parallel, whole vectors inside.
+
+for c, h, w in T.grid(24, 7, 7):                for c in T.parallel(24):
+    y[c, h, w] = x[c, h, w] + b[c]       ->         for hw_0 in range(4):
+                                                        for hw_1 in T.vectorized(16):
+                                                            if hw_0 * 16 + hw_1 < 49: …
+
+Where the last axis is no multiple of a vector, those before it join as far as all that is read
+runs on (or stays where it is). What no vector divides ends in one that is masked: LoopPartition
+keeps the mask out of the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.survey import UNKNOWN, BlockInfo
+from mlcnb.ir import expr as e
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import BufferStore
+
+#: less work than this is not worth waking other threads for
+PARALLEL_WORK = 16 << 10
+#: iterations that a parallel loop should have, so that threads share it evenly
+CHUNKS = 64
+
+
+def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
+    """Vectors along the last axes, the other axes fused and in parallel."""
+    loops = list(sch.get_loops(block.handle))
+    if not loops:
+        return
+    lanes = target.lanes(str(block.node.writes[0].buffer.dtype))
+    if block.extents[-1] is None or len(loops) != len(block.extents) or not is_contiguous(block):
+        spread(sch, loops[:-1] or loops, block.work)
+        return
+    first = first_in_row(block, lanes)
+    row = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[-1]
+    inner, vector = _vector_loop(sch, row, lanes)
+    sch.vectorize(vector)
+    spread(sch, loops[:first] or inner, block.work)
+
+
+def _vector_loop(sch: Schedule, loop: Any, lanes: int) -> tuple[list[Any], Any]:
+    """The loop over vectors (none where one is enough), and the loop over the lanes."""
+    if (as_int(sch.get(loop).extent) or 0) <= lanes:
+        return [], loop
+    inner, vector = sch.split(loop, [None, lanes])
+    return [inner], vector
+
+
+def is_contiguous(block: BlockInfo) -> bool:
+    """True if the last axis is the last index of what is written."""
+    if not block.node.writes or not block.node.writes[0].region:
+        return False
+    last = block.node.iter_vars[-1].var
+    return block.node.writes[0].region[-1].min is last
+
+
+def first_in_row(block: BlockInfo, lanes: int) -> int:
+    """The first of the loops that are fused into a row of vectors: the last, if vectors divide it.
+
+    Loops join as long as every access runs on through them, or does not move.
+    """
+    last = len(block.extents) - 1
+    length = block.extents[-1] or 1
+    if length % lanes == 0 or not isinstance(block.node.body, BufferStore):
+        return last
+    accesses = [n for n in walk(block.node.body) if isinstance(n, BufferLoad | BufferStore)]
+    tested = _tested_axes(block)
+    best, most = last, _fill(length, lanes)
+    for first in range(last - 1, -1, -1):
+        length *= block.extents[first] or 1
+        if block.extents[first] is None or tested & {*range(first, last + 1)}:
+            break
+        if not all(_joins(Places(block, x, lanes), first, last + 1) for x in accesses):
+            break
+        if _fill(length, lanes) > most + 0.02:
+            best, most = first, _fill(length, lanes)
+    return best
+
+
+def _fill(length: int, lanes: int) -> float:
+    """The part of the vectors of a row that is used."""
+    return length / (-(-length // lanes) * lanes)
+
+
+def _tested_axes(block: BlockInfo) -> set[int]:
+    """Axes that a condition depends on: in a row of several, each lane would be tested."""
+    axes = {axis.var: n for n, axis in enumerate(block.node.iter_vars)}
+    conditions: list[Any] = []
+    for n in walk(block.node.body):
+        if isinstance(n, e.Select):
+            conditions.append(n.condition)
+        elif isinstance(n, e.Call) and n.op == "tir.if_then_else":
+            conditions.append(n.args[0])
+    return {axes[n] for c in conditions for n in walk(c) if isinstance(n, e.Var) and n in axes}
+
+
+def _joins(places: Places, first: int, last: int) -> bool:
+    try:
+        return places.runs_along(first, last) or places.runs_along(first, last, step=0)
+    except MLCError:
+        return False
+
+
+def spread(sch: Schedule, loops: list[Any], work: int) -> None:
+    """Fuse loops and run them in parallel, if there is work enough."""
+    while len(loops) > 1 and as_int(sch.get(loops[0]).extent) == 1:
+        loops = loops[1:]
+    if not loops or work < PARALLEL_WORK:
+        return
+    loops = loops[: _enough([as_int(sch.get(loop).extent) for loop in loops])]
+    sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
+
+
+def _enough(extents: list[int | None]) -> int:
+    """How many of the outer loops give the threads enough to share."""
+    total = 1
+    for number, extent in enumerate(extents, start=1):
+        total *= UNKNOWN if extent is None else extent
+        if total >= CHUNKS:
+            return number
+    return len(extents)

@@ -1,0 +1,69 @@
+"""Where the loops of a block move through a buffer: their index, tried out on numbers.
+
+    y[c, h, w] = x[c // 16, h, w, c % 16]
+    Places(block, load, 16).runs_along(0, 1)      c reads one element after the other, 16 times
+
+A rule that asks cannot be wrong by the answer: every step of a schedule is proved by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.dlight.survey import BlockInfo
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.index_map import on_arrays
+from mlcnb.tir.stmt import BufferStore
+
+#: so many groups of lanes are tried, spread over a run
+GROUPS = 256
+
+
+class Places:
+    """Where a block reads or writes a buffer, for indices of its result that are tried out.
+
+    Raises:
+        MLCError: from its methods, where an index is more than integer arithmetic.
+    """
+
+    def __init__(self, block: BlockInfo, access: BufferLoad | BufferStore, lanes: int) -> None:
+        self.access, self.lanes = access, lanes
+        self.axes = [axis.var for axis in block.node.iter_vars]
+        self.extents = [e or 1 for e in block.extents]
+
+    def at(self, values: Sequence[Any]) -> np.ndarray:
+        """The row-major number of the element at these indices, arrays alike."""
+        given = dict(zip(self.axes, values, strict=True))
+        flat: Any = np.asarray(0)
+        for index, dim in zip(self.access.indices, self.access.buffer.shape, strict=True):
+            flat = flat * as_int(dim) + on_arrays(index, given)
+        return flat
+
+    def length(self, first: int, last: int) -> int:
+        """Iterations of loops first … last - 1 together."""
+        return math.prod(self.extents[first:last])
+
+    def runs_along(self, first: int, last: int, step: int = 1) -> bool:
+        """True if loops first … last - 1, fused, go `step` elements at a time.
+
+        Tried for some groups of lanes, and both ends of every other loop.
+        """
+        length = self.length(first, last)
+        count = -(-length // self.lanes)
+        groups = np.unique(np.linspace(0, count - 1, min(count, GROUPS)).astype(np.int64))
+        fused = groups[:, None] * self.lanes + np.arange(self.lanes)
+        inside = fused < length
+        own = np.unravel_index(np.minimum(fused, length - 1), self.extents[first:last])
+        ends = [(0,) if first <= n < last else (0, e - 1) for n, e in enumerate(self.extents)]
+        for corner in itertools.islice(itertools.product(*ends), 32):
+            places = self.at([*corner[:first], *own, *corner[last:]])
+            steps = np.diff(np.broadcast_to(places, fused.shape), axis=1)
+            if (steps[inside[:, 1:]] != step).any():
+                return False
+        return True
