@@ -22,6 +22,7 @@ from tests.benchmarks import (
     memory,
     models,
     operators,
+    quantized,
     report,
     schedule,
     threads,
@@ -160,6 +161,7 @@ def _calls(args: argparse.Namespace) -> None:
 
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
+    "quantized": quantized.run,
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,
