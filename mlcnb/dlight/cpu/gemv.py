@@ -44,9 +44,8 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    is_row, is_column = product.rows == 1, product.columns == 1
-    along = product.b.is_transposed if is_row else is_column and not product.a.is_transposed
-    if not (along or (is_row and not is_column)):
+    along = product.b.is_transposed
+    if product.rows != 1 or (product.columns == 1 and not along):
         return False
     if along and (product.depth or 1) % target.lanes("float32"):
         return False
