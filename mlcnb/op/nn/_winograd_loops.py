@@ -42,18 +42,21 @@ class Loops:
         self.out_layout = str(op.out_layout)
 
     def padded(self, data: Any) -> Any:
+        """The image with zeros around it, to whole tiles."""
         amount = self.op.widths(self.sizes, self.kernel)
         widths = [amount.get(a.letter, (0, 0)) for a in _layout.axes_in(self.op.data_layout)]
         zero = const(0, data.dtype)
         return pad_constant(data, widths, zero, "pad_temp")
 
     def result(self) -> Any:
+        """All stages, one after the other; the last one in the result's dtype."""
         kind = str(self.out_kind)
         return rounded(
             self.output(self.inverse_rows(self.bgemm(self.data_pack()))), kind, "conv_cast"
         )
 
     def shape(self, layout: str, channels: Any, **places: Any) -> tuple[Any, ...]:
+        """Sizes in a layout, by default one place for each tile."""
         found = {"N": self.sizes["N"], "C": channels, **self.tiles, **places}
         return _layout.shape_in(layout, found)
 
@@ -64,6 +67,7 @@ class Loops:
         return _layout.index_in(layout, found)
 
     def data_pack(self) -> Any:
+        """The transformed inputs: their rows first, shared by neighbours, then their columns."""
         layout, b, m = self.op.data_layout, self.matrices.b, self.m
         columns = self.tiles["W"] * m + (self.alpha - m)
 
@@ -89,6 +93,7 @@ class Loops:
         return te.compute((self.alpha, self.alpha, *shape), pack, name="data_pack")
 
     def bgemm(self, packed: Any) -> Any:
+        """For every place of the tile a product over the input channels."""
         layout, kernel = self.op.data_layout, self.op.kernel_layout
         ours, theirs = _layout.block_of(layout, "C"), _layout.block_of(kernel, "I")
         together = ours and ours == theirs
@@ -121,6 +126,7 @@ class Loops:
         return _layout.at(_layout.whole(channel, ours), theirs)
 
     def inverse_rows(self, product: Any) -> Any:
+        """The products transformed back along the rows of tiles."""
         def element(row: Any, nu: Any, *index: Any) -> Any:
             return choose(row, self.matrices.a, rows_of_output, lambda k: product(k, nu, *index))
 
@@ -128,6 +134,7 @@ class Loops:
         return te.compute((self.m, self.alpha, *shape), element, name="inverse_rows")
 
     def output(self, half: Any) -> Any:
+        """Transformed back along the columns too; tiles put together."""
         m, layout = self.m, self.out_layout
 
         def element(*index: Any) -> Any:

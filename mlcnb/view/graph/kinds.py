@@ -97,7 +97,9 @@ def _of_module(module: str) -> str:
 
 @cache
 def _by_short_name() -> dict[str, str]:
-    return {n.rpartition(".")[2]: _of_module(d.__module__) for n, d in declarations().items()}
+    """Of several operators that end alike (matmul, qnn.matmul) the one with the shortest name."""
+    names = sorted(declarations().items(), key=lambda item: len(item[0]), reverse=True)
+    return {n.rpartition(".")[2]: _of_module(d.__module__) for n, d in names}
 
 
 @remembered

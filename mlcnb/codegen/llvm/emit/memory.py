@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit import small
@@ -167,12 +169,56 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
     if x.predicate is None:
         em.f.do(f"store {memory} {value}, ptr {pointer}, align {align_of(kind)}")
         return
+    lanes = _known_lanes(x.predicate)
+    if lanes is not None and sum(lanes) < 2:
+        _store_lane(em, kind, pointer, value, lanes)
+        return
     bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
     fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
     em.f.do(
         f"call void {fn}({memory} {value}, ptr align {align_of(kind)} {pointer}, {bools} {mask})"
     )
+
+
+def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:
+    """A store under a mask that lets one lane through, or none.
+
+    LLVM 22 makes a scalar store of such a mask itself, but on x86 of the wrong width where the
+    value is truncated first: it stores four bytes of an int8, and three of them belong to others.
+    """
+    if any(lanes):
+        element, number = t.memory_scalar(kind), lanes.index(1)
+        one = em.f.emit(f"extractelement {t.memory_type(kind)} {value}, i64 {number}")
+        place = em.f.emit(f"getelementptr {element}, ptr {pointer}, i64 {number}", "p")
+        em.f.do(f"store {element} {one}, ptr {place}, align {align_of(kind)}")
+
+
+def _known_lanes(mask: e.PrimExpr) -> list[int] | None:
+    """What each lane of a mask, or of a side of it, is; None where that is not known."""
+    count = mask.dtype.lanes
+    match mask:
+        case e.IntImm(value):
+            return [int(value)]
+        case e.Broadcast(value=value):
+            one = _known_lanes(value)
+            return None if one is None else one * count
+        case e.Ramp(base=e.IntImm(base), stride=e.IntImm(stride)):
+            return [base + i * stride for i in range(count)]
+        case e.LT(a=a, b=b) | e.LE(a=a, b=b) | e.And(a=a, b=b):
+            sides = _known_lanes(a), _known_lanes(b)
+            if sides[0] is None or sides[1] is None:
+                return None
+            pairs = zip(sides[0], sides[1], strict=True)
+            return [int(_COMPARE[type(mask)](x, y)) for x, y in pairs]
+    return None
+
+
+_COMPARE: dict[type, Callable[[int, int], bool]] = {
+    e.LT: operator.lt,
+    e.LE: operator.le,
+    e.And: lambda a, b: bool(a and b),
+}
 
 
 def _offsets(em: Emitter, place: e.PrimExpr) -> str:
