@@ -70,7 +70,8 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
     """
     last = len(block.extents) - 1
     length = block.extents[-1] or 1
-    if length % lanes == 0 or not isinstance(block.node.body, BufferStore):
+    stores = isinstance(block.node.body, BufferStore)
+    if length % lanes == 0 or not stores or 0 in block.extents:
         return last
     accesses = [n for n in walk(block.node.body) if isinstance(n, BufferLoad | BufferStore)]
     tested = _tested_axes(block)
