@@ -127,6 +127,7 @@ class Loops:
 
     def inverse_rows(self, product: Any) -> Any:
         """The products transformed back along the rows of tiles."""
+
         def element(row: Any, nu: Any, *index: Any) -> Any:
             return choose(row, self.matrices.a, rows_of_output, lambda k: product(k, nu, *index))
 
