@@ -378,17 +378,20 @@ def test_a_loop_that_would_run_for_hours_is_stopped(outer):
     assert errors == ["cancelled at call 0 of 1"]
 
 
+NARROW = """
+@T.prim_func
+def f(x: T.Buffer((16,), "int32"), y: T.Buffer((20,), "{kind}")):
+    for i in T.vectorized(16):
+        if i < {count}:
+            y[i + 2] = T.Cast("{kind}", x[i])
+"""
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("count", [0, 1, 2, 15])
 def test_a_narrow_store_under_a_known_mask_touches_nothing_else(kind, count):
     """LLVM 22 stores four bytes of an int8 that was truncated, where one lane is let through."""
-    func = parse(f"""
-        @T.prim_func
-        def f(x: T.Buffer((16,), "int32"), y: T.Buffer((20,), "{kind}")):
-            for i in T.vectorized(16):
-                if i < {count}:
-                    y[i + 2] = T.Cast("{kind}", x[i])
-    """)
+    func = parse(NARROW.format(kind=kind, count=count))
     x = np.arange(70, 86, dtype="int32")
     _, found = run_both(func, x, np.full(20, 7, kind))
     expected = np.full(20, 7, kind)
