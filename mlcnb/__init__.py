@@ -37,6 +37,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.graph": "graph",
         "mlcnb.view.order": "order",
         "mlcnb.view.mode": "display",
+        "mlcnb.widgets": "explore export",
         "mlcnb.peers": "compare",
         "mlcnb.benchmark": "benchmark peak",
         "mlcnb.ceilings": "roofline",
@@ -45,7 +46,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight driver view "
-        "testing transform nd onnx_backend image peers"
+        "testing transform nd onnx_backend image peers widgets"
     ).split(),
 )
 

@@ -113,9 +113,16 @@ def mimebundle(obj: Any) -> dict[str, str]:
 
 
 class Shown:
-    """Base of objects, other than nodes, that a cell shows by their view."""
+    """Base of objects that a cell shows by their view."""
 
     __slots__ = ()
+
+    def to_html(self) -> str:
+        """The static view: one sheet of HTML of at most 200 kB, without scripts and style sheets.
+
+        It is what a cell shows, whatever `mlcnb.display` says, for a page or a report of one's own.
+        """
+        return load("mlcnb.view:to_html")(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return mimebundle(self)
