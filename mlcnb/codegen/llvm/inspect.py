@@ -136,21 +136,41 @@ def facts_of_text(assembly: str, arch: str, sizes: dict[str, int] | None = None)
 
 def functions(assembly: str, arch: str) -> dict[str, list[str]]:
     """The lines of each function, without directives and comments: labels and instructions."""
+    found = located_functions(assembly, arch)
+    return {name: [line for line, _ in lines] for name, lines in found.items()}
+
+
+def located_functions(
+    assembly: str, arch: str
+) -> dict[str, list[tuple[str, tuple[int, int] | None]]]:
+    """The same, each line with the (line, column) that the last `.loc` before it speaks of.
+
+    Labels have none, and so have instructions that LLVM knows no place for.
+    """
     comment = _READERS.get(arch, _Reader()).comment
-    found: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    in_text = True
+    found: dict[str, list[tuple[str, tuple[int, int] | None]]] = {}
+    current: list[tuple[str, tuple[int, int] | None]] | None = None
+    in_text, place = True, None
     for raw in assembly.splitlines():
         line = comment.sub("", raw).rstrip()
         if not line.strip():
             continue
         if line.lstrip().startswith(".") and not _LABEL.match(line):
-            in_text = _in_text(line.split(), in_text)
+            words = line.split()
+            in_text = _in_text(words, in_text)
+            place = _place(words) if words[0] == ".loc" else place
         elif in_text and _is_function(line):
-            current = found.setdefault(_name(line), [])
+            current, place = found.setdefault(_name(line), []), None
         elif in_text and current is not None and not _END.match(line):
-            current.append(line if _LABEL.match(line) else f"    {_one_space(line)}")
+            is_label = _LABEL.match(line)
+            current.append((line, None) if is_label else (f"    {_one_space(line)}", place))
     return {name: lines for name, lines in found.items() if lines}
+
+
+def _place(words: list[str]) -> tuple[int, int] | None:
+    """`.loc file line column …`; line 0 is no place."""
+    line, column = int(words[2]), int(words[3]) if len(words) > 3 else 0
+    return (line, column) if line else None
 
 
 def strip(assembly: str, arch: str) -> str:
