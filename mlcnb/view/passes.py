@@ -26,7 +26,7 @@ _COLUMNS = (
 )
 
 
-@shows("mlcnb.ir.instrument:PassTrace")
+@shows("mlcnb.ir.pass_trace:PassTrace")
 def trace(t: Any) -> list[Part]:
     """A row for each pass that changed something; the others folded."""
     counted: dict[int, int] = {}
@@ -84,7 +84,7 @@ def lowering(t: Any) -> list[Part]:
     return parts
 
 
-@shows("mlcnb.ir.instrument:PassStep", "mlcnb.tir.transform.lower:LoweringStep")
+@shows("mlcnb.ir.pass_trace:PassStep", "mlcnb.tir.transform.lower:LoweringStep")
 def step(s: Any) -> list[Part]:
     """What one pass did, and the difference that it made."""
     parts: list[Part] = [Title(f"{s.name}: {s.reason} ({seconds(s.seconds)})")]
