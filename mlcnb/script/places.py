@@ -1,9 +1,9 @@
 """Statements that know their line in the printed program, so that what becomes of them does too.
 
-    page, marked = placed(func)      marked: the same program; each statement's span is its place
-    lower(marked)                    what came out of a statement still says where it stood
+page, marked = placed(func)      marked: the same program; each statement's span is its place
+lower(marked)                    what came out of a statement still says where it stood
 
-    origin(stmt)                     (line, column), or None
+origin(stmt)                     (line, column), or None
 """
 
 from __future__ import annotations

@@ -115,9 +115,11 @@ class LocatedEmitter(Emitter):
         name = found[1].strip('"') if found else self.name
         line = self.place[0]
         scope = self.number(
-            lambda _: f'distinct !DISubprogram(name: "{name}", scope: !{_FILE}, file: !{_FILE}, '
-            f"line: {line}, type: !{_TYPE}, scopeLine: {line}, "
-            f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{_UNIT})"
+            lambda _: (
+                f'distinct !DISubprogram(name: "{name}", scope: !{_FILE}, file: !{_FILE}, '
+                f"line: {line}, type: !{_TYPE}, scopeLine: {line}, "
+                f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{_UNIT})"
+            )
         )
         return LocatedFunction(f"{header} !dbg !{scope}", lambda: self.location(scope))
 
