@@ -109,9 +109,7 @@ class Notebook:
         self.lab = lab
         self.name = name
         tab = f".jp-NotebookPanel[data-notebook='{name}']"
-        lab.page.evaluate(
-            "([path]) => { panels[path].node.dataset.notebook = path; }", [name]
-        )
+        lab.page.evaluate("([path]) => { panels[path].node.dataset.notebook = path; }", [name])
         self.root = lab.page.locator(tab)
 
     @property
