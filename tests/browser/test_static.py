@@ -1,4 +1,4 @@
-"""Static views in JupyterLab: in a notebook that is not trusted and in one that is, light and dark."""
+"""Static views in JupyterLab: in a notebook that is not trusted and in one that is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def calm():
 # pictures have loaded, in the size that is written on them
 _PICTURES = """outputs => outputs.flatMap(output => [...output.querySelectorAll("img")])
   .filter(img => !(img.complete && img.naturalWidth > 0)).length"""
-_FOLDS = "outputs => outputs.forEach(o => o.querySelectorAll('details').forEach(d => { d.open = true; }))"
+_FOLDS = """outputs => outputs.flatMap(output => [...output.querySelectorAll("details")])
+  .forEach(fold => { fold.open = true; })"""
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["untrusted", "trusted"])
