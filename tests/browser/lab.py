@@ -31,6 +31,11 @@ _OPEN = """async ([path, live]) => {
   if (live) { await panel.sessionContext.ready; await panel.sessionContext.session.kernel.info; }
   jupyterapp.shell.activateById(panel.id);
 }"""
+# the list of files hidden: room for notebooks
+_READY = """async () => {
+  await jupyterapp.restored;
+  jupyterapp.shell.collapseLeft();
+}"""
 _RUN = """async ([path]) => {
   jupyterapp.shell.activateById(panels[path].id);
   await jupyterapp.commands.execute("notebook:run-all-cells");
@@ -70,7 +75,7 @@ class Lab:
         self.opened: list[Notebook] = []
         page.goto(f"{server.url}/lab?token={server.token}&reset")
         page.wait_for_function("window.jupyterapp", timeout=60_000)
-        page.evaluate("jupyterapp.restored.then(() => null)")
+        page.evaluate(_READY)
 
     def open(
         self, cells: Sequence[str] | Any, *, trusted: bool = False, live: bool = True
