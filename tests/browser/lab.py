@@ -2,7 +2,7 @@
 
 nb = lab.open(["x = 1", "x"])          cells, or a whole notebook of nbformat
 nb.run(); nb.output(1)                 a Playwright locator of the outputs of a cell
-nb.save(); nb = nb.reopen()            with what was saved and no kernel
+nb.save(); nb = nb.reopen()            what was saved, with a kernel that has run nothing
 lab.theme(dark=True)
 """
 
@@ -39,6 +39,10 @@ _READY = """async () => {
 _RUN = """async ([path]) => {
   jupyterapp.shell.activateById(panels[path].id);
   await jupyterapp.commands.execute("notebook:run-all-cells");
+}"""
+_EXECUTE = """async ([path, code]) => {
+  const kernel = panels[path].sessionContext.session.kernel;
+  return (await kernel.requestExecute({code, silent: true}).done).content;
 }"""
 _SAVE = "async ([path]) => { await panels[path].context.save(); }"
 _CLOSE = """async ([path]) => {
@@ -131,6 +135,11 @@ class Notebook:
         self.call(_RUN)
         assert self.errors() == []
 
+    def execute(self, code: str) -> None:
+        """Run code in the kernel, outside the cells; it may not raise."""
+        answer = self.lab.page.evaluate(_EXECUTE, [self.name, code])
+        assert answer["status"] == "ok", answer
+
     def errors(self) -> list[str]:
         """The errors that the cells show."""
         return self.call(_ERRORS)
@@ -146,9 +155,12 @@ class Notebook:
         return nbformat.read(self.path, as_version=4)
 
     def reopen(self) -> Notebook:
-        """Close it, and open what was saved with no kernel."""
+        """Close it, and open what was saved: with a new kernel, which knows nothing of it.
+
+        JupyterLab's own widget manager shows no widget where there is no kernel at all.
+        """
         self.close()
-        return self.lab.show(self.name, live=False)
+        return self.lab.show(self.name, live=True)
 
     def close(self) -> None:
         """Close its tab and end its kernel."""
