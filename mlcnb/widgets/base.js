@@ -136,7 +136,7 @@ export function slider({ label, min = 0, max, value = min, onInput }) {
 
 /** Steps: buttons, a slider and the arrow keys. `say(at)` names a step. */
 export function stepper({ count, at = 0, label = "step", say = (i) => `${i}`, onStep }) {
-  const text = el("output", { class: "mlc-at" });
+  const text = el("span", { class: "mlc-at" }); // the slider says it to a screen reader
   const range = slider({ label, max: Math.max(0, count - 1), value: at, onInput: go });
   const back = button("‹", () => go(at - 1), { title: `previous ${label}` });
   const next = button("›", () => go(at + 1), { title: `next ${label}` });
