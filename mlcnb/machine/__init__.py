@@ -1,5 +1,7 @@
 """Models of machines, for scores and pictures: what a kernel could reach, and where it stands.
 
+cache         set-associative caches: of every touch hit or miss, and what it drove out
+reuse         reuse distances: what a cache of any size would hit
 roofline      peak of the multiply-add units, bandwidth of each level of memory
 convolution   what a convolution costs by each algorithm, and why
 prediction    what caches, vectors and cores will make of a loop program, by reading it
@@ -15,7 +17,16 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.machine.roofline": "Level Roofline",
+        "mlcnb.machine.cache": "Cache caches",
         "mlcnb.machine.prediction": "Prediction predict",
     },
-    submodules=("roofline", "convolution", "winograd", "prediction", "locality"),
+    submodules=(
+        "cache",
+        "reuse",
+        "roofline",
+        "convolution",
+        "winograd",
+        "prediction",
+        "locality",
+    ),
 )

@@ -100,7 +100,9 @@ class _Reader:
             case s.For():
                 return [self.loop(n)], []
             case s.BlockRealize():
-                self.axes.update(zip((a.var for a in n.block.iter_vars), n.iter_values, strict=True))
+                self.axes.update(
+                    zip((a.var for a in n.block.iter_vars), n.iter_values, strict=True)
+                )
                 return self.parts(n.block.body)
             case s.SeqStmt(seq=parts):
                 return self.several(parts)
@@ -147,12 +149,18 @@ class _Reader:
         moves = [self.steps(buffer, indices, at) for at in range(len(self.loops))]
         steps = tuple(found for found, _ in moves)
         size = int(np.prod([_extent(x) for x in buffer.shape], dtype=object)) * buffer.dtype.nbytes
-        access = Access(buffer.data, buffer.name, buffer.dtype.nbytes, size, is_write, steps, tuple(b for _, b in moves))
+        access = Access(
+            buffer.data,
+            buffer.name,
+            buffer.dtype.nbytes,
+            size,
+            is_write,
+            steps,
+            tuple(b for _, b in moves),
+        )
         found.setdefault((buffer.data, steps), access)
 
-    def steps(
-        self, buffer: Buffer, indices: Any, at: int
-    ) -> tuple[tuple[Steps, ...] | None, bool]:
+    def steps(self, buffer: Buffer, indices: Any, at: int) -> tuple[tuple[Steps, ...] | None, bool]:
         """How the address moves while the loop at that depth runs and the others stand still, and
         whether it comes back to a place that it left.
         """

@@ -88,9 +88,7 @@ def _leaves(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
         yield from _leaves(part, chain)
 
 
-def _assessed(
-    misses: tuple[int, int, int], around: tuple[Nest, ...], target: Target
-) -> Prediction:
+def _assessed(misses: tuple[int, int, int], around: tuple[Nest, ...], target: Target) -> Prediction:
     """The parallelism around the place where most of the work is, and the sum of it all."""
     loops = [(x.loop, x.trips) for x in around if x.loop is not None]
     steps = prod(trips for _, trips in loops)
