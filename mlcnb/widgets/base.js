@@ -197,7 +197,9 @@ export function code(lines, { label = "program", marks = [], numbers = true, onP
     /** Bring a line into the window of the listing, without moving the page. */
     reveal(line) {
       const row = rows[line];
-      if (row) node.scrollTop = Math.max(0, row.offsetTop - node.offsetTop - node.clientHeight / 3);
+      if (!row) return;
+      const above = row.getBoundingClientRect().top - node.getBoundingClientRect().top;
+      node.scrollTop = Math.max(0, node.scrollTop + above - node.clientHeight / 3);
     } };
   function show(to, signs = marks) {
     lines = to;
