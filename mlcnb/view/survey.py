@@ -14,8 +14,8 @@ from mlcnb.core.node import EMPTY
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis import call_flops
-from mlcnb.relax.analysis.variables import bindings_of, leaves
+from mlcnb.relax.analysis import call_flops, nbytes
+from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
 from mlcnb.tir.analysis import flops as loop_flops
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
@@ -103,6 +103,28 @@ def operator_count(mod: IRModule) -> int:
         operators(f, mod.functions).total() + kernel_calls(f, mod.functions).total()
         for _, f in graph_functions(mod)
     )
+
+
+#: operators whose result is the memory of their operand
+_VIEWS = frozenset(f"relax.{name}" for name in ("reshape", "memory.view"))
+
+
+def temporaries(mod: IRModule) -> int:
+    """Bytes of all tensors that one run of the graph functions makes, without their results.
+
+    What happens inside a fused kernel takes no memory; sizes that are not known count as nothing.
+    """
+    return sum(_temporaries(f) for _, f in graph_functions(mod))
+
+
+def _temporaries(function: rx.Function) -> int:
+    results = set(leaves(result_of(function)))
+    made = (
+        b.var
+        for b in bindings_of(function)
+        if isinstance(b.value, rx.Call) and getattr(b.value.op, "name", "") not in _VIEWS
+    )
+    return sum(nbytes(v.struct_info) or 0 for v in made if v not in results)
 
 
 def times(counts: Counter[str], most: int = 10) -> str:

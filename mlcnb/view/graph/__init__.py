@@ -11,7 +11,6 @@ dtypes; fused groups stand in frames. Above `max_nodes` the graph is folded (`vi
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -29,7 +28,7 @@ from mlcnb.view.words import clip, plural
 MAX_NODES = 400
 
 
-class Graph:
+class Graph(display.Shown):
     """A graph that shows itself: see the package's text.
 
     Attributes:
@@ -114,9 +113,6 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.explain()}"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def graph(
