@@ -51,6 +51,7 @@ __getattr__, __dir__, __all__ = attach(
 )
 
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
+views.page_view = "mlcnb.widgets.registry:page_of"
 
 
 def _register_views() -> None:

@@ -58,14 +58,20 @@ def explore(obj: Any, **options: Any) -> Interactive:
     Raises:
         MLCError: there is no page for objects of this class.
     """
-    if isinstance(obj, Interactive):
-        return obj
-    load_all()
-    for _, name in kinds_of(obj):
-        if name in _pages:
-            return _pages[name](obj, **options)
+    page = page_of(obj, **options)
+    if page is not None:
+        return page
     known = listed(sorted({name.partition(":")[2] for name in _pages}), 12)
     raise MLCError(
         f"explore: there is no page for a {type(obj).__name__}",
         hint=f"give one of {known}; or mlcnb.export(obj, 'page.html') for its static view",
     )
+
+
+def page_of(obj: Any, **options: Any) -> Interactive | None:
+    """The page of an object; None where its class has none."""
+    if isinstance(obj, Interactive):
+        return obj
+    load_all()
+    found = next((_pages[name] for _, name in kinds_of(obj) if name in _pages), None)
+    return None if found is None else found(obj, **options)

@@ -15,7 +15,7 @@ from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.diagnosis import Diagnosis, Finding
 from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
@@ -122,6 +122,18 @@ def named_loops(name: str) -> PrimFunc:
     return rewrite(matmul, rule).with_attr("global_symbol", name or "f").with_attr("note", name)
 
 
+def named_block(name: str) -> s.BlockRealize:
+    """The block of the loops."""
+    return next(n for n in walk(named_loops(name)) if isinstance(n, s.BlockRealize))
+
+
+def nests(name: str) -> list[s.Stmt]:
+    """Statements with the loops inside."""
+    loop = named_loops(name).body.block.body
+    x = Var(name, "int32")
+    return [loop, s.SeqStmt((loop, loop)), s.IfThenElse(x < 3, loop, loop), s.While(x < 3, loop)]
+
+
 def scheduled(name: str | None = None) -> Schedule:
     """A schedule after three steps, one of them undone."""
     sch = Schedule(matmul if name is None else named_loops(name))
@@ -215,6 +227,10 @@ def everything(name: str) -> dict[str, Any]:
         "diff of steps": scheduled(name).diff(),
         "counter-example": counterexample(name),
         "legal steps": legal(name),
+        "buffer": named_loops(name).buffers[0],
+        "block": named_block(name).block,
+        "block with loops": named_block(name),
+        **{type(n).__name__: n for n in nests(name)},
         "variable": rx.Var(name),
         "struct info": rx.tensor_info((1, 4), "float32"),
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),

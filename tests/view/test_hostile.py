@@ -36,6 +36,7 @@ def test_every_view(name):
         assert not INVISIBLE.search(text.replace("\n", "")), what
         assert len(text.splitlines()) <= 301, what
         assert shown.strip(), what
+        assert obj.to_html() == html, what
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())

@@ -5,12 +5,14 @@ import re
 import pytest
 
 import mlcnb as mlc
+from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.render import Text
 from mlcnb.view.parts import Line, Title
 from mlcnb.widgets import base, registry
 from mlcnb.widgets.base import Interactive, Lines, pack, spans, unpack
 
+MIME = "application/vnd.jupyter.widget-view+json"
 MODULES = sorted(p.stem for p in base.HERE.glob("*.js") if p.stem != "base")
 
 
@@ -50,6 +52,36 @@ def test_what_a_cell_gets_follows_the_display(monkeypatch):
             kinds[mode] = set(Page()._repr_mimebundle_())
     assert kinds["text"] == {"text/plain"}
     assert kinds["static"] == kinds["auto"] == {"text/plain", "text/html"}
+
+
+class Thing(display.Shown):
+    pass
+
+
+@pytest.fixture
+def thing(monkeypatch):
+    """Something that has a page."""
+    monkeypatch.setitem(registry._pages, f"{__name__}:Thing", lambda obj: Page())
+    monkeypatch.setattr(base, "esm", lambda module: "export default { render() {} };")
+    return Thing()
+
+
+def test_a_page_runs_where_scripts_may(thing):
+    with mlc.options.scoped(display="rich"):
+        assert set(mlc.explore(thing)._repr_mimebundle_()) == {"text/plain", "text/html", MIME}
+        assert set(thing._repr_mimebundle_()) == {"text/plain"}
+    with mlc.options.scoped(display="widget"):
+        bundle = thing._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", MIME}
+    assert bundle["text/plain"] == "a page\nsays one thing"
+
+
+def test_questions_from_a_page_are_answered(thing):
+    page = mlc.explore(thing)
+    sent = []
+    page.panel.send = sent.append
+    page.panel._handle_custom_msg({"ask": "double", "id": 7, "fields": {"n": 2}}, [])
+    assert sent == [{"reply": 7, "answer": {"n": 4}}]
 
 
 @pytest.mark.parametrize("snapshot", [{"a": [1, 2.5, None, "é\n"]}, {"a": ["x" * 9] * 5000}])

@@ -225,7 +225,7 @@ def _without(n: Any, holds: Any, inner: Bounds) -> Any:
         if not kept:
             return then
         other = None if n.else_case is None else _without(n.else_case, holds, inner)
-        return IfThenElse(p.all_of(*kept), then, other)
+        return IfThenElse(p.all_of(*kept), then, other, n.span)
     changes = {}
     for name in n.child_fields:
         value = getattr(n, name)

@@ -70,7 +70,7 @@ class _Skipper:
         return None
 
     def test(self, condition: e.PrimExpr, then: Stmt) -> Stmt:
-        made = IfThenElse(condition, then, None)
+        made = IfThenElse(condition, then, None, getattr(then, "span", None))
         self.made.add(id(made))
         self.keep.append(made)  # an id is that of one object only while the object lives
         return made

@@ -133,7 +133,7 @@ class _Widen:
         condition = self.expr(n.condition)
         if condition.dtype.lanes == 1:
             other = None if n.else_case is None else self.stmt(n.else_case)
-            return IfThenElse(condition, self.stmt(n.then_case), other)
+            return IfThenElse(condition, self.stmt(n.then_case), other, n.span)
         if n.else_case is not None or not isinstance(n.then_case, BufferStore):
             raise _NoVectorForm
         store = self.store(n.then_case)
@@ -144,7 +144,7 @@ class _Widen:
         first = _first_lane(condition)
         if first is None or not _loads_scalar(store.value):
             return _masked(store, condition)
-        return IfThenElse(first, _masked(store, condition, some_lane=True))
+        return IfThenElse(first, _masked(store, condition, some_lane=True), span=n.span)
 
     def loop(self, n: For) -> Stmt:
         if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
@@ -157,7 +157,7 @@ class _Widen:
             return replace(n, value=value, body=self.stmt(n.body))
         wide = e.Var(n.var.name, value.dtype)
         self.lets[n.var] = wide
-        return LetStmt(wide, value, self.stmt(n.body))
+        return LetStmt(wide, value, self.stmt(n.body), n.span)
 
     def widen(self, x: e.PrimExpr) -> e.PrimExpr:
         if x.dtype.lanes == self.lanes:

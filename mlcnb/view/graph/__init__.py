@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -34,7 +33,7 @@ MAX_NODES = 400
 COLOURS = ("kind", "provenance", "bytes", "time")
 
 
-class Graph:
+class Graph(display.Shown):
     """A graph that shows itself: see the package's text.
 
     Attributes:
@@ -142,9 +141,6 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.explain()}"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def graph(
