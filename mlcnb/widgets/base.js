@@ -20,7 +20,13 @@ export function panel(draw) {
     host.append(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
-    const finish = await draw(root, view);
+    let finish = null;
+    try {
+      finish = await draw(root, view);
+    } catch (error) {
+      root.replaceChildren(el("p", { class: "mlc-bad" }, `This page could not be drawn: ${error.message}`));
+      console.error(error);
+    }
     view.hello();
     return () => { view.close(); if (finish) finish(); frame.remove(); };
   };
