@@ -20,7 +20,13 @@ export function panel(draw) {
     host.append(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
-    const finish = await draw(root, view);
+    let finish = null;
+    try {
+      finish = await draw(root, view);
+    } catch (error) {
+      root.replaceChildren(el("p", { class: "mlc-bad" }, `This page could not be drawn: ${error.message}`));
+      console.error(error);
+    }
     view.hello();
     return () => { view.close(); if (finish) finish(); frame.remove(); };
   };
@@ -197,7 +203,9 @@ export function code(lines, { label = "program", marks = [], numbers = true, onP
     /** Bring a line into the window of the listing, without moving the page. */
     reveal(line) {
       const row = rows[line];
-      if (row) node.scrollTop = Math.max(0, row.offsetTop - node.offsetTop - node.clientHeight / 3);
+      if (!row) return;
+      const above = row.getBoundingClientRect().top - node.getBoundingClientRect().top;
+      node.scrollTop = Math.max(0, node.scrollTop + above - node.clientHeight / 3);
     } };
   function show(to, signs = marks) {
     lines = to;
