@@ -7,6 +7,8 @@ predict       misses of caches, vectors and parallel work, from the loops alone
 reuse         reuse distances: what a cache of any size would hit
 roofline      peak of the multiply-add units, bandwidth of each level of memory
 convolution   what a convolution costs by each algorithm, and why
+prediction    what caches, vectors and cores will make of a loop program, by reading it
+locality      the accesses of a program and the steps that they take in each loop
 winograd      how one by Winograd's algorithm is cut into pieces for registers and caches
 """
 

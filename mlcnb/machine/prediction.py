@@ -193,3 +193,18 @@ def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
             spread *= min(count, sets * LINE // gcd(stride, sets * LINE))
     each = -(-run // LINE)
     return _Footprint(min(most, many * each), min(sets, spread * each))
+
+
+def footprints(func: PrimFunc) -> dict[s.For, int]:
+    """Loop -> bytes of the different lines that one run of it touches: what would have to fit in a
+    cache for nothing to be brought twice.
+    """
+    found: dict[s.For, int] = {}
+    cache = _Cache(LINE * WAYS)
+    pending = [nest_of(func)]
+    while pending:
+        nest = pending.pop()
+        pending += nest.parts
+        if nest.loop is not None:
+            found[nest.loop] = LINE * sum(cache.touched(nest).values())
+    return found

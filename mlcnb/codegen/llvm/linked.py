@@ -6,7 +6,7 @@
     found.scheduled.links[7]          the lowered lines that came out of line 8
     found.code().assembly.places[30]  (12, 16): line and column of the lowered program
     found.code(cpu, level=0)          the same program for another machine, or less optimised
-    found.remarks(), found.passes()   what LLVM says, and what each of its passes changed
+    found.remarks, found.passes       what LLVM says, and what each of its passes changed
 
 The lowered program is what all links go through: LLVM's debug locations speak of its lines, and its
 statements know which scheduled one they are from; these know the text that they were read from and
@@ -16,6 +16,7 @@ the step of the schedule that made them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from mlcnb.codegen.llvm.engine import Options, read
 from mlcnb.codegen.llvm.inspect import MachineCode, facts_of_text
 from mlcnb.codegen.llvm.listing import Listing, assembly_listing, ir_listing
 from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.core import display
 from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
 from mlcnb.core.render import Text
@@ -78,7 +80,7 @@ class Code:
     facts: MachineCode = field(repr=False)
 
 
-class Linked:
+class Linked(display.Shown):
     """The forms of a compiled kernel. Everything is made when first asked for.
 
     Args:
@@ -90,6 +92,7 @@ class Linked:
         self.kernel = kernel
         self.schedule = kernel.schedule if schedule is None else schedule
         self._codes: dict[tuple[str, int], Code] = {}
+        self._emitted: dict[int, Located] = {}
 
     @property
     def host(self) -> str:
@@ -200,7 +203,10 @@ class Linked:
     def located(self, vector_bits: int | None = None) -> Located:
         """The IR before optimisation, with debug locations."""
         bits = vector_bits or self.kernel.target.vector_bits
-        return emit_located(self.func, PREFIX + self.kernel.name, bits)
+        if bits not in self._emitted:
+            name = PREFIX + self.kernel.name
+            self._emitted[bits] = emit_located(self.func, name, bits, self.page)
+        return self._emitted[bits]
 
     @cached_property
     def is_exact(self) -> bool:
@@ -224,7 +230,7 @@ class Linked:
 
     def _compiled(self, name: str, level: int) -> Code:
         here = self.kernel.compiled.cpu, self.kernel.target.vector_bits, False
-        cpu, bits, is_apart = MACHINES[name] if name in MACHINES else here
+        cpu, bits, is_apart = MACHINES.get(name, here)
         ir = self.located(bits).kernel.ir
         if is_apart:
             after, assembly = apart.read_apart(ir, cpu, level)
@@ -233,22 +239,48 @@ class Linked:
             after, assembly = read(ir, cpu, Options(level=level))
         facts = MachineCode() if cpu.arch == "nvptx64" else facts_of_text(assembly, cpu.arch)
         shown = assembly_listing(assembly, cpu.arch)
-        return Code(name, cpu, level, ir_listing(after), shown, facts)
+        first = facts.hottest.name if facts else ""
+        return Code(name, cpu, level, ir_listing(after, first), shown, facts)
 
     @cached_property
     def emitted(self) -> Listing:
         """The LLVM IR that goes into LLVM."""
         return ir_listing(self.located().kernel.ir)
 
-    def remarks(self) -> list[apart.Remark]:
-        """What LLVM's vectorisers, unroller and register allocator say about lines."""
-        return apart.remarks(self.located().kernel.ir, self.kernel.compiled.cpu, self.level)
-
-    def passes(self) -> list[apart.PassChange]:
-        """What each of LLVM's passes changed in the function with the hot loop."""
+    @cached_property
+    def _observed(self) -> Future[tuple[list[apart.Remark], list[apart.PassChange]]]:
+        """LLVM's remarks and passes, from a process that works beside this one."""
         hot = self.code().facts.hottest.name
-        names = [hot, f"{hot}.body"]
-        return apart.passes(self.located().kernel.ir, self.kernel.compiled.cpu, self.level, names)
+        ir, cpu = self.located().kernel.ir, self.kernel.compiled.cpu
+        pool = ThreadPoolExecutor(1, "mlcnb-observe")
+        asked = pool.submit(apart.observe, ir, cpu, self.level, [hot, f"{hot}.body"])
+        pool.shutdown(wait=False)
+        return asked
+
+    def begin(self) -> None:
+        """Have LLVM watched from now on: remarks and passes are there when they are asked for."""
+        assert self._observed
+
+    @property
+    def remarks(self) -> list[apart.Remark]:
+        """What LLVM's vectorisers, unroller and register allocator say about lines.
+
+        Raises:
+            CodegenError: there is no second process to watch LLVM in.
+        """
+        return self._observed.result()[0]
+
+    @property
+    def passes(self) -> list[apart.PassChange]:
+        """What each of LLVM's passes changed in the function with the hot loop.
+
+        Raises:
+            CodegenError: there is no second process to watch LLVM in.
+        """
+        return self._observed.result()[1]
+
+    def __repr__(self) -> str:
+        return display.text(self)
 
     @property
     def hot_located(self) -> tuple[int, int]:
