@@ -180,7 +180,7 @@ def test_no_tile_spills_and_its_loop_is_vectors_of_multiply_adds(cpu, lanes, sha
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
     assert hot.fma >= 8
     assert hot.spills == 0
-    assert hot.vector_fma == hot.fma >= 0.35 * hot.instructions
+    assert hot.vector_fma == hot.fma >= 0.40 * hot.instructions
 
 
 def shape_of(m: int, k: int, n: int) -> Product:

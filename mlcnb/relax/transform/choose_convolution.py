@@ -6,17 +6,12 @@ y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_trans
     >>> print(convolution_choices(mod))          what each would cost, and what is taken
 
 Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
-<<<<<<< HEAD
 product. Weights have to be constants. Small ones are transformed once, by FoldConstant; large ones
 stay as they are and are transformed, some channels at a time, where they are used
-(R.nn.contrib_conv2d_winograd): they would be 4 times larger, in memory and on the way from it. The
-model of the machine, and its constants: `mlcnb.machine.convolution`.
-=======
-product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
-algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
-the direct loops make it of those whose window holds it. The model of the machine, and its
+(R.nn.contrib_conv2d_winograd): they would be 4 times larger, in memory and on the way from it. By
+Winograd's algorithm an input that is NaN or infinite makes NaN of the whole tile of results around
+it, where the direct loops make it of those whose window holds it. The model of the machine, and its
 constants: `mlcnb.machine.convolution`.
->>>>>>> main
 """
 
 from __future__ import annotations
@@ -26,6 +21,7 @@ from typing import Any, NamedTuple
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.machine.convolution import TILES, Choice, Convolution, choices, table
 from mlcnb.op import _layout
@@ -82,9 +78,11 @@ class _Chooser(Mutator):
             return None
         weight = self.plain_weight(call)
         tile = 0 if weight is None else self.tile_of(conv)
-        name = f"winograd {tile}" if tile else "gemm" if conv.window == 1 else "direct"
+        made = self.winograd(call, weight, tile) if tile else None
+        direct = "gemm" if conv.window == 1 else "direct"
+        name = direct if made is None else f"winograd {tile}"
         self.taken[name] = self.taken.get(name, 0) + 1
-        return self.winograd(call, weight, tile) if tile else None
+        return made
 
     def tile_of(self, conv: Convolution) -> int:
         """The tile size to take; 0 for none."""
@@ -114,6 +112,7 @@ class _Chooser(Mutator):
         plain = isinstance(weight, Constant) and attrs_of(made).src == "OIHW"  # type: ignore[attr-defined]
         return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]
 
+    @rule("ChooseConvolution")
     def winograd(self, call: Call, weight: Any, tile: int) -> Call:
         """The convolution with weights that are transformed, and lie as the products want them;
         or with the weights as they are, where they are large.

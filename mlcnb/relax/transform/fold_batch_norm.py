@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.expr import (
@@ -91,8 +92,11 @@ class _Folding(Mutator):
         result = self.scaled(call.args[0], scale, shift, attrs.axis % info.ndim, call.span)
         if result is None:
             result = self.scale_and_shift(call, scale, shift, attrs.axis % info.ndim)
+        if result is None:
+            return None
         return Tuple((self.emit(result), call.args[3], call.args[4]))
 
+    @rule("FoldBatchNorm")
     def scale_and_shift(self, call: Call, scale: Any, shift: Any, axis: int) -> Expr:
         """x * s + b: two operators that fuse with what stands around."""
         self.alone += 1
@@ -123,6 +127,7 @@ class _Folding(Mutator):
             }[name]
         return self.scaled(data, scale, shift, affine.channel, call.span)
 
+    @rule("FoldBatchNorm", "into_convolution")
     def scaled(
         self, data: Any, scale: np.ndarray, shift: np.ndarray, axis: int, span: Span | None
     ) -> Expr | None:
@@ -136,7 +141,7 @@ class _Folding(Mutator):
         attrs: Any = attrs_of(conv)
         line = [-1 if c == "O" else 1 for c in attrs.kernel_layout]
         kind = affine.weight.dtype
-        weight = aligned_empty(affine.weight.shape, kind)
+        weight = mapped_empty(affine.weight.shape, kind)
         np.multiply(affine.weight, scale.reshape(line), weight, dtype="float64", casting="unsafe")
         source = conv.args[1].span  # type: ignore[attr-defined]
         args = (conv.args[0], Constant(weight, source))
