@@ -30,6 +30,7 @@ lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
 
 test: lint
+	$(BIN)/python -m tests.browser.install_chromium
 	$(BIN)/python -m pytest $(PYTEST)
 
 lint: $(STAMP)

@@ -37,6 +37,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.graph": "graph",
         "mlcnb.view.order": "order",
         "mlcnb.view.mode": "display",
+        "mlcnb.widgets": "explore export",
         "mlcnb.peers": "compare",
         "mlcnb.benchmark": "benchmark peak",
         "mlcnb.ceilings": "roofline",
@@ -45,11 +46,12 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight driver view "
-        "testing transform nd onnx_backend image peers"
+        "testing transform nd onnx_backend image peers widgets"
     ).split(),
 )
 
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
+views.page_view = "mlcnb.widgets.registry:page_of"
 
 
 def _register_views() -> None:

@@ -11,6 +11,8 @@ another number.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 
@@ -24,6 +26,7 @@ class Run(NamedTuple):
 #: the last cell that IPython said it would run, for shells that no kernel drives
 _announced: list[Any] = []
 _listening: list[Any] = []
+_outside: list[bool] = []
 
 
 def shell() -> Any:
@@ -35,7 +38,7 @@ def shell() -> Any:
 def current() -> Run | None:
     """The cell that runs now, and which time it does; None where that is not known."""
     found = shell()
-    if found is None:
+    if found is None or _outside:
         return None
     listen(found)
     parent = getattr(found, "parent_header", None) or {}
@@ -45,6 +48,16 @@ def current() -> Run | None:
     if _announced and getattr(_announced[0], "cell_id", None):
         return Run(str(_announced[0].cell_id), str(found.execution_count))
     return None
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """What is done in here is no cell's: a click in a page asks for it."""
+    _outside.append(True)
+    try:
+        yield
+    finally:
+        _outside.pop()
 
 
 def listen(found: Any) -> None:

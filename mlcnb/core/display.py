@@ -105,19 +105,45 @@ def cell(obj: Any) -> str:
         return text(obj)
 
 
-def mimebundle(obj: Any) -> dict[str, str]:
-    """What a notebook cell shows: text, and HTML beside it where there is one and it is wanted."""
+def mimebundle(obj: Any) -> dict[str, Any]:
+    """What a notebook cell shows: text, and HTML beside it where there is one and it is wanted.
+
+    With the option "display" at "widget" it is the page of `mlcnb.explore`, where there is one.
+    """
+    page = _page(obj) if options.get("display") == "widget" else None
+    if page is not None:
+        return page._repr_mimebundle_()
     rich = html(obj) if wants_html() else None
     bundle = {"text/plain": cell(obj)}
     return bundle if rich is None else {**bundle, "text/html": rich}
 
 
+#: "module:function" that gives the page of an object, or None; set by the package
+page_view: str | None = None
+
+
+def _page(obj: Any) -> Any:
+    try:
+        return None if page_view is None else load(page_view)(obj)
+    except Exception:
+        if options.get("debug"):
+            raise
+        return None
+
+
 class Shown:
-    """Base of objects, other than nodes, that a cell shows by their view."""
+    """Base of objects that a cell shows by their view."""
 
     __slots__ = ()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def to_html(self) -> str:
+        """The static view: one sheet of HTML of at most 200 kB, without scripts and style sheets.
+
+        It is what a cell shows, whatever `mlcnb.display` says, for a page or a report of one's own.
+        """
+        return load("mlcnb.view:to_html")(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return mimebundle(self)
 
 

@@ -18,7 +18,7 @@ from mlcnb.core import display
 from mlcnb.core.text import visible
 
 
-class MLCError(Exception):
+class MLCError(display.Shown, Exception):
     """Base of every error that mlcnb raises on purpose.
 
     Args:
@@ -64,9 +64,6 @@ class MLCError(Exception):
     def details(self) -> list[str]:
         """More lines, below the program: a counter-example."""
         return []
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Its text in a cell: IPython takes no other's for an object that has a repr."""

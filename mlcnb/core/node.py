@@ -60,7 +60,7 @@ def binder(default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"binder": True})
 
 
-class Node:
+class Node(display.Shown):
     """Base of everything in the IR. Shows itself through `mlcnb.core.display`."""
 
     __slots__ = ("__weakref__",)
@@ -77,9 +77,6 @@ class Node:
 
     def __repr__(self) -> str:
         return display.text(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 @dataclass_transform(

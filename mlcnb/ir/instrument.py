@@ -1,9 +1,7 @@
 """Instruments: objects that watch passes run, and what they keep.
 
     with PassContext(instruments=[PassTimingInstrument()]) as ctx: ...     times, as a tree
-    run = trace(pipeline, mod)                                             every step, kept
-
-    run.steps[2].name, .before, .after, .seconds, .changed, .reason        run.result
+    run = trace(pipeline, mod)              every step, kept (`mlcnb.ir.pass_trace`)
 
 An instrument has any of the methods of `PassInstrument`; TVM's instruments fit.
 """
@@ -13,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,7 +19,23 @@ from typing import Any, TextIO
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.transform import ModulePass, Pass, PassContext, PassInfo, Sequential
+from mlcnb.ir.pass_trace import PassStep, PassTrace, trace
+from mlcnb.ir.transform import ModulePass, PassContext, PassInfo, Sequential
+
+__all__ = [
+    "DumpIR",
+    "PassInstrument",
+    "PassPrintingInstrument",
+    "PassStep",
+    "PassTimingInstrument",
+    "PassTrace",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "PrintIR",
+    "WellFormedInstrument",
+    "pass_instrument",
+    "trace",
+]
 
 
 class PassInstrument:
@@ -234,164 +248,6 @@ class WellFormedInstrument(PassInstrument):
                 f"{when}: {error.message}", where=error.where, root=error.root, hint=error.hint
             ) from error
         self._checked = mod
-
-
-@dataclass(frozen=True, slots=True)
-class PassStep(display.Shown):
-    """One pass of a run that was traced.
-
-    name: the pass's; before, after: the modules; seconds: what it took, passes inside counted;
-    depth: 0 for the outermost; skipped: it was left out; notes: what it said of its work.
-    """
-
-    name: str
-    pass_: Any
-    before: IRModule
-    after: IRModule
-    seconds: float
-    depth: int = 0
-    skipped: bool = False
-    notes: tuple[str, ...] = ()
-
-    @property
-    def changed(self) -> bool:
-        """Whether the pass changed the module."""
-        return self.before is not self.after
-
-    @property
-    def summary(self) -> str:
-        """What the pass is for: the first sentence of its docstring."""
-        return self.pass_.summary if isinstance(self.pass_, Pass) else ""
-
-    @property
-    def reason(self) -> str:
-        """What the pass said it did; else why there is nothing to see."""
-        if self.skipped:
-            return "left out"
-        if self.notes:
-            return "; ".join(self.notes)
-        return "changed" if self.changed else "nothing to do"
-
-    @property
-    def functions_changed(self) -> tuple[str, ...]:
-        """Names of the functions that are new or differ."""
-        old = self.before.functions
-        return tuple(k.name_hint for k, f in self.after.items() if old.get(k) is not f)
-
-    def __repr__(self) -> str:
-        return f"{self.name}: {self.reason} ({self.seconds * 1e3:.1f} ms)"
-
-
-class PassTrace(display.Shown, PassInstrument):
-    """Keeps every pass that runs: `steps`, in the order in which they ended.
-
-    A Sequential is no step of its own; its passes are, one level deeper.
-    """
-
-    def __init__(self) -> None:
-        self.steps: list[PassStep] = []
-        self._open: list[tuple[PassInfo, IRModule, float]] = []
-
-    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """Remember what the pass was given."""
-        self._open.append((info, mod, time.perf_counter()))
-
-    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """Keep the step."""
-        info, before, started = self._open.pop()
-        if isinstance(info.pass_, Sequential):
-            return
-        seconds = time.perf_counter() - started
-        notes = PassContext.current().notes
-        self._keep(info, before, mod, seconds, False, notes)
-
-    def skip_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """Keep that it was left out."""
-        self._keep(info, mod, mod, 0.0, True, ())
-
-    def exit_pass_ctx(self) -> None:
-        """Forget passes that were cut short by an error."""
-        self._open.clear()
-
-    def _keep(
-        self,
-        info: PassInfo,
-        before: IRModule,
-        after: IRModule,
-        seconds: float,
-        skipped: bool,
-        notes: tuple[str, ...],
-    ) -> None:
-        depth = sum(not isinstance(outer.pass_, Sequential) for outer, _, _ in self._open)
-        step = PassStep(info.name, info.pass_, before, after, seconds, depth, skipped, notes)
-        self.steps.append(step)
-
-    @property
-    def result(self) -> IRModule:
-        """The module after the last step.
-
-        Raises:
-            PassError: no pass ran.
-        """
-        if not self.steps:
-            raise PassError("PassTrace: no pass ran", hint="mlcnb.transform.trace(pipeline, mod)")
-        return self.steps[-1].after
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of all outermost steps together."""
-        return sum(step.seconds for step in self.steps if step.depth == 0)
-
-    def __getitem__(self, key: int | str) -> PassStep:
-        """A step by number, or the first one of a pass's name."""
-        if isinstance(key, int):
-            return self.steps[key]
-        found = next((step for step in self.steps if step.name == key), None)
-        if found is None:
-            names = ", ".join(step.name for step in self.steps)
-            raise PassError(f"PassTrace: no step {key!r}", hint=f"steps: {names}")
-        return found
-
-    def __iter__(self) -> Iterator[PassStep]:
-        return iter(self.steps)
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __repr__(self) -> str:
-        lines = [f"{len(self.steps)} passes, {self.seconds * 1e3:.1f} ms"]
-        for number, step in enumerate(self.steps):
-            mark = "*" if step.changed else " "
-            name = "  " * step.depth + step.name
-            lines.append(
-                f"{number:3} {mark} {name:<30} {step.seconds * 1e3:8.2f} ms  {step.reason}"
-            )
-        return "\n".join(lines)
-
-
-def trace(
-    passes: Callable[[IRModule], IRModule] | list[Pass], mod: IRModule, **context: Any
-) -> PassTrace:
-    """Run a pass, a Sequential or a list of passes on `mod` and keep every step.
-
-    Args:
-        passes: what to run.
-        mod: what to run it on.
-        context: arguments of the PassContext (the current one's settings if none are given).
-    """
-    kept = PassTrace()
-    current = PassContext.current()
-    settings = {
-        "opt_level": current.opt_level,
-        "required_pass": current.required_pass,
-        "disabled_pass": current.disabled_pass,
-        "config": current.config,
-        **context,
-    }
-    others = tuple(settings.pop("instruments", current.instruments))
-    with PassContext(instruments=(*others, kept), **settings):
-        (Sequential(passes) if isinstance(passes, list | tuple) else passes)(mod)
-    return kept
 
 
 class PrintIR(ModulePass):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import Fired, find_rule, recording
 
 
 class PassInfo(NamedTuple):
@@ -54,9 +55,10 @@ class PassContext:
         disabled_pass: names of passes that a Sequential leaves out.
         instruments: objects with (some of) the methods of `mlcnb.ir.instrument.PassInstrument`.
         config: settings by key; see `list_configs`.
+        disabled_rules: names of rewrite rules ("SimplifyOps.reshape") that no pass applies.
 
     Raises:
-        PassError: a key of `config` is not known.
+        PassError: a key of `config`, or a rule, is not known.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class PassContext:
         disabled_pass: Iterable[str] = (),
         instruments: Iterable[Any] = (),
         config: Mapping[str, Any] | None = None,
+        disabled_rules: Iterable[str] = (),
     ) -> None:
         self.opt_level = opt_level
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
         self.instruments = tuple(instruments or ())
         self.config = dict(config or {})
+        self.disabled_rules = tuple(find_rule(name).name for name in disabled_rules or ())
         self._notes: list[list[str]] = []
         self._tokens: list[Any] = []
         for key in self.config:
@@ -114,16 +118,30 @@ class PassContext:
         """What the pass that just ended said."""
         return self._last_notes
 
+    @property
+    def fired(self) -> tuple[Fired, ...]:
+        """The uses of rewrite rules by the pass that just ended."""
+        return self._last_fired
+
     _last_notes: tuple[str, ...] = ()
+    _last_fired: tuple[Fired, ...] = ()
 
     @contextmanager
     def notes_of(self, _pass: Any) -> Iterator[None]:
-        """Collect the notes of one run of a pass."""
+        """Collect the notes and the uses of rules of one run of a pass."""
         self._notes.append([])
-        try:
-            yield
-        finally:
-            self._last_notes = tuple(self._notes.pop())
+        with recording(self.disabled_rules) as recorder:
+            try:
+                yield
+            finally:
+                self._last_notes = tuple(self._notes.pop())
+                self._last_fired = tuple(recorder.fired)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make such a context again, without its instruments."""
+        names = ("opt_level", "required_pass", "disabled_pass", "config", "disabled_rules")
+        return {name: getattr(self, name) for name in names}
 
     def before(self, info: PassInfo, mod: IRModule) -> bool:
         """Tell the instruments that a pass begins; False if one of them forbids it."""
@@ -151,7 +169,7 @@ class PassContext:
 
     def __repr__(self) -> str:
         parts = [f"opt_level={self.opt_level}"]
-        for name in ("required_pass", "disabled_pass", "instruments"):
+        for name in ("required_pass", "disabled_pass", "disabled_rules", "instruments"):
             if getattr(self, name):
                 parts.append(f"{name}={list(getattr(self, name))!r}")
         if self.config:

@@ -22,6 +22,7 @@ from mlcnb.core.errors import MLCError, PassError
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_context import PassContext, PassInfo, list_configs, register_config
+from mlcnb.ir.rules import Rule, rules_of
 
 __all__ = [
     "FunctionPass",
@@ -67,6 +68,11 @@ class Pass(display.Shown):
         """The first sentence of the docstring."""
         text = inspect.getdoc(type(self)) or ""
         return text.split("\n\n")[0].replace("\n", " ")
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rewrite rules that it has, where it names them."""
+        return rules_of(self.name)
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The work: what a subclass defines. Returns `mod` itself where there is nothing to do."""

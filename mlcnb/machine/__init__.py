@@ -1,7 +1,14 @@
 """Models of machines, for scores and pictures: what a kernel could reach, and where it stands.
 
+cache         set-associative caches: of every touch hit or miss, and what it drove out
+addresses     where the arrays of a program lie, and which of its accesses is which
+stream        every access of a program in order
+predict       misses of caches, vectors and parallel work, from the loops alone
+reuse         reuse distances: what a cache of any size would hit
 roofline      peak of the multiply-add units, bandwidth of each level of memory
 convolution   what a convolution costs by each algorithm, and why
+prediction    what caches, vectors and cores will make of a loop program, by reading it
+locality      the accesses of a program and the steps that they take in each loop
 winograd      how one by Winograd's algorithm is cut into pieces for registers and caches
 """
 
@@ -11,6 +18,10 @@ from mlcnb.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {"mlcnb.machine.roofline": "Level Roofline"},
-    submodules=("roofline", "convolution", "winograd"),
+    {
+        "mlcnb.machine.roofline": "Level Roofline",
+        "mlcnb.machine.cache": "Cache caches",
+        "mlcnb.machine.predict": "Prediction predict",
+    },
+    submodules=("cache", "reuse", "addresses", "stream", "roofline", "convolution", "winograd"),
 )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.node import replace
+from mlcnb.ir.rules import visiting
 from mlcnb.relax.analysis.struct_info import (
     definable_vars,
     erase_to_well_defined,
@@ -142,6 +143,7 @@ class Mutator:
         return with_bindings(block, tuple(bindings))
 
     def _binding(self, binding: Binding) -> None:
+        visiting(binding.var)
         if isinstance(binding, MatchCast):
             self._match_cast(binding)
             return

@@ -32,7 +32,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
 
-class Kernels(Mapping[str, Any]):
+class Kernels(Mapping[str, Any], display.Shown):
     """The kernels of an executable by name; shows itself as a table."""
 
     def __init__(self, kernels: Mapping[str, Any]) -> None:
@@ -54,11 +54,8 @@ class Kernels(Mapping[str, Any]):
     def __repr__(self) -> str:
         return display.text(self)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
-
-class Executable:
+class Executable(display.Shown):
     """A compiled module. See the module's text.
 
     Attributes:
@@ -205,9 +202,6 @@ class Executable:
 
     def __repr__(self) -> str:
         return display.text(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def _shared(name: str, given: Any, param: Buffer, on_gpu: bool) -> Any:

@@ -55,7 +55,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(display.Shown):
     """The result of `profile`: a row for each call, in order; the total; the settings.
 
     roofline: of the machine, by which `of_roof` judges; None where the program was interpreted.
@@ -91,9 +91,6 @@ class Profile:
 
     def __repr__(self) -> str:
         return display.text(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def _together(rows: list[Row]) -> Row:

@@ -89,6 +89,7 @@ class While(Stmt):
 
     condition: PrimExpr
     body: Stmt
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -98,6 +99,7 @@ class IfThenElse(Stmt):
     condition: PrimExpr
     then_case: Stmt
     else_case: Stmt | None = None
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -107,6 +109,7 @@ class LetStmt(Stmt):
     var: Var = binder()
     value: PrimExpr
     body: Stmt
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -126,6 +129,7 @@ class AssertStmt(Stmt):
     condition: PrimExpr
     message: str
     body: Stmt
+    span: Span | None = hidden(default=None)
 
 
 @node
@@ -144,6 +148,7 @@ class Evaluate(Stmt):
     """A call for its effect, or a constant for nothing at all."""
 
     value: PrimExpr
+    span: Span | None = hidden(default=None)
 
 
 @node

@@ -23,7 +23,9 @@ from mlcnb.view.parts import Beside, Code
 _HEADS = ("@T.prim_func", "T.func_attr(", "# with T.block(")
 
 
-def side_by_side(before: Any, after: Any, see: str = "") -> Beside:
+def side_by_side(
+    before: Any, after: Any, see: str = "", titles: tuple[str, str] = ("before", "after")
+) -> Beside:
     """The texts of two functions as two columns."""
     old, new = _page(before), _page(after)
     if _stripped(old[:1]) == _stripped(new[:1]):
@@ -38,7 +40,7 @@ def side_by_side(before: Any, after: Any, see: str = "") -> Beside:
         height = max(len(left.lines), len(right.lines))
         left.fill(height)
         right.fill(height)
-    return Beside((("before", [left.code(see)]), ("after", [right.code(see)])))
+    return Beside(((titles[0], [left.code(see)]), (titles[1], [right.code(see)])))
 
 
 def _page(func: Any) -> list[Sequence[Text]]:

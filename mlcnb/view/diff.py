@@ -84,7 +84,7 @@ class Change:
         return f"{clip(self.name, 60)}: {self.kind}, +{added} -{removed} lines"
 
 
-class Diff:
+class Diff(display.Shown):
     """The difference; shows itself with + and - lines. See the module's text.
 
     Attributes:
@@ -129,9 +129,6 @@ class Diff:
 
     def __repr__(self) -> str:
         return "\n".join(part for part in (self.summary, self.text) if part)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def diff(before: Any, after: Any, context: int = 3) -> Diff:
@@ -219,7 +216,7 @@ class _Stretch:
         darker = {"+": ADDED_WORD, "-": REMOVED_WORD}
         for row, start, end, sign in self.words:
             marks.append((Where(row + 1, start + 3, row + 1, end + 3), darker[sign]))
-        return Code(shown, marks)
+        return Code(shown, marks, language="diff")
 
 
 def _stretches(change: Change, context: int) -> Iterator[_Stretch]:

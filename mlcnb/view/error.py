@@ -10,8 +10,10 @@ from mlcnb.core.doc import Page, Where
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.render import Text
 from mlcnb.script.printer import document
+from mlcnb.tir.schedule.repairs import repairs
+from mlcnb.view import iterations
 from mlcnb.view.highlight import code
-from mlcnb.view.parts import Code, Column, Facts, Line, Part, Table, Title
+from mlcnb.view.parts import Code, Column, Facts, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 
 #: background of the place at fault
@@ -28,20 +30,34 @@ def error(e: MLCError) -> list[Part]:
     if shown is not None:
         parts.append(shown)
     if isinstance(e, ScheduleError) and e.counterexample is not None:
-        parts += counterexample(e.counterexample)
+        parts += counterexample(e.counterexample, e.root)
     if e.advice:
         parts.append(Line(f"hint: {e.advice}", "hint"))
+    if isinstance(e, ScheduleError):
+        parts += instead(e)
     return parts
 
 
+def instead(e: ScheduleError) -> list[Part]:
+    """Legal steps near the one that was refused, as lines of Python."""
+    rows = [(x.text, x.proof) for x in repairs(e)]
+    if not rows:
+        return []
+    table = Table([Column("legal instead", "code"), Column("known")], rows)
+    return [table]
+
+
 @shows("mlcnb.tir.schedule.counterexample:CounterExample")
-def counterexample(found: Any) -> list[Part]:
-    """The two iterations in a table, what would be different, and the values."""
+def counterexample(found: Any, func: Any = None) -> list[Part]:
+    """The two iterations in a table and as a grid, what would be different, and the values."""
     parts: list[Part] = [Title(f"counter-example{f' for {found.loop}' if found.loop else ''}")]
     if found.first is not None:
         rows = [_event(n, x) for n, x in enumerate((found.first, found.second), 1)]
         columns = [Column("order", "number"), *map(Column, ("block", "iteration", "access"))]
         parts.append(Table(columns, rows))
+    drawn = iterations.grids(found, func)
+    if drawn:
+        parts.append(picture(drawn))
     if found.change:
         parts.append(Line(found.change))
     if found.is_certain:
@@ -51,8 +67,19 @@ def counterexample(found: Any) -> list[Part]:
             ("value expected", str(found.expected)),
             ("value got", str(found.got)),
         ]
-        parts.append(Facts([*facts, ("run on shapes", shapes)] if shapes else facts))
+        if shapes and found.shapes != found.smallest:
+            facts.append(("run on shapes", shapes))
+        if found.smallest:
+            facts.append(("smallest failing shapes", ", ".join(map(str, found.smallest))))
+        parts.append(Facts(facts))
     return parts
+
+
+def picture(drawn: list[iterations.Grid]) -> Picture:
+    """The iterations as a picture, and as text."""
+    alt = "iterations: " + "; ".join(f"{n} {deed}" for g in drawn for *_, n, deed in g.marks)
+    text = "\n".join(line for g in drawn for line in (f"{g.title}:", *(f"  {x}" for x in g.lines)))
+    return Picture(lambda: iterations.draw(drawn).svg(alt), alt, text)
 
 
 def _event(order: int, event: Any) -> tuple[str, str, str, str]:

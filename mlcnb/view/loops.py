@@ -1,14 +1,14 @@
 """PrimFunc: what it reads and writes, its loops as a tree with extents and kinds, its text.
 
-loop           extent  kind      times
-for i             128  parallel    128
-  for j           128  serial   16,384
-    block C  SS              A, B -> C
+loop           extent  kind       times  work
+for i             128  parallel     128  32.8 kFLOP
+  for j           128  serial    16,384  32.8 kFLOP
+    block C  SS                  16,384  32.8 kFLOP  A, B -> C
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import IntImm
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis import bytes_touched
+from mlcnb.tir.analysis import bytes_touched, nested_flops
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
@@ -85,7 +85,7 @@ def _parameter(param: Any, b: Buffer | None, read: set[Any], written: set[Any]) 
     if b is None:
         return clip(param.name, 40), str(param.dtype), "scalar", "", "read"
     use = [w for w, data in (("read", read), ("written", written)) if b.data in data]
-    return clip(b.name, 40), str(b.dtype), dims(b.shape), _size(b), ", ".join(use)
+    return clip(b.name, 40), str(b.dtype), dims(b.shape), buffer_size(b), ", ".join(use)
 
 
 def _used(func: PrimFunc) -> tuple[set[Any], set[Any]]:
@@ -101,7 +101,8 @@ def _used(func: PrimFunc) -> tuple[set[Any], set[Any]]:
     return found
 
 
-def _size(buffer: Buffer) -> str:
+def buffer_size(buffer: Buffer) -> str:
+    """Bytes of a buffer in words; empty where its shape is symbolic."""
     total = buffer.dtype.nbytes
     for extent in buffer.shape:
         if not isinstance(extent, IntImm):
@@ -110,11 +111,21 @@ def _size(buffer: Buffer) -> str:
     return size(total)
 
 
-def loop_tree(func: PrimFunc) -> Table:
-    """Loops and blocks, indented as they are nested."""
+def loop_tree(func: PrimFunc | s.Stmt) -> Table:
+    """Loops and blocks, indented as they are nested: how long, how often, how much work."""
     columns = [Column("", "code"), Column("extent", "number"), Column("kind")]
-    columns += [Column("times", "number"), Column("")]
-    return Table(columns, list(_Tree().rows(func.body)), ROWS, "func.show()")
+    columns += [Column("times", "number"), Column("work", "number"), Column("")]
+    body = func.body if isinstance(func, PrimFunc) else func
+    return Table(columns, list(_Tree(_work(body)).rows(body)), ROWS, "func.show()")
+
+
+@survey.remembered
+def _work(body: s.Stmt) -> dict[s.Stmt, Any]:
+    """Loop or block -> its operations in one run; nothing where they cannot be counted."""
+    try:
+        return nested_flops(body)
+    except (MLCError, AttributeError, TypeError):  # a program that is not well-formed is shown too
+        return {}
 
 
 @dataclass(frozen=True)
@@ -124,10 +135,13 @@ class _At:
     depth: int = 0
     times: int | None = 1
 
-    def row(self, text: str, extent: str = "", kind: str = "", more: str = "") -> tuple[str, ...]:
+    def row(
+        self, text: str, extent: str = "", kind: str = "", work: Any = None, more: str = ""
+    ) -> tuple[str, ...]:
         """A row of the table."""
         times = "" if self.times is None else count(self.times)
-        return f"{'  ' * self.depth}{clip(text, 72)}", extent, kind, times, clip(more, 90)
+        indent = "  " * self.depth
+        return f"{indent}{clip(text, 72)}", extent, kind, times, clip(flops(work)), clip(more, 90)
 
     def inside(self, times: int | None = 1) -> _At:
         """One level deeper."""
@@ -137,6 +151,9 @@ class _At:
 
 class _Tree:
     """Walks statements and makes a row of each that says something."""
+
+    def __init__(self, work: Mapping[s.Stmt, Any]) -> None:
+        self.work = work
 
     def rows(self, n: Any, at: _At = _At()) -> Iterator[tuple[str, ...]]:
         """The rows of a statement and what is below it."""
@@ -152,8 +169,8 @@ class _Tree:
         kind = n.thread_binding or n.kind.value
         inner = at.inside(extent)
         notes = ", ".join(f"{k}={_short(v)}" for k, v in n.annotations.items())
-        row = _At(at.depth, inner.times).row(f"for {n.loop_var.name}", dim(n.extent), kind, notes)
-        yield row
+        name, here = f"for {n.loop_var.name}", _At(at.depth, inner.times)
+        yield here.row(name, dim(n.extent), kind, self.work.get(n), notes)
         yield from self.rows(n.body, inner)
 
     def block(self, n: s.BlockRealize, at: _At) -> Iterator[tuple[str, ...]]:
@@ -166,7 +183,7 @@ class _Tree:
         uses = [listed(_names(regions), 4) for regions in (block.reads, block.writes)]
         flow = f"{uses[0]} -> {uses[1]}" if uses[0] else f"-> {uses[1]}"
         init = ", init" if block.init is not None else ""
-        yield at.row(f"block {block.name_hint}", "", f"{axes}{init}", flow)
+        yield at.row(f"block {block.name_hint}", "", f"{axes}{init}", self.work.get(block), flow)
         if not isinstance(block.body, s.BufferStore):
             yield from self.rows(block.body, at.inside())
 

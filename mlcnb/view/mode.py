@@ -1,8 +1,10 @@
 """What cells show from now on.
 
     mlcnb.display("text")       text alone, as in a terminal
-    mlcnb.display("static")     text and HTML without scripts
-    mlcnb.display("auto")       HTML in a notebook, text in a terminal (the default)
+    mlcnb.display("static")     text and HTML without scripts, also of what mlcnb.explore gives
+    mlcnb.display("rich")       the same, and the pages of mlcnb.explore run
+    mlcnb.display("widget")     and whatever has such a page is shown as that page
+    mlcnb.display("auto")       rich in a notebook, text in a terminal (the default)
 
 The environment variable MLCNB_DISPLAY says it before the start.
 """
@@ -19,8 +21,7 @@ def display(mode: str = "auto") -> None:
     """Choose what cells show.
 
     Args:
-        mode: "text"; "static" (HTML without scripts); "rich" and "widget" (more, where there is
-            more, else as "static"); or "auto".
+        mode: "text", "static", "rich", "widget" or "auto".
 
     Raises:
         MLCError: there is no such mode.

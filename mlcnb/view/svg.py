@@ -55,6 +55,21 @@ class Drawing:
         wide = len(text) * CHARACTER * size / 11
         return self._reach(x + wide * {"start": 1, "middle": 0.5, "end": 0}[anchor], y + 4)
 
+    def arrow(
+        self, x1: float, y1: float, x2: float, y2: float, colour: str = INK, gap: float = 0
+    ) -> Self:
+        """An arrow, `gap` pixels short of both ends."""
+        length = max(1e-6, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+        ux, uy = (x2 - x1) / length, (y2 - y1) / length
+        room = min(gap, length / 2 - 7)
+        a, b = (x1 + ux * room, y1 + uy * room), (x2 - ux * room, y2 - uy * room)
+        tips = [(b[0] - 7 * ux + k * uy, b[1] - 7 * uy - k * ux) for k in (3.5, -3.5)]
+        head = " ".join(f"L{number(x)} {number(y)}" for x, y in tips)
+        path = f"M{number(a[0])} {number(a[1])}L{number(b[0])} {number(b[1])}"
+        self.parts.append(f'<path d="{path}" stroke="{colour}" stroke-width="2" fill="none"/>')
+        self.parts.append(f'<path d="M{number(b[0])} {number(b[1])}{head}z" fill="{colour}"/>')
+        return self._reach(max(x1, x2), max(y1, y2))
+
     def cells(self, boxes: list[Cell], size: float = 9.5) -> Self:
         """Boxes with short texts in them: many, so what they have in common is said once."""
         paths, texts = [], []

@@ -345,6 +345,64 @@ def test_idle_workers_sleep():
     assert time.process_time() - before < 0.03
 
 
+needs_two_cores = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs Linux and two cores",
+)
+
+
+@pytest.fixture
+def caller_core():
+    """A core that the caller does not leave, and the affinity of the process."""
+    everywhere = os.sched_getaffinity(0)
+    core = min(everywhere)
+    os.sched_setaffinity(0, {core})
+    yield core, everywhere
+    os.sched_setaffinity(0, everywhere)
+
+
+def worker() -> int:
+    """The number that the operating system gives the worker's thread."""
+    found = {t.name: t.native_id for t in threading.enumerate()}
+    return found["mlcnb-worker-1"] or 0
+
+
+def core_of_the_worker_after_sleep() -> int:
+    """Where the worker is when it begins its share, after it has slept."""
+    here = ctypes.CDLL(None).sched_getcpu
+    cores: list[int] = []
+    together = threading.Barrier(2, timeout=30)
+
+    def body(begin, end):
+        if threading.current_thread().name == "mlcnb-worker-1" and not cores:
+            cores.append(here())
+            together.wait()
+        elif begin == 0:
+            together.wait()
+
+    time.sleep(0.02)
+    in_pieces(64, body)
+    return cores[0]
+
+
+@needs_two_cores
+def test_a_worker_wakes_up_off_the_callers_core(caller_core):
+    core, everywhere = caller_core
+    os.sched_setaffinity(worker(), everywhere)
+    cores = [core_of_the_worker_after_sleep() for _ in range(20)]
+    assert sum(c != core for c in cores) >= 15
+    assert os.sched_getaffinity(worker()) == everywhere
+
+
+@needs_two_cores
+def test_a_worker_that_may_run_on_one_core_stays_there(caller_core):
+    core, everywhere = caller_core
+    for only in ({core}, {max(everywhere)}):
+        os.sched_setaffinity(worker(), only)
+        assert {core_of_the_worker_after_sleep() for _ in range(3)} == only
+        assert os.sched_getaffinity(worker()) == only
+
+
 def test_default_number(monkeypatch):
     monkeypatch.setenv("MLCNB_NUM_THREADS", "3")
     assert threads.default_num_threads() == 3
@@ -413,3 +471,4 @@ def test_the_runtime_compiles_for_every_platform(platform, cpu):
     assert ("mlcnb_run_guarded" in compiled.defines) == (platform != "win32")
     pause = {"x86_64": "pause", "aarch64": "isb"}.get(target.arch, "")
     assert pause in compiled.assembly
+    assert ("pthread_setaffinity_np" in compiled.needs) == (platform == "linux")

@@ -15,12 +15,13 @@ from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.diagnosis import Diagnosis, Finding
 from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import Rule, RuleCount
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
 from mlcnb.machine.roofline import Level, Roofline
@@ -121,6 +122,18 @@ def named_loops(name: str) -> PrimFunc:
     return rewrite(matmul, rule).with_attr("global_symbol", name or "f").with_attr("note", name)
 
 
+def named_block(name: str) -> s.BlockRealize:
+    """The block of the loops."""
+    return next(n for n in walk(named_loops(name)) if isinstance(n, s.BlockRealize))
+
+
+def nests(name: str) -> list[s.Stmt]:
+    """Statements with the loops inside."""
+    loop = named_loops(name).body.block.body
+    x = Var(name, "int32")
+    return [loop, s.SeqStmt((loop, loop)), s.IfThenElse(x < 3, loop, loop), s.While(x < 3, loop)]
+
+
 def scheduled(name: str | None = None) -> Schedule:
     """A schedule after three steps, one of them undone."""
     sch = Schedule(matmul if name is None else named_loops(name))
@@ -207,10 +220,17 @@ def everything(name: str) -> dict[str, Any]:
         "diff": diff(named_module("x"), named_module(name)),
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
+        "rule": rule_of(name),
+        "rule count": RuleCount(rule_of(name), ((),)),
+        "found graph": graph(named_module(name), find=name, colour="provenance"),
         "error": failed(name),
         "diff of steps": scheduled(name).diff(),
         "counter-example": counterexample(name),
         "legal steps": legal(name),
+        "buffer": named_loops(name).buffers[0],
+        "block": named_block(name).block,
+        "block with loops": named_block(name),
+        **{type(n).__name__: n for n in nests(name)},
         "variable": rx.Var(name),
         "struct info": rx.tensor_info((1, 4), "float32"),
         "target": Target({"kind": "llvm", "mcpu": "x86-64-v3", "mattr": name or "+fma"}),
@@ -232,6 +252,16 @@ def everything(name: str) -> dict[str, Any]:
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def rule_of(name: str) -> Rule:
+    """A rewrite rule with this name."""
+
+    def function() -> None:
+        """Does nothing."""
+
+    function.__doc__ = name
+    return Rule(f"Pass.{name}", function)
 
 
 def roof(name: str = "memory") -> Roofline:

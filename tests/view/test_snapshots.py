@@ -14,6 +14,7 @@ from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.core.errors import ScheduleError
 from mlcnb.diagnosis import Diagnosis, Finding
 from mlcnb.image import Classes, ClassScore
+from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
 from mlcnb.peers import Comparison
@@ -21,7 +22,10 @@ from mlcnb.relax.transform import FoldConstant, LegalizeOps
 from mlcnb.runtime.strip import Strips
 from mlcnb.runtime.tensor import tensor
 from mlcnb.target import Target
+from mlcnb.tir.analysis import blocks_of
+from mlcnb.tir.buffer import decl_buffer
 from mlcnb.tir.transform import lower
+from mlcnb.view.tensor import CELLS, _means
 from tests.view.allowed import check_html
 from tests.view.samples import (
     copied,
@@ -43,6 +47,7 @@ def shows(name: str, obj: object, text: str) -> None:
     html = view.to_html(obj)
     check_html(html)
     html = re.sub(r'src="data:[^"]*"', 'src="…"', html)
+    html = re.sub(r"\.py:\d+", ".py:…", html)
     same(f"{name}.html", re.sub(r"µs|(?<=>)[\d.]+ ms", "…", html).replace("><", ">\n<"))
 
 
@@ -88,11 +93,11 @@ def test_loops():
           B          float32  [8, 32]   1.02 kB  read
           C          float32  [16, 32]  2.05 kB  written
         loops: 1 block, 3 loops:
-                           extent  kind       times
-            for i              16  serial        16
-              for j            32  serial       512
-                for k           8  serial     4,096
-                  block C          SSR, init  4,096  A, B -> C
+                           extent  kind       times        work
+            for i              16  serial        16  8.19 kFLOP
+              for j            32  serial       512  8.19 kFLOP
+                for k           8  serial     4,096  8.19 kFLOP
+                  block C          SSR, init  4,096  8.19 kFLOP  A, B -> C
         TVMScript (loops), 11 lines:
           @T.prim_func
           def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
@@ -140,12 +145,12 @@ def test_schedule():
           ~                 vi = T.axis.spatial(16, i)
           … 7 lines indented anew
         loops now:
-                             extent  kind       times
-            for i                16  serial        16  note=outer
-              for j_0             2  serial        32
-                for k             8  serial       256
-                  for j_1        16  serial     4,096
-                    block C          SSR, init  4,096  A, B -> C
+                             extent  kind       times        work
+            for i                16  serial        16  8.19 kFLOP  note=outer
+              for j_0             2  serial        32  8.19 kFLOP
+                for k             8  serial       256  8.19 kFLOP
+                  for j_1        16  serial     4,096  8.19 kFLOP
+                    block C          SSR, init  4,096  8.19 kFLOP  A, B -> C
         TVMScript (loops), 14 lines:
           @T.prim_func
           def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
@@ -209,20 +214,28 @@ def test_passes():
         "passes",
         run,
         """
-        2 passes, 2.50 ms; 1 changed the module; operators 4 -> 4
-             pass            time  operators  what it did
-          1  LegalizeOps  1.25 ms          4  4 operators became calls of 4 loop functions
+        2 passes, 2.50 ms; 1 changed the module; operators 4 -> 4; temporaries 96 B -> 96 B
+             pass            time  operators  temporaries  what it did
+          1  LegalizeOps  1.25 ms          4         96 B  4 operators became calls of 4 loop functions
         one step with its diff: trace["NAME"] or trace[NUMBER]
+        4 rules were applied: LegalizeOps.matmul ×1, LegalizeOps.nn.relu ×1, LegalizeOps.add ×1, LegalizeOps.nn.softmax ×1
         1 pass changed nothing: FoldConstant
-        """,
+        """,  # noqa: E501
     )
 
 
 def test_a_step_of_a_pass():
     text = view.to_text(still(trace([LegalizeOps()], mlp()))[0])
+    text = re.sub(r"\.py:\d+ +", ".py ", text)
     assert text == dedent("""\
         LegalizeOps: 4 operators became calls of 4 loop functions (1.25 ms)
         Replace every operator by a call_tir of the loop nest that its declaration gives.
+          rule                    applied  written in                            what it does
+          LegalizeOps.matmul            1  mlcnb/op/linear_algebra/matmul.py One reduction over the inner dimension; a second loop rounds half precision.
+          LegalizeOps.nn.relu           1  mlcnb/op/nn/activation.py One loop.
+          LegalizeOps.add               1  mlcnb/op/_elementwise.py One loop nest.
+          LegalizeOps.nn.softmax        1  mlcnb/op/nn/softmax.py Five blocks, named as TVM does; the division is done once for each sum.
+        what it does without one: step.without('LegalizeOps.matmul')
         main changed; matmul, relu, add, softmax added
         main: changed, +4 -4 lines:
             @R.function
@@ -248,6 +261,95 @@ def test_pipeline():
     assert re.search(r"^  0  LegalizeOps\(\) +Replace every operator by a call_tir of", text, re.M)
 
 
+def test_buffer():
+    shows(
+        "buffer",
+        matmul.buffers[1],
+        """
+        Buffer B: float32 [8, 32], 1.02 kB
+          scope    global, aligned to 64 bytes
+          strides  32, 1 elements: compact, the last axis runs fastest
+          memory   B[0, 0] at 0, B[0, 1] at 4, B[1, 0] at 128 bytes; a line of 64 bytes holds 16 of them
+        """,  # noqa: E501
+    )
+
+
+def test_strided_buffer():
+    made = decl_buffer((4, 8), "int8", "A", strides=(64, 2), elem_offset=16)
+    assert view.to_text(made).splitlines() == [
+        "Buffer A: int8 [4, 8], 32 B",
+        "  scope    global, aligned to 64 bytes",
+        "  strides  64, 2 elements",
+        "  begins   at element 16 of its memory",
+        "  memory   A[0, 0] at 0, A[0, 1] at 2, A[1, 0] at 64 bytes; "
+        "a line of 64 bytes holds 32 of them",
+    ]
+
+
+def test_symbolic_buffer():
+    n = Var("n", "int64")
+    assert view.to_text(decl_buffer((n, 8, n), name="A")).splitlines() == [
+        "Buffer A: float32 [n, 8, n]",
+        "  scope    global, aligned to 64 bytes",
+        "  strides  compact, the last axis runs fastest",
+    ]
+
+
+def test_block():
+    sch = scheduled()
+    (realize,) = blocks_of(sch.mod["matmul"])
+    shows(
+        "block",
+        realize,
+        """
+        Block C
+          axis  kind     values  is
+          vi    spatial      16  i
+          vj    spatial      32  j_0 * 16 + j_1
+          vk    reduce        8  k
+          reads        A[vi, vk], B[vk, vj]
+          writes       C[vi, vj]
+          starts with  C[vi, vj] = T.float32(0.0)
+        TVMScript, 9 lines:
+          with T.block("C"):
+              vi = T.axis.spatial(16, i)
+              vj = T.axis.spatial(32, j_0 * 16 + j_1)
+              vk = T.axis.reduce(8, k)
+              T.reads(A[vi, vk], B[vk, vj])
+              T.writes(C[vi, vj])
+              with T.init():
+                  C[vi, vj] = T.float32(0.0)
+              C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        """,
+    )
+
+
+def test_loop():
+    loop = scheduled().mod["matmul"].body.block.body.body
+    assert view.to_text(loop).splitlines()[:7] == [
+        "For j_0: serial loop of 2",
+        "loops:",
+        "                   extent  kind       times      work",
+        "    for j_0             2  serial         2  512 FLOP",
+        "      for k             8  serial        16  512 FLOP",
+        "        for j_1        16  serial       256  512 FLOP",
+        "          block C          SSR, init    256  512 FLOP  A, B -> C",
+    ]
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (16, 40), (33, 81), (1, 100), (2, 3, 70, 41)])
+def test_heat_maps_show_means(shape):
+    data = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    matrix = data.reshape(-1, *shape[-2:])[0]
+    rows, columns = (-(-n // most) for n, most in zip(matrix.shape, CELLS, strict=True))
+    expected = [
+        [matrix[i : i + rows, j : j + columns].mean() for j in range(0, matrix.shape[1], columns)]
+        for i in range(0, matrix.shape[0], rows)
+    ]
+    np.testing.assert_allclose(_means(matrix.astype("float64"), [rows, columns]), expected)
+    assert max(np.array(expected).shape) <= 40
+
+
 def test_profile():
     shows(
         "profile",
@@ -257,6 +359,7 @@ def test_profile():
           call  kernel     time   share                GFLOP/s  GB/s
           lv    matmul  1.50 ms  75.0 %  ████████████      0.0   0.0
           lv1   lv       500 µs  25.0 %  ████                    0.0
+        timeline of one run: profile.rows
         """,  # noqa: E501
     )
 
@@ -329,6 +432,7 @@ def test_tensor():
           range   -1.5 .. 3, mean 0.75, standard deviation 1.677
           spread  █       █       █      █
           zeros   1; NaN 1; infinite 1
+        heat map of all values, [2, 3]
         [[ 0.   1.5  nan]
          [ 3.   inf -1.5]]
         """,

@@ -35,7 +35,7 @@ from mlcnb.tir.transform.split_host_device import split_host_device
 Schedule = Callable[[PrimFunc, Target], Any]
 
 
-class CudaKernel:
+class CudaKernel(display.Shown):
     """One function for a GPU: as given, as scheduled and as lowered, its CUDA C++ and its code.
 
     A function may be several kernels, which its host part launches one after the other.
@@ -134,9 +134,6 @@ class CudaKernel:
 
     def __repr__(self) -> str:
         return display.text(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def _identifier(name: str) -> str:

@@ -33,7 +33,7 @@ Schedule = Callable[[PrimFunc, Target], Any]
 PREFIX = "kernel."
 
 
-class CompiledKernel:
+class CompiledKernel(display.Shown):
     """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code."""
 
     def __init__(
@@ -127,9 +127,6 @@ class CompiledKernel:
 
     def __repr__(self) -> str:
         return display.text(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)
 
 
 def scheduled_by(schedule: Any, func: PrimFunc) -> PrimFunc:

@@ -176,6 +176,18 @@ def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
     return Compiled(ir, cpu, options, (obj, bitcode), seconds)
 
 
+def read(ir: str, cpu: Cpu, options: Options = DEFAULT) -> tuple[str, str]:
+    """The IR text after optimisation and the assembly of a module that nobody will run.
+
+    No object is made, so it serves for CPUs that LLVM writes only text for.
+    """
+    check_intrinsics(ir, cpu)
+    with machines.borrow(cpu, options.level) as machine, _parse(ir) as module:
+        _optimize(module, machine, options)
+        with _module_of(module.as_bitcode()) as kept:  # the way of `Compiled.assembly`
+            return str(kept), machine.emit_assembly(kept)
+
+
 @contextmanager
 def _parse(ir: str) -> Iterator[Any]:
     """A verified module in a context of its own.

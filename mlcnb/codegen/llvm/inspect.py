@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mlcnb.codegen.llvm.assembly import LABEL, Reader, reader_of
 from mlcnb.codegen.llvm.engine import Compiled
 from mlcnb.codegen.llvm.symbols import code_sizes
 from mlcnb.core import display
@@ -127,7 +128,7 @@ def facts_of_text(assembly: str, arch: str, sizes: dict[str, int] | None = None)
         arch: `x86_64`, `aarch64` or `riscv64`.
         sizes: bytes of code by function, where known.
     """
-    reader = _READERS.get(arch, _Reader())
+    reader = reader_of(arch)
     return MachineCode(
         (name, _facts(name, lines, reader, (sizes or {}).get(name)))
         for name, lines in functions(assembly, arch).items()
@@ -136,21 +137,41 @@ def facts_of_text(assembly: str, arch: str, sizes: dict[str, int] | None = None)
 
 def functions(assembly: str, arch: str) -> dict[str, list[str]]:
     """The lines of each function, without directives and comments: labels and instructions."""
-    comment = _READERS.get(arch, _Reader()).comment
-    found: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    in_text = True
+    found = located_functions(assembly, arch)
+    return {name: [line for line, _ in lines] for name, lines in found.items()}
+
+
+def located_functions(
+    assembly: str, arch: str
+) -> dict[str, list[tuple[str, tuple[int, int] | None]]]:
+    """The same, each line with the (line, column) that the last `.loc` before it speaks of.
+
+    Labels have none, and so have instructions that LLVM knows no place for.
+    """
+    comment = reader_of(arch).comment
+    found: dict[str, list[tuple[str, tuple[int, int] | None]]] = {}
+    current: list[tuple[str, tuple[int, int] | None]] | None = None
+    in_text, place = True, None
     for raw in assembly.splitlines():
         line = comment.sub("", raw).rstrip()
         if not line.strip():
             continue
-        if line.lstrip().startswith(".") and not _LABEL.match(line):
-            in_text = _in_text(line.split(), in_text)
+        if line.lstrip().startswith(".") and not LABEL.match(line):
+            words = line.split()
+            in_text = _in_text(words, in_text)
+            place = _place(words) if words[0] == ".loc" else place
         elif in_text and _is_function(line):
-            current = found.setdefault(_name(line), [])
+            current, place = found.setdefault(_name(line), []), None
         elif in_text and current is not None and not _END.match(line):
-            current.append(line if _LABEL.match(line) else f"    {_one_space(line)}")
+            is_label = LABEL.match(line)
+            current.append((line, None) if is_label else (f"    {_one_space(line)}", place))
     return {name: lines for name, lines in found.items() if lines}
+
+
+def _place(words: list[str]) -> tuple[int, int] | None:
+    """`.loc file line column …`; line 0 is no place."""
+    line, column = int(words[2]), int(words[3]) if len(words) > 3 else 0
+    return (line, column) if line else None
 
 
 def strip(assembly: str, arch: str) -> str:
@@ -159,7 +180,6 @@ def strip(assembly: str, arch: str) -> str:
     return "\n\n".join("\n".join([f"{name}:", *lines]) for name, lines in parts) + "\n"
 
 
-_LABEL = re.compile(r"[\w.$\"@]+:")
 _END = re.compile(r"\.?L?func_end\d+:|\.?Lfunc_begin\d+:|\.?Ltmp\d+:|ltmp\d+:")
 
 
@@ -176,7 +196,7 @@ def _in_text(words: list[str], before: bool) -> bool:
 
 def _is_function(line: str) -> bool:
     label = line.split(":")[0]
-    return bool(_LABEL.match(line)) and not re.match(r"\.?L|ltmp|l_", label.strip('"'))
+    return bool(LABEL.match(line)) and not re.match(r"\.?L|ltmp|l_", label.strip('"'))
 
 
 def _name(line: str) -> str:
@@ -187,121 +207,7 @@ def _one_space(line: str) -> str:
     return re.sub(r"\s+", " ", line.strip())
 
 
-class _Reader:
-    """How one architecture writes things; this one knows nothing and counts instructions."""
-
-    comment = re.compile(r"\s+(#|//|;).*$")
-    jump = re.compile(r"$^")
-    call = re.compile(r"$^")
-    fma = re.compile(r"$^")
-    stack = re.compile(r"$^")
-
-    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
-        """How these lines of one function write a place on the stack."""
-        return self.stack
-
-    def is_vector(self, word: str, rest: str) -> bool:
-        """Whether the instruction works on more than one lane."""
-        return False
-
-    def is_float(self, rest: str) -> bool:
-        """Whether it names a vector or float register."""
-        return False
-
-    def access(self, word: str, rest: str) -> str:
-        """`load`, `store` or nothing."""
-        return ""
-
-    def bits(self, rest: str) -> int:
-        """The widest vector register it names."""
-        return 0
-
-
-class _X86(_Reader):
-    comment = re.compile(r"(^|\s+)#.*$")
-    jump = re.compile(r"j[a-z]+ (\.?L\w+)$")
-    call = re.compile(r"callq? \*?(?:_(?=_))?([\w.$]+)")
-    fma = re.compile(r"vfn?m(add|sub)\w+|vpdp\w+|vdpbf16ps")
-    stack = re.compile(r"\(%rsp[,)]")
-    framed = re.compile(r"\(%r[sb]p[,)]")
-    _scalar = re.compile(
-        r".*(ss|sd|sh|si|sil|siq)$|v?mov[dq]$|v?u?comis[sd]$|v?cvt\w*2(ss|sd|si\w*)$"
-    )
-
-    def stack_in(self, lines: Iterable[str]) -> re.Pattern[str]:
-        # without a frame pointer, rbp is a register like any other
-        has_frame = any(line.split() == ["movq", "%rsp,", "%rbp"] for line in lines)
-        return self.framed if has_frame else self.stack
-
-    def is_vector(self, word: str, rest: str) -> bool:
-        if "%ymm" in rest or "%zmm" in rest:
-            return True
-        return "%xmm" in rest and (word.startswith("vbroadcast") or not self._scalar.match(word))
-
-    def is_float(self, rest: str) -> bool:
-        return "mm" in rest
-
-    def access(self, word: str, rest: str) -> str:
-        if "(" not in rest or word.startswith(("lea", "prefetch", "j", "call", "nop")):
-            return ""
-        reads_only = word.startswith(("cmp", "test", "vucomis", "ucomis", "vcomis", "comis", "bt"))
-        return "store" if rest.endswith((")", "}")) and self._stores(rest, reads_only) else "load"
-
-    def _stores(self, rest: str, reads_only: bool) -> bool:
-        destination = re.sub(r"\s*\{%k\d\}$", "", rest)
-        several = re.search(r",\s*[^,(]*\([^()]*\)$", destination)
-        return bool(several) and not reads_only
-
-    def bits(self, rest: str) -> int:
-        return 512 if "%zmm" in rest else 256 if "%ymm" in rest else 128 if "%xmm" in rest else 0
-
-
-class _AArch64(_Reader):
-    comment = re.compile(r"\s+(//|;).*$|^\s*(//|;).*$")
-    jump = re.compile(r"(?:b|b\.[a-z]+|cbn?z [wx]\d+,|tbn?z [wx]\d+, #\d+,) (\.?L\w+)$")
-    call = re.compile(r"bl _?([\w.$]+)")
-    fma = re.compile(r"fn?m(la|ls|add|sub)\b|bfmla\w*|[us]{1,2}dot|[us]mmla|bfdot|bfmmla")
-    stack = re.compile(r"\[(sp|x29)[,\]]")
-    _vector = re.compile(r"\b[vz]\d+\.\d*[bhsd]|\bq\d+\b|\bv\d+\b|\bz\d+\b")
-
-    def is_vector(self, word: str, rest: str) -> bool:
-        return bool(self._vector.search(rest))
-
-    def is_float(self, rest: str) -> bool:
-        return bool(self._vector.search(rest) or re.match(r"[sdh]\d+\b", rest))
-
-    def access(self, word: str, rest: str) -> str:
-        if "[" not in rest:
-            return ""
-        return "load" if word.startswith("ld") else "store" if word.startswith("st") else ""
-
-    def bits(self, rest: str) -> int:
-        return 128 if self._vector.search(rest) else 0
-
-
-class _RiscV(_Reader):
-    comment = re.compile(r"(^|\s+)#.*$")
-    jump = re.compile(r"(?:j|b[a-z]+ .*,) (\.?L\w+)$")
-    call = re.compile(r"call ([\w.$]+)")
-    fma = re.compile(r"vf[nw]*m(acc|add|sub|sac)\w*\.\w+|fn?m(add|sub)\.[sdh]")
-    stack = re.compile(r"\((sp|s0)\)")
-
-    def is_vector(self, word: str, rest: str) -> bool:
-        return word.startswith("v")
-
-    def is_float(self, rest: str) -> bool:
-        return bool(re.match(r"(f[ats]\d+|v\d+)\b", rest))
-
-    def access(self, word: str, rest: str) -> str:
-        if "(" not in rest:
-            return ""
-        return "store" if re.match(r"s[bhwd]$|fs|vs", word) else "load"
-
-
-_READERS: dict[str, _Reader] = {"x86_64": _X86(), "aarch64": _AArch64(), "riscv64": _RiscV()}
-
-
-def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Facts:
+def _facts(name: str, lines: list[str], reader: Reader, size: int | None) -> Facts:
     stack = reader.stack_in(lines)
     spans = _loops(lines, reader)
     bodies = _bodies(spans, lines, reader)
@@ -326,15 +232,15 @@ def _facts(name: str, lines: list[str], reader: _Reader, size: int | None) -> Fa
     )
 
 
-def _loops(lines: list[str], reader: _Reader) -> list[tuple[int, int]]:
+def _loops(lines: list[str], reader: Reader) -> list[tuple[int, int]]:
     """(label, jump) of every jump back."""
-    labels = {line.split(":")[0]: at for at, line in enumerate(lines) if _LABEL.match(line)}
+    labels = {line.split(":")[0]: at for at, line in enumerate(lines) if LABEL.match(line)}
     jumps = ((at, reader.jump.match(line.strip())) for at, line in enumerate(lines))
     return [(labels[m[1]], at) for at, m in jumps if m and labels.get(m[1], at + 1) <= at]
 
 
 def _bodies(
-    spans: list[tuple[int, int]], lines: list[str], reader: _Reader
+    spans: list[tuple[int, int]], lines: list[str], reader: Reader
 ) -> list[tuple[int, int]]:
     """One span for each label: several jumps back to it are a loop with a shortcut.
 
@@ -362,10 +268,10 @@ def _innermost(loops: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [loop for loop in loops if not any(contains(loop, other) for other in loops)]
 
 
-def _count(lines: Iterable[str], reader: _Reader, stack: re.Pattern[str]) -> Counts:
+def _count(lines: Iterable[str], reader: Reader, stack: re.Pattern[str]) -> Counts:
     tally = dict.fromkeys(Counts.__slots__, 0)
     for line in lines:
-        if _LABEL.match(line):
+        if LABEL.match(line):
             continue
         word, _, rest = line.strip().partition(" ")
         access = reader.access(word, rest)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import same_info
 from mlcnb.relax.analysis.variables import bindings_of
@@ -62,10 +63,14 @@ class _Canonicalizer(Mutator):
 
     def visit_leaf(self, leaf: Any, var: Var) -> Any:
         """`y = x`: x takes y's place. The output that its value was given to needs no binding."""
-        if leaf is var:
-            return var
+        return var if leaf is var else self.alias(leaf, var)
+
+    @rule("CanonicalizeBindings")
+    def alias(self, leaf: Any, var: Var) -> Any:
+        """`y = x`: x takes y's place."""
         return leaf if isinstance(leaf, Var | Constant) else None
 
+    @rule("CanonicalizeBindings", "field")
     def visit_item(self, item: TupleGetItem, var: Var) -> Any:
         """`t[i]` of a tuple that was built here: the field."""
         value = self.value_of(item.tuple_value)
@@ -73,6 +78,7 @@ class _Canonicalizer(Mutator):
             return value.fields[item.index]
         return None
 
+    @rule("CanonicalizeBindings", "tuple")
     def visit_tuple(self, value: Tuple, var: Var) -> Any:
         """`(t[0], t[1])` of a pair: t."""
         items = [self.value_of(f) for f in value.fields]
@@ -85,6 +91,7 @@ class _Canonicalizer(Mutator):
         in_order = all(i.tuple_value is whole and i.index == n for n, i in enumerate(items))
         return whole if in_order else None
 
+    @rule("CanonicalizeBindings", "cast")
     def visit_match_cast(self, binding: MatchCast) -> Any:
         """A cast to what is known already."""
         given = getattr(binding.value, "struct_info", None)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.machine.convolution import TILES, Choice, Convolution, choices, table
 from mlcnb.op import _layout
@@ -77,9 +78,11 @@ class _Chooser(Mutator):
             return None
         weight = self.plain_weight(call)
         tile = 0 if weight is None else self.tile_of(conv)
-        name = f"winograd {tile}" if tile else "gemm" if conv.window == 1 else "direct"
+        made = self.winograd(call, weight, tile) if tile else None
+        direct = "gemm" if conv.window == 1 else "direct"
+        name = direct if made is None else f"winograd {tile}"
         self.taken[name] = self.taken.get(name, 0) + 1
-        return self.winograd(call, weight, tile) if tile else None
+        return made
 
     def tile_of(self, conv: Convolution) -> int:
         """The tile size to take; 0 for none."""
@@ -109,6 +112,7 @@ class _Chooser(Mutator):
         plain = isinstance(weight, Constant) and attrs_of(made).src == "OIHW"  # type: ignore[attr-defined]
         return weight if plain and blocks == {self.target.lanes("float32")} else None  # type: ignore[return-value]
 
+    @rule("ChooseConvolution")
     def winograd(self, call: Call, weight: Any, tile: int) -> Call:
         """The convolution with weights that are transformed, and lie as the products want them;
         or with the weights as they are, where they are large.

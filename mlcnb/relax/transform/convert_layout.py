@@ -20,6 +20,7 @@ from typing import Any
 
 from mlcnb.core.node import map_children, replace, rewrite
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.analysis.variables import all_vars
@@ -123,8 +124,8 @@ class _Converter:
 
     def binding(self, binding: Any) -> None:
         value = binding.value
-        rule = _RULES.get(_op_name(value)) if isinstance(binding, VarBinding) else None
-        made = rule(self, binding.var, value) if rule is not None else None
+        found = _RULES.get(_op_name(value)) if isinstance(binding, VarBinding) else None
+        made = found(self, binding.var, value) if found is not None else None
         if made is not None:
             made = replace(made, span=value.span)
             self.blocks[binding.var] = self.emitter.emit(made)
@@ -188,6 +189,7 @@ class _Converter:
         return channels is None or channels % self.block != 0
 
 
+@rule("ConvertLayout")
 def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     """Dense, or groups that fill their blocks: both channels in blocks; depthwise: one; few inputs:
     none.
@@ -225,6 +227,7 @@ def _fills(channels: int, block: int) -> bool:
     return -(-channels // block) * block <= 1.1 * channels
 
 
+@rule("ConvertLayout")
 def _pool(c: _Converter, var: Var, call: Call) -> Call | None:
     """A window over rows and columns does not see the channels."""
     pool: Any = attrs_of(call)
@@ -235,13 +238,16 @@ def _pool(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, (c.as_blocks(data),), attrs)
 
 
+@rule("ConvertLayout")
 def _elementwise(c: _Converter, var: Var, call: Call) -> Call | None:
+    """What is done to each element alone takes blocks as they come."""
     data = call.args[0]
     if not c.is_blocked(data):
         return None
     return Call(call.op, (c.as_blocks(data), *call.args[1:]), call.attrs)
 
 
+@rule("ConvertLayout")
 def _binary(c: _Converter, var: Var, call: Call) -> Call | None:
     """Both of one shape; or one with a number for each channel, or one number for all."""
     if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
@@ -291,6 +297,7 @@ def _with_sample(arg: Constant) -> Constant:
     return Constant(arg.data.reshape((1, *arg.data.shape))) if arg.data.ndim == 3 else arg
 
 
+@rule("ConvertLayout")
 def _concat(c: _Converter, var: Var, call: Call) -> Call | None:
     """Along the channels, if every operand fills its blocks."""
     fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
@@ -302,6 +309,7 @@ def _concat(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, (Tuple(tuple(c.as_blocks(f) for f in fields)),), call.attrs)
 
 
+@rule("ConvertLayout")
 def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
     """The mean over all places of an image (global pooling) stays in blocks."""
     attrs: Any = attrs_of(call)
@@ -313,6 +321,7 @@ def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, (c.as_blocks(call.args[0]),), dataclasses.replace(attrs, axis=(2, 3)))
 
 
+@rule("ConvertLayout")
 def _lrn(c: _Converter, var: Var, call: Call) -> Call | None:
     """A window along channels, if they fill their blocks: what fills one up would be seen."""
     lrn: Any = attrs_of(call)

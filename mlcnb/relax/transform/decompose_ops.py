@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.expr import Call, Function, Op, Tuple, TupleGetItem, Var, const
 from mlcnb.relax.mutator import Mutator
@@ -37,8 +38,8 @@ class DecomposeOpsForInference(FunctionPass):
 class _Decomposer(Mutator):
     def visit_call(self, call: Call, var: Var) -> Any:
         """By the rule of the operator's name."""
-        rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
-        return None if rule is None else rule(self, call)
+        found = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+        return None if found is None else found(self, call)
 
     def visit_item(self, item: TupleGetItem, var: Var) -> Any:
         """A field of a tuple that a rule made."""
@@ -46,6 +47,7 @@ class _Decomposer(Mutator):
         return value.fields[item.index] if isinstance(value, Tuple) else None
 
 
+@rule("DecomposeOpsForInference")
 def _batch_norm(m: _Decomposer, bn: Call) -> Any:
     """x * s + b, where s and b have one number for each channel."""
     attrs: Any = attrs_of(bn)

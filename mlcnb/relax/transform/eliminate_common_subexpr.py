@@ -11,6 +11,7 @@ from typing import Any
 
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_digest, structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.emitter import block_is_dataflow
@@ -78,6 +79,7 @@ class _Sharing(Mutator):
         """An If stays."""
         return None
 
+    @rule("EliminateCommonSubexpr", "equal")
     def share(self, value: Any, var: Var) -> Any:
         """The variable that holds an equal value already; else keep this one for later."""
         same_parts = self.seen.setdefault(_parts(value), [])

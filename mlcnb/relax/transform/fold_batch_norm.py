@@ -17,6 +17,7 @@ import numpy as np
 
 from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.expr import (
@@ -91,8 +92,11 @@ class _Folding(Mutator):
         result = self.scaled(call.args[0], scale, shift, attrs.axis % info.ndim, call.span)
         if result is None:
             result = self.scale_and_shift(call, scale, shift, attrs.axis % info.ndim)
+        if result is None:
+            return None
         return Tuple((self.emit(result), call.args[3], call.args[4]))
 
+    @rule("FoldBatchNorm")
     def scale_and_shift(self, call: Call, scale: Any, shift: Any, axis: int) -> Expr:
         """x * s + b: two operators that fuse with what stands around."""
         self.alone += 1
@@ -123,6 +127,7 @@ class _Folding(Mutator):
             }[name]
         return self.scaled(data, scale, shift, affine.channel, call.span)
 
+    @rule("FoldBatchNorm", "into_convolution")
     def scaled(
         self, data: Any, scale: np.ndarray, shift: np.ndarray, axis: int, span: Span | None
     ) -> Expr | None:

@@ -23,6 +23,7 @@ from mlcnb.ir.expr import IntImm
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import nbytes, static_shape
@@ -92,6 +93,7 @@ class _Folder(Mutator):
             return None
         return self.fold(call, self.run_numpy)
 
+    @rule("FoldConstant", "branch")
     def visit_if(self, choice: If, var: Var) -> Any:
         """The branch that is taken, where the condition is known."""
         if not isinstance(choice.cond, Constant):
@@ -108,6 +110,7 @@ class _Folder(Mutator):
         field = value.fields[item.index] if isinstance(value, Tuple) else None
         return field if isinstance(field, Constant) else None
 
+    @rule("FoldConstant")
     def known_shape(self, call: Call) -> Any:
         """`shape_of` of a tensor whose dimensions are known."""
         info = call.args[0].struct_info
@@ -134,6 +137,7 @@ class _Folder(Mutator):
             return given <= SMALL
         return made <= self.limit and (made <= SMALL or made <= GROWTH * given)
 
+    @rule("FoldConstant", "call")
     def fold(self, call: Call, run: Any) -> Any:
         """The result as a constant; None where the evaluation is refused."""
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
 from mlcnb.relax.mutator import Mutator
@@ -29,7 +30,9 @@ class FoldPad(FunctionPass):
 class _Folder(Mutator):
     folded = 0
 
+    @rule("FoldPad", "padding")
     def visit_call(self, call: Call, var: Var) -> Any:
+        """Zeros around the image that a convolution reads become its padding."""
         if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
             return None
         conv: Any = attrs_of(call)

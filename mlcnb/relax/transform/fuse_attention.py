@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Function, Op, Var
 from mlcnb.relax.operator import attrs_of, declaration, make_call
@@ -38,6 +39,7 @@ class FuseAttention(FunctionPass):
 
 
 class _Reader(Reader):
+    @rule("FuseAttention", "attention")
     def visit_call(self, call: Call, var: Var) -> Any:
         """The second product."""
         if not isinstance(call.op, Op) or call.op.name != "relax.matmul":

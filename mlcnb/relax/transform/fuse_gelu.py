@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Function, Op, Var
 from mlcnb.relax.operator import declaration, make_call
@@ -31,6 +32,7 @@ class FuseGelu(FunctionPass):
 
 
 class _Reader(Reader):
+    @rule("FuseGelu", "gelu")
     def visit_call(self, call: Call, var: Var) -> Any:
         """0.5 * x * (1 + …), where it is complete."""
         if not isinstance(call.op, Op) or call.op.name not in ("relax.multiply", "relax.divide"):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Function, Op, Var, const
 from mlcnb.relax.operator import attrs_of, declaration, make_call
@@ -72,6 +73,7 @@ class _Reader(Reader):
                 found.append((x, root.args[0]))
         return found
 
+    @rule("FuseLayerNorm")
     def normalised(self, x: Any, under: Any, var: Var) -> Any:
         """The operator without weights for x / sqrt(mean(x * x) + epsilon)."""
         shifted = self.with_scalar(under, "add")
@@ -115,6 +117,7 @@ class _Reader(Reader):
         source, mean = call.args
         return source if self.last_mean(mean) is source else None
 
+    @rule("FuseLayerNorm")
     def weighted(self, x: Any, weight: Any, name: str) -> Any:
         """The normalisation that `x` is, with the weight in it; None where it cannot be."""
         call = self.call_of(x, "nn.layer_norm", "nn.rms_norm")

@@ -103,7 +103,8 @@ class _Fuser:
         nodes: dict[Var, Node] = {}
         for index, binding in enumerate(block.bindings):
             pattern = self.pattern(binding)
-            node = Node(index, pattern, is_seen=not isinstance(binding.var, DataflowVar))
+            seen = not isinstance(binding.var, DataflowVar)
+            node = Node(index, pattern, is_seen=seen, origin=binding.value)
             for leaf in leaves(binding.value):
                 used = nodes.get(leaf)
                 if used is not None:

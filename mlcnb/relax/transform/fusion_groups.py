@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from mlcnb.ir.rules import Rule, declare
 from mlcnb.tir.analysis import OpPatternKind
 
 
@@ -25,13 +27,14 @@ class Node:
     """A call in the graph.
 
     index: its place in the program; pattern: its kind; users: (node, pattern of that use), each use
-    once; is_seen: its value is used outside of the graph too.
+    once; is_seen: its value is used outside of the graph too; origin: the call.
     """
 
     index: int
     pattern: OpPatternKind
     users: list[tuple[Node, OpPatternKind]] = field(default_factory=list)
     is_seen: bool = False
+    origin: Any = None
     #: where all uses meet, and the worst pattern on the way there
     post_dominator: Node | None = None
     path_pattern: OpPatternKind = OpPatternKind.OPAQUE
@@ -112,42 +115,52 @@ def _fuse_forward(node: Node, phase: int, max_depth: int) -> None:
         return
     if root_of(node) is root_of(sink):
         return
-    allowed = _allowed(root_of(node).group_pattern, node.path_pattern, phase)
-    if allowed is None:
+    rule = _rule_for(root_of(node).group_pattern, node.path_pattern, phase)
+    if rule is None or not rule.is_on:
         return
-    path = _nodes_between(node, sink, allowed)
+    path = _nodes_between(node, sink, rule.function)
     if path is None:
         return
     roots = {id(root_of(n)): root_of(n) for n in path}
     if sum(r.group_size for r in roots.values()) <= max_depth:
         for n in path:
             _join(n, sink)
+        rule.fire(*(n.origin for n in path))
 
 
-def _allowed(kind: OpPatternKind, path: OpPatternKind, phase: int) -> Allowed | None:
-    """Which nodes may lie between, and at the end (flag); None: no joining in this phase."""
+def _rule_for(kind: OpPatternKind, path: OpPatternKind, phase: int) -> Rule | None:
+    """The rule by which a group of this kind joins what uses it; None: none in this phase."""
     if kind is OpPatternKind.OUT_ELEM_WISE_FUSABLE:
-        return _light if phase == 0 and path is OpPatternKind.ELEM_WISE else None
+        return EPILOGUE if phase == 0 and path is OpPatternKind.ELEM_WISE else None
     if kind <= OpPatternKind.BROADCAST:
         fits = path <= OpPatternKind.INJECTIVE or path is OpPatternKind.COMM_REDUCE
-        return _into_anything if fits else None
+        return ELEMENTWISE if fits else None
     if kind is OpPatternKind.INJECTIVE:
-        return _movement if phase == 1 and path <= OpPatternKind.INJECTIVE else None
+        return MOVEMENT if phase == 1 and path <= OpPatternKind.INJECTIVE else None
     return None
 
 
 def _light(pattern: OpPatternKind, is_sink: bool) -> bool:
+    """A product takes in the elementwise chain behind it."""
     return pattern <= OpPatternKind.BROADCAST
 
 
 def _into_anything(pattern: OpPatternKind, is_sink: bool) -> bool:
+    """An elementwise operator joins what uses it."""
     if not is_sink:
         return pattern <= OpPatternKind.INJECTIVE
     return pattern <= OpPatternKind.OUT_ELEM_WISE_FUSABLE
 
 
 def _movement(pattern: OpPatternKind, is_sink: bool) -> bool:
+    """Data movement joins what uses it."""
     return pattern <= OpPatternKind.INJECTIVE
+
+
+#: the function of each says which nodes may lie between, and (flag) at the end
+EPILOGUE = declare("FuseOps.epilogue", _light)
+ELEMENTWISE = declare("FuseOps.elementwise", _into_anything)
+MOVEMENT = declare("FuseOps.movement", _movement)
 
 
 def _nodes_between(source: Node, sink: Node, allowed: Allowed) -> list[Node] | None:

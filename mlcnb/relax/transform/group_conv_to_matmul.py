@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Function, Op, Var
 from mlcnb.relax.mutator import Mutator
@@ -30,7 +31,9 @@ class GroupConvToMatmul(FunctionPass):
 class _Rewriter(Mutator):
     changed = 0
 
+    @rule("GroupConvToMatmul", "pointwise")
     def visit_call(self, call: Call, var: Var) -> Any:
+        """A grouped 1 x 1 convolution is a product for each group."""
         if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
             return None
         conv: Any = attrs_of(call)

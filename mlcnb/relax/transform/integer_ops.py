@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op.qnn import _build as build
 from mlcnb.relax.expr import Call, Constant, Function, Op, PrimValue, Tuple, Var, const
@@ -116,8 +117,8 @@ class _Integers(Mutator):
             return None
         if name in MOVES:
             return self.move(value, result)
-        rule = _RULES.get(name)
-        return None if rule is None else rule(self, value, result)
+        found = _RULES.get(name)
+        return None if found is None else found(self, value, result)
 
     # bounds --------------------------------------------------------------------------------------
 
@@ -202,6 +203,7 @@ class _Integers(Mutator):
 
     # operators -----------------------------------------------------------------------------------
 
+    @rule("IntegerOps")
     def move(self, value: Call, result: build.Scale) -> Any:
         """The same move of bytes of the same scale."""
         found = self.tensor(value.args[0])
@@ -232,7 +234,9 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, PrimValue) and hasattr(x.value, "value")
 
 
+@rule("IntegerOps")
 def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
+    """A convolution of bytes with int32 sums, scaled to the result's bytes."""
     conv: Any = attrs_of(value)
     data, table = m.tensor(value.args[0]), m.table(value.args[1])
     plain = (conv.data_layout, conv.kernel_layout, conv.out_layout) == ("NCHW", "OIHW", "NCHW")
@@ -247,7 +251,9 @@ def _convolution(m: _Integers, value: Any, result: build.Scale, bias: Any = None
     return build.requantize(sums, build.scales_of(data[1], weight, result), result, 2)
 
 
+@rule("IntegerOps")
 def _product(m: _Integers, value: Any, result: build.Scale, bias: Any = None) -> Any:
+    """A product of bytes with int32 sums, scaled to the result's bytes."""
     data, table = m.tensor(value.args[0]), m.table(value.args[1])
     if data is None or table is None or table.values.ndim != 2:
         return None
@@ -261,13 +267,14 @@ def _product(m: _Integers, value: Any, result: build.Scale, bias: Any = None) ->
     return build.requantize(sums, build.scales_of(data[1], weight, result), result)
 
 
+@rule("IntegerOps")
 def _sum(m: _Integers, value: Any, result: build.Scale) -> Any:
     """A bias behind a convolution or a product; or two quantised tensors."""
     for one, other in (value.args, value.args[::-1]):
         inner = m.value_of(one)
-        rule = _WITH_BIAS.get(_name(inner)) if m.use_count(one) == 1 else None
-        if rule is not None and _is_line(other, _CHANNEL[_name(inner)], value):
-            made = rule(m, inner, result, other)
+        known = _WITH_BIAS.get(_name(inner)) if m.use_count(one) == 1 else None
+        if known is not None and _is_line(other, _CHANNEL[_name(inner)], value):
+            made = known(m, inner, result, other)
             if made is not None:
                 return made
     a, b = (m.tensor(arg) for arg in value.args)
@@ -285,7 +292,9 @@ def _is_line(x: Any, axis: int, value: Any) -> bool:
     return all(as_int(d) == 1 for i, d in enumerate(dims) if i - len(dims) != axis)
 
 
+@rule("IntegerOps")
 def _mean(m: _Integers, value: Any, result: build.Scale) -> Any:
+    """A mean of bytes over known dimensions."""
     attrs: Any = attrs_of(value)
     data = m.tensor(value.args[0])
     dims = None if data is None else data[0].struct_info.dims
@@ -299,6 +308,7 @@ def _mean(m: _Integers, value: Any, result: build.Scale) -> Any:
     return build.average(m.emit, *data, result, known, axes)
 
 
+@rule("IntegerOps")
 def _concat(m: _Integers, value: Any, result: build.Scale) -> Any:
     """Of tensors that all have the result's scale."""
     parts = m.value_of(value.args[0])

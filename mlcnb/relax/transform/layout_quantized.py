@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.ir.rules import rule
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
@@ -34,6 +35,7 @@ DOT = 4
 Rule = Callable[[Any, Var, Call], Call | None]
 
 
+@rule("ConvertLayout", "quantized_conv2d")
 def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
     """Dense, or depthwise without dilation; other groups stay in the plain layout."""
     conv: Any = attrs_of(call)
@@ -74,6 +76,7 @@ def _input(c: Any, data: Any, channels: int, depthwise: bool) -> Any:
     return c.emitter.emit(c.transform(c.old_to_plain(data), "NCHW", f"NCHW{block}c"))
 
 
+@rule("ConvertLayout", "quantized_scale")
 def scaled(c: Any, var: Var, call: Call) -> Call | None:
     """requantize: one scale for all, or one a channel."""
     data, scale, point = call_arguments(call)
@@ -90,6 +93,7 @@ def _same_shape(a: Any, b: Any) -> bool:
     return all(map(same_dim, a.struct_info.dims, b.struct_info.dims))
 
 
+@rule("ConvertLayout", "quantized_add")
 def added(c: Any, var: Var, call: Call) -> Call | None:
     """qnn.add of two tensors of one shape."""
     a, b, *scales = call_arguments(call)
@@ -103,6 +107,7 @@ def added(c: Any, var: Var, call: Call) -> Call | None:
     return Call(call.op, args, call.attrs)
 
 
+@rule("ConvertLayout", "quantized_linear")
 def linear(c: Any, var: Var, call: Call) -> Call | None:
     """quantize, dequantize with one scale: each element alone."""
     data, *scales = call_arguments(call)
@@ -112,6 +117,7 @@ def linear(c: Any, var: Var, call: Call) -> Call | None:
     return Call(call.op, args, call.attrs)
 
 
+@rule("ConvertLayout", "quantized_sum")
 def summed(c: Any, var: Var, call: Call) -> Call | None:
     """The sum over all places of an image stays in blocks."""
     attrs: Any = attrs_of(call)

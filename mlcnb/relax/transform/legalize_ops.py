@@ -22,6 +22,7 @@ from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import static_shape
@@ -69,6 +70,19 @@ class LegalizeOps(ModulePass):
         return table.module(mod)
 
 
+def rule_of(decl: type[OpDecl]) -> Rule:
+    """The rewrite rule `LegalizeOps.nn.relu` of a declaration: its loop nest."""
+    return declare(f"LegalizeOps.{decl.op_name.removeprefix('relax.')}", decl.compute)
+
+
+def _find_rule(short: str) -> Rule | None:
+    decl = declaration(f"relax.{short}", missing_ok=True)
+    return None if decl is None or decl.compute is OpDecl.compute else rule_of(decl)
+
+
+declare_family("LegalizeOps", _find_rule)
+
+
 class _Legalizer(Mutator):
     """Also what a custom legalization gets as its builder: emit, emit_te, call_te, normalize."""
 
@@ -97,12 +111,17 @@ class _Legalizer(Mutator):
         if narrow is not None:
             self.kept.setdefault(decl.sugar, f"no kernel computes with {narrow}")
             return None
+        rule = rule_of(decl)
+        if not rule.is_on:
+            self.kept.setdefault(decl.sugar, "its rule is disabled")
+            return None
         try:
             made = self.legalize(call, decl)
         except (CodegenError, UnsupportedOpError) as error:
             self.kept.setdefault(decl.sugar, error.message)
             return None
         self.count += 1
+        rule.fire(call, var)
         return made
 
     def legalize(self, call: Call, decl: type[OpDecl]) -> Call:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
 from mlcnb.relax.mutator import Mutator
@@ -39,7 +40,9 @@ class _Packer(Mutator):
     lanes = 16
     packed = 0
 
+    @rule("PackMatmul", "matrix")
     def visit_call(self, call: Call, var: Var) -> Any:
+        """A constant matrix lies in blocks of columns."""
         if not _is_packable(call):
             return None
         self.packed += 1

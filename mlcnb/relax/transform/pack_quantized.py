@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
 from mlcnb.relax.mutator import Mutator
@@ -44,7 +45,9 @@ class _Packer(Mutator):
     lanes = 16
     packed = 0
 
+    @rule("PackQuantizedMatmul", "matrix")
     def visit_call(self, call: Call, var: Var) -> Any:
+        """A constant matrix of bytes lies in blocks of columns, four rows together."""
         if not isinstance(call.op, Op) or call.op.name != "relax.qnn.matmul":
             return None
         x, weight = call.args

@@ -12,6 +12,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Var
@@ -42,6 +43,7 @@ class _Reshaper(Mutator):
         self.known: dict[GlobalVar, bool] = {}
         self.count = 0
 
+    @rule("RewriteDataflowReshape", "copy")
     def visit_call(self, call: Call, var: Var) -> Any:
         """`R.reshape(x, shape)` of the tensor that a copy reads."""
         if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import same_info
@@ -43,8 +44,8 @@ class _Simplifier(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """By the rule of the operator's name."""
-        rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
-        new = rule(self, call) if rule is not None else None
+        found = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+        new = found(self, call) if found is not None else None
         self.count += new is not None
         return new
 
@@ -63,6 +64,7 @@ class _Simplifier(Mutator):
 Rule = Callable[[_Simplifier, Call], Any]
 
 
+@rule("SimplifyOps")
 def _dropout(s: _Simplifier, call: Call) -> Any:
     """The input, and a mask that is left for dead code elimination where nobody wants it."""
     x: Any = call.args[0]
@@ -70,22 +72,30 @@ def _dropout(s: _Simplifier, call: Call) -> Any:
     return Tuple((x, ones))
 
 
+@rule("SimplifyOps")
 def _same_shape(s: _Simplifier, call: Call) -> Any:
     """reshape, broadcast_to, astype … to what the operand is already."""
+    return _unchanged(call)
+
+
+def _unchanged(call: Call) -> Any:
+    """The operand, where the result has its shape and dtype."""
     x: Any = call.args[0]
     return x if same_info(x.struct_info, call.struct_info) else None
 
 
+@rule("SimplifyOps")
 def _strided_slice(s: _Simplifier, call: Call) -> Any:
     """All of the operand, in steps of one."""
     strides = call_arguments(call)[4]
     values = () if strides is None else getattr(strides, "values", (None,))
-    return _same_shape(s, call) if all(as_int(v) == 1 for v in values) else None
+    return _unchanged(call) if all(as_int(v) == 1 for v in values) else None
 
 
+@rule("SimplifyOps")
 def _reshape(s: _Simplifier, call: Call) -> Any:
     """reshape of what is a reshape: only the last shape counts."""
-    unchanged = _same_shape(s, call)
+    unchanged = _unchanged(call)
     if unchanged is not None:
         return unchanged
     for name in _RESHAPES:
@@ -102,6 +112,7 @@ def _reshape(s: _Simplifier, call: Call) -> Any:
 _RESHAPES = tuple(f"relax.{n}" for n in ("reshape", "expand_dims", "squeeze", "flatten"))
 
 
+@rule("SimplifyOps")
 def _permute_dims(s: _Simplifier, call: Call) -> Any:
     """The permutation that changes nothing; two in a row as one."""
     x: Any = call.args[0]
@@ -121,15 +132,17 @@ def _permute_dims(s: _Simplifier, call: Call) -> Any:
 
 
 def _neutral(value: float, sides: str) -> Rule:
-    """A rule: `x op value` is x (and `value op x`, if `sides` is "both"), shape and dtype kept."""
+    """The rule `x op value` is x; and `value op x`, if `sides` is "both"; shape and dtype kept."""
 
-    def rule(s: _Simplifier, call: Call) -> Any:
+    @rule("SimplifyOps", "neutral")
+    def neutral(s: _Simplifier, call: Call) -> Any:
+        """x + 0, x - 0, x * 1, x / 1 and x ** 1 are x."""
         a, b = call.args
         if _is_full_of(b, value) and _like(a, call):
             return a
         return b if sides == "both" and _is_full_of(a, value) and _like(b, call) else None
 
-    return rule
+    return neutral
 
 
 def _is_full_of(x: Any, value: float) -> bool:
@@ -141,11 +154,13 @@ def _like(x: Any, call: Call) -> bool:
     return same_info(x.struct_info, call.struct_info)
 
 
+@rule("SimplifyOps")
 def _idempotent(s: _Simplifier, call: Call) -> Any:
     """relu of a relu."""
     return call.args[0] if s.inner(call.args[0], call.op.name) is not None else None
 
 
+@rule("SimplifyOps")
 def _concat(s: _Simplifier, call: Call) -> Any:
     """The concatenation of one tensor."""
     parts = s.value_of(call.args[0])

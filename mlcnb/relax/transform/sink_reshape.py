@@ -17,6 +17,7 @@ import numpy as np
 
 from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
@@ -46,7 +47,9 @@ class _Sinker(Mutator):
         #: products, and what was done to the elements of products
         self.products: set[Var] = set()
 
+    @rule("SinkReshape", "elementwise")
     def visit_call(self, call: Call, var: Var) -> Any:
+        """An elementwise operator on a reshaped product comes before the reshape."""
         name = call.op.name if isinstance(call.op, Op) else ""
         if name == "relax.matmul":
             self.products.add(var)

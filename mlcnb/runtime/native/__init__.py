@@ -5,6 +5,7 @@ It is written as LLVM IR, compiled once and kept in the cache:
     pool.py      mlcnb_parallel_for and its workers
     walk.py      mlcnb_run_graph, and Ctrl-C
     float_mode.py    denormal numbers are zero while a program runs
+    placement.py workers wake up off the caller's core
     system.py    mutex, condition variables and clock of each operating system
 
 The flag `i32 mlcnb_cancel` is shared by all: where it is not 0, kernels and loops stop as soon as
@@ -22,7 +23,7 @@ from typing import Any
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.engine import Library, compile_ir, link
 from mlcnb.codegen.llvm.target_machine import Cpu
-from mlcnb.runtime.native import float_mode, pool, system, walk
+from mlcnb.runtime.native import float_mode, placement, pool, system, walk
 
 #: the status of what was told to stop
 CANCELLED = 1
@@ -36,6 +37,7 @@ def source(arch: str, platform: str) -> str:
         pool.source(arch, CANCELLED)
         + walk.source(CANCELLED, guard=platform != "win32")
         + system.source(platform)
+        + placement.source(platform, pool.MAX_THREADS)
         + float_mode.source(arch)
     )
 

@@ -67,6 +67,7 @@ define void @mlcnb_pool_reset(i32 %threads, i64 %spins) {{
   call void @llvm.memset.p0.i64(ptr @work, i8 0, i64 128, i1 false)
   call void @llvm.memset.p0.i64(ptr @done, i8 0, i64 128, i1 false)
   call void @sync_init()
+  call void @forget_places()
   store atomic i32 %threads, ptr @threads seq_cst, align 4
   ret void
 }}
@@ -282,6 +283,7 @@ fork:
   br i1 %anyone, label %rouse, label %share
 rouse:
   call void @lock()
+  call void @keep_off()
   call void @wake(ptr @work)
   call void @unlock()
   br label %share
@@ -392,6 +394,7 @@ tell:
 sleep:
   call void @lock()
   %more.asleep = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  call void @lies_down(i64 %me)
   br label %look
 look:
   %stopping = load atomic i32, ptr @stop seq_cst, align 4
@@ -402,13 +405,17 @@ look.job:
   %news2 = call i1 @is_news(i64 %state2, i64 %seen)
   br i1 %news2, label %rise, label %wait
 wait:
+  call void @settle(i64 %me)
   call void @wait(ptr @work)
   br label %look
 rise:
   %less.asleep = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  call void @gets_up(i64 %me)
   call void @unlock()
+  call void @settle(i64 %me)
   br label %idle
 exit:
+  call void @gets_up(i64 %me)
   %gone = atomicrmw sub ptr @sleepers, i32 1 seq_cst
   call void @unlock()
   ret void

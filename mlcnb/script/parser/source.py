@@ -12,21 +12,26 @@ hint: did you mean 'A'?
 from __future__ import annotations
 
 import ast
+import hashlib
 import linecache
 import string
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import CodeType
 from typing import Any
 
 from mlcnb.core.doc import Where
 from mlcnb.core.errors import ParseError
 from mlcnb.core.recursion import deep
+from mlcnb.ir.span import Span
 from mlcnb.script.excerpt import around as lines_around
 from mlcnb.script.parser.commandline import text_behind
 
 _WORD = string.ascii_letters
 #: how deep Python's parser may nest
 PARSE_DEPTH = 3000
+#: texts whose statements can be found again, the last ones that were read; of at most this size
+_REMEMBERED, _LARGEST = 64, 200_000
+_texts: dict[str, list[str]] = {}
 
 
 class SourceError(ParseError):
@@ -81,6 +86,22 @@ class Source:
         except (RecursionError, MemoryError):
             raise self._error("the text nests too deeply", Where(1, 1, 1, 2), None) from None
 
+    @cached_property
+    def origin(self) -> str:
+        """What spans call this text: a digest, so that they say nothing of files and folders."""
+        digest = hashlib.blake2b("\n".join(self.lines).encode(), digest_size=6).hexdigest()
+        name = f"script:{digest}"
+        if sum(map(len, self.lines)) <= _LARGEST:
+            _texts[name] = _texts.pop(name, self.lines)
+            while len(_texts) > _REMEMBERED:
+                del _texts[next(iter(_texts))]
+        return name
+
+    def span(self, place: Any) -> Span:
+        """Where a statement of the program comes from."""
+        column = self._column(place.lineno, place.col_offset)
+        return Span(self.origin, line=place.lineno, column=column)
+
     def error(self, place: Any, message: str, hint: str | None = None) -> SourceError:
         """An error that points at a node of the tree."""
         return self._error(message, self.where(place), hint)
@@ -109,6 +130,11 @@ class Source:
     def _error(self, message: str, where: Where, hint: str | None) -> SourceError:
         shown = lines_around(self.lines, where) if 0 < where.line <= len(self.lines) else ""
         return SourceError(message, hint, self.name, where, shown)
+
+
+def text_of(origin: str) -> list[str] | None:
+    """The lines of the text that a span speaks of, if it is one of the last that were read."""
+    return _texts.get(origin)
 
 
 @lru_cache(maxsize=32)

@@ -8,6 +8,7 @@ from typing import Any
 from mlcnb.core.node import replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.span import Span
 from mlcnb.script import build, frames
 from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
@@ -115,7 +116,7 @@ class BlockParser:
             raise self.ev.error(node, "a block has one T.init()")
         self.init = init
 
-    def finish(self, body: Stmt) -> BlockRealize:
+    def finish(self, body: Stmt, span: Span | None = None) -> BlockRealize:
         """The block; regions that were not given are found in its body."""
         block = Block(
             tuple(self.iter_vars),
@@ -127,6 +128,7 @@ class BlockParser:
             tuple(self.alloc_buffers),
             tuple(self.match_buffers),
             frozen(self.annotations),
+            span,
         )
         if self.reads is None or self.writes is None:
             names = (value for frame in self.ev.scope.frames for value in frame.values())

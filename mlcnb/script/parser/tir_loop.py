@@ -58,7 +58,8 @@ class LoopParser(Bindings):
             stmt = self.lines(node.body)
         for var, dom, loop in reversed(loops):
             marks = frozen(loop.annotations)
-            stmt = s.For(var, dom.min, dom.extent, loop.kind, stmt, loop.thread, marks)
+            where = self.ev.source.span(node)
+            stmt = s.For(var, dom.min, dom.extent, loop.kind, stmt, loop.thread, marks, where)
         out.add(stmt)
 
     def _loop_names(self, node: ast.For, count: int) -> list[str]:

@@ -197,7 +197,7 @@ class StmtParser(MacroParser):
         kind = buffer.dtype.with_lanes(lanes * buffer.dtype.lanes)
         with self.ev.blame(node):
             stored = _stored(value, kind, self.ev, node)
-        return s.BufferStore(buffer, stored, indices, predicate)
+        return s.BufferStore(buffer, stored, indices, predicate, self.ev.source.span(node))
 
     # with ----------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class StmtParser(MacroParser):
             body = self.lines(node.body)
             self.blocks.pop()
         with self.ev.blame(node):
-            return block.finish(body)
+            return block.finish(body, self.ev.source.span(node))
 
 
 def _stored(value: Any, kind: Any, ev: Evaluator, node: ast.stmt) -> PrimExpr:

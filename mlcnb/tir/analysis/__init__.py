@@ -14,7 +14,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.analysis.bounds": "check_bounds verify_bounds OutOfBounds OOBChecker",
         "mlcnb.tir.analysis.cost": (
             "flops bytes_touched allocated_bytes arithmetic_intensity estimate_tir_flops=flops "
-            "calculate_allocated_bytes=allocated_bytes block_flops find_anchor_block"
+            "calculate_allocated_bytes=allocated_bytes block_flops nested_flops find_anchor_block"
         ),
         "mlcnb.tir.analysis.dependences": (
             "loop_dependences carried_dependences LoopDependence DepKind"

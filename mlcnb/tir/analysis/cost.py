@@ -39,9 +39,14 @@ def flops(func: PrimFunc) -> Any:
 
 def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
     """Block -> operations of all its instances in one call, its inner blocks' included."""
+    return {n: count for n, count in nested_flops(func.body).items() if isinstance(n, s.Block)}
+
+
+def nested_flops(body: s.Stmt) -> dict[s.Stmt, Any]:
+    """Loop or block -> operations of all its runs in one run of `body`, inner ones included."""
     counter = _Flops()
-    counter.stmt(func.body, number(1))
-    return {block: plain(count) for block, count in counter.blocks.items()}
+    counter.stmt(body, number(1))
+    return {n: plain(count) for n, count in counter.nested.items()}
 
 
 def find_anchor_block(obj: PrimFunc | IRModule) -> s.Block | None:
@@ -75,8 +80,8 @@ class _Flops:
     def __init__(self) -> None:
         self.analyzer = Analyzer()
         self.loops: set[Var] = set()
-        #: operations of each block
-        self.blocks: dict[s.Block, PrimExpr] = {}
+        #: operations of each loop and block
+        self.nested: dict[s.Stmt, PrimExpr] = {}
         #: how often the block around runs
         self.outer = number(1)
 
@@ -113,7 +118,8 @@ class _Flops:
             extent = number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.loops.add(n.loop_var)
-        return self.stmt(n.body, self.times(extent, runs))
+        found = self.nested[n] = self.stmt(n.body, self.times(extent, runs))
+        return found
 
     def block(self, n: s.BlockRealize, runs: PrimExpr) -> PrimExpr:
         """A block; where it has a predicate, its axes say how often it runs."""
@@ -123,7 +129,7 @@ class _Flops:
                 once_each = self.times(axis.dom.extent, once_each)
             runs = self.analyzer.simplify(p.minimum(runs, once_each))
         before, self.outer = self.outer, runs
-        found = self.blocks[n.block] = self.stmt(n.block.body, runs)
+        found = self.nested[n.block] = self.stmt(n.block.body, runs)
         self.outer = before
         return found
 

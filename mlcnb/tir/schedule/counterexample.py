@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.proof import backwards, run
+from mlcnb.tir.schedule.smallest import first_wrong, smallest
 
 #: programs with more iterations are not run for their values
 LARGEST = 50_000
@@ -42,6 +39,7 @@ class CounterExample(display.Shown):
         buffer, indices: the element whose value changes, of those that the caller sees.
         expected, got: its value as the program is, and as it would be.
         shapes: of the parameters for which it was run.
+        smallest: the smallest shapes on which values differ, where those could be made.
     """
 
     loop: str = ""
@@ -53,6 +51,7 @@ class CounterExample(display.Shown):
     expected: float | None = None
     got: float | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
+    smallest: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_certain(self) -> bool:
@@ -82,6 +81,8 @@ class CounterExample(display.Shown):
         if self.is_certain:
             inputs = f" (run on {', '.join(map(str, self.shapes))})" if self.shapes else ""
             told.append(f"{self.element} is {self.expected}, and would be {self.got}{inputs}")
+        if self.smallest not in ((), self.shapes):
+            told.append(f"it shows on shapes as small as {', '.join(map(str, self.smallest))}")
         return told
 
     def __repr__(self) -> str:
@@ -130,27 +131,14 @@ def _order(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
 
 
 def _values(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
-    """The first element that gets another value."""
-    if max(_iterations(before), _iterations(after)) > LARGEST:
-        return {}
-    try:
-        expected, got = run(before, small=True), run(backwards(after), small=True)
-    except (MLCError, AttributeError, TypeError):
-        return {}  # a program that cannot even be run: a buffer has no memory where it is used
-    for buffer, x, y in zip(before.buffers, expected, got, strict=False):
-        if x.shape != y.shape:
-            return {}
-        close = np.isclose(x.astype("float64"), y.astype("float64"), 1e-4, 1e-4, True)
-        if not close.all():
-            at = tuple(int(i) for i in np.unravel_index(np.argmin(close), x.shape))
-            return {
-                "buffer": buffer.name,
-                "indices": at,
-                "expected": x[at].item(),
-                "got": y[at].item(),
-                "shapes": tuple(a.shape for a in expected),
-            }
-    return {}
+    """The first element that gets another value, and the smallest shapes that show one."""
+    small = smallest(before, after)
+    values: dict[str, Any] = {}
+    if max(_iterations(before), _iterations(after)) <= LARGEST:
+        values = first_wrong(before, after)
+    if small:
+        values = {**(values or small), "smallest": small["shapes"]}
+    return values
 
 
 def _iterations(func: PrimFunc) -> int:

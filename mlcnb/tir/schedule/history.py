@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from difflib import unified_diff
-from typing import Any, Self
+from typing import Self
 
 from mlcnb.core import cells, display
 from mlcnb.core.errors import ScheduleError
@@ -137,7 +137,7 @@ class History:
         return StepDiff.of(self._steps[before], self._steps[after])
 
 
-class StepDiff(str):
+class StepDiff(str, display.Shown):
     """The difference between two steps: a text with + and - before the lines."""
 
     __slots__ = ("after", "before")
@@ -155,6 +155,3 @@ class StepDiff(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return display.mimebundle(self)

@@ -20,8 +20,9 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.candidates import Call, Named, Site, calls, fits, missing_argument
-from mlcnb.tir.schedule.handles import Handle
+from mlcnb.tir.schedule.handles import Handle, describe
 from mlcnb.tir.schedule.history import Step
 from mlcnb.tir.schedule.judge import Judge
 from mlcnb.tir.schedule.schedule import Schedule
@@ -30,11 +31,16 @@ from mlcnb.tir.schedule.step import Primitive
 
 @dataclass(frozen=True)
 class LegalStep:
-    """A call that is legal, as Python text, and how that is known."""
+    """A call that is legal, as Python text, and how that is known.
+
+    `call` is the call with its nodes, `func` the function as it would be after it.
+    """
 
     primitive: str
     text: str
     proof: str
+    call: Call | None = field(default=None, compare=False)
+    func: PrimFunc | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return self.text
@@ -50,12 +56,14 @@ class LegalSteps(display.Shown):
         refused: primitive -> why the first call that was tried is refused; those that fit there at
             all, and have no legal call.
         free: primitive -> the argument that only the caller can give.
+        tried: primitive -> the call that is refused.
     """
 
     where: str
     steps: list[LegalStep] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     free: dict[str, str] = field(default_factory=dict)
+    tried: dict[str, Call] = field(default_factory=dict, compare=False)
 
     def __iter__(self) -> Iterator[LegalStep]:
         return iter(self.steps)
@@ -92,19 +100,35 @@ def legal_steps(sch: Schedule, block_or_loop: Handle | str) -> LegalSteps:
             "legal_steps: a block or a loop is wanted",
             hint="pass what get_block or get_loops gives",
         )
-    site = Site.of(sch.state.tree(name), node)
-    found = LegalSteps(sch.describe(handle))
+    return legal_at(sch, name, node)
+
+
+def legal_at(sch: Schedule, name: str, node: s.For | s.Block) -> LegalSteps:
+    """The same at a node of the program as it is now.
+
+    Args:
+        sch: the schedule; it is not changed.
+        name: the function that the node stands in.
+        node: a loop or block of it.
+    """
+    tree = sch.state.tree(name)
+    site = Site.of(tree, node)
+    found = LegalSteps(describe(node, tree))
     for primitive in (x for x in primitives() if fits(x, site)):
         needed = missing_argument(primitive)
         if needed is not None:
             found.free[primitive.name] = needed
             continue
         for call in calls(primitive, site):
-            reason = _try(sch, name, call, found)
-            if reason is not None:
-                found.refused.setdefault(primitive.name, reason)
+            done = attempt(sch, name, call)
+            if isinstance(done, LegalStep):
+                found.steps.append(done)
+            elif done is not None and primitive.name not in found.refused:
+                found.refused[primitive.name] = done
+                found.tried[primitive.name] = call
     for step in found.steps:
         found.refused.pop(step.primitive, None)
+        found.tried.pop(step.primitive, None)
     return found
 
 
@@ -116,8 +140,10 @@ def primitives() -> tuple[Primitive, ...]:
     return tuple(known[name] for name in sorted(known) if not known[name].pure)
 
 
-def _try(sch: Schedule, name: str, call: Call, found: LegalSteps) -> str | None:
-    """Do a call on a schedule of its own; the reason where it is refused."""
+def attempt(sch: Schedule, name: str, call: Call) -> LegalStep | str | None:
+    """Do a call on a schedule of its own: the step, the reason where it is refused, or None where
+    it would change nothing.
+    """
     other = _trial(sch, name)
     given = {k: _handles(other, name, v) for k, v in call.given.items()}
     spread = given.pop(call.primitive.varargs) if call.primitive.varargs else ()
@@ -126,10 +152,10 @@ def _try(sch: Schedule, name: str, call: Call, found: LegalSteps) -> str | None:
         getattr(other, call.primitive.name)(*spread, **given)
     except MLCError as error:
         return error.message.removeprefix(f"{call.primitive.name}: ")
-    if other.mod is not before:
-        proof = other.steps[-1].proof
-        found.steps.append(LegalStep(call.primitive.name, call.text, proof))
-    return None
+    if other.mod is before:
+        return None
+    proof = other.steps[-1].proof
+    return LegalStep(call.primitive.name, call.text, proof, call, other.mod[name])
 
 
 def _trial(sch: Schedule, name: str) -> Schedule:

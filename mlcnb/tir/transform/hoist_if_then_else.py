@@ -37,7 +37,7 @@ def _hoist(n: Node) -> Node | None:
         return None
     then = replace(n, body=test.then_case)
     other = None if test.else_case is None else replace(n, body=test.else_case)
-    return IfThenElse(test.condition, then, other)
+    return IfThenElse(test.condition, then, other, test.span)
 
 
 def _is_fixed(condition: e.PrimExpr, var: e.Var) -> bool:

@@ -58,7 +58,7 @@ def _prefetch(n: For, load: Any, ahead: int) -> Stmt:
     starts = {x.loop_var: x.min for x in inner if x.kind is not ForKind.UNROLLED}
     place = substitute(place, starts) + p.const(ahead, place.dtype)
     pointer = op.tvm_access_ptr(load.buffer.dtype, load.buffer.data, place, 1, 1)
-    made: Stmt = Evaluate(e.Call(p.const(0).dtype, "tir.prefetch", (pointer,)))
+    made: Stmt = Evaluate(e.Call(p.const(0).dtype, "tir.prefetch", (pointer,)), n.span)
     for loop in reversed(kept):
         fresh = e.Var(loop.loop_var.name, loop.loop_var.dtype)
         body = substitute(made, {loop.loop_var: fresh})

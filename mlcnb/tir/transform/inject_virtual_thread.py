@@ -127,7 +127,7 @@ class _Injector:
             if is_collective(x):
                 raise self.refusal("would come to a barrier or shuffle by itself", n)
         x = self.loop
-        return s.For(x.loop_var, x.min, x.extent, s.ForKind.UNROLLED, self.own(n))
+        return s.For(x.loop_var, x.min, x.extent, s.ForKind.UNROLLED, self.own(n), span=x.span)
 
     def own(self, n: Any) -> Any:
         """A statement with the memory of one virtual thread."""

@@ -30,7 +30,7 @@ def _lower(n: Node) -> Node | None:
     at_start = p.all_of(
         *(p.equal(v.var, v.dom.min) for v in n.iter_vars if v.iter_type is IterType.REDUCE)
     )
-    first = n.init if p.is_const(at_start, 1) else IfThenElse(at_start, n.init)
+    first = n.init if p.is_const(at_start, 1) else IfThenElse(at_start, n.init, span=n.span)
     return replace(n, init=None, body=seq(first, n.body))
 
 

@@ -61,7 +61,7 @@ def _lower_block(n: BlockRealize) -> Stmt:
     for buffer in reversed(n.block.alloc_buffers):
         body = _allocate(buffer, body)
     if not p.is_const(n.predicate, 1):
-        body = IfThenElse(n.predicate, body)
+        body = IfThenElse(n.predicate, body, span=n.block.span)
     return body
 
 

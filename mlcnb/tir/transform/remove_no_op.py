@@ -95,7 +95,7 @@ def _branch(n: IfThenElse) -> Stmt | None:
     if then is None and other is None:
         return _NOTHING if not has_effect(n.condition) else Evaluate(n.condition)
     if then is None and other is not None:
-        return IfThenElse(p.logical_not(n.condition), other)
+        return IfThenElse(p.logical_not(n.condition), other, span=n.span)
     return None if other is n.else_case else replace(n, else_case=None)
 
 

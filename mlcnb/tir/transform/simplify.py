@@ -82,7 +82,7 @@ class _Simplifier:
             return None
         if then is None:
             assert other is not None
-            return IfThenElse(p.logical_not(condition), other)
+            return IfThenElse(p.logical_not(condition), other, span=n.span)
         return replace(n, condition=condition, then_case=then, else_case=other)
 
     def let(self, n: LetStmt) -> Stmt | None:

@@ -144,7 +144,7 @@ def _tile(
     stores = [_with_column(store, load, columns[j], var, j) for j in range(count)]
     body = seq(*stores)
     for name, value in reversed(lets):
-        body = LetStmt(name, value, body)
+        body = LetStmt(name, value, body, store.span)
     return body
 
 

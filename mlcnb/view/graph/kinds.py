@@ -99,7 +99,8 @@ def _of_module(module: str) -> str:
 def _by_short_name() -> dict[str, str]:
     """Of several operators that end alike (matmul, qnn.matmul) the one with the shortest name."""
     names = sorted(declarations().items(), key=lambda item: len(item[0]), reverse=True)
-    return {n.rpartition(".")[2]: _of_module(d.__module__) for n, d in names}
+    found = {n.rpartition(".")[2]: _of_module(d.__module__) for n, d in names}
+    return {"transpose": "movement", **found}  # what topi calls permute_dims
 
 
 @remembered
@@ -122,9 +123,19 @@ def of_block(block: Block) -> str:
 def _named(name: str) -> str | None:
     """The sort of the operator with the longest name among the words of `T_softmax_exp`."""
     known = _by_short_name()
-    words = name.split("_")
-    spans = ("_".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1))
-    return known.get(max((s for s in spans if s in known), key=len, default=""))
+    return known.get(max((s for s in _spans(name) if s in known), key=len, default=""))
+
+
+def of_name(name: str) -> str:
+    """The sort of a kernel that is only known by its name, `fused_conv2d_add_relu`."""
+    return of_operators(_spans(name))
+
+
+def _spans(name: str) -> list[str]:
+    """Every run of words of a name; of a long name, of its first words."""
+    words = name.split("_", 16)[:16]
+    ends = range(1, len(words) + 1)
+    return ["_".join(words[i:j]) for i in range(len(words)) for j in ends if i < j]
 
 
 def _multiplies(value: Any) -> bool:

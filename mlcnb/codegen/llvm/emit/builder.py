@@ -56,12 +56,16 @@ class Function:
     def emit(self, instruction: str, hint: str = "v") -> str:
         """Append `%fresh = instruction`; gives the name."""
         result = self.name(hint)
-        self.lines.append(f"  {result} = {instruction}")
+        self.lines.append(self.line(f"{result} = {instruction}"))
         return result
 
     def do(self, instruction: str) -> None:
         """Append an instruction without result."""
-        self.lines.append(f"  {instruction}")
+        self.lines.append(self.line(instruction))
+
+    def line(self, instruction: str) -> str:
+        """The line of an instruction (with its debug location, where a subclass knows one)."""
+        return f"  {instruction}"
 
     def alloca(self, type_: str, count: int, align: int = 64) -> str:
         """Stack memory, allocated once in the entry block."""

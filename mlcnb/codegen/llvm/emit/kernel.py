@@ -116,7 +116,7 @@ class Emitter:
         if self.result is not None:
             listed.append("ptr noalias %result")
         header = f"define internal i32 @{self.name}.body({', '.join(listed)}) alwaysinline #0"
-        self.f = Function(header)
+        self.f = self.function(header)
         self.f.env.update(env)
         self.stmt(self.func.body)
         self.f.do("ret i32 0")
@@ -130,7 +130,7 @@ class Emitter:
 
     def entry(self, variables: list[e.Var], dims: list[e.Var]) -> str:
         """`i32 @name(ptr argv)`: loads the slots and calls the body."""
-        f = Function(f"define i32 @{self.name}(ptr %argv) #0")
+        f = self.function(f"define i32 @{self.name}(ptr %argv) #0")
         args = []
         kinds = [t.scalar_type(v.dtype) for v in variables] + ["i64"] * len(dims)
         if self.workspace_bytes:
@@ -169,7 +169,8 @@ class Emitter:
             for i, kind in enumerate(kinds)
         ]
         listed += ["i64 %first", "i64 %begin", "i64 %end"]
-        self.f = Function(f"define internal i32 @{name}.body({', '.join(listed)}) alwaysinline #0")
+        header = f"define internal i32 @{name}.body({', '.join(listed)}) alwaysinline #0"
+        self.f = self.function(header)
         for i, var in enumerate(captured):
             self.f.env[var] = (f"%c{i}", outer.env[var][1])
         self.in_parallel = True
@@ -203,7 +204,7 @@ class Emitter:
 
     def parallel_entry(self, name: str, kinds: list[str]) -> str:
         """Unpacks the context of a parallel loop for its body."""
-        f = Function(f"define internal i32 @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
+        f = self.function(f"define internal i32 @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
         first = f.emit("load i64, ptr %ctx")
         args = []
         for slot, kind in enumerate(kinds, start=1):
@@ -213,6 +214,10 @@ class Emitter:
         status = f.emit(f"call i32 @{name}.body({', '.join(args)})")
         f.do(f"ret i32 {status}")
         return f.text()
+
+    def function(self, header: str) -> Function:
+        """A new function of the module, still empty."""
+        return Function(header)
 
     def stmt(self, x: Any) -> None:
         """Emit one statement."""

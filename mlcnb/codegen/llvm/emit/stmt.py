@@ -140,7 +140,8 @@ def count_loop(
     hint = unrolling.hint(em, f.lines[place:], loop)
     f.do(f"{following} = add nsw i64 {counter}, 1")
     again = f.emit(f"icmp slt i64 {following}, {stop}")
-    f.lines[place] = f"  {counter} = phi i64 [ {start}, %{before} ], [ {following}, %{f.block} ]"
+    edges = f"[ {start}, %{before} ], [ {following}, %{f.block} ]"
+    f.lines[place] = f.line(f"{counter} = phi i64 {edges}")
     f.do(f"br i1 {again}, label %{head}, label %{done}{hint}")
     f.place(done)
 

@@ -1,0 +1,247 @@
+"""What all widgets share: an object that shows itself as a page with script where one can run.
+
+    class Timeline(Interactive):
+        module = "timeline"                 widgets/timeline.js (and timeline.css, if there is one)
+        def snapshot(self): ...             JSON: what the page shows; travels with the notebook
+        def explain(self): ...              the same in words
+        def parts(self): ...                the same as a static view
+        def on_rerun(self, rule): ...       answers view.ask("rerun", {rule}) from the page
+
+The object is not an ipywidget: it holds one, made when it is first shown. The page gets the whole
+snapshot at once, so a saved notebook replays with no kernel; only questions need one. In an
+untrusted notebook and on GitHub the static view stands in its place.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mlcnb.core import display, options
+from mlcnb.core.errors import MLCError
+from mlcnb.core.render import Text
+from mlcnb.core.text import visible
+from mlcnb.view import as_html, as_text
+from mlcnb.view.parts import Part
+from mlcnb.view.words import clip
+
+#: where the ES modules and style sheets lie
+HERE = Path(__file__).parent
+#: bytes of one module with the base in it
+MODULE_LIMIT = 50_000
+#: bytes of JSON from which a snapshot is deflated
+_DEFLATE = 8_000
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./base\.js";\n', re.MULTILINE)
+_MIME = "application/vnd.jupyter.widget-view+json"
+
+
+class Interactive(display.Shown):
+    """An object with a page: subclasses say what is in it, in JSON, in words and as parts."""
+
+    #: the name of the .js file of this folder
+    module: ClassVar[str]
+    _panel: Any = None
+
+    def snapshot(self) -> Mapping[str, Any]:
+        """What the page shows, as JSON values; whole, so that it needs no kernel."""
+        raise NotImplementedError
+
+    def explain(self) -> str:
+        """What the page shows, in words: by default the static view as text."""
+        return as_text.to_text(self.parts())
+
+    def parts(self) -> Sequence[Part]:
+        """What the page shows, as a static view."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """The name of the page for a screen reader: the first line of its text."""
+        return clip(self.explain().partition("\n")[0], 120)
+
+    def to_html(self) -> str:
+        """The static HTML that stands where no script may run."""
+        return as_html.to_html(self.parts())
+
+    def refresh(self) -> None:
+        """Show what is true now on every page of this object."""
+        if self._panel is not None:
+            self._panel.packed = pack(self.snapshot())
+
+    def answer(self, kind: str, fields: Mapping[str, Any]) -> Any:
+        """The answer to one question from a page; a refusal is an answer too.
+
+        Args:
+            kind: the `view.ask` of the page, answered by the method `on_<kind>`.
+            fields: its arguments.
+        """
+        asked = getattr(self, f"on_{kind}", None)
+        if asked is None:
+            return {"error": f"{type(self).__name__} knows no question {kind!r}", "hint": ""}
+        try:
+            return asked(**fields)
+        except MLCError as error:
+            return self.refusal(error)
+        except Exception as error:  # noqa: BLE001 (the page must hear of it: there is no cell to raise in)
+            return {"error": f"{type(error).__name__}: {error}", "hint": ""}
+
+    def refusal(self, error: MLCError) -> dict[str, Any]:
+        """What the page is told of an error."""
+        return {"error": error.message, "hint": error.advice}
+
+    def on_hello(self) -> dict[str, Any]:
+        """A page asks whether a kernel is there."""
+        return {}
+
+    def __repr__(self) -> str:
+        return self.explain()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle: dict[str, Any] = {"text/plain": self.explain()}
+        if display.wants_html():
+            bundle["text/html"] = self.to_html()
+        if wants_widgets():
+            made = self.panel
+            bundle[_MIME] = {"version_major": 2, "version_minor": 0, "model_id": made.model_id}
+        return bundle
+
+    @property
+    def panel(self) -> Any:
+        """The anywidget behind the page."""
+        if self._panel is None:
+            self._panel = _made(self)
+        return self._panel
+
+
+def wants_widgets() -> bool:
+    """True where a page with script may be shown: in a notebook, unless the display is plainer."""
+    mode = options.get("display")
+    return mode in ("rich", "widget") or (mode == "auto" and display.in_notebook())
+
+
+def _made(shown: Interactive) -> Any:
+    panel = _panel_class(shown.module)(packed=pack(shown.snapshot()), label=shown.label)
+
+    def hear(_: Any, message: Any, __: Any) -> None:
+        answer = shown.answer(str(message["ask"]), message["fields"])
+        panel.send({"reply": message["id"], "answer": answer})
+
+    panel.on_msg(hear)
+    return panel
+
+
+@cache
+def _panel_class(module: str) -> type:
+    """The anywidget class of one module: two synchronised texts, and the module itself."""
+    import anywidget
+    import traitlets
+
+    fields = {
+        "__module__": __name__,
+        "_esm": esm(module),
+        "_css": css(module),
+        "packed": traitlets.Unicode().tag(sync=True),
+        "label": traitlets.Unicode().tag(sync=True),
+    }
+    return type(f"{module.title().replace('_', '')}Panel", (anywidget.AnyWidget,), fields)
+
+
+@cache
+def esm(module: str) -> str:
+    """The ES module of a widget: the base and its own file, joined."""
+    own = (HERE / f"{module}.js").read_text()
+    if not _IMPORT.search(own):
+        raise MLCError(f"widgets/{module}.js does not import from ./base.js")
+    base = re.sub(r"^export (?=function|const)", "", _source("base.js"), flags=re.MULTILINE)
+    return f"{base}\n{_IMPORT.sub('', own, count=1)}"
+
+
+@cache
+def css(module: str) -> str:
+    """The style sheet of a widget: the base, and its own file if there is one."""
+    own = HERE / f"{module}.css"
+    return _source("base.css") + (own.read_text() if own.exists() else "")
+
+
+@cache
+def _source(name: str) -> str:
+    return (HERE / name).read_text()
+
+
+def pack(snapshot: Mapping[str, Any]) -> str:
+    """A snapshot as text: JSON, deflated where it is long. The same snapshot, the same text."""
+    text = json.dumps(_visible(snapshot), separators=(",", ":"), allow_nan=False)
+    if len(text) < _DEFLATE:
+        return text
+    return "z" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _visible(value: Any) -> Any:
+    """The value with hidden characters of its texts spelled out, as in every view."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(key): _visible(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_visible(v) for v in value]
+    return value
+
+
+def unpack(packed: str) -> Any:
+    """The snapshot that `pack` made text of."""
+    if packed.startswith("z"):
+        return json.loads(zlib.decompress(base64.b64decode(packed[1:])))
+    return json.loads(packed)
+
+
+class Lines:
+    """Lines of code for a snapshot, each kept once.
+
+    listing = Lines(); numbers = listing.add(page.lines)      listing.table goes into the snapshot
+    """
+
+    def __init__(self) -> None:
+        self.table: list[list[list[str]]] = []
+        self._known: dict[tuple[tuple[str, str], ...], int] = {}
+
+    def add(self, lines: Sequence[Sequence[Text]]) -> list[int]:
+        """The numbers of these lines in the table."""
+        return [self._number(spans(line)) for line in lines]
+
+    def _number(self, line: list[list[str]]) -> int:
+        key = tuple((kind, text) for kind, text in line)
+        if key not in self._known:
+            self._known[key] = len(self.table)
+            self.table.append(line)
+        return self._known[key]
+
+
+#: kind of token -> its letter in a snapshot
+_LETTERS = {
+    "keyword": "k",
+    "builtin": "b",
+    "type": "t",
+    "function": "f",
+    "decorator": "f",
+    "number": "n",
+    "string": "s",
+    "comment": "c",
+}
+
+
+def spans(line: Sequence[Text]) -> list[list[str]]:
+    """A line as [letter, text] pairs, neighbours of one colour in one."""
+    out: list[list[str]] = []
+    for token in line:
+        letter = _LETTERS.get(token.kind, "")
+        if out and (out[-1][0] == letter or not token.text.strip()):
+            out[-1][1] += token.text
+        else:
+            out.append([letter, token.text])
+    return out

@@ -1,0 +1,173 @@
+"""The programs of a schedule for a page: each line, row and function kept once.
+
+    board = Storyboard(target)
+    number = board.add("main", func)        its place in board.json()["programs"]
+
+A line is kept without its indentation, so that one that only moved inwards is no new line. A
+program is a flat list of indentation and line number; its loop tree a flat list of depth, row and
+line. Row n of the tree is node n of `nodes(func)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mlcnb.core.render import Text
+from mlcnb.machine.prediction import Prediction, footprints, predict
+from mlcnb.script.printer import document
+from mlcnb.target import Target
+from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.tree import sub_stmts
+from mlcnb.view.parts import narrow
+from mlcnb.view.survey import remembered
+from mlcnb.view.words import clip, count, dim, listed, size
+from mlcnb.widgets.base import Lines
+
+#: lines and rows of one program that a page gets
+MOST = 600
+
+
+class Place(NamedTuple):
+    """A loop or block of a function, how deep it stands, and how often it runs (None: unknown)."""
+
+    node: s.For | s.Block
+    depth: int
+    times: int | None
+
+
+@remembered
+def places(func: PrimFunc) -> tuple[Place, ...]:
+    """The loops and blocks of a function in program order, the root block left out."""
+    found: list[Place] = []
+    _places(func.body, 0, 1, found)
+    return tuple(found)
+
+
+def _places(n: Any, depth: int, times: int | None, found: list[Place]) -> None:
+    if isinstance(n, s.For):
+        extent = getattr(n.extent, "value", None)
+        times = None if times is None or extent is None else times * extent
+        found.append(Place(n, depth, times))
+        depth += 1
+    elif isinstance(n, s.Block) and (depth or n.name_hint != "root"):
+        found.append(Place(n, depth, times))
+        depth += 1
+    for child in sub_stmts(n):
+        _places(child, depth, times, found)
+
+
+@remembered
+def page_of(func: PrimFunc) -> Any:
+    """The text of a function, with the places of its nodes."""
+    return document(func, header=False)
+
+
+class Storyboard:
+    """Collects programs."""
+
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target
+        self.lines = Lines()
+        self.rows: list[list[str]] = []
+        self._rows: dict[tuple[str, ...], int] = {}
+        self.programs: list[dict[str, Any]] = []
+        self._programs: dict[tuple[str, int], int] = {}
+        self._kept: list[PrimFunc] = []
+
+    def add(self, name: str, func: PrimFunc) -> int:
+        """The number of a function's program."""
+        key = (name, id(func))
+        if key not in self._programs:
+            self._kept.append(func)
+            self._programs[key] = len(self.programs)
+            page = _named_page(name, func)
+            self.programs.append(
+                {
+                    "text": self.text(page.lines),
+                    "more": max(0, len(page.lines) - MOST),
+                    "tree": self.tree(func, page),
+                    "cost": cost(predicted(func, self.target)),
+                }
+            )
+        return self._programs[key]
+
+    def text(self, lines: list[list[Text]]) -> list[int]:
+        """Indentation and number of each line, one after the other."""
+        found: list[int] = []
+        for line in lines[:MOST]:
+            indent, rest = _unindented(narrow(line))
+            found += [indent, *self.lines.add([rest])]
+        return found
+
+    def tree(self, func: PrimFunc, page: Any) -> list[int]:
+        """Depth, row and line of each loop and block, one after the other."""
+        touched = footprints(func)
+        found: list[int] = []
+        for place in places(func)[:MOST]:
+            spans = page.spans_of(place.node)
+            row = _row(place, touched.get(place.node))
+            if row not in self._rows:
+                self._rows[row] = len(self.rows)
+                self.rows.append(list(row))
+            found += [place.depth, self._rows[row], spans[0].line - 1 if spans else 0]
+        return found
+
+    def json(self) -> dict[str, Any]:
+        """The tables, for a snapshot."""
+        return {"lines": self.lines.table, "rows": self.rows, "programs": self.programs}
+
+
+def _named_page(name: str, func: PrimFunc) -> Any:
+    if str(func.attrs.get("global_symbol", "main")) == name or name == "main":
+        return page_of(func)
+    return document(func, header=False, name=name)
+
+
+def _unindented(line: list[Text]) -> tuple[int, list[Text]]:
+    if not line:
+        return 0, line
+    first = line[0].text
+    rest = first.lstrip(" ")
+    head = [Text(rest, line[0].kind)] if rest else []
+    return len(first) - len(rest), [*head, *line[1:]]
+
+
+def _row(place: Place, touched: int | None) -> tuple[str, ...]:
+    """name, kind, extent, how often, what it touches, and a remark."""
+    node = place.node
+    times = "" if place.times is None else count(place.times)
+    if isinstance(node, s.Block):
+        uses = [listed(dict.fromkeys(clip(r.buffer.name, 16) for r in regions), 3) for regions in (node.reads, node.writes)]
+        axes = "".join(axis.iter_type.value[0] for axis in node.iter_vars)
+        flow = f"{uses[0]} -> {uses[1]}" if uses[0] else f"-> {uses[1]}"
+        return clip(node.name_hint or "(unnamed)", 40), "block", "", times, "", f"{axes} {flow}".strip()
+    kind = "thread" if node.thread_binding else node.kind.value
+    words = [f"{clip(str(k), 24)}={clip(str(getattr(v, 'value', v)), 20)}" for k, v in node.annotations.items()]
+    if node.thread_binding:
+        words.insert(0, node.thread_binding)
+    memory = "" if touched is None else size(touched)
+    return clip(node.loop_var.name, 40), kind, dim(node.extent), times, memory, ", ".join(words)
+
+
+_known: dict[str, Any] = {}
+
+
+def predicted(func: PrimFunc, target: Target | None) -> Prediction:
+    """The prediction for a function, kept as long as it lives."""
+    name = str(target)
+    if name not in _known:
+        _known[name] = remembered(lambda f: predict(f, target))
+    return _known[name](func)
+
+
+def cost(found: Prediction) -> dict[str, Any]:
+    """A prediction for a page."""
+    return {
+        "misses": list(found.misses),
+        "lanes": found.lanes,
+        "strided": [clip(x, 24) for x in found.strided],
+        "tasks": found.tasks,
+        "gpu": [found.blocks, found.threads] if found.blocks * found.threads > 1 else None,
+        "cycles": round(found.cycles),
+    }

@@ -1,0 +1,1 @@
+"""Tests in a real browser: pages in Chromium, notebooks in a real JupyterLab."""

@@ -1,0 +1,130 @@
+"""What tests in a browser share: one Chromium and one JupyterLab for each process of tests.
+
+lab             JupyterLab in a page, with what it was left at: see tests.browser.lab
+page_of(obj)    an exported page of an object, in a page of its own without network
+axe(root)       assert that axe finds nothing wrong with an element
+screenshot(name, root)      build/screenshots/NAME.png
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mlcnb as mlc
+from tests.browser import chromium
+from tests.browser.accessibility import check as check_axe
+from tests.browser.guard import Guard
+from tests.browser.lab import Lab
+from tests.browser.server import ROOT, Server
+
+SCREENSHOTS = ROOT / "build" / "screenshots"
+#: tall, so that an output is in the picture as a whole
+SIZE = {"width": 1280, "height": 1600}
+
+
+# One browser for all of this folder, and none after it: while Playwright runs, its event loop is
+# the thread's, and other tests want one of their own.
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """Chromium."""
+    path = chromium.find()
+    if path is None:
+        pytest.skip(chromium.MISSING)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=path, args=[*chromium.FLAGS])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="package")
+def server(browser: Any, tmp_path_factory: Any) -> Iterator[Server]:
+    """A JupyterLab of these tests' own."""
+    running = Server(tmp_path_factory.mktemp("jupyterlab"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="package")
+def laboratory(browser: Any, server: Server) -> Iterator[Lab]:
+    """JupyterLab's page, loaded once."""
+    page = browser.new_page(viewport=SIZE)
+    yield Lab(server, page)
+    page.close()
+
+
+@pytest.fixture
+def lab(laboratory: Lab) -> Iterator[Lab]:
+    """JupyterLab with the light theme and no notebook; nothing bad may happen in it."""
+    laboratory.theme(dark=False)
+    yield laboratory
+    laboratory.end()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """A file in a page of its own, without network; nothing that must not happen happens."""
+    guards = []
+
+    def open_page(path: Path, dark: bool = False) -> Any:
+        scheme = "dark" if dark else "light"
+        size = {**SIZE, "width": 1100}
+        context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
+        page = context.new_page()
+        guards.append(Guard(page))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for guard in guards:
+        guard.check()
+        guard.page.context.close()
+
+
+@pytest.fixture
+def page_of(show: Any, tmp_path: Path) -> Callable[..., Any]:
+    """The exported page of an object."""
+    numbers = count()
+    return lambda obj, dark=False: show(
+        mlc.export(obj, tmp_path / f"page{next(numbers)}.html"), dark
+    )
+
+
+@pytest.fixture
+def bare(show: Any, tmp_path: Path) -> Callable[[str], Any]:
+    """HTML in a page that allows everything: no policy, no sanitiser."""
+
+    def write(html: str) -> Any:
+        path = tmp_path / "bare.html"
+        page = f"<!doctype html><meta charset=utf-8><body class=touch>{html}"
+        path.write_bytes(page.encode(errors="replace"))
+        return show(path)
+
+    return write
+
+
+@pytest.fixture
+def axe() -> Callable[..., None]:
+    """Assert that axe finds nothing wrong with the element of a locator."""
+    return check_axe
+
+
+@pytest.fixture(scope="session")
+def screenshot() -> Callable[[str, Any], Path]:
+    """Keep a picture of a page or an element to look at: build/screenshots/NAME.png."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+
+    def take(name: str, what: Any) -> Path:
+        path = SCREENSHOTS / f"{name}.png"
+        what.screenshot(path=path, animations="disabled")
+        return path
+
+    return take

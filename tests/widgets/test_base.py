@@ -1,0 +1,139 @@
+"""What every page rests on: packing, answers, the joined module, and what a file may not do."""
+
+import re
+
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.core.render import Text
+from mlcnb.view.parts import Line, Title
+from mlcnb.widgets import base, registry
+from mlcnb.widgets.base import Interactive, Lines, pack, spans, unpack
+
+MIME = "application/vnd.jupyter.widget-view+json"
+MODULES = sorted(p.stem for p in base.HERE.glob("*.js") if p.stem != "base")
+
+
+class Page(Interactive):
+    module = "page"
+
+    def snapshot(self):
+        return {"n": 1}
+
+    def parts(self):
+        return [Title("a page"), Line("says one thing")]
+
+    def on_double(self, n):
+        if n < 0:
+            raise MLCError("n is negative", hint="give 0 or more")
+        return {"n": 2 * n}
+
+
+def test_answers_are_values_or_refusals():
+    page = Page()
+    assert page.answer("double", {"n": 4}) == {"n": 8}
+    assert page.answer("double", {"n": -1}) == {"error": "n is negative", "hint": "give 0 or more"}
+    assert page.answer("halve", {}) == {"error": "Page knows no question 'halve'", "hint": ""}
+    assert page.answer("double", {"m": 1})["error"].startswith("TypeError: ")
+    assert page.answer("hello", {}) == {}
+
+
+def test_the_text_twin_is_the_repr():
+    assert repr(Page()) == "a page\nsays one thing"
+    assert Page().label == "a page"
+
+
+def test_what_a_cell_gets_follows_the_display(monkeypatch):
+    kinds = {}
+    for mode in ("text", "static", "auto"):
+        with mlc.options.scoped(display=mode):
+            kinds[mode] = set(Page()._repr_mimebundle_())
+    assert kinds["text"] == {"text/plain"}
+    assert kinds["static"] == kinds["auto"] == {"text/plain", "text/html"}
+
+
+class Thing(display.Shown):
+    pass
+
+
+@pytest.fixture
+def thing(monkeypatch):
+    """Something that has a page."""
+    monkeypatch.setitem(registry._pages, f"{__name__}:Thing", lambda obj: Page())
+    monkeypatch.setattr(base, "esm", lambda module: "export default { render() {} };")
+    return Thing()
+
+
+def test_a_page_runs_where_scripts_may(thing):
+    with mlc.options.scoped(display="rich"):
+        assert set(mlc.explore(thing)._repr_mimebundle_()) == {"text/plain", "text/html", MIME}
+        assert set(thing._repr_mimebundle_()) == {"text/plain"}
+    with mlc.options.scoped(display="widget"):
+        bundle = thing._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", MIME}
+    assert bundle["text/plain"] == "a page\nsays one thing"
+
+
+def test_questions_from_a_page_are_answered(thing):
+    page = mlc.explore(thing)
+    sent = []
+    page.panel.send = sent.append
+    page.panel._handle_custom_msg({"ask": "double", "id": 7, "fields": {"n": 2}}, [])
+    assert sent == [{"reply": 7, "answer": {"n": 4}}]
+
+
+@pytest.mark.parametrize("snapshot", [{"a": [1, 2.5, None, "é\n"]}, {"a": ["x" * 9] * 5000}])
+def test_snapshots_come_back(snapshot):
+    assert unpack(pack(snapshot)) == snapshot
+    assert pack(snapshot) == pack(snapshot)
+
+
+def test_long_snapshots_are_deflated():
+    assert len(pack({"a": ["a line of a program"] * 5000})) < 1000
+
+
+def test_hidden_characters_are_spelled_out():
+    assert unpack(pack({"\u202ename": ["a\u202eb\x07"]})) == {"\\u202ename": ["a\\u202eb\\x07"]}
+
+
+def test_numbers_that_json_lacks_are_refused():
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        pack({"a": float("nan")})
+
+
+def test_lines_are_kept_once():
+    lines = Lines()
+    one = [Text("for", "keyword"), Text(" ", ""), Text("i", "name")]
+    assert lines.add([one, [Text("x", "")], one]) == [0, 1, 0]
+    assert lines.table == [[["k", "for "], ["", "i"]], [["", "x"]]]
+
+
+def test_neighbours_of_one_colour_are_one_span():
+    assert spans([Text("a", "name"), Text(".", "op"), Text("b", "name")]) == [["", "a.b"]]
+
+
+def test_what_has_no_page_is_refused():
+    with pytest.raises(MLCError, match="explore: there is no page for a int"):
+        mlc.explore(3)
+    page = Page()
+    assert mlc.explore(page) is page
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_are_small_and_load_nothing(module):
+    text = base.esm(module)
+    assert len(text.encode()) < base.MODULE_LIMIT
+    assert text.count("\nexport default ") == 1
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|https?://(?!www\.w3\.org/2000/svg)|^import",
+        text,
+        re.M,
+    )
+
+
+def test_every_module_has_a_page():
+    registry.load_all()
+    pages = {cls.module for cls in Interactive.__subclasses__() if cls is not Page}
+    assert pages == set(MODULES)
