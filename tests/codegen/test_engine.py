@@ -16,14 +16,13 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.codegen.llvm import engine, half
-from mlcnb.codegen.llvm.backend import build, symbol_of
+from mlcnb.codegen.llvm.backend import symbol_of
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many, link
 from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 from mlcnb.runtime.tensor import tensor
-from mlcnb.target import Target
 from tests.view.names import NAMES
 from tests.view.samples import named_loops
 
@@ -462,13 +461,13 @@ def test_what_is_shown():
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_a_name_is_no_ir(name):
     """A function, its loops and buffers may have any name; the symbol says it in plain letters."""
-    func = named_loops(name)
-    kernel = build({name: func}, Target("llvm"))[name]
+    made = mlc.compile(named_loops(name), target="llvm")
+    kernel = made.kernels[0]
     assert re.fullmatch(r"kernel\.[\w.$]{0,150}", kernel.symbol, re.ASCII)
     assert kernel.facts.hottest.name == kernel.symbol
     a, b = np.ones((16, 8), "float32"), np.full((8, 32), 2, "float32")
     c = tensor(np.zeros((16, 32), "float32"))
-    mlc.compile(func, target="llvm")(tensor(a), tensor(b), c)
+    made(tensor(a), tensor(b), c)
     assert (c.numpy() == 16).all()
 
 
