@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STACK_BYTES = 64 << 10
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
+#: characters of a loop's name in the IR
+_LONGEST = 100
 
 
 def sequence(em: Emitter, x: s.SeqStmt) -> None:
@@ -147,7 +149,8 @@ def count_loop(
 
 
 def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
+    short = name[:_LONGEST]  # LLVM cuts long ones, and then two may be one
+    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in short)
 
 
 def parallel(em: Emitter, x: s.For) -> None:
