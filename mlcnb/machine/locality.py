@@ -4,9 +4,9 @@
         for k in range(64):          B[k, j]   k: 64 steps of 256 bytes
             C[i, j] += A[i, k] * B[k, j]
 
-Each access has, for each loop around it, the steps that its address takes while the loop runs alone.
-They are found by evaluating the index, so that divisions and remainders (of loops that were fused)
-come out as two or more strides.
+Each access has, for each loop around it, the steps that its address takes while that loop runs
+alone. They are found by evaluating the index, so that divisions and remainders (of loops that were
+fused) come out as two or more strides.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CACHED = ("", "global")
 
 
 class Steps(NamedTuple):
-    """An address goes on by `stride` bytes, `count` times in all (the first place counted)."""
+    """An address goes on by `stride` bytes, `times` places in all (the first place counted)."""
 
     stride: int
-    count: int
+    times: int
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class _Reader:
         found = progressions(places - places[0])
         if found and trips > SAMPLES:
             last = found[-1]
-            found[-1] = Steps(last.stride, last.count * trips // SAMPLES)
+            found[-1] = Steps(last.stride, last.times * trips // SAMPLES)
         return tuple(found), bool(comes_back)
 
     def offsets(self, buffer: Buffer, indices: Any, loop_var: e.Var, values: Any) -> Any:
