@@ -24,6 +24,7 @@ from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.interpreted import InterpretedKernel
+from mlcnb.runtime.pages import release_freed
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 
@@ -70,6 +71,7 @@ def compile(
             timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
         )
     kernels = _timed(timings, "kernels", _kernels, module, where, schedule)
+    release_freed()
     return Executable(module, kernels, where, timings)
 
 

@@ -2,11 +2,14 @@
 
 aligned_empty((3, 5), np.dtype("float32"))     NumPy's own arrays begin at multiples of 16
 aligned(array)                                 the array, or a copy that is aligned
+mapped_empty((512, 512, 3, 3), float32)        pages of its own, which go back when it is dropped
 """
 
 from __future__ import annotations
 
 import math
+import mmap
+import os
 from collections.abc import Sequence
 from ctypes import addressof, c_char
 from typing import Any
@@ -15,12 +18,27 @@ import numpy as np
 
 #: bytes: a vector of AVX-512, and a line of the cache
 ALIGNMENT = 64
+#: bytes of weights that get pages of their own
+MAPPED = 128 << 10
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype, align: int = ALIGNMENT) -> np.ndarray:
     """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes."""
     raw = np.empty(math.prod(shape) * dtype.itemsize + align, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % align)
+
+
+def mapped_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """As `aligned_empty`, for weights: large ones in pages of their own.
+
+    The C library keeps what is freed. Weights take several forms on their way to a kernel, so it
+    would keep as much again as a model's size.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size < MAPPED:
+        return aligned_empty(shape, dtype)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+    return np.frombuffer(mmap.mmap(-1, size, **private), dtype).reshape(shape)
 
 
 def address_of(array: Any) -> int:
@@ -40,6 +58,6 @@ def aligned(array: np.ndarray) -> np.ndarray:
     """The array itself where it is contiguous and aligned, else a copy that is."""
     if is_aligned(array):
         return array
-    copy = aligned_empty(array.shape, array.dtype)
+    copy = mapped_empty(array.shape, array.dtype)
     copy[...] = array
     return copy

@@ -1,6 +1,9 @@
 """Models of machines, for scores and pictures: what a kernel could reach, and where it stands.
 
 cache         set-associative caches: of every touch hit or miss, and what it drove out
+addresses     where the arrays of a program lie, and which of its accesses is which
+stream        every access of a program in order
+predict       misses of caches, vectors and parallel work, from the loops alone
 reuse         reuse distances: what a cache of any size would hit
 roofline      peak of the multiply-add units, bandwidth of each level of memory
 convolution   what a convolution costs by each algorithm, and why
@@ -18,15 +21,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.machine.roofline": "Level Roofline",
         "mlcnb.machine.cache": "Cache caches",
-        "mlcnb.machine.prediction": "Prediction predict",
+        "mlcnb.machine.predict": "Prediction predict",
     },
-    submodules=(
-        "cache",
-        "reuse",
-        "roofline",
-        "convolution",
-        "winograd",
-        "prediction",
-        "locality",
-    ),
+    submodules=("cache", "reuse", "addresses", "stream", "roofline", "convolution", "winograd"),
 )

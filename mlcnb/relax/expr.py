@@ -21,7 +21,7 @@ from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.function import BaseFunc
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.span import Span
 from mlcnb.ir.structural import named
 from mlcnb.relax.struct_info import (
@@ -347,7 +347,7 @@ def const(value: Any, dtype: str | None = None) -> Constant:
         dtype = "bool" if isinstance(value, bool) else "int32"
     array = np.asarray(value) if dtype is None else np.asarray(value, dtype=_dtype(dtype).numpy)
     if not array.flags.c_contiguous or (array.flags.writeable and _is_shared(array, value)):
-        copy = aligned_empty(array.shape, array.dtype)
+        copy = mapped_empty(array.shape, array.dtype)
         copy[...] = array
         array = copy
     array.flags.writeable = False

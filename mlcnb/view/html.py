@@ -112,7 +112,9 @@ def table(
 
     def row(kind: str, cells: Sequence[str]) -> Html:
         given = [*styles, *[""] * (len(cells) - len(styles))]
-        made = (tag(kind, c, style=s) for c, s in zip(cells, given, strict=False))
+        # a header cell that says nothing is no header to a screen reader
+        kinds = (kind if cell else "td" for cell in cells)
+        made = (tag(k, c, style=s) for k, c, s in zip(kinds, cells, given, strict=False))
         return tag("tr", *made, style=row_style)
 
     head = [tag("thead", row("th", header))] if header else []

@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import shows
-from mlcnb.view.survey import operator_count, temporaries
+from mlcnb.view.survey import has_unknown_sizes, operator_count, temporaries
 from mlcnb.view.words import clip, listed, plural, seconds, size
 
 _COLUMNS = (
@@ -47,15 +48,24 @@ def trace(t: Any) -> list[Part]:
     if t.steps:
         told += sizes.told(t.steps[0].before, t.steps[-1].after)
     parts: list[Part] = [Title("; ".join(told))]
+    columns = _columns(t)
     if changed:
-        parts.append(Table(_COLUMNS, changed, 60, "trace.steps"))
+        parts.append(Table(columns, changed, 60, "trace.steps"))
         parts.append(Line('one step with its diff: trace["NAME"] or trace[NUMBER]', "note"))
     parts += _rules_fold([rule for step in t.steps for rule in step.rules])
     if same:
         names = dict.fromkeys(step.name for _, step in same)
         title = f"{plural(len(same), 'pass', 'passes')} changed nothing: {listed(names, 6)}"
-        parts.append(Fold(title, [Table(_COLUMNS, [row for row, _ in same], 60)]))
+        parts.append(Fold(title, [Table(columns, [row for row, _ in same], 60)]))
     return parts
+
+
+def _columns(t: Any) -> Sequence[Column]:
+    """The head of the table, which says so where sizes are not known."""
+    if not t.steps or not has_unknown_sizes(t.steps[0].before):
+        return _COLUMNS
+    named = {"temporaries": Column("temporaries (sizes = 1)", "number")}
+    return [named.get(column.title, column) for column in _COLUMNS]
 
 
 def _row(number: int, step: Any, sizes: Sizes) -> tuple[str, ...]:

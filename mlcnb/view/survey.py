@@ -11,11 +11,13 @@ from weakref import WeakKeyDictionary
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY
-from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis import call_flops, nbytes
+from mlcnb.relax.analysis import call_flops, nbytes, symbolic_vars
+from mlcnb.relax.analysis.struct_info import substitute
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.tir.analysis import flops as loop_flops
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
@@ -112,7 +114,7 @@ _VIEWS = frozenset(f"relax.{name}" for name in ("reshape", "memory.view"))
 def temporaries(mod: IRModule) -> int:
     """Bytes of all tensors that one run of the graph functions makes, without their results.
 
-    What happens inside a fused kernel takes no memory; sizes that are not known count as nothing.
+    What happens inside a fused kernel takes no memory; a size that is not known counts as 1.
     """
     return sum(_temporaries(f) for _, f in graph_functions(mod))
 
@@ -124,7 +126,22 @@ def _temporaries(function: rx.Function) -> int:
         for b in bindings_of(function)
         if isinstance(b.value, rx.Call) and getattr(b.value.op, "name", "") not in _VIEWS
     )
-    return sum(nbytes(v.struct_info) or 0 for v in made if v not in results)
+    return sum(bytes_of(v.struct_info) for v in made if v not in results)
+
+
+def bytes_of(info: Any) -> int:
+    """Bytes of a value; a size that is not known counts as 1, and what is no tensor as nothing."""
+    if isinstance(info, TupleStructInfo):
+        return sum(map(bytes_of, info.fields))
+    if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
+        return 0
+    ones = {v: IntImm(v.dtype, 1) for v in symbolic_vars(info)}
+    return nbytes(substitute(info, ones) if ones else info) or 0
+
+
+def has_unknown_sizes(mod: IRModule) -> bool:
+    """Whether a size of a graph function is known only when it is called."""
+    return any(symbolic_vars(p.struct_info) for _, f in graph_functions(mod) for p in f.params)
 
 
 def times(counts: Counter[str], most: int = 10) -> str:

@@ -20,7 +20,13 @@ export function panel(draw) {
     host.append(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
-    const finish = await draw(root, view);
+    let finish = null;
+    try {
+      finish = await draw(root, view);
+    } catch (error) {
+      root.replaceChildren(el("p", { class: "mlc-bad" }, `This page could not be drawn: ${error.message}`));
+      console.error(error);
+    }
     view.hello();
     return () => { view.close(); if (finish) finish(); frame.remove(); };
   };
@@ -136,7 +142,7 @@ export function slider({ label, min = 0, max, value = min, onInput }) {
 
 /** Steps: buttons, a slider and the arrow keys. `say(at)` names a step. */
 export function stepper({ count, at = 0, label = "step", say = (i) => `${i}`, onStep }) {
-  const text = el("output", { class: "mlc-at" });
+  const text = el("span", { class: "mlc-at" }); // the slider says it to a screen reader
   const range = slider({ label, max: Math.max(0, count - 1), value: at, onInput: go });
   const back = button("‹", () => go(at - 1), { title: `previous ${label}` });
   const next = button("›", () => go(at + 1), { title: `next ${label}` });
@@ -197,7 +203,9 @@ export function code(lines, { label = "program", marks = [], numbers = true, onP
     /** Bring a line into the window of the listing, without moving the page. */
     reveal(line) {
       const row = rows[line];
-      if (row) node.scrollTop = Math.max(0, row.offsetTop - node.offsetTop - node.clientHeight / 3);
+      if (!row) return;
+      const above = row.getBoundingClientRect().top - node.getBoundingClientRect().top;
+      node.scrollTop = Math.max(0, node.scrollTop + above - node.clientHeight / 3);
     } };
   function show(to, signs = marks) {
     lines = to;

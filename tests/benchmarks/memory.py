@@ -7,6 +7,7 @@
 `load` and `run` count from what the process held when it had loaded and run a model of one Relu, so
 both libraries are in memory by then. mlcnb is read twice: with an empty kernel cache, when LLVM
 works in the process, and with the cache that the first process left. All in MB, resident (Linux).
+The weights are drawn at random, as for the timings: a library may keep equal weights only once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.models import model_files
+from tests.benchmarks.models import cases
 
 ROOT = Path(__file__).parents[2]
 CHILD = Path(__file__).with_name("memory_child.py")
@@ -66,12 +67,11 @@ def run(names: list[str], threads: int) -> list[Row]:
     """Measure the models whose names contain one of `names` (all without any); print rows."""
     rows = []
     print(heading())
-    for name, path in model_files().items():
-        if names and not any(part in name for part in names):
-            continue
+    for case in cases(names=tuple(names)):
+        path = Path(case.path)
         with tempfile.TemporaryDirectory() as cache:
             cold, warm = (_peaks_of("mlcnb", path, threads, cache) for _ in range(2))
-        rows.append(Row(name, cold, warm, _peaks_of("onnxruntime", path, threads, "")))
+        rows.append(Row(case.name, cold, warm, _peaks_of("onnxruntime", path, threads, "")))
         print(rows[-1], flush=True)
     return rows
 

@@ -43,7 +43,8 @@ def ours(model: str | bytes, threads: int) -> Callable[[], Any]:
 
     mlc.set_num_threads(threads)
     ex = mlc.compile(mlc.from_onnx(model), target="llvm")
-    arrays = [random(p.struct_info.shape.values) for p in ex.mod["main"].params]
+    infos = [p.struct_info for p in ex.mod["main"].params]
+    arrays = [random(info.shape.values, str(info.dtype)) for info in infos]
     return lambda: ex(*arrays)
 
 
@@ -55,13 +56,16 @@ def peer(model: str | bytes, threads: int) -> Callable[[], Any]:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    feed = {i.name: random(i.shape) for i in session.get_inputs()}
+    kinds = {"tensor(float)": "float32", "tensor(int64)": "int64"}
+    feed = {i.name: random(i.shape, kinds[i.type]) for i in session.get_inputs()}
     return lambda: session.run(None, feed)
 
 
-def random(dims: Any) -> np.ndarray:
-    """Normal values; a dimension that is open is 1."""
+def random(dims: Any, dtype: str) -> np.ndarray:
+    """Normal values, or ones where they are whole numbers; a dimension that is open is 1."""
     shape = [int(d) if isinstance(d, int) or hasattr(d, "value") else 1 for d in dims]
+    if dtype != "float32":
+        return np.ones(shape, dtype)
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 

@@ -1,11 +1,11 @@
-"""axe-core on one element of a page: what keeps people from reading or using it."""
+"""axe-core on elements of a page: what keeps people from reading or using it."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-_RUN = """async root => (await axe.run(root, {resultTypes: ["violations"]})).violations.flatMap(
+_RUN = """async roots => (await axe.run(roots, {resultTypes: ["violations"]})).violations.flatMap(
   rule => rule.nodes.map(node => `${rule.id}: ${rule.help}: ${node.html.slice(0, 200)} `
     + [...node.any, ...node.all, ...node.none].map(check => check.message).join("; ")))"""
 
@@ -19,9 +19,9 @@ def script() -> str:
 
 
 def check(root: Any, ignore: tuple[str, ...] = ()) -> None:
-    """Assert that axe finds nothing wrong with the element; `ignore`: rules that do not hold."""
+    """Assert that axe finds nothing wrong with the elements; `ignore`: rules that do not hold."""
     if not root.page.evaluate("typeof axe !== 'undefined'"):
         root.page.evaluate(script())
-    wrong = root.evaluate(_RUN)
+    wrong = root.evaluate_all(_RUN)
     left = [line for line in wrong if line.partition(":")[0] not in ignore]
     assert not left, "\n".join(left)

@@ -9,13 +9,16 @@ screenshot(name, root)      build/screenshots/NAME.png
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import mlcnb as mlc
 from tests.browser import chromium
 from tests.browser.accessibility import check as check_axe
+from tests.browser.guard import Guard
 from tests.browser.lab import Lab
 from tests.browser.server import ROOT, Server
 
@@ -64,6 +67,48 @@ def lab(laboratory: Lab) -> Iterator[Lab]:
     laboratory.theme(dark=False)
     yield laboratory
     laboratory.end()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """A file in a page of its own, without network; nothing that must not happen happens."""
+    guards = []
+
+    def open_page(path: Path, dark: bool = False) -> Any:
+        scheme = "dark" if dark else "light"
+        size = {**SIZE, "width": 1100}
+        context = browser.new_context(viewport=size, color_scheme=scheme, offline=True)
+        page = context.new_page()
+        guards.append(Guard(page))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for guard in guards:
+        guard.check()
+        guard.page.context.close()
+
+
+@pytest.fixture
+def page_of(show: Any, tmp_path: Path) -> Callable[..., Any]:
+    """The exported page of an object."""
+    numbers = count()
+    return lambda obj, dark=False: show(
+        mlc.export(obj, tmp_path / f"page{next(numbers)}.html"), dark
+    )
+
+
+@pytest.fixture
+def bare(show: Any, tmp_path: Path) -> Callable[[str], Any]:
+    """HTML in a page that allows everything: no policy, no sanitiser."""
+
+    def write(html: str) -> Any:
+        path = tmp_path / "bare.html"
+        page = f"<!doctype html><meta charset=utf-8><body class=touch>{html}"
+        path.write_bytes(page.encode(errors="replace"))
+        return show(path)
+
+    return write
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 nb = lab.open(["x = 1", "x"])          cells, or a whole notebook of nbformat
 nb.run(); nb.output(1)                 a Playwright locator of the outputs of a cell
-nb.save(); nb = nb.reopen()            with what was saved and no kernel
+nb.save(); nb = nb.reopen()            what was saved, with a kernel that has run nothing
 lab.theme(dark=True)
 """
 
@@ -31,9 +31,18 @@ _OPEN = """async ([path, live]) => {
   if (live) { await panel.sessionContext.ready; await panel.sessionContext.session.kernel.info; }
   jupyterapp.shell.activateById(panel.id);
 }"""
+# the list of files hidden: room for notebooks
+_READY = """async () => {
+  await jupyterapp.restored;
+  jupyterapp.shell.collapseLeft();
+}"""
 _RUN = """async ([path]) => {
   jupyterapp.shell.activateById(panels[path].id);
   await jupyterapp.commands.execute("notebook:run-all-cells");
+}"""
+_EXECUTE = """async ([path, code]) => {
+  const kernel = panels[path].sessionContext.session.kernel;
+  return (await kernel.requestExecute({code, silent: true}).done).content;
 }"""
 _SAVE = "async ([path]) => { await panels[path].context.save(); }"
 _CLOSE = """async ([path]) => {
@@ -70,7 +79,7 @@ class Lab:
         self.opened: list[Notebook] = []
         page.goto(f"{server.url}/lab?token={server.token}&reset")
         page.wait_for_function("window.jupyterapp", timeout=60_000)
-        page.evaluate("jupyterapp.restored.then(() => null)")
+        page.evaluate(_READY)
 
     def open(
         self, cells: Sequence[str] | Any, *, trusted: bool = False, live: bool = True
@@ -126,6 +135,11 @@ class Notebook:
         self.call(_RUN)
         assert self.errors() == []
 
+    def execute(self, code: str) -> None:
+        """Run code in the kernel, outside the cells; it may not raise."""
+        answer = self.lab.page.evaluate(_EXECUTE, [self.name, code])
+        assert answer["status"] == "ok", answer
+
     def errors(self) -> list[str]:
         """The errors that the cells show."""
         return self.call(_ERRORS)
@@ -141,9 +155,12 @@ class Notebook:
         return nbformat.read(self.path, as_version=4)
 
     def reopen(self) -> Notebook:
-        """Close it, and open what was saved with no kernel."""
+        """Close it, and open what was saved: with a new kernel, which knows nothing of it.
+
+        JupyterLab's own widget manager shows no widget where there is no kernel at all.
+        """
         self.close()
-        return self.lab.show(self.name, live=False)
+        return self.lab.show(self.name, live=True)
 
     def close(self) -> None:
         """Close its tab and end its kernel."""

@@ -7,7 +7,7 @@ import pytest
 expect = pytest.importorskip("playwright.sync_api").expect
 
 
-def test_runs_saves_and_comes_back_without_a_kernel(lab):
+def test_runs_saves_and_comes_back(lab):
     nb = lab.open(["import mlcnb as mlc", "mlc.te.placeholder((2, 3), name='X')", "1 + 1"])
     nb.run()
     expect(nb.output(2)).to_have_text("2")
@@ -15,4 +15,9 @@ def test_runs_saves_and_comes_back_without_a_kernel(lab):
     assert saved.cells[2].outputs[0].data["text/plain"] == "2"
     again = nb.reopen()
     expect(again.output(2)).to_have_text("2")
-    assert again.call("([path]) => panels[path].sessionContext.session") is None
+    again.execute("assert 'mlc' not in globals()")
+
+
+def test_a_notebook_may_have_no_kernel(lab):
+    nb = lab.open(["1 + 1"], live=False)
+    assert nb.call("([path]) => panels[path].sessionContext.session") is None

@@ -21,6 +21,7 @@ from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import Rule, RuleCount
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
 from mlcnb.machine.roofline import Level, Roofline
@@ -219,6 +220,9 @@ def everything(name: str) -> dict[str, Any]:
         "diff": diff(named_module("x"), named_module(name)),
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
         "profile": profiled(name),
+        "rule": rule_of(name),
+        "rule count": RuleCount(rule_of(name), ((),)),
+        "found graph": graph(named_module(name), find=name, colour="provenance"),
         "error": failed(name),
         "diff of steps": scheduled(name).diff(),
         "counter-example": counterexample(name),
@@ -248,6 +252,16 @@ def everything(name: str) -> dict[str, Any]:
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def rule_of(name: str) -> Rule:
+    """A rewrite rule with this name."""
+
+    def function() -> None:
+        """Does nothing."""
+
+    function.__doc__ = name
+    return Rule(f"Pass.{name}", function)
 
 
 def roof(name: str = "memory") -> Roofline:

@@ -11,20 +11,8 @@ from mlcnb.core import display
 from mlcnb.view.registry import kinds
 from mlcnb.view.words import clip
 from tests.view.allowed import INVISIBLE, check_html, check_svg, pictures
+from tests.view.names import NAMES
 from tests.view.samples import everything, named_module
-
-NAMES = {
-    "html": "<img src=x onerror=alert(1)>\"'&<b onclick=alert(2)>",
-    "end": "</pre></details></table></div><script>alert(1)</script>",
-    "svg": "</title></style></svg><svg onload=alert(1)><a href='javascript:alert(1)'>",
-    "dot": '"];} digraph { a [URL="javascript:alert(1)", label=<<b>x</b>>] } \\N \\G \\E \\l',
-    "right to left": "\u202eevil\u202c \u05d0\u05d1\u05d2 \u0627\u0644\u0639\u0631 \u200f!",
-    "control": "a\x00\x1b[31mred\x07\r\u2028\u2029\ufeff\n\tb\ud800",
-    "cdata": "]]><![CDATA[ --> <!-- <?php ?> &lt; &#60;",
-    "markdown": "[x](javascript:alert(1)) `${alert(1)}` {0} %s {name!r}",
-    "long": "<x>&'" * 2000,
-    "empty": "",
-}
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())

@@ -1,12 +1,13 @@
 """Questions to LLVM in a process of its own: what each pass changed, and what it remarks.
 
-    read_apart(ir, cpu, level)        (IR after, assembly): a target that ends the process ends that one
-    remarks(ir, cpu, level)           [Remark(line, column, text, times)] of vectorisers, unrolling, spills
-    passes(ir, cpu, level, names)     [PassChange(name, before, after)] of the functions named
+    read_apart(ir, cpu, level)       (IR after, assembly): what ends the process ends that one
+    observe(ir, cpu, level, names)   [Remark(line, text, times)]: vectorisers, unrolling, spills
+                                     [PassChange(name, before, after)] of the functions named
 
 llvmlite has no call for remarks or for the text between two passes, but LLVM's own command line
-has: `-pass-remarks…` and `-print-changed`. It is global and speaks to standard error, so it is given
-to a child process (0.2 s to start). Where there can be no child, as in a browser, there are none.
+has: `-pass-remarks…` and `-print-changed`. It is global and speaks to standard error, so it is
+given to a child process (0.2 s to start). Where there can be no child, as in a browser, there are
+none.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
-from mlcnb.codegen.llvm.listing import Place
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
 
@@ -30,14 +30,15 @@ from mlcnb.core.errors import CodegenError
 PATIENCE = 60
 #: passes whose remarks say something about a kernel
 _TALKERS = "(loop-vectorize|slp-vectorizer|loop-unroll|regalloc)"
+_CHANGES = ("-print-changed=quiet", "-print-loop-func-scope")
 _REMARKS = tuple(f"-pass-remarks{kind}={_TALKERS}" for kind in ("", "-missed", "-analysis"))
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a pass said about a place of the lowered program, and how often."""
+    """What a pass said about a line of the lowered program (0: none), and how often."""
 
-    place: Place
+    line: int
     text: str
     times: int = 1
 
@@ -72,20 +73,31 @@ def read_apart(ir: str, cpu: Cpu, level: int = 3) -> tuple[str, str]:
     return _ask(ir, cpu, level, ())[:2]
 
 
-def remarks(ir: str, cpu: Cpu, level: int = 3) -> list[Remark]:
-    """What vectorisers, the unroller and the register allocator say, in the order of the program.
+def observe(
+    ir: str, cpu: Cpu, level: int, functions: Sequence[str]
+) -> tuple[list[Remark], list[PassChange]]:
+    """LLVM at work on a module with debug locations.
+
+    Returns:
+        What vectorisers, the unroller and the register allocator say, in the order of the program;
+        every pass that changed one of these functions, on LLVM IR first, then on machine code.
 
     Raises:
         CodegenError: there is no child process.
     """
-    said = _ask(ir, cpu, level, _REMARKS)[2]
-    found: Counter[tuple[Place, str]] = Counter()
+    chosen = f"-filter-print-funcs={','.join(functions)}"
+    said = _ask(ir, cpu, level, (*_REMARKS, *_CHANGES, chosen))[2]
+    return _remarks(said), _changes(said, ir, functions)
+
+
+def _remarks(said: str) -> list[Remark]:
+    found: Counter[tuple[int, str]] = Counter()
     for match in re.finditer(r"^remark: [^:\n]*:(\d+):(\d+): (.+)$", said, re.MULTILINE):
-        line, column, text = int(match[1]), int(match[2]), _plain(match[3].strip())
+        line, text = int(match[1]), _plain(match[3].strip())
         if text:
-            found[(line, column) if line else None, text] += 1
-    told = [Remark(place, text, times) for (place, text), times in found.items()]
-    return sorted(told, key=lambda r: (r.place or (10**9, 0), r.text))
+            found[line, text] += 1
+    told = [Remark(line, text, times) for (line, text), times in found.items()]
+    return sorted(told, key=lambda r: (r.line or 10**9, r.text))
 
 
 def _plain(text: str) -> str:
@@ -99,16 +111,9 @@ def _plain(text: str) -> str:
     return ", ".join(f"{n} {what}" for n, what in counts) + (f" in {where[1]}" if counts else "")
 
 
-def passes(ir: str, cpu: Cpu, level: int, functions: Sequence[str]) -> list[PassChange]:
-    """Every pass that changed one of these functions, LLVM IR first, then machine code.
-
-    Raises:
-        CodegenError: there is no child process.
-    """
-    options = ("-print-changed=quiet", "-print-loop-func-scope")
-    chosen = f"-filter-print-funcs={','.join(functions)}"
+def _changes(said: str, ir: str, functions: Sequence[str]) -> list[PassChange]:
     found, last = [], {name: _function(ir, name) for name in functions}
-    for name, unit, text in _dumps(_ask(ir, cpu, level, (*options, chosen))[2]):
+    for name, unit, text in _dumps(said):
         of = next((f for f in functions if re.search(rf"@?{re.escape(f)}\b(?!\.)", text)), None)
         if of is None:
             continue

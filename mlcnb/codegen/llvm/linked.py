@@ -6,7 +6,7 @@
     found.scheduled.links[7]          the lowered lines that came out of line 8
     found.code().assembly.places[30]  (12, 16): line and column of the lowered program
     found.code(cpu, level=0)          the same program for another machine, or less optimised
-    found.remarks(), found.passes()   what LLVM says, and what each of its passes changed
+    found.remarks, found.passes       what LLVM says, and what each of its passes changed
 
 The lowered program is what all links go through: LLVM's debug locations speak of its lines, and its
 statements know which scheduled one they are from; these know the text that they were read from and
@@ -16,6 +16,7 @@ the step of the schedule that made them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,17 +28,17 @@ from mlcnb.codegen.llvm.engine import Options, read
 from mlcnb.codegen.llvm.inspect import MachineCode, facts_of_text
 from mlcnb.codegen.llvm.listing import Listing, assembly_listing, ir_listing
 from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.core import display
 from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
 from mlcnb.core.render import Text
 from mlcnb.script.parser.source import text_of
-from mlcnb.script.places import origin, placed
+from mlcnb.script.places import Origin, Placed, origin, placed
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
 
 Links = tuple[frozenset[int], ...]
-NONE: frozenset[int] = frozenset()
 
 #: machines to read code for: name -> CPU, bits of a vector, in a process of its own
 MACHINES: Mapping[str, tuple[Cpu, int, bool]] = {
@@ -78,7 +79,7 @@ class Code:
     facts: MachineCode = field(repr=False)
 
 
-class Linked:
+class Linked(display.Shown):
     """The forms of a compiled kernel. Everything is made when first asked for.
 
     Args:
@@ -90,6 +91,7 @@ class Linked:
         self.kernel = kernel
         self.schedule = kernel.schedule if schedule is None else schedule
         self._codes: dict[tuple[str, int], Code] = {}
+        self._emitted: dict[int, Located] = {}
 
     @property
     def host(self) -> str:
@@ -102,13 +104,13 @@ class Linked:
         return self.kernel.compiled.options.level
 
     @cached_property
-    def _placed(self) -> tuple[Page, PrimFunc]:
+    def _placed(self) -> Placed:
         return placed(self.kernel.scheduled)
 
     @cached_property
     def func(self) -> PrimFunc:
         """The lowered function, whose statements know their scheduled line."""
-        return lower(self._placed[1])
+        return lower(self._placed.func)
 
     @cached_property
     def page(self) -> Page:
@@ -126,23 +128,38 @@ class Linked:
     @cached_property
     def scheduled(self) -> Form:
         """The program with its blocks."""
-        page = self._placed[0]
+        lines = self._placed.page.lines
         behind: dict[int, set[int]] = {}
+        for came, found in self._behind.items():
+            behind.setdefault(came.line, set()).update(found)
+        return Form(lines, _links(len(lines), behind))
+
+    @cached_property
+    def _behind(self) -> dict[Origin, set[int]]:
+        """For each statement of the scheduled program the lowered lines that came out of it."""
+        behind: dict[Origin, set[int]] = {}
         for n in walk(self.func.body):
             came, where = origin(n), self.page.places.get(id(n))
             if came and where:
-                behind.setdefault(came[0], set()).add(min(where)[0])
-        return Form(page.lines, _links(len(page.lines), behind))
+                behind.setdefault(came, set()).add(min(where)[0])
+        return behind
+
+    @cached_property
+    def _came_of(self) -> list[tuple[Any, set[int]]]:
+        """Loops, blocks and stores of the scheduled program, each with its lowered lines."""
+        found = {came.number: lines for came, lines in self._behind.items()}
+        kinds, numbers = (s.For, s.Block, s.BufferStore), self._placed.numbers
+        nodes = (n for n in walk(self.kernel.scheduled.body) if isinstance(n, kinds))
+        return [(n, found.get(numbers.get(id(n), -1), set())) for n in nodes]
 
     @cached_property
     def source(self) -> Form | None:
         """The Python text that the program was read from, where that is known."""
         lines: dict[str, dict[int, set[int]]] = {}
-        for n, line in self._scheduled_lines.items():
-            span = getattr(n, "span", None)
+        for n, found in self._came_of:
+            span = n.span
             if span is not None and span.source.startswith("script:") and text_of(span.source):
-                found = lines.setdefault(span.source, {}).setdefault(span.line, set())
-                found |= self.scheduled.links[line - 1]
+                lines.setdefault(span.source, {}).setdefault(span.line, set()).update(found)
         if not lines:
             return None
         of = max(lines, key=lambda name: len(lines[name]))
@@ -161,21 +178,11 @@ class Linked:
         head = len(lines) - len(trace)
         number = {id(inst): head + n for n, inst in enumerate(trace, 1)}
         behind: dict[int, set[int]] = {}
-        for key, steps in self._made_by().items():
-            for n, line in self._scheduled_lines.items():
-                if _key(n) == key:
-                    for inst in steps:
-                        found = behind.setdefault(number.get(id(inst), 0), set())
-                        found |= self.scheduled.links[line - 1]
+        made = self._made_by()
+        for n, found in self._came_of:
+            for inst in made.get(_key(n), ()):
+                behind.setdefault(number.get(id(inst), 0), set()).update(found)
         return Form([[Text(line)] for line in lines], _links(len(lines), behind))
-
-    @cached_property
-    def _scheduled_lines(self) -> dict[Any, int]:
-        """Loops, blocks and stores of the scheduled program, and their lines."""
-        places = self._placed[0].places
-        kinds = (s.For, s.Block, s.BufferStore)
-        found = (n for n in walk(self.kernel.scheduled.body) if isinstance(n, kinds))
-        return {n: min(places[id(n)])[0] for n in found if id(n) in places}
 
     def _made_by(self) -> dict[Any, list[Any]]:
         """For each loop variable and block: the steps that made it, or changed what it is."""
@@ -200,7 +207,10 @@ class Linked:
     def located(self, vector_bits: int | None = None) -> Located:
         """The IR before optimisation, with debug locations."""
         bits = vector_bits or self.kernel.target.vector_bits
-        return emit_located(self.func, PREFIX + self.kernel.name, bits)
+        if bits not in self._emitted:
+            name = PREFIX + self.kernel.name
+            self._emitted[bits] = emit_located(self.func, name, bits, self.page)
+        return self._emitted[bits]
 
     @cached_property
     def is_exact(self) -> bool:
@@ -224,7 +234,7 @@ class Linked:
 
     def _compiled(self, name: str, level: int) -> Code:
         here = self.kernel.compiled.cpu, self.kernel.target.vector_bits, False
-        cpu, bits, is_apart = MACHINES[name] if name in MACHINES else here
+        cpu, bits, is_apart = MACHINES.get(name, here)
         ir = self.located(bits).kernel.ir
         if is_apart:
             after, assembly = apart.read_apart(ir, cpu, level)
@@ -233,22 +243,48 @@ class Linked:
             after, assembly = read(ir, cpu, Options(level=level))
         facts = MachineCode() if cpu.arch == "nvptx64" else facts_of_text(assembly, cpu.arch)
         shown = assembly_listing(assembly, cpu.arch)
-        return Code(name, cpu, level, ir_listing(after), shown, facts)
+        first = facts.hottest.name if facts else ""
+        return Code(name, cpu, level, ir_listing(after, first), shown, facts)
 
     @cached_property
     def emitted(self) -> Listing:
         """The LLVM IR that goes into LLVM."""
         return ir_listing(self.located().kernel.ir)
 
-    def remarks(self) -> list[apart.Remark]:
-        """What LLVM's vectorisers, unroller and register allocator say about lines."""
-        return apart.remarks(self.located().kernel.ir, self.kernel.compiled.cpu, self.level)
-
-    def passes(self) -> list[apart.PassChange]:
-        """What each of LLVM's passes changed in the function with the hot loop."""
+    @cached_property
+    def _observed(self) -> Future[tuple[list[apart.Remark], list[apart.PassChange]]]:
+        """LLVM's remarks and passes, from a process that works beside this one."""
         hot = self.code().facts.hottest.name
-        names = [hot, f"{hot}.body"]
-        return apart.passes(self.located().kernel.ir, self.kernel.compiled.cpu, self.level, names)
+        ir, cpu = self.located().kernel.ir, self.kernel.compiled.cpu
+        pool = ThreadPoolExecutor(1, "mlcnb-observe")
+        asked = pool.submit(apart.observe, ir, cpu, self.level, [hot, f"{hot}.body"])
+        pool.shutdown(wait=False)
+        return asked
+
+    def begin(self) -> None:
+        """Have LLVM watched from now on: remarks and passes are there when they are asked for."""
+        assert self._observed
+
+    @property
+    def remarks(self) -> list[apart.Remark]:
+        """What LLVM's vectorisers, unroller and register allocator say about lines.
+
+        Raises:
+            CodegenError: there is no second process to watch LLVM in.
+        """
+        return self._observed.result()[0]
+
+    @property
+    def passes(self) -> list[apart.PassChange]:
+        """What each of LLVM's passes changed in the function with the hot loop.
+
+        Raises:
+            CodegenError: there is no second process to watch LLVM in.
+        """
+        return self._observed.result()[1]
+
+    def __repr__(self) -> str:
+        return display.text(self)
 
     @property
     def hot_located(self) -> tuple[int, int]:
@@ -258,7 +294,7 @@ class Linked:
 
 
 def _links(count: int, behind: Mapping[int, set[int]]) -> Links:
-    return tuple(frozenset(behind.get(n, NONE)) for n in range(1, count + 1))
+    return tuple(frozenset(behind.get(n, ())) for n in range(1, count + 1))
 
 
 def _key(n: Any) -> Any:

@@ -65,11 +65,14 @@ _DEBUG = re.compile(r",? !dbg !(\d+)")
 _METADATA = re.compile(r"^(?:![\w.]+ = |source_filename|; (?:ModuleID|Function Attrs))")
 
 
-def ir_listing(text: str) -> Listing:
-    """LLVM IR without its metadata; each instruction with the place of its debug location."""
+def ir_listing(text: str, first: str = "") -> Listing:
+    """LLVM IR without its metadata; each instruction with the place of its debug location.
+
+    first: the function that stands at the top.
+    """
     known = {m[1]: (int(m[2]), int(m[3] or 0)) for m in _LOCATION.finditer(text)}
     rows: list[tuple[str, Place, bool]] = []
-    for raw in text.splitlines():
+    for raw in _with_first(text, first).splitlines():
         if _METADATA.match(raw) or (not raw and (not rows or not rows[-1][0])):
             continue
         found = _DEBUG.search(raw)
@@ -80,6 +83,15 @@ def ir_listing(text: str) -> Listing:
     while rows and not rows[-1][0]:
         rows.pop()
     return listing(rows)
+
+
+def _with_first(text: str, name: str) -> str:
+    """A module with one function before everything else."""
+    found = re.search(rf"^define [^\n]*@{re.escape(name)}\([^\n]*\n", text, re.MULTILINE)
+    if not name or found is None:
+        return text
+    end = text.index("\n}\n", found.start()) + 3
+    return f"{text[found.start() : end]}\n{text[: found.start()]}{text[end:]}"
 
 
 def assembly_listing(text: str, arch: str) -> Listing:

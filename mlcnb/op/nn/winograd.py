@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.prim_ops import all_of, as_int, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
@@ -86,7 +86,7 @@ class WinogradWeightTransform(OpDecl):
         # the windows lie where the tiles will be
         x = _layout.from_plain(weight, "OIHW", self.layout.replace("AB", "HW"))
         shape = (*x.shape[:first], len(g), len(g), *x.shape[first + 2 :])
-        out = aligned_empty(shape, weight.dtype)
+        out = mapped_empty(shape, weight.dtype)
         both, width = np.kron(g, g), math.prod(x.shape[first + 2 :])
         columns, results = (
             a.reshape(-1, n, width) for a, n in ((x, both.shape[1]), (out, both.shape[0]))

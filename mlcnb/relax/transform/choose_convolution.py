@@ -6,17 +6,12 @@ y = R.nn.conv2d(x, w1, …)   ->   u = R.nn.contrib_conv2d_winograd_weight_trans
     >>> print(convolution_choices(mod))          what each would cost, and what is taken
 
 Convolutions that stay as they are run as direct loops, which for a 1 x 1 window are a matrix
-<<<<<<< HEAD
 product. Weights have to be constants. Small ones are transformed once, by FoldConstant; large ones
 stay as they are and are transformed, some channels at a time, where they are used
-(R.nn.contrib_conv2d_winograd): they would be 4 times larger, in memory and on the way from it. The
-model of the machine, and its constants: `mlcnb.machine.convolution`.
-=======
-product. Weights have to be constants: they are transformed once, by FoldConstant. By Winograd's
-algorithm an input that is NaN or infinite makes NaN of the whole tile of results around it, where
-the direct loops make it of those whose window holds it. The model of the machine, and its
+(R.nn.contrib_conv2d_winograd): they would be 4 times larger, in memory and on the way from it. By
+Winograd's algorithm an input that is NaN or infinite makes NaN of the whole tile of results around
+it, where the direct loops make it of those whose window holds it. The model of the machine, and its
 constants: `mlcnb.machine.convolution`.
->>>>>>> main
 """
 
 from __future__ import annotations

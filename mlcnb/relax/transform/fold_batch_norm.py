@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
@@ -141,7 +141,7 @@ class _Folding(Mutator):
         attrs: Any = attrs_of(conv)
         line = [-1 if c == "O" else 1 for c in attrs.kernel_layout]
         kind = affine.weight.dtype
-        weight = aligned_empty(affine.weight.shape, kind)
+        weight = mapped_empty(affine.weight.shape, kind)
         np.multiply(affine.weight, scale.reshape(line), weight, dtype="float64", casting="unsafe")
         source = conv.args[1].span  # type: ignore[attr-defined]
         args = (conv.args[0], Constant(weight, source))

@@ -2,6 +2,8 @@
 
     mod.graph()                         shows itself in a cell
     graph(func, max_nodes=1000)         more of it
+    graph(mod, find="conv")             what has this in its name, marked and never folded
+    graph(ex, profile=mlc.profile(ex, x))     coloured by time; or colour="bytes", "provenance"
     g.svg()   g.dot   print(g)          the picture, graphviz source, the same in words
 
 Operators are nodes whose shape and colour tell what sort of work they do; edges carry shapes and
@@ -10,13 +12,14 @@ dtypes; fused groups stand in frames. Above `max_nodes` the graph is folded (`vi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Call, Function
-from mlcnb.view.graph import drawing, layout
+from mlcnb.view.graph import drawing, layout, paint
 from mlcnb.view.graph.fold import fold
 from mlcnb.view.graph.model import Model, Node, build
 from mlcnb.view.parts import MAX_LINES, Line, Part, Picture, Title, more
@@ -26,6 +29,8 @@ from mlcnb.view.words import clip, plural
 
 #: nodes that one picture has at most
 MAX_NODES = 400
+#: what colours may say
+COLOURS = ("kind", "provenance", "bytes", "time")
 
 
 class Graph(display.Shown):
@@ -34,12 +39,27 @@ class Graph(display.Shown):
     Attributes:
         model: nodes, edges and frames as they are drawn.
         full: the same before folding.
+        colour: what colours say: "kind", "time", "bytes" or "provenance".
+        find: what was searched for.
     """
 
-    def __init__(self, full: Model, max_nodes: int = MAX_NODES) -> None:
-        self.full = full
+    def __init__(
+        self,
+        full: Model,
+        max_nodes: int = MAX_NODES,
+        colour: str = "kind",
+        find: str = "",
+        profile: Any = None,
+    ) -> None:
+        self.colour, self.find = colour, find
+        self.full = paint.find(full, find) if find else full
+        if colour == "time":
+            self.full = paint.with_seconds(self.full, profile)
+            _check_time(self.full)
+        elif colour == "bytes":
+            self.full = paint.with_bytes(self.full)
         self.max_nodes = max_nodes
-        self.model = fold(full, max_nodes)
+        self.model = _painted(fold(_few_found(self.full, max_nodes), max_nodes), colour)
 
     @cached_property
     def dot(self) -> str:
@@ -70,21 +90,29 @@ class Graph(display.Shown):
     @property
     def summary(self) -> str:
         """How large it is, and whether it is folded."""
-        size = plural(self.full.operators, "operator")
-        if not self.is_folded:
-            return size
-        return f"{size}, folded to {plural(len(self.model.nodes), 'node')}"
+        told = plural(self.full.operators, "operator")
+        if self.is_folded:
+            told += f", folded to {plural(len(self.model.nodes), 'node')}"
+        if self.find:
+            told += f", {len(self.found)} found for {clip(self.find, 30)!r}"
+        return told
+
+    @property
+    def found(self) -> list[Node]:
+        """The nodes that were searched for, of the whole graph."""
+        return [n for n in self.full.nodes if n.found]
 
     @property
     def title(self) -> str:
         """What the picture shows, in words."""
-        return f"graph of {clip(self.full.name, 40)}: {self.summary}"
+        by = "" if self.colour == "kind" else f", coloured by {self.colour}"
+        return f"graph of {clip(self.full.name, 40)}: {self.summary}{by}"
 
     def explain(self, most: int = MAX_LINES) -> str:
-        """The same in words: a line for each node, with what it takes."""
+        """The same in words: a line for each node with what it takes, `*` where it was found."""
         takes: dict[int, list[str]] = {}
         for edge in self.model.edges:
-            made = f"{_name(self.model.nodes[edge.source])} [{edge.label}]"
+            made = f"{_name(self.model.nodes[edge.source])} [{edge.label}]".removeprefix("* ")
             takes.setdefault(edge.target, []).append(made)
         lines = [
             f"{_name(n)} <- {', '.join(takes.get(n.id, ['nothing']))}" for n in self.model.nodes
@@ -116,27 +144,69 @@ class Graph(display.Shown):
 
 
 def graph(
-    mod: IRModule | Function,
+    mod: Any,
     function: str = "main",
     groups: bool = True,
     max_nodes: int = MAX_NODES,
+    *,
+    colour: str = "",
+    find: str = "",
+    profile: Any = None,
 ) -> Graph:
     """The graph of one function.
 
     Args:
-        mod: a module, or a graph function.
+        mod: a module, a graph function, or an executable.
         function: which function of the module (its only graph function, if it has no such one).
         groups: draw fused groups as frames around their operators, not as one node.
         max_nodes: a graph with more is folded.
+        colour: what colours say: "kind" (of work), "provenance" (which part of the model a node
+            came from), "bytes" (of its result) or "time" (of its calls, from `profile`).
+        find: nodes with this text in their label, variable, kernel or origin are marked, and not
+            folded.
+        profile: what `mlcnb.profile` gave; colours by time.
 
     Raises:
-        MLCError: there is no such graph function.
+        MLCError: there is no such graph function or colour, or the profile is of another program.
     """
+    colour = colour or ("kind" if profile is None else "time")
+    if colour not in COLOURS or (colour == "time" and profile is None):
+        what = "time needs a profile" if colour == "time" else f"no colour {colour!r}"
+        hint = "graph(ex, profile=mlcnb.profile(ex, x))" if colour == "time" else ", ".join(COLOURS)
+        raise MLCError(f"graph: {what}", hint=hint)
+    looks = {"colour": colour, "find": find, "profile": profile}
     if isinstance(mod, Function):
         name = str(mod.attrs.get("global_symbol", "function"))
-        return Graph(build(name, mod, {}, groups), max_nodes)
+        return Graph(build(name, mod, {}, groups), max_nodes, **looks)
+    mod = mod if isinstance(mod, IRModule) else mod.mod
     name = _entry(mod, function)
-    return Graph(build(name, mod[name], mod.functions, groups), max_nodes)
+    return Graph(build(name, mod[name], mod.functions, groups), max_nodes, **looks)
+
+
+def _painted(model: Model, colour: str) -> Model:
+    """A folded graph in its colours."""
+    if colour in ("time", "bytes"):
+        return paint.by_amount(model, colour)
+    return paint.by_origin(model) if colour == "provenance" else model
+
+
+def _few_found(model: Model, most: int) -> Model:
+    """Of many nodes that were found only so many are kept out of folds that there is room."""
+    room = most // 2
+    found = [n.id for n in model.nodes if n.found]
+    if len(found) <= room:
+        return model
+    kept = set(found[:room])
+    nodes = [replace(n, found=n.id in kept) for n in model.nodes]
+    return Model(model.name, nodes, model.edges, model.clusters, model.paints)
+
+
+def _check_time(model: Model) -> None:
+    if not any(n.amount for n in model.nodes):
+        raise MLCError(
+            "graph: none of the profile's calls is in this graph",
+            hint="draw what was timed: graph(ex, profile=mlcnb.profile(ex, x))",
+        )
 
 
 def _entry(mod: IRModule, name: str) -> str:
@@ -150,7 +220,8 @@ def _entry(mod: IRModule, name: str) -> str:
 
 
 def _name(node: Node) -> str:
-    return f"{node.id}:{' + '.join(node.lines[:3])}"
+    lines = node.lines if node.paint is not None else node.lines[:3]
+    return f"{'* ' if node.found else ''}{node.id}:{' + '.join(lines)}"
 
 
 def _words(drawn: Graph) -> list[Part]:

@@ -69,25 +69,43 @@ def _n(x: float) -> str:
 
 def _sorts(model: Model) -> list[str]:
     """The sorts that occur, in the order of the legend."""
-    return [s for s in LOOKS if any(n.sort == s for n in model.nodes)]
+    return [s for s in LOOKS if any(n.sort == s for n in model.nodes) or _is_legend(s, model)]
+
+
+def _is_legend(sort: str, model: Model) -> bool:
+    """Whether the legend draws its boxes in the style of this sort."""
+    return sort == "input" and (bool(model.paints) or any(n.found for n in model.nodes))
 
 
 def _looks(model: Model) -> str:
     """The colours of the sorts that occur."""
     rules = ((s, LOOKS[s].fill, LOOKS[s].ink) for s in _sorts(model))
-    return "".join(f".mlcnb .{s}{{fill:{fill};stroke:{ink}}}" for s, fill, ink in rules)
+    looks = [f".mlcnb .{s}{{fill:{fill};stroke:{ink}}}" for s, fill, ink in rules]
+    looks += [f".mlcnb .p{i}{{fill:{paint.fill}}}" for i, paint in enumerate(model.paints)]
+    found = ".mlcnb .f{stroke:#0b5cad;stroke-width:3px}"
+    return "".join([*looks, *([found] if any(n.found for n in model.nodes) else [])])
 
 
 def _legend(model: Model) -> tuple[str, float]:
     """A row of small shapes with words, and how wide it is."""
     x, parts = MARGIN, []
-    for sort in _sorts(model):
-        look = LOOKS[sort]
-        path = _SHAPES[look.shape](x, MARGIN, 22.0, 12.0)
-        parts.append(f'<path class="{sort}" d="{path}"/>')
-        parts.append(f'<text class="l" x="{_n(x + 26)}" y="{_n(MARGIN + 9)}">{look.words}</text>')
-        x += 26 + len(look.words) * SMALL + 14
+    for shape, style, words in _entries(model):
+        path = _SHAPES[shape](x, MARGIN, 22.0, 12.0)
+        parts.append(f'<path class="{style}" d="{path}"/>')
+        parts.append(f'<text class="l" x="{_n(x + 26)}" y="{_n(MARGIN + 9)}">{_text(words)}</text>')
+        x += 26 + len(words) * SMALL + 14
     return "".join(parts), x
+
+
+def _entries(model: Model) -> Iterable[tuple[str, str, str]]:
+    """Shape, class and words of each entry of the legend: colours where there are some."""
+    if not model.paints:
+        yield from ((LOOKS[s].shape, s, LOOKS[s].words) for s in _sorts(model))
+    for number, paint in enumerate(model.paints):
+        if paint.words and any(n.paint == number for n in model.nodes):
+            yield "box", f"input p{number}", paint.words
+    if any(n.found for n in model.nodes):
+        yield "box", "input f", "found"
 
 
 def _clusters(model: Model, placed: Placed) -> Iterable[str]:
@@ -150,8 +168,10 @@ def _node(node: Node, placed: Placed, tip: Callable[[Node], str] | None) -> str:
     path = _SHAPES[LOOKS[node.sort].shape](left, top, width, height)
     if node.kernel:
         path += _bars(left, top, width, height)
-    dashed = " d" if node.folded else ""
-    shown = [f'<path class="{node.sort}{dashed}" d="{path}"/>', *_label(node, x, y)]
+    style = node.sort + (" d" if node.folded else "")
+    style += "" if node.paint is None else f" p{node.paint}"
+    style += " f" if node.found else ""
+    shown = [f'<path class="{style}" d="{path}"/>', *_label(node, x, y)]
     if tip is not None:
         shown.insert(0, f"<title>{_text(tip(node))}</title>")
         shown = [f"<g>{''.join(shown)}</g>"]

@@ -6,7 +6,8 @@
     repeats   twelve equal layers in a row become one, in a frame "× 12"
     ends      the first and the last nodes, and between them one that says how many there are
 
-Each is done only where the graph is still larger than it may be.
+Each is done only where the graph is still larger than it may be. What was searched for is never
+joined with anything.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def groups(model: Model, most: int) -> Model:
     for node in model.nodes:
         if node.cluster is not None:
             members.setdefault(node.cluster, []).append(node)
-    joined = [nodes for nodes in members.values() if len(nodes) <= 4 * CHAIN]
+    small = (nodes for nodes in members.values() if len(nodes) <= 4 * CHAIN)
+    joined = [nodes for nodes in small if not any(n.found for n in nodes)]
     return _join(replace(model, clusters=[]), joined)
 
 
@@ -70,7 +72,7 @@ def _in_rows(model: Model, joins: Callable[[list[Node], Node], bool]) -> Model:
         makers.setdefault(edge.target, set()).add(edge.source)
     chain_of: dict[int, list[Node]] = {}
     for node in model.nodes:
-        if node.sort in ("input", "output"):
+        if node.found or node.sort in ("input", "output"):
             continue
         before = makers.get(node.id, set())
         maker = next(iter(before)) if len(before) == 1 else -1
@@ -105,6 +107,7 @@ def _joined(nodes: list[Node]) -> Node:
         lines=lines,
         sort=heaviest(n.sort for n in nodes),
         size=sum(n.size for n in nodes),
+        amount=sum(n.amount for n in nodes),
         folded=True,
         kernel=all(n.kernel for n in nodes),
     )
@@ -127,7 +130,7 @@ def _renumbered(model: Model, kept: list[Node], into: dict[int, int]) -> Model:
             back = edge.back or target < source
             edges.setdefault(Edge(source, target, edge.label, back))
     nodes = [replace(n, id=i) for i, n in enumerate(kept)]
-    return Model(model.name, nodes, list(edges), model.clusters)
+    return Model(model.name, nodes, list(edges), model.clusters, model.paints)
 
 
 def repeats(model: Model, most: int) -> Model:
@@ -143,7 +146,8 @@ def repeats(model: Model, most: int) -> Model:
 def _longest_repeat(nodes: list[Node]) -> tuple[int, int, int] | None:
     """(start, length, times) of the repeat that saves the most nodes."""
     names: dict[tuple, int] = {}
-    keys = [(n.sort, n.lines) if n.cluster is None else (n.id,) for n in nodes]
+    apart = (n.cluster is not None or n.found for n in nodes)
+    keys = [(n.id,) if alone else (n.sort, n.lines) for n, alone in zip(nodes, apart, strict=True)]
     tokens = np.array([names.setdefault(key, len(names)) for key in keys])
     best = (1, 0, 0, 0)
     for length in range(2, len(nodes) // 2 + 1):
@@ -161,26 +165,28 @@ def _once(model: Model, start: int, length: int, times: int) -> Model:
     number = len(model.clusters)
     clusters = [*model.clusters, Cluster(number, f"× {times}")]
     into = {start + length * turn + i: start + i for turn in range(1, times) for i in range(length)}
-    inside = range(start, start + length)
-    kept = [
-        replace(n, cluster=number, size=n.size * times, folded=True) if n.id in inside else n
-        for n in model.nodes
-        if n.id not in into
-    ]
+    kept = [n for n in model.nodes if n.id not in into]
+    for place in range(start, start + length):
+        copies = model.nodes[place : start + length * times : length]
+        size, amount = sum(n.size for n in copies), sum(n.amount for n in copies)
+        kept[place] = replace(copies[0], cluster=number, size=size, amount=amount, folded=True)
     return _renumbered(replace(model, clusters=clusters), kept, into)
 
 
 def ends(model: Model, most: int) -> Model:
     """The first and the last nodes; one in the middle stands for the rest."""
-    half = max(1, (most - 1) // 2)
-    first, last = model.nodes[:half], model.nodes[-half:]
+    half = max(1, (most - 1 - sum(n.found for n in model.nodes)) // 2)
     middle = model.nodes[half : len(model.nodes) - half]
-    title = f"{plural(len(middle), 'node')} more"
-    size = sum(n.size for n in middle)
-    gap = Node(middle[0].id, "other", (title, f"{count(size)} operators"), size=size, folded=True)
-    into = {n.id: gap.id for n in middle}
-    folded = _renumbered(model, [*first, gap, *last], into)
-    folded.edges = [replace(e, label="") if _touches(e, half) else e for e in folded.edges]
+    gone = [n for n in middle if not n.found]
+    title = f"{plural(len(gone), 'node')} more"
+    size, amount = sum(n.size for n in gone), sum(n.amount for n in gone)
+    words = (title, f"{count(size)} operators")
+    gap = Node(gone[0].id, "other", words, size=size, amount=amount, folded=True)
+    into = {n.id: gap.id for n in gone}
+    kept = [gap if n is gone[0] else n for n in model.nodes if n is gone[0] or n.id not in into]
+    folded = _renumbered(model, kept, into)
+    at = kept.index(gap)
+    folded.edges = [replace(e, label="") if _touches(e, at) else e for e in folded.edges]
     folded.edges = list(dict.fromkeys(folded.edges))
     return folded
 

@@ -26,7 +26,9 @@ from mlcnb.view.words import clip, short
 class Node:
     """A node: number, sort, label lines (the first is its name), what it stands for, its cluster.
 
-    size: how many operators it is; kernel: it runs as compiled code; folded: parts are left out.
+    size: how many operators it is; kernel: it runs as compiled code; folded: parts are left out;
+    var: what its result is bound to; amount: seconds or bytes, where it is coloured by them; paint:
+    the number of its colour, where that is not its sort's; found: it is what was searched for.
     """
 
     id: int
@@ -37,6 +39,18 @@ class Node:
     size: int = 1
     kernel: bool = False
     folded: bool = False
+    var: Any = None
+    amount: float = 0.0
+    paint: int | None = None
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """A colour of nodes that is not that of a sort; its words in the legend, if it has a place."""
+
+    fill: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ class Model:
     nodes: list[Node] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
+    paints: tuple[Paint, ...] = ()
 
     @property
     def operators(self) -> int:
@@ -120,7 +135,7 @@ class _Builder:
         for position, param in enumerate(function.params):
             at = None
             if position < int(inputs):
-                at = self.add("input", (param.name_hint,), origin=param)
+                at = self.add("input", (param.name_hint,), origin=param, var=param)
             self.values[param] = Value(at, param.struct_info)
 
     def result(self, value: Any) -> None:
@@ -189,27 +204,28 @@ class _Builder:
         if isinstance(callee, rx.Function) and callee.attrs.get("Primitive") and self.groups:
             return self.group(x, callee)
         args = [v for a in _operands(x) for v in _flat(self.value(a))]
-        number = self.node_of(x, callee, args)
+        number = self.node_of(x, callee, args, var)
         for v in args:
             self.edge(v, number)
         self.claim(x, callee, number)
         return Value(number, info)
 
-    def node_of(self, x: rx.Call, callee: Any, args: list[Value]) -> int:
+    def node_of(self, x: rx.Call, callee: Any, args: list[Value], var: Any) -> int:
         """The node of a call: an operator, a kernel, another function."""
+        made: dict[str, Any] = {"origin": x, "var": var}
         name = survey.op_name(x)
         weights = tuple(text for text in map(_constant, args) if text)[:3]
         if isinstance(callee, PrimFunc):
             parts = survey.parts_of(callee) or (name,)
             sort = kinds.of_kernel(callee)
-            return self.add(sort, (*parts[:6], *weights), origin=x, kernel=True)
+            return self.add(sort, (*parts[:6], *weights), kernel=True, **made)
         if isinstance(callee, rx.Function):
             ops = survey.operators(callee, self.functions)
             sort = kinds.of_operators(ops)
-            return self.add(sort, (name, survey.times(ops, 3)), origin=x, size=ops.total())
+            return self.add(sort, (name, survey.times(ops, 3)), size=ops.total(), **made)
         if survey.kernel_of(x) is not None or not isinstance(x.op, rx.Op):
-            return self.add("other", (name, *weights), origin=x, kernel=True)
-        return self.add(kinds.of_operator(x.op.name), (name, *weights), origin=x)
+            return self.add("other", (name, *weights), kernel=True, **made)
+        return self.add(kinds.of_operator(x.op.name), (name, *weights), **made)
 
     def claim(self, x: rx.Call, callee: Any, number: int) -> None:
         """Memory that nobody has written yet is written by this kernel."""

@@ -55,13 +55,17 @@ class Located:
         return without_locations(self.kernel.ir)
 
 
-def emit_located(func: PrimFunc, name: str, vector_bits: int = 512) -> Located:
+def emit_located(
+    func: PrimFunc, name: str, vector_bits: int = 512, page: Page | None = None
+) -> Located:
     """As `emit_kernel`, with a debug location at every instruction.
+
+    page: the listing of the function, if there is one already.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    page = lowered_page(func)
+    page = lowered_page(func) if page is None else page
     return Located(LocatedEmitter(func, name, vector_bits, page).kernel(), page)
 
 

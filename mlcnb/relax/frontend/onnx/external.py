@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mlcnb.core.errors import ModelError
-from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.memory import mapped_empty
 from mlcnb.relax.frontend.onnx.load import Source
 
 #: what an entry of external_data may be called
@@ -137,7 +137,7 @@ def _step(folder: int, name: str, flags: int, place: str) -> int:
 
 def _bytes(descriptor: int, offset: int, count: int, place: str) -> np.ndarray:
     """`count` bytes of an open file from `offset` on."""
-    data = aligned_empty((count,), np.dtype(np.uint8))
+    data = mapped_empty((count,), np.dtype(np.uint8))
     view, done = data.data, 0
     with io.FileIO(descriptor, closefd=False) as file:
         file.seek(offset)

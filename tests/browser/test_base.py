@@ -1,0 +1,100 @@
+"""What all widgets are built from, in a page and in JupyterLab."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.kit import Kit
+from tests.view.names import NAMES
+
+expect = pytest.importorskip("playwright.sync_api").expect
+#: a widget does not know how deep in a notebook's headings it lies
+HEADINGS = ("heading-order",)
+CELLS = ["from tests.browser.kit import Kit", "kit = Kit(); kit", "kit"]
+
+
+def check_keys(root):
+    """The stepper goes by arrows, Home and End; the listing by arrows and Enter."""
+    steps = root.get_by_role("slider", name="step")
+    at = root.locator(".mlc-at")
+    for key, wanted in (("ArrowRight", "reorder"), ("End", "vectorize"), ("Home", "split")):
+        steps.press(key)
+        expect(at).to_have_text(wanted)
+    steps.press("ArrowDown")
+    expect(root.get_by_role("status")).to_have_text("step 1: reorder")
+    expect(root.get_by_role("option")).to_have_count(4)
+    expect(root.locator("[data-mark='+']")).to_have_count(1)
+    root.get_by_role("listbox").press("ArrowDown")
+    root.get_by_role("listbox").press("ArrowDown")
+    root.get_by_role("listbox").press("Enter")
+    expect(root.locator(".kit-said")).to_have_text("line 1")
+    root.get_by_role("tab", name="program").press("ArrowRight")
+    expect(root.get_by_role("table")).to_be_visible()
+    expect(root.get_by_role("listbox")).to_be_hidden()
+    root.get_by_role("tab", name="facts").press("ArrowLeft")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_exported_page(page_of, axe, screenshot, dark):
+    page = page_of(Kit(), dark=dark)
+    root = page.locator(".mlcnb")
+    check_keys(root)
+    root.get_by_role("button", name="double").click()
+    expect(root.locator(".kit-said")).to_contain_text("no kernel is running")
+    axe(root, HEADINGS)
+    screenshot(f"base-{'dark' if dark else 'light'}", root)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_hostile_names_are_text(page_of, name):
+    root = page_of(Kit(name)).locator(".mlcnb")
+    root.get_by_role("slider", name="step").press("End")
+    expect(root.locator(".mlc-at")).to_have_text("vectorize")
+
+
+def test_with_a_kernel(lab, axe):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    pages = [nb.output(cell).locator(".mlcnb") for cell in (1, 2)]
+    for root in pages:  # two pages of one object
+        check_keys(root)
+    root, other = pages
+    root.get_by_role("button", name="double").click()
+    expect(root.locator(".kit-said")).to_have_text("2")
+    root.get_by_role("slider", name="step").press("End")
+    root.get_by_role("button", name="double").click()
+    expect(root.locator(".kit-said")).to_have_text("two is enough")
+    for dark in (True, False):
+        lab.theme(dark)
+        axe(root, HEADINGS)
+    nb.execute("kit.names = ['tile'] * 5; kit.refresh()")
+    for page in (root, other):
+        expect(page.locator("h3")).to_have_text("tile")
+        page.get_by_role("slider", name="step").press("End")
+        expect(page.get_by_role("status")).to_have_text("step 4: tile")
+
+
+def test_after_a_reload(lab):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    saved = nb.save()
+    assert set(saved.cells[1].outputs[0].data) == {"text/plain", "text/html", WIDGET}
+    again = nb.reopen()
+    root = again.output(1).locator(".mlcnb")
+    check_keys(root)
+    root.get_by_role("button", name="double").click()
+    expect(root.locator(".kit-said")).to_contain_text("no kernel is running")
+
+
+def test_in_a_notebook_that_is_not_trusted(lab, server):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    notebook = nb.save()
+    notebook.cells[1].outputs[0].data["text/plain"] = "changed by somebody"
+    nb.close()
+    untrusted = lab.open(notebook, live=False)
+    expect(untrusted.output(1)).to_contain_text("as a static view")
+    expect(untrusted.root.locator(".mlcnb")).to_have_count(0)
+
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
