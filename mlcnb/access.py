@@ -1,17 +1,19 @@
-"""The accesses of a program, and what caches make of them.
+"""The accesses of a program, and what caches make of each.
 
-    found = accesses(func)             every access in order: addresses, and which load or store
-    found.stream                       as NumPy makes it of the loops, else as the interpreter runs
+    run = replayed(func, cache="32K/8way/64B")
+    run.counts["L1"].misses, run.misses["A"]["L1"], run.histogram
 
-One truth: the stream is what the reference interpreter records, byte for byte; where no value in
-memory has a say in it, it is made of the loops by NumPy, which is the same and a hundred times as
-fast (`mlcnb.machine.stream`).
+One truth: the accesses are what the reference interpreter records, byte for byte. Where no value in
+memory has a say in them they are made of the loops by NumPy, which gives the same a hundred times
+as fast (`mlcnb.machine.stream`).
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,15 +21,198 @@ import numpy as np
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import progress_bar
-from mlcnb.machine.addresses import Placed
+from mlcnb.ir.module import IRModule
+from mlcnb.machine.addresses import Placed, Site, placed
+from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, run
 from mlcnb.machine.indices import Unknown
 from mlcnb.machine.stream import MOST, Stream, stream, too_long
+from mlcnb.machine.reuse import Histogram, histogram, stack_distances
 from mlcnb.tir.function import PrimFunc
 
 #: accesses that the interpreter makes at most: about ten seconds
 MOST_INTERPRETED = 2_000_000
 #: accesses after which a progress bar moves
 _TICK = 10_000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One level: the touches that came to it, and what became of them."""
+
+    touches: int
+    misses: int
+    evictions: int
+
+    @property
+    def hits(self) -> int:
+        """Touches that found their line."""
+        return self.touches - self.misses
+
+    @property
+    def miss_rate(self) -> float:
+        """Misses of all touches that came to it."""
+        return self.misses / self.touches if self.touches else 0.0
+
+
+class Run:
+    """A program's accesses through caches that are empty at first.
+
+    Attributes:
+        name: of the program.
+        program: its arrays and where they lie, its loads and stores.
+        stream: the accesses in order.
+        levels: the caches, nearest first.
+        lines: the number of the line that each access touches.
+        served: the level that each was found in; `len(levels)` stands for memory.
+        nearest: what became of each access in the nearest level.
+    """
+
+    def __init__(
+        self, name: str, program: Placed, accesses: Stream, levels: tuple[Cache, ...]
+    ) -> None:
+        self.name = name
+        self.program = program
+        self.stream = accesses
+        self.levels = levels
+        self.lines = accesses.addresses // levels[0].line
+        self.served = np.full(len(accesses), len(levels), np.uint8)
+        self.counts: dict[str, Counts] = {}
+        at = np.arange(len(accesses), dtype=np.int64)
+        for number, level in enumerate(levels):
+            found = run(level, self.lines[at])
+            if number == 0:
+                self.nearest: Touches = found
+            evicted = int(np.count_nonzero(found.victim != EMPTY))
+            self.counts[level.name] = Counts(len(at), found.misses, evicted)
+            self.served[at[found.is_hit]] = number
+            at = at[~found.is_hit]
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    @property
+    def arrays(self) -> np.ndarray:
+        """Of each access the number of its array."""
+        return np.array([s.array for s in self.program.sites], np.int32)[self.stream.sites]
+
+    @cached_property
+    def by_array(self) -> np.ndarray:
+        """Accesses of each array (row) that were found in each level, the last: in memory."""
+        return self._table(self.arrays, len(self.program.arrays))
+
+    @cached_property
+    def by_site(self) -> np.ndarray:
+        """Accesses of each load and store (row) that were found in each level."""
+        return self._table(self.stream.sites, len(self.program.sites))
+
+    def _table(self, rows: np.ndarray, count: int) -> np.ndarray:
+        width = len(self.levels) + 1
+        found = np.bincount(rows * width + self.served, minlength=count * width)
+        return found.reshape(count, width)
+
+    @property
+    def misses(self) -> dict[str, dict[str, int]]:
+        """Array -> level -> misses; arrays of one name are counted together."""
+        found: dict[str, dict[str, int]] = {}
+        for array, row in zip(self.program.arrays, self.by_array, strict=True):
+            own = found.setdefault(array.name, dict.fromkeys(self.counts, 0))
+            for number, level in enumerate(self.levels):
+                own[level.name] += int(row[number + 1 :].sum())
+        return found
+
+    @cached_property
+    def evictions(self) -> np.ndarray:
+        """Of each array how often a line of it was driven out of the nearest level."""
+        return np.bincount(
+            self.owners(self.nearest.victim[self.nearest.victim != EMPTY]),
+            minlength=len(self.program.arrays),
+        )
+
+    def owners(self, lines: np.ndarray) -> np.ndarray:
+        """Of each line the number of the array that it is the first line of, or in the middle."""
+        size = self.levels[0].line
+        begins = np.array([a.base // size for a in self.program.arrays])
+        return np.searchsorted(begins, lines, side="right") - 1
+
+    @property
+    def lines_of(self) -> list[int]:
+        """Of each array how many of its lines were touched."""
+        touched = np.unique(self.lines)
+        return np.bincount(self.owners(touched), minlength=len(self.program.arrays)).tolist()
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """Reuse distances of all accesses, in lines."""
+        return histogram(stack_distances(self.lines), self.levels[0].line)
+
+
+def replayed(
+    func: PrimFunc,
+    cache: Any = None,
+    *,
+    block: str | None = None,
+    args: Sequence[Any] | None = None,
+    most: int = MOST,
+    name: str = "",
+) -> Run:
+    """A program's accesses through caches.
+
+    Args:
+        func: the program, with fixed sizes.
+        cache: see `mlcnb.machine.cache.caches`; default: those of the current Target.
+        block: only the accesses of the block of this name, as if there were no others.
+        args: what it runs on, where values in memory decide what it touches.
+        most: accesses at most.
+        name: of the program; default: its symbol.
+
+    Raises:
+        MLCError: no such caches or block, or a program whose accesses cannot be followed.
+    """
+    levels = caches(cache)
+    program = placed(func)
+    accesses = recorded(program, args, most)
+    if block is not None:
+        accesses = _of_block(program, accesses, block)
+    symbol = name or str(func.attrs.get("global_symbol") or "main")
+    return Run(symbol, program, accesses, levels)
+
+
+def _of_block(program: Placed, accesses: Stream, block: str) -> Stream:
+    wanted = np.array([site.block == block for site in program.sites], bool)
+    if not wanted.any():
+        names = dict.fromkeys(site.block for site in program.sites if site.block)
+        raise MLCError(
+            f"replay: no block {block!r}", hint=f"the blocks are {', '.join(names) or 'none'}"
+        )
+    kept = wanted[accesses.sites]
+    return Stream(accesses.addresses[kept], accesses.sites[kept])
+
+
+def function_of(program: Any) -> PrimFunc:
+    """The one loop function of a PrimFunc, a module, a schedule or a compiled kernel.
+
+    Raises:
+        MLCError: there is none, or more than one.
+    """
+    found = getattr(program, "func", program)
+    if isinstance(found, PrimFunc):
+        return found
+    mod = program if isinstance(program, IRModule) else getattr(program, "mod", None)
+    functions = [] if mod is None else list(mod.functions.values())
+    if len(functions) == 1 and isinstance(functions[0], PrimFunc):
+        return functions[0]
+    raise MLCError(
+        f"replay: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
+    )
+
+
+def words_of(site: Site) -> str:
+    """`C[i, j]` of a load or store."""
+    from mlcnb.script import text_of
+
+    node = site.node
+    indices = ", ".join(text_of(i) for i in node.indices)
+    return f"{node.buffer.name}[{indices}]"
 
 
 def recorded(program: Placed, args: Sequence[Any] | None = None, most: int = MOST) -> Stream:

@@ -1,6 +1,11 @@
-"""replay: a schedule done again step by step, each program compiled, run and counted.
+"""replay: a schedule done again step by step, or a program's accesses one by one.
 
-    mlc.replay(sch)                         a row where one kind of step ends and another begins
+    mlc.replay(sch, cache="32K/8way/64B")   what caches make of every access: `mlcnb.access`
+    mlc.replay(func)                        the same, with the caches of the target
+    mlc.replay(before, after, cache=…)      two programs side by side on one clock
+
+    mlc.replay(sch)                         each program compiled, run, timed and counted: a row
+                                            where one kind of step ends and another begins
     mlc.replay(sch, at=[0, 5, 12])          at these steps
 
     Replay of main: 12 stages of 23 steps on 1 thread
@@ -98,7 +103,49 @@ class Replay(display.Shown):
         return display.text(self)
 
 
-def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> Replay:
+def replay(
+    *programs: Any,
+    cache: Any = None,
+    block: str | None = None,
+    args: Sequence[Any] | None = None,
+    at: Sequence[int] | None = None,
+    threads: int | None = None,
+) -> Any:
+    """The stages of a schedule, timed; or, with `cache`, every access of a program, in order.
+
+    Args:
+        programs: one schedule, whose stages are compiled, run and timed (`Replay`). With `cache`, or
+            where it is a PrimFunc, a module or a kernel: one program or two, whose accesses go
+            through a model of caches (`mlcnb.widgets.access.AccessReplay`); nothing is timed.
+        cache: "32K/8way/64B" (bytes, ways, bytes of a line), a list of levels, a Target, or True for
+            the caches of the current target.
+        block: only the accesses of the block of this name.
+        args: arrays that a program runs on, where values in memory decide what it touches.
+        at: of stages: numbers of steps; default: where one kind of step ends and another begins.
+        threads: of stages: how many run the loops that are parallel by then; default: 1.
+
+    Raises:
+        MLCError: what is asked for does not go together; a step that there is none of, a program
+            that cannot be run on arrays, or one that computes something else than the first; one
+            whose accesses cannot be followed, or are too many.
+    """
+    is_timed = len(programs) == 1 and isinstance(programs[0], Schedule) and cache is None
+    of_accesses = [name for name, x in (("block", block), ("args", args)) if x is not None]
+    of_stages = [name for name, x in (("at", at), ("threads", threads)) if x is not None]
+    if not programs:
+        raise MLCError("replay: nothing to replay", hint="pass a schedule or a PrimFunc")
+    if is_timed and of_accesses:
+        raise MLCError(f"replay: {of_accesses[0]} goes with cache", hint='cache="32K/8way/64B"')
+    if is_timed:
+        return stages(programs[0], at, threads or 1)
+    if of_stages:
+        hint = "leave cache out to time the stages of one schedule"
+        raise MLCError(f"replay: {of_stages[0]} goes with the stages of a schedule", hint=hint)
+    make: Any = display.load("mlcnb.widgets.access:access_replay")
+    return make(programs, cache, block, args)
+
+
+def stages(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> Replay:
     """Compile, run and count the program at several steps of a schedule.
 
     Args:
@@ -115,19 +162,19 @@ def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
     if not stops or not all(0 <= n < len(steps) for n in stops):
         known = f"there are 0 to {sch.position}"
         raise MLCError(f"replay: no such steps among {stops}", hint=known)
-    stages: list[Stage] = []
+    found: list[Stage] = []
     with fixed_threads(threads), progress_bar("replaying", len(stops)) as bar:
         start, expected = -1, None
         for stop in stops:
             done = tuple(step.name for step in steps[start + 1 : stop + 1])
             stage, result = _stage(steps[stop].mod, stop, done, expected)
             expected = result if expected is None else expected
-            stages.append(stage)
+            found.append(stage)
             start = stop
             bar.update(1)
-    first = stages[0].strip
-    stages = [_with_work(stage, first) for stage in stages]
-    return Replay(stages[0].kernel.name, tuple(stages), sch.position, threads)
+    first = found[0].strip
+    found = [_with_work(stage, first) for stage in found]
+    return Replay(found[0].kernel.name, tuple(found), sch.position, threads)
 
 
 def _with_work(stage: Stage, first: Strip) -> Stage:

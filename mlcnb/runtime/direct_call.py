@@ -17,13 +17,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
+from mlcnb.core.node import Node, children
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Evaluate, For, Stmt, While
+
+#: iterations that are over before anybody could press Ctrl-C, however slow they are
+SHORT = 1 << 22
 
 _begin: Any = ctypes.c_char.from_buffer
 _address = ctypes.addressof
@@ -40,6 +46,7 @@ class DirectCall:
             (p.dtype.numpy, tuple(map(as_int, p.shape)), i in written) for i, p in enumerate(params)
         ]
         self._count = len(params)
+        self._is_short = iterations(func.body) <= SHORT
         sizes = [math.prod(shape) * kind.itemsize for kind, shape, _ in self._params]  # type: ignore[arg-type]
         exclusive = written if func.attrs.get("tir.noalias") else set()
         self._apart = [
@@ -77,7 +84,7 @@ class DirectCall:
         program, slots = ready
         for slot, address in enumerate(addresses):
             slots[slot] = address
-        status = program.run()
+        status = program.run_briefly() if self._is_short else program.run()
         self._idle.append(ready)
         if status:
             raise kernel_call.failure(self._kernel, status)
@@ -89,7 +96,7 @@ class DirectCall:
             return None
         found = []
         for array, (kind, shape, is_written) in zip(args, self._params, strict=False):
-            if type(array) is not np.ndarray or array.shape != shape:
+            if type(array) is not ndarray or array.shape != shape:
                 return None
             if array.dtype is not kind and array.dtype != kind:
                 return None
@@ -128,3 +135,12 @@ def _is_plain(buffer: Buffer) -> bool:
         and buffer.dtype.lanes == 1
         and buffer.dtype.numpy.isbuiltin == 1
     )
+
+
+def iterations(n: Node) -> float:
+    """How often the innermost statements run, at most; infinite where that is not known."""
+    if isinstance(n, While | Evaluate):
+        return math.inf
+    inner = sum(iterations(child) for child in children(n) if isinstance(child, Stmt)) or 1
+    extent = as_int(n.extent) if isinstance(n, For) else 1
+    return math.inf if extent is None else extent * inner

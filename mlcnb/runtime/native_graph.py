@@ -96,6 +96,15 @@ class NativeProgram:
             status = self._run_plain(self._address)
         return status if status != CANCELLED else self._cancelled()
 
+    def run_briefly(self) -> int:
+        """As `run`, without a handler for Ctrl-C, which costs as much as a small kernel: for what
+        is over before anybody could press it."""
+        pool = threads._pool
+        if not pool.running:
+            pool.start()
+        status = self._run_plain(self._address)
+        return status if status != CANCELLED else self._cancelled()
+
     def run_timed(self) -> tuple[int, _Array]:
         """Run all calls; the status, and how many nanoseconds each call that ran took."""
         stamps = np.zeros(len(self) + 1, np.int64)

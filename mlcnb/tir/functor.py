@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, rewrite
+from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.stmt import (
+    Allocate,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    flattened,
+    seq,
+)
 
 N = TypeVar("N", bound=Node)
 
@@ -80,3 +92,24 @@ def rewrite_statements(body: N, rule: Callable[[Node], Node | None]) -> N:
     Most nodes of a program stand in its indices and values, so this takes a part of the time.
     """
     return rewrite(body, rule, enter=lambda n: n if isinstance(n, _PARTS) else None)
+
+
+def taken(n: Node) -> Stmt | None:
+    """A rule: branches on constants are taken, or not; what has nothing left in it goes."""
+    match n:
+        case IfThenElse(e.IntImm(held)):
+            return (n.then_case if held else n.else_case) or NOTHING
+        case IfThenElse() if n.then_case is NOTHING and n.else_case in (None, NOTHING):
+            return NOTHING
+        case IfThenElse() if n.else_case is NOTHING:
+            return replace(n, else_case=None)
+        case SeqStmt(parts) if NOTHING in parts:
+            kept = [s for s in parts if s is not NOTHING]
+            return seq(*kept) if kept else NOTHING
+        case For() | LetStmt() | DeclBuffer() | Allocate() if n.body is NOTHING:
+            return NOTHING
+    return flattened(n)
+
+
+#: what `taken` leaves where nothing is left
+NOTHING = Evaluate(p.const(0))

@@ -216,7 +216,7 @@ class _Stretch:
         darker = {"+": ADDED_WORD, "-": REMOVED_WORD}
         for row, start, end, sign in self.words:
             marks.append((Where(row + 1, start + 3, row + 1, end + 3), darker[sign]))
-        return Code(shown, marks)
+        return Code(shown, marks, language="diff")
 
 
 def _stretches(change: Change, context: int) -> Iterator[_Stretch]:

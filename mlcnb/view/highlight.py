@@ -15,7 +15,8 @@ from mlcnb.view.parts import MAX_LINES, Code
 class Language:
     """How a language is coloured: one pattern whose group names are the kinds of tokens."""
 
-    def __init__(self, **patterns: str) -> None:
+    def __init__(self, name: str, /, **patterns: str) -> None:
+        self.name = name
         groups = (f"(?P<{kind}>{pattern})" for kind, pattern in patterns.items())
         self.pattern = re.compile("|".join(groups))
 
@@ -33,6 +34,7 @@ class Language:
 
 
 LLVM = Language(
+    "llvm",
     comment=r";.*$",
     string=r'c?"[^"]*"',
     type=r"\b(?:i\d+|half|bfloat|float|double|ptr|void|label|metadata|x)\b|<\d+ x \w+>",
@@ -48,6 +50,7 @@ LLVM = Language(
     number=r"\b-?(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b",
 )
 ASSEMBLY = Language(
+    "gas",
     function=r"^[\w.$\"@]+:",
     keyword=r"^\s+[a-z][\w.]*",
     builtin=r"%\w+|\b[vxwqdszr]\d+(?:\.\w+)?\b",
@@ -56,6 +59,7 @@ ASSEMBLY = Language(
     comment=r"\s(?:#|//|;).*$",
 )
 PYTHON = Language(
+    "python",
     comment=r"#.*$",
     string=r'"[^"]*"|\'[^\']*\'',
     keyword=r"\b(?:def|return|from|import|for|in|if|else|pass|None|True|False|lambda|with|as)\b",
@@ -63,6 +67,7 @@ PYTHON = Language(
     number=r"\b\d+(?:\.\d+)?\b",
 )
 CUDA = Language(
+    "cuda",
     comment=r"//.*$",
     string=r'"[^"]*"',
     type=(
@@ -77,7 +82,7 @@ CUDA = Language(
     function=r"\b\w+(?=\(|<[\w ]+>\()",
     number=r"\b(?:0x[0-9A-Fa-f]+|\d+(?:\.\d+)?(?:e[+-]?\d+)?)[fuUlL]*\b",
 )
-PLAIN = Language(comment=r"(?!)")
+PLAIN = Language("", comment=r"(?!)")
 
 
 def code(text: str, language: Language = PLAIN, see: str = "", most: int = MAX_LINES) -> Code:
@@ -85,4 +90,4 @@ def code(text: str, language: Language = PLAIN, see: str = "", most: int = MAX_L
     lines = text.splitlines()
     shown: list[Sequence[Text]] = [language.tokens(line) for line in lines[:most]]
     shown += [[Text(line, "")] for line in lines[most:]]
-    return Code(shown, (), see, most)
+    return Code(shown, (), see, most, language.name)

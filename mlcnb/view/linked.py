@@ -38,10 +38,10 @@ def linked(x: Any) -> list[Part]:
 def told_of(x: Any, made: Any) -> str:
     """How much of the hot loop has a line."""
     found, all_ = x.hot_located
-    where = "hot loop" if made.assembly.hot else "code, which has no loop"
+    where = " of the hot loop" if made.assembly.hot else ""
     share = f" ({percent(found / all_)})" if all_ else ""
     return (
-        f"{found} of {plural(all_, 'instruction')} of the {where} have a line{share}; "
+        f"{found} of {plural(all_, 'instruction')}{where} have a line{share}; "
         f"{clip(made.machine, 40)} at O{made.level}"
     )
 

@@ -82,12 +82,16 @@ class Table(Part):
 
 @dataclass(frozen=True, slots=True)
 class Code(Part):
-    """A listing: lines of tokens, stretches with a background, and how to see all of it."""
+    """A listing: lines of tokens, stretches with a background, how to see all of it, its language.
+
+    The language is the word that Markdown has for it.
+    """
 
     lines: Sequence[Sequence[Text]]
     marks: Sequence[tuple[Range, str]] = ()
     see: str = ""
     most: int = MAX_LINES
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class Picture(Part):
 def code_of(page: Page, marks: Iterable[tuple[Any, str]] = (), see: str = "") -> Code:
     """The listing of a printed program; `marks` are pairs of node and background colour."""
     ranges = [(where, colour) for node, colour in marks for where in page.spans_of(node)]
-    return Code(page.lines, ranges, see)
+    return Code(page.lines, ranges, see, language="python")
 
 
 def shown_lines(code: Code, most: int) -> tuple[list[list[Text]], str]:

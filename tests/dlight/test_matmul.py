@@ -68,7 +68,15 @@ def test_any_shape_and_orientation(m, k, n, form, bias):
 
 @pytest.mark.parametrize(
     "m, k, n",
-    [(1, 70, 77), (1, 64, 500), (70, 64, 1), (1, 4096, 300), (130, 19, 1024), (129, 130, 131)],
+    [
+        (1, 512, 1000),
+        (1, 70, 77),
+        (1, 64, 500),
+        (70, 64, 1),
+        (1, 4096, 300),
+        (130, 19, 1024),
+        (129, 130, 131),
+    ],
 )
 def test_rows_columns_and_copied_panels(m, k, n):
     check(m, k, n)
@@ -76,8 +84,35 @@ def test_rows_columns_and_copied_panels(m, k, n):
     check(m, k, n, form="NT")
 
 
+@pytest.mark.parametrize(
+    "k, n, tasks, partial",
+    [
+        (4096, 4096, 16, True),  # parts of the depth: whole rows are read
+        (384, 30522, 16, True),  # 4 blocks of columns, 4 parts of the depth
+        (1001, 4096, 2, False),  # a depth that no part divides: halves of the columns
+        (64, 500, 1, False),  # too little for two threads
+    ],
+)
+def test_how_a_row_times_a_matrix_is_cut_for_two_threads(k, n, tasks, partial):
+    sch = schedule_cpu(product(1, k, n), AVX512)
+    text = sch.mod["main"].script()
+    assert (f"T.parallel({tasks})" in text) == (tasks > 1) == ("T.parallel" in text)
+    assert ("C_rf" in text) == partial
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_rows_times_matrices(batch):
+    a, b = te.placeholder((batch, 512), name="A"), te.placeholder((batch, 512, 700), name="B")
+    r = te.reduce_axis((0, 512), name="k")
+    c = te.compute((batch, 700), lambda i, j: te.sum(a[i, r] * b[i, r, j], axis=r), name="C")
+    func = te.create_prim_func([a, b, c])
+    x, y, found = random(batch, 512), random(batch, 512, 700), np.zeros((batch, 700), np.float32)
+    mlc.compile(func, schedule="default")(x, y, found)
+    np.testing.assert_allclose(found, np.einsum("bk,bkn->bn", x, y), rtol=1e-4, atol=1e-4)
+
+
 def test_the_trace_replays_to_the_same_program():
-    for shape in [(33, 65, 100), (64, 64, 64), (1, 64, 64)]:
+    for shape in [(33, 65, 100), (64, 64, 64), (1, 64, 64), (1, 512, 1024)]:
         func = product(*shape, bias=True)
         sch = schedule_cpu(func, HOST)
         again = tir.Schedule(func)
@@ -136,7 +171,7 @@ def test_no_tile_spills_and_its_loop_is_vectors_of_multiply_adds(cpu, lanes, sha
     hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.fma)
     assert hot.fma >= 8
     assert hot.spills == 0
-    assert hot.vector_fma == hot.fma >= 0.35 * hot.instructions
+    assert hot.vector_fma == hot.fma >= 0.40 * hot.instructions
 
 
 def shape_of(m: int, k: int, n: int) -> Product:

@@ -10,6 +10,9 @@ import pytest
 import mlcnb as mlc
 from mlcnb import te
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.ir import prim_ops as p
+from mlcnb.runtime.direct_call import SHORT, DirectCall, iterations
+from mlcnb.tir import stmt as s
 
 
 def added(size: int = 8, dtype: str = "float32"):
@@ -63,6 +66,20 @@ def test_a_result_that_is_read_only_or_overlaps_an_input_is_refused():
     c.flags.writeable = False
     with pytest.raises(RuntimeInputError, match="read-only"):
         ex(a, b, c)
+
+
+def nest(extent: int) -> s.Stmt:
+    """A copy of that many rows of 1024."""
+    x = te.placeholder((extent, 1024), name="x")
+    return te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j])]).body
+
+
+def test_only_what_is_over_at_once_runs_without_a_handler_for_ctrl_c():
+    assert iterations(nest(4096)) == SHORT
+    assert DirectCall.of(added(8).kernels["main"], added(8).mod["main"])._is_short
+    endless = s.While(p.const(1, "bool"), nest(1))
+    unknown = s.Evaluate(p.const(0, "int32"))
+    assert iterations(endless) == iterations(s.SeqStmt((nest(1), unknown))) == float("inf")
 
 
 def test_several_threads_call_one_kernel():

@@ -33,13 +33,12 @@ from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
 from mlcnb.core.render import Text
 from mlcnb.script.parser.source import text_of
-from mlcnb.script.places import origin, placed
+from mlcnb.script.places import Origin, Placed, origin, placed
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import lower
 
 Links = tuple[frozenset[int], ...]
-NONE: frozenset[int] = frozenset()
 
 #: machines to read code for: name -> CPU, bits of a vector, in a process of its own
 MACHINES: Mapping[str, tuple[Cpu, int, bool]] = {
@@ -105,13 +104,13 @@ class Linked(display.Shown):
         return self.kernel.compiled.options.level
 
     @cached_property
-    def _placed(self) -> tuple[Page, PrimFunc]:
+    def _placed(self) -> Placed:
         return placed(self.kernel.scheduled)
 
     @cached_property
     def func(self) -> PrimFunc:
         """The lowered function, whose statements know their scheduled line."""
-        return lower(self._placed[1])
+        return lower(self._placed.func)
 
     @cached_property
     def page(self) -> Page:
@@ -129,23 +128,38 @@ class Linked(display.Shown):
     @cached_property
     def scheduled(self) -> Form:
         """The program with its blocks."""
-        page = self._placed[0]
+        lines = self._placed.page.lines
         behind: dict[int, set[int]] = {}
+        for came, found in self._behind.items():
+            behind.setdefault(came.line, set()).update(found)
+        return Form(lines, _links(len(lines), behind))
+
+    @cached_property
+    def _behind(self) -> dict[Origin, set[int]]:
+        """For each statement of the scheduled program the lowered lines that came out of it."""
+        behind: dict[Origin, set[int]] = {}
         for n in walk(self.func.body):
             came, where = origin(n), self.page.places.get(id(n))
             if came and where:
-                behind.setdefault(came[0], set()).add(min(where)[0])
-        return Form(page.lines, _links(len(page.lines), behind))
+                behind.setdefault(came, set()).add(min(where)[0])
+        return behind
+
+    @cached_property
+    def _came_of(self) -> list[tuple[Any, set[int]]]:
+        """Loops, blocks and stores of the scheduled program, each with its lowered lines."""
+        found = {came.number: lines for came, lines in self._behind.items()}
+        kinds, numbers = (s.For, s.Block, s.BufferStore), self._placed.numbers
+        nodes = (n for n in walk(self.kernel.scheduled.body) if isinstance(n, kinds))
+        return [(n, found.get(numbers.get(id(n), -1), set())) for n in nodes]
 
     @cached_property
     def source(self) -> Form | None:
         """The Python text that the program was read from, where that is known."""
         lines: dict[str, dict[int, set[int]]] = {}
-        for n, line in self._scheduled_lines.items():
-            span = getattr(n, "span", None)
+        for n, found in self._came_of:
+            span = n.span
             if span is not None and span.source.startswith("script:") and text_of(span.source):
-                found = lines.setdefault(span.source, {}).setdefault(span.line, set())
-                found |= self.scheduled.links[line - 1]
+                lines.setdefault(span.source, {}).setdefault(span.line, set()).update(found)
         if not lines:
             return None
         of = max(lines, key=lambda name: len(lines[name]))
@@ -164,21 +178,11 @@ class Linked(display.Shown):
         head = len(lines) - len(trace)
         number = {id(inst): head + n for n, inst in enumerate(trace, 1)}
         behind: dict[int, set[int]] = {}
-        for key, steps in self._made_by().items():
-            for n, line in self._scheduled_lines.items():
-                if _key(n) == key:
-                    for inst in steps:
-                        found = behind.setdefault(number.get(id(inst), 0), set())
-                        found |= self.scheduled.links[line - 1]
+        made = self._made_by()
+        for n, found in self._came_of:
+            for inst in made.get(_key(n), ()):
+                behind.setdefault(number.get(id(inst), 0), set()).update(found)
         return Form([[Text(line)] for line in lines], _links(len(lines), behind))
-
-    @cached_property
-    def _scheduled_lines(self) -> dict[Any, int]:
-        """Loops, blocks and stores of the scheduled program, and their lines."""
-        places = self._placed[0].places
-        kinds = (s.For, s.Block, s.BufferStore)
-        found = (n for n in walk(self.kernel.scheduled.body) if isinstance(n, kinds))
-        return {n: min(places[id(n)])[0] for n in found if id(n) in places}
 
     def _made_by(self) -> dict[Any, list[Any]]:
         """For each loop variable and block: the steps that made it, or changed what it is."""
@@ -290,7 +294,7 @@ class Linked(display.Shown):
 
 
 def _links(count: int, behind: Mapping[int, set[int]]) -> Links:
-    return tuple(frozenset(behind.get(n, NONE)) for n in range(1, count + 1))
+    return tuple(frozenset(behind.get(n, ())) for n in range(1, count + 1))
 
 
 def _key(n: Any) -> Any:

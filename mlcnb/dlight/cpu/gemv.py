@@ -1,10 +1,14 @@
 """gemv: a row times a matrix, or a matrix times a column; the matrix is read once, as it lies.
 
 for j, k in …:                          for j_0 in T.parallel(…):            a row times a matrix
-    C[j] += A[k] * B[k, j]                  acc = 0                          4,096 columns
+    C[j] += A[k] * B[k, j]                  acc = 0                          8,192 columns
                                  ->         for k_0, j_1:
                                                 for k_1, lane: acc[j_1] += … 8 rows of B at a time
                                             C[…] = acc
+
+for j, k in …:                          for k_p in T.parallel(16):           the same, where that is
+    C[j] += A[k] * B[k, j]       ->         for k_0, j_1: sums[k_p, j_1] …   too few columns: parts
+                                        C[…] = sum(sums[…])                  of the rows
 
 for i, k in …:                          for i_0 in T.parallel(…):            a matrix times a column
     C[i] += A[i, k] * x[k]                  for k_0:
@@ -12,15 +16,16 @@ for i, k in …:                          for i_0 in T.parallel(…):           
                                             for i_1: C[…] = sum(acc[i_1])    8 rows at a time
 
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
-each from front to back, as the prefetchers of the CPU like it.
+each from front to back and as long as may be, as the prefetchers of the CPU like it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.blocking import ALONE, USUAL
+from mlcnb.dlight.cpu.blocking import USUAL
 from mlcnb.dlight.cpu.general import elementwise
 from mlcnb.dlight.cpu.product import Product
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -30,7 +35,11 @@ from mlcnb.tir.schedule import Schedule
 #: rows of the matrix that are read side by side
 STREAMS = 8
 #: columns whose sums are kept in the first cache
-COLUMNS = 4096
+COLUMNS = 8192
+#: parts of the depth for each core, whose sums are added up in the end
+PARTS = 8
+#: multiply-adds below which other threads are not worth waking
+WORTH = 1 << 18
 
 
 def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -53,7 +62,7 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
         elementwise(sch, block, target)
     schedule = rows_summed if along else rows_added
     parts = schedule(sch, anchor, after, product, target)
-    if anchor.work >= ALONE:
+    if anchor.work >= WORTH:
         sch.parallel(sch.fuse(*parts))
     return True
 
@@ -63,19 +72,61 @@ def rows_added(
 ) -> list[Any]:
     """A row times a matrix: the rows of B, each times a number, are added to the sums."""
     lanes = target.lanes("float32")
-    share = -(-(product.columns or USUAL) // (lanes * target.num_cores))
-    last = fuse_epilogue(sch, anchor, after)
-    *outer, column, k = sch.get_loops(anchor.handle)
-    j_0, j_1, lane = sch.split(column, [None, min(share, COLUMNS // lanes), lanes])
+    blocks, parts = cuts(anchor, product, target)
+    sums = anchor.handle
+    if parts > 1:
+        sums = parts_added(sch, anchor, after, parts, lanes)
+        last = sch.cache_write(sums, 0, "local")
+    else:
+        last = fuse_epilogue(sch, anchor, after)
+    *outer, column, k = sch.get_loops(sums)
+    width = -(-(product.columns or USUAL) // (lanes * blocks))
+    j_0, j_1, lane = sch.split(column, [None, width, lanes])
     k_0, k_1 = sch.split(k, [None, STREAMS])
     sch.reorder(*outer, j_0, k_0, j_1, k_1, lane)
     sch.reverse_compute_at(last, j_0)
-    start = sch.decompose_reduction(anchor.handle, k_0)
+    start = sch.decompose_reduction(sums, k_0)
     _, stored = sch.split(sch.get_loops(last)[-1], [None, lanes])
     for loop in (lane, stored, sch.get_loops(start)[-1]):
         sch.vectorize(loop)
     sch.unroll(k_1)
     return [*outer, j_0]
+
+
+def cuts(anchor: BlockInfo, product: Product, target: Target) -> tuple[int, int]:
+    """(blocks of columns, parts of the depth): long rows, and something for each thread to do."""
+    columns, depth = product.columns or USUAL, product.depth or 0
+    blocks, cores = -(-columns // COLUMNS), target.num_cores
+    alike = blocks * math.prod(USUAL if n is None else n for n in product.batch)
+    if cores == 1 or anchor.work < WORTH:
+        return blocks, 1
+    wanted = -(-PARTS * cores // alike)
+    parts = max((n for n in range(1, wanted + 1) if depth % (n * STREAMS) == 0), default=1)
+    return (blocks, parts) if alike * parts >= cores else (cores, 1)
+
+
+def parts_added(
+    sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], parts: int, lanes: int
+) -> Any:
+    """The block that has the sums of each part of the depth; its loops are [..., part, j, k].
+
+    The anchor adds them up, and what follows it is done on its results.
+    """
+    *outer, column, k = sch.get_loops(anchor.handle)
+    part, _ = sch.split(k, [parts, None])
+    sums = sch.rfactor(part, len(outer))
+    last = fuse_epilogue(sch, anchor, after)
+    *outer, column, part = sch.get_loops(anchor.handle)
+    vector, lane = sch.split(column, [None, lanes])
+    sch.reorder(vector, part, lane)
+    sch.reverse_compute_at(last, vector)
+    start = sch.decompose_reduction(anchor.handle, part)
+    for loop in (lane, sch.get_loops(start)[-1], sch.get_loops(last)[-1]):
+        sch.vectorize(loop)
+    sch.unroll(part)
+    *outer, column, part, k = sch.get_loops(sums)
+    sch.reorder(part, column, k)
+    return sums
 
 
 def rows_summed(

@@ -7,10 +7,22 @@ for i in range(8):                              for i in range(7):
                                                     if 28 + j < 30:
                                                         A[28 + j] = 0
 
-Only serial and parallel loops of constant extent are cut. The long part is free of the test; what
-fails at the beginning (the left edge of an image, `1 <= i * 4 + j`) is cut off likewise, where the
-test depends on nothing but the loop and on loops that are written out. `Simplify` then removes what
-is decided.
+A serial loop of constant extent is cut: the long part is free of the test, and what fails at the
+beginning (the left edge of an image, `1 <= i * 4 + j`) is cut off likewise, where the test depends
+on nothing but the loop and on loops that are written out. `Simplify` then removes what is decided.
+
+for p in T.parallel(2):                         for p in T.parallel(2):
+    for i in range(8):                              for i in range(8):
+        for k in range(64):                             if p * 8 + i < 15:
+            for j in T.unroll(8):                           for k in range(64):
+                if p * 64 + i * 8 + j < 127: ->                 for j in T.unroll(8): …
+                    …                                   else:
+                                                            for k in range(64):
+                                                                for j in T.unroll(8):
+                                                                    if j < 7: …
+
+A parallel loop stays whole, for its parts would run one after the other: a test on its variable is
+decided by a branch, once, outside of the loops that sum and of those that are written out.
 
 for i in T.serial(56, annotations={"pragma_loop_partition_hint": True}):
     A[i] = T.if_then_else(1 <= i * 2 and i * 2 < 100, B[i * 2 - 1], 0)
@@ -21,219 +33,247 @@ pads is left to the short parts, and the long one in the middle has no test.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from mlcnb.core.node import Node, children, replace
+from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, range_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
-from mlcnb.tir.linear import Linear, interval
-from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, flattened, seq
-
-Bounds = dict[e.Var, "tuple[int, int] | None"]
+from mlcnb.tir.functor import rewrite_statements, substitute, taken
+from mlcnb.tir.linear import Linear
+from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 
 #: loops that leave copies of their body behind
 WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
-
 #: the annotation of a loop that is to be cut at both ends
 HINT = "pragma_loop_partition_hint"
+#: axes by which the body of one loop is branched: each of them may triple it
+MOST_AXES = 2
 
 
 def partition_loops(func: PrimFunc) -> PrimFunc:
     """`func` with loops cut where a condition on their variable changes from certain to not."""
-    return func.with_body(rewrite_statements(func.body, _partition))
+    return func.with_body(_partition(func.body, {}))
 
 
-def _partition(n: Node) -> Node | None:
-    if not isinstance(n, For) or n.kind not in (ForKind.SERIAL, ForKind.PARALLEL):
-        return flattened(n)
-    start, extent = p.as_int(n.min), p.as_int(n.extent)
-    if start is None or extent is None or extent < 2 or is_left_early(n.body):
-        return None
-    stop = start + extent
-    if HINT in n.annotations:
-        return _hinted(n, start, stop)
-    first, last = _certain_range(n, start, stop)
-    if first == start and last == stop:
-        return None
-    parts = [_part(n, n.body, start, first)] if first > start else []
-    parts.append(_part(n, _certain(n, first, last), first, last))
-    parts += [_part(n, n.body, last, stop)] if last < stop else []
-    return seq(*parts)
+def _partition(n: Stmt, outer: Bounds) -> Stmt:
+    """From the outside in: below the end of an outer loop, more is known of the inner ones."""
+    if not isinstance(n, For):
+        made = _mapped(n, lambda s: _partition(s, outer))
+        return taken(made) or made
+    ends = range_of(n) if n.kind in (ForKind.SERIAL, ForKind.PARALLEL) else None
+    if ends is None or ends[0] == ends[1] or is_left_early(n.body):
+        return _mapped(n, lambda s: _partition(s, outer))
+    if n.kind is ForKind.PARALLEL:
+        return _inside(n, outer)
+    made = seq(*(_inside(part, outer) for part in _cut(n, *ends)))
+    return taken(made) or made
 
 
-def _hinted(n: For, start: int, stop: int) -> Stmt:
-    """Up to three loops: that in the middle has all tests on the variable alone decided."""
-    n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
-    low, high = start, stop
-    for first, last in _tests(n.body, n.loop_var, {}):
-        low, high = max(low, first), min(high, last + 1)
-    if low >= high or (low, high) == (start, stop):
-        return n
-    cuts = sorted({start, low, high, stop})
-    return seq(*(_part(n, n.body, a, b) for a, b in zip(cuts, cuts[1:], strict=False)))
+def _inside(n: For, outer: Bounds) -> Stmt:
+    """A loop that is not cut (again): what is in it is."""
+    if p.as_int(n.extent) == 1:
+        body = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, n.min)})
+        return _partition(rewrite_statements(body, taken), outer)
+    outer = {**outer, n.loop_var: range_of(n)}
+    body = _branched(n.body, _by_axis(n), outer)
+    made = n if body is n.body else replace(n, body=body)
+    return taken(made) or made
 
 
-def _tests(n: Any, var: e.Var, inner: Bounds) -> Iterator[tuple[int, int]]:
-    """First and last value of `var` for which a test below holds, where that is more than none."""
+def _mapped(n: Any, change: Callable[[Stmt], Stmt]) -> Any:
+    """`n` with the statements directly below it changed."""
+    changes: dict[str, Any] = {}
+    for name in n.child_fields:
+        value = getattr(n, name)
+        if isinstance(value, Stmt):
+            changes[name] = change(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
+            changed = tuple(change(s) for s in value)
+            same = all(a is b for a, b in zip(changed, value, strict=True))
+            changes[name] = value if same else changed
+    return replace(n, **changes) if any(v is not getattr(n, k) for k, v in changes.items()) else n
+
+
+class _Test(NamedTuple):
+    """A test below a loop, and the loops between the two that stay loops."""
+
+    edge: Edge
+    condition: e.PrimExpr
+    loops: tuple[For, ...]
+    is_inside_a_loop: bool
+
+    def uses(self, loop: For) -> bool:
+        """Whether the test depends on one of the loops between."""
+        return any(x is loop.loop_var for x in walk(self.condition))
+
+
+def _tests(n: Any, values: bool, inner: Bounds, loops: tuple[For, ...] = ()) -> Iterator[_Test]:
+    """The tests below a loop that fail at some end; those inside of `values` too."""
     if isinstance(n, For):
-        inner = {**inner, n.loop_var: _range_of(n)}
-    condition = getattr(n, "condition", None)
-    if isinstance(n, e.Call) and n.op == "tir.if_then_else":
+        inner = {**inner, n.loop_var: range_of(n)}
+        loops = loops if n.kind in WRITTEN_OUT else (*loops, n)
+    condition = n.condition if isinstance(n, IfThenElse) else None
+    if values and isinstance(n, e.Call) and n.op == "tir.if_then_else":
         condition = n.args[0]
-    for part in _conjuncts(condition) if condition is not None else ():
-        found = _holds_between(part, var, inner)
-        if found is not None:
-            yield found
+    for part in conjuncts(condition) if condition is not None else ():
+        edge = edge_of(part, inner)
+        if edge is not None:
+            yield _Test(edge, part, loops, bool(inner))
     for child in children(n):
-        yield from _tests(child, var, inner)
+        if values or isinstance(child, Stmt):
+            yield from _tests(child, values, inner, loops)
 
 
-def _holds_between(condition: e.PrimExpr, var: e.Var, inner: Bounds) -> tuple[int, int] | None:
-    """The values of `var` for which `a < b` or `a <= b` holds whatever the inner loops."""
-    if not isinstance(condition, e.LT | e.LE):
-        return None
-    bounds = interval(condition.a - condition.b, inner)
-    high = None if bounds is None else bounds[1].plus(Linear(isinstance(condition, e.LT)))
-    if high is None or set(high.terms) != {var}:
-        return None
-    factor, unbounded = high.terms[var], 1 << 62
-    if factor > 0:
-        return -unbounded, -high.constant // factor
-    return -(-high.constant // -factor), unbounded
+def _pieces(edges: list[Edge], low: int, high: int) -> list[tuple[int, int]]:
+    """`low` to `high` in up to five pieces, the middle one as long as it can be.
+
+    In the middle the tests hold; beside it they may; at the ends none of them does.
+    """
+    ends = [x for x in edges if x.factor > 0 and low < x.certain <= high]
+    last = min((x.certain for x in ends), default=high + 1)
+    starts = [x for x in edges if x.factor < 0 and low < x.certain < last]
+    first = max((x.certain for x in starts), default=low)
+    before = min((x.possible for x in starts), default=low)
+    after = max((x.possible for x in ends), default=high + 1)
+    cuts = {low, max(low, before), first, last, min(after, high + 1), high + 1}
+    return [(a, b - 1) for a, b in pairwise(sorted(cuts))]
 
 
-def _certain_range(n: For, start: int, stop: int) -> tuple[int, int]:
-    """Where tests that fail at the loop's ends hold: all of it, if there are none."""
-    ends = [c for c in _certain_until(n.body, n.loop_var, {}) if start < c < stop]
-    last = min(ends, default=stop)
-    starts = [c for c in _certain_from(n.body, n.loop_var, {}) if start < c < last]
-    return max(starts, default=start), last
+# a serial loop becomes several, one after the other
 
 
-def _part(n: For, body: Stmt, first: int, last: int) -> Stmt:
-    """The loop from `first` to before `last`, with a variable of its own."""
+def _cut(n: For, low: int, high: int) -> list[For]:
+    """The parts of a serial loop: in the longest one, tests on its variable alone are decided."""
+    hinted = HINT in n.annotations
+    if hinted:
+        n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
+    axis = Linear(0, {n.loop_var: 1})
+    tests = [t for t in _tests(n.body, hinted, {}) if t.edge.is_along(axis)]
+    edges = [t.edge for t in tests if hinted or _is_lost_here(t)]
+    pieces = _pieces(edges, low, high)
+    return [n] if len(pieces) == 1 else [_part(n, axis, *piece) for piece in pieces]
+
+
+def _is_lost_here(test: _Test) -> bool:
+    """A test that fails at the beginning is the innermost loop's to lose."""
+    return test.edge.factor > 0 or not any(test.uses(loop) for loop in test.loops)
+
+
+def _part(n: For, axis: Linear, first: int, last: int) -> For:
+    """The iterations from `first` to `last`, with a variable of their own."""
+    body = _Decided(axis, first, last).of(n.body)
     if first == p.as_int(n.min):
-        return replace(n, extent=p.const(last - first, n.extent.dtype), body=body)
-    if last - first == 1:
-        return substitute(body, {n.loop_var: p.const(first, n.loop_var.dtype)})
+        return replace(n, extent=p.const(last - first + 1, n.extent.dtype), body=body)
     fresh = e.Var(n.loop_var.name, n.loop_var.dtype)
     return replace(
         n,
         loop_var=fresh,
         min=p.const(first, n.min.dtype),
-        extent=p.const(last - first, n.extent.dtype),
+        extent=p.const(last - first + 1, n.extent.dtype),
         body=substitute(body, {n.loop_var: fresh}),
     )
 
 
-def _certain_from(n: Node, var: e.Var, inner: Bounds) -> Iterator[int]:
-    """For each test below that fails for small values of `var`: the first at which it holds.
+# the body of a loop is written several times, and a branch chooses
 
-    Below an inner loop that stays a loop, a test is that loop's to lose.
+
+def _by_axis(n: For) -> list[list[Edge]]:
+    """Tests in a loop's body that no cut decides, sorted by what they ask of the loops around.
+
+    Those are worth it that a loop asks again and again as it sums, and a parallel loop's own.
     """
-    if isinstance(n, IfThenElse):
-        for part in _conjuncts(n.condition):
-            since = _holds_from(part, var, inner)
-            if since is not None:
-                yield since
-    if isinstance(n, For):
-        inner = {**inner, n.loop_var: _range_of(n) if n.kind in WRITTEN_OUT else None}
-    for child in children(n):
-        if isinstance(child, Stmt | Block | BlockRealize):
-            yield from _certain_from(child, var, inner)
+    own = Linear(0, {n.loop_var: 1})
+    spatial = cache(_is_spatial)
+    found: list[list[_Test]] = []
+    for test in _tests(n.body, False, {}):
+        edge = test.edge
+        if n.kind is ForKind.SERIAL and edge.is_along(own) or not edge.mentions(n.loop_var):
+            continue
+        if any(test.uses(loop) and spatial(loop) for loop in test.loops):
+            continue  # it is decided in that loop
+        same = next((tests for tests in found if edge.is_along(tests[0].edge.axis)), None)
+        if same is None:
+            found.append([test])
+        else:
+            same.append(test)
+
+    def pays(test: _Test) -> bool:
+        if any(not test.uses(loop) and not spatial(loop) for loop in test.loops):
+            return True
+        return test.is_inside_a_loop and test.edge.is_along(own)
+
+    return [[t.edge for t in tests] for tests in found if any(map(pays, tests))][:MOST_AXES]
 
 
-def _holds_from(condition: e.PrimExpr, var: e.Var, inner: Bounds) -> int | None:
-    """`limit <= var * c + rest` holds for all inner loops from this value of var on; else None."""
-    if not isinstance(condition, e.LT | e.LE) or not isinstance(condition.a, e.IntImm):
-        return None
-    bounds = interval(condition.b, inner)
-    if bounds is None:
-        return None
-    low = bounds[0]
-    factor = low.terms.get(var, 0)
-    if factor <= 0 or len(low.terms) != 1:
-        return None
-    limit = condition.a.value + (1 if isinstance(condition, e.LT) else 0)
-    return -((low.constant - limit) // factor)
+def _is_spatial(loop: For) -> bool:
+    """True if the loop's variable says where something is stored: it does more than sum."""
+    stores = (n for n in walk(loop.body) if isinstance(n, BufferStore))
+    return any(x is loop.loop_var for s in stores for index in s.indices for x in walk(index))
 
 
-def _certain_until(n: Node, var: e.Var, inner: Bounds) -> Iterator[int]:
-    """For each condition below: the first value of `var` at which it may fail."""
-    if isinstance(n, IfThenElse):
-        for part in _conjuncts(n.condition):
-            until = _holds_until(part, var, inner)
-            if until is not None:
-                yield until
-    if isinstance(n, For):
-        inner = {**inner, n.loop_var: _range_of(n)}
-    for child in children(n):
-        if isinstance(child, Stmt | Block | BlockRealize):
-            yield from _certain_until(child, var, inner)
+def _branched(body: Stmt, tests: list[list[Edge]], outer: Bounds) -> Stmt:
+    """The body for each piece of the first axis, and in each piece for those of the next one."""
+    if not tests:
+        return _partition(body, outer)
+    edges, *others = tests
+    ends = edges[0].range(outer)
+    pieces = [] if ends is None else _pieces(edges, *ends)
+    if len(pieces) < 2:
+        return _branched(body, others, outer)
+    made: Stmt | None = None
+    for first, last in reversed(pieces):
+        decided = _Decided(edges[0].axis, first, last, rewrites=True).of(body)
+        here = _branched(decided, others, outer)
+        made = here if made is None else IfThenElse(edges[0].position <= last, here, made)
+    assert made is not None
+    return made
 
 
-def _range_of(loop: For) -> tuple[int, int] | None:
-    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
-    return None if start is None or extent is None else (start, start + extent - 1)
+@dataclass(frozen=True)
+class _Decided:
+    """Takes out the tests that are certain, one way or the other, for first <= axis <= last.
 
+    Where the axis has one value, and `rewrites` is set, what is left asks for inner loops alone.
+    """
 
-def _conjuncts(condition: e.PrimExpr) -> Iterator[e.PrimExpr]:
-    if isinstance(condition, e.And):
-        yield from _conjuncts(condition.a)
-        yield from _conjuncts(condition.b)
-    else:
-        yield condition
+    axis: Linear
+    first: int
+    last: int
+    rewrites: bool = False
 
+    def of(self, n: Stmt) -> Stmt:
+        """The statement without them, and without what they never let run."""
+        return rewrite_statements(self.stmt(n, {}), taken)
 
-def _holds_until(condition: e.PrimExpr, var: e.Var, inner: Bounds) -> int | None:
-    """`var * c + rest < limit` holds for all inner loops while var is below this; else None."""
-    if not isinstance(condition, e.LT | e.LE) or not isinstance(condition.b, e.IntImm):
-        return None
-    bounds = interval(condition.a, inner)
-    if bounds is None:
-        return None
-    high = bounds[1]
-    factor = high.terms.get(var, 0)
-    if factor <= 0 or len(high.terms) != 1:
-        return None
-    limit = condition.b.value - (1 if isinstance(condition, e.LT) else 0)
-    return (limit - high.constant) // factor + 1
+    def stmt(self, n: Any, inner: Bounds) -> Any:
+        """The statement with shorter conditions."""
+        if isinstance(n, For):
+            inner = {**inner, n.loop_var: range_of(n)}
+        if isinstance(n, IfThenElse):
+            parts = list(conjuncts(n.condition))
+            left = [self.test(part, inner) for part in parts]
+            if any(a is not b for a, b in zip(left, parts, strict=True)):
+                n = replace(n, condition=p.all_of(*left))
+        return _mapped(n, lambda s: self.stmt(s, inner))
 
-
-def _certain(n: For, first: int, last: int) -> Stmt:
-    """The body for first <= loop_var < last, without the conditions that hold there."""
-
-    def holds(condition: e.PrimExpr, inner: Bounds) -> bool:
-        until = _holds_until(condition, n.loop_var, inner)
-        since = _holds_from(condition, n.loop_var, inner)
-        return (until is not None and until >= last) or (since is not None and since <= first)
-
-    return _without(n.body, holds, {})
-
-
-def _without(n: Any, holds: Any, inner: Bounds) -> Any:
-    if isinstance(n, For):
-        return replace(n, body=_without(n.body, holds, {**inner, n.loop_var: _range_of(n)}))
-    if isinstance(n, IfThenElse):
-        kept = [c for c in _conjuncts(n.condition) if not holds(c, inner)]
-        then = _without(n.then_case, holds, inner)
-        if not kept:
-            return then
-        other = None if n.else_case is None else _without(n.else_case, holds, inner)
-        return IfThenElse(p.all_of(*kept), then, other, n.span)
-    changes = {}
-    for name in n.child_fields:
-        value = getattr(n, name)
-        if isinstance(value, Stmt):
-            changes[name] = _without(value, holds, inner)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
-            changes[name] = tuple(_without(v, holds, inner) for v in value)
-    return replace(n, **changes) if changes else n
+    def test(self, condition: e.PrimExpr, inner: Bounds) -> e.PrimExpr:
+        """True, false, or what is left of one of the parts of a condition."""
+        edge = edge_of(condition, inner)
+        if edge is None or not edge.is_along(self.axis):
+            return condition
+        if edge.holds(self.first, self.last):
+            return p.const(True)
+        if edge.fails(self.first, self.last):
+            return p.const(False)
+        return edge.at(self.first) if self.rewrites and self.first == self.last else condition
 
 
 class LoopPartition(PrimFuncPass):

@@ -26,6 +26,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -80,7 +81,7 @@ class _Skipper:
         body: Any = n.body
         if n.kind is ForKind.THREAD_BINDING:
             return None
-        parts = list(_conjuncts(body.condition))
+        parts = list(conjuncts(body.condition))
         inside = [c for c in parts if any(x is n.loop_var for x in walk(c))]
         outside = [c for c in parts if not any(c is i for i in inside)]
         if not outside:
@@ -146,12 +147,6 @@ def _is_plain(condition: e.PrimExpr) -> bool:
         isinstance(n, BufferLoad) or (isinstance(n, divisions) and not isinstance(n.b, e.IntImm))
         for n in walk(condition)
     )
-
-
-def _conjuncts(condition: e.PrimExpr) -> list[e.PrimExpr]:
-    if isinstance(condition, e.And):
-        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
-    return [condition]
 
 
 class SkipPadding(PrimFuncPass):

@@ -13,24 +13,11 @@ from typing import Any
 
 from mlcnb.core.node import Node, children, replace
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import IntImm
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
-from mlcnb.tir.stmt import (
-    Allocate,
-    DeclBuffer,
-    Evaluate,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    SeqStmt,
-    Stmt,
-    flattened,
-    seq,
-)
+from mlcnb.tir.functor import rewrite_statements, substitute, taken
+from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
 
 #: a loop of more iterations than this stays a loop
 MAX_EXTENT = 256
@@ -55,7 +42,7 @@ def _unroll(n: Node) -> Node | None:
         return None
     values = (p.const(start + i, n.loop_var.dtype) for i in range(extent))
     steps = (substitute(n.body, {n.loop_var: value}) for value in values)
-    return seq(*(rewrite_statements(step, _decide) for step in steps))
+    return seq(*(rewrite_statements(step, taken) for step in steps))
 
 
 def _statements(n: Stmt) -> int:
@@ -64,21 +51,6 @@ def _statements(n: Stmt) -> int:
         return _statements(n.body) * (p.as_int(n.extent) or 1)
     below = [_statements(c) for c in children(n) if isinstance(c, Stmt)]
     return sum(below) if below else 1
-
-
-def _decide(n: Node) -> Node | None:
-    """Branches whose condition has become a constant are taken, or not."""
-    if isinstance(n, IfThenElse) and isinstance(n.condition, IntImm):
-        return (n.then_case if n.condition.value else n.else_case) or _NOTHING
-    if isinstance(n, SeqStmt) and any(s is _NOTHING for s in n.seq):
-        kept = [s for s in n.seq if s is not _NOTHING]
-        return seq(*kept) if kept else _NOTHING
-    if isinstance(n, For | LetStmt | DeclBuffer | Allocate) and n.body is _NOTHING:
-        return _NOTHING
-    return None
-
-
-_NOTHING = Evaluate(p.const(0))
 
 
 class UnrollLoop(PrimFuncPass):

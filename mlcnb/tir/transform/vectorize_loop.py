@@ -139,12 +139,12 @@ class _Widen:
         store = self.store(n.then_case)
         if store is n.then_case or not isinstance(store, BufferStore):
             raise _NoVectorForm
-        if p.is_const(simplify(substitute(n.condition, {self.var: self.start})), 1):
+        first = simplify(substitute(n.condition, {self.var: self.start}))
+        if p.is_const(first, 1):
             return _masked(store, condition, some_lane=True)
-        first = _first_lane(condition)
-        if first is None or not _loads_scalar(store.value):
-            return _masked(store, condition)
-        return IfThenElse(first, _masked(store, condition, some_lane=True), span=n.span)
+        if _loads_scalar(store.value) and _is_lost_at_the_end(condition):
+            return IfThenElse(first, _masked(store, condition, some_lane=True), span=n.span)
+        return _masked(store, condition)
 
     def loop(self, n: For) -> Stmt:
         if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
@@ -234,16 +234,14 @@ class _Widen:
         return map_children(new, self.widen)
 
 
-def _first_lane(condition: e.PrimExpr) -> e.PrimExpr | None:
-    """The condition of lane 0, where no other lane is let through without it; None: not known."""
-    if isinstance(condition, e.And):
-        a, b = _first_lane(condition.a), _first_lane(condition.b)
-        return None if a is None or b is None else e.And(a, b)
-    if isinstance(condition, e.LT | e.LE) and isinstance(condition.a, e.Ramp):
-        stride, limit = p.as_int(condition.a.stride), condition.b
-        if stride is not None and stride > 0 and isinstance(limit, e.Broadcast):
-            return type(condition)(condition.a.base, limit.value)
-    return condition.value if isinstance(condition, e.Broadcast) else None
+def _is_lost_at_the_end(condition: e.PrimExpr) -> bool:
+    """True if no lane is let through where the first one is not: `ramp < limit`, or one for all."""
+    match condition:
+        case e.And(a, b):
+            return _is_lost_at_the_end(a) and _is_lost_at_the_end(b)
+        case e.LT(e.Ramp(_, stride, _), e.Broadcast()) | e.LE(e.Ramp(_, stride, _), e.Broadcast()):
+            return (p.as_int(stride) or 0) > 0
+    return isinstance(condition, e.Broadcast)
 
 
 def _loads_scalar(value: e.PrimExpr) -> bool:

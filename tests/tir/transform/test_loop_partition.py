@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.transform import LoopPartition, Simplify
-from tests.tir.transform.lowering import check, run_pass, same_bits
+from tests.tir.transform.lowering import check, run_pass, same_bits, statements
 
 
 @T.prim_func
@@ -24,9 +26,8 @@ def test_the_long_part_has_no_test():
         """
         for i, j in T.grid(7, 4):
             B[i * 4 + j] = A[i * 4 + j]
-        for j in range(4):
-            if 28 + j < 30:
-                B[28 + j] = A[28 + j]
+        for j in range(2):
+            B[28 + j] = A[28 + j]
         """,
     )
     check(
@@ -35,9 +36,8 @@ def test_the_long_part_has_no_test():
         """
         for i, j in T.grid(7, 4):
             B[i * 4 + j] = A[i * 4 + j]
-        for j in range(4):
-            if j < 2:
-                B[j + 28] = A[j + 28]
+        for j in range(2):
+            B[j + 28] = A[j + 28]
         """,
     )
 
@@ -49,23 +49,19 @@ def corner(A: T.Buffer((7, 7), "float32"), B: T.Buffer((7, 7), "float32")):
             B[i * 4 + k, j * 4 + m] = A[i * 4 + k, j * 4 + m]
 
 
-def test_each_loop_drops_its_own_test():
+def test_behind_the_end_of_one_loop_the_next_is_cut():
     check(
         LoopPartition(),
         corner,
         """
-        for i in range(1):
-            for j, k, m in T.grid(1, 4, 4):
-                B[i * 4 + k, j * 4 + m] = A[i * 4 + k, j * 4 + m]
-            for k, m in T.grid(4, 4):
-                if 4 + m < 7:
-                    B[i * 4 + k, 4 + m] = A[i * 4 + k, 4 + m]
-        for j, k, m in T.grid(1, 4, 4):
-            if 4 + k < 7:
-                B[4 + k, j * 4 + m] = A[4 + k, j * 4 + m]
         for k, m in T.grid(4, 4):
-            if 4 + k < 7 and 4 + m < 7:
-                B[4 + k, 4 + m] = A[4 + k, 4 + m]
+            B[k, m] = A[k, m]
+        for k, m in T.grid(4, 3):
+            B[k, 4 + m] = A[k, 4 + m]
+        for k, m in T.grid(3, 4):
+            B[4 + k, m] = A[4 + k, m]
+        for k, m in T.grid(3, 3):
+            B[4 + k, 4 + m] = A[4 + k, 4 + m]
         """,
     )
 
@@ -143,8 +139,7 @@ def test_a_hint_cuts_a_loop_at_both_ends():
         LoopPartition(),
         padded,
         """
-        for i in range(1):
-            B[i] = T.if_then_else(1 <= i * 2 and i * 2 < 21, A[i * 2 - 1], T.float32(0.0))
+        B[0] = T.float32(0.0)
         for i in range(1, 11):
             B[i] = T.if_then_else(1 <= i * 2 and i * 2 < 21, A[i * 2 - 1], T.float32(0.0))
         B[11] = T.float32(0.0)
@@ -160,3 +155,113 @@ def test_a_hint_cuts_a_loop_at_both_ends():
         B[11] = T.float32(0.0)
         """,
     )
+
+
+@T.prim_func
+def shared(A: T.Buffer((30, 5), "float32"), B: T.Buffer((30,), "float32")):
+    for t in T.parallel(2):
+        for i in range(4):
+            for k in range(5):
+                for j in T.unroll(4):
+                    if t * 16 + i * 4 + j < 30:
+                        B[t * 16 + i * 4 + j] = B[t * 16 + i * 4 + j] + A[t * 16 + i * 4 + j, k]
+
+
+def test_a_parallel_loop_stays_whole_and_a_branch_decides_before_the_sum():
+    check(
+        LoopPartition(),
+        shared,
+        """
+        for t in T.parallel(2):
+            for i in range(4):
+                if t * 4 + i <= 6:
+                    for k in range(5):
+                        for j in T.unroll(4):
+                            B[t * 16 + i * 4 + j] = B[t * 16 + i * 4 + j] + A[t * 16 + i * 4 + j, k]
+                else:
+                    for k in range(5):
+                        for j in T.unroll(4):
+                            if j <= 1:
+                                B[t * 16 + i * 4 + j] = B[t * 16 + i * 4 + j] + A[t * 16 + i * 4 + j, k]
+        """,  # noqa: E501
+    )
+
+
+@T.prim_func
+def fused(A: T.Buffer((14, 11), "float32"), B: T.Buffer((14, 11), "float32")):
+    for t in T.parallel(12):
+        for _k in range(3):
+            for i in T.unroll(4):
+                for j in T.unroll(4):
+                    if t // 3 * 4 + i < 14 and t % 3 * 4 + j < 11:
+                        B[t // 3 * 4 + i, t % 3 * 4 + j] = (
+                            B[t // 3 * 4 + i, t % 3 * 4 + j] + A[t // 3 * 4 + i, t % 3 * 4 + j]
+                        )
+
+
+def test_both_axes_of_a_fused_parallel_loop():
+    after = run_pass(LoopPartition(), fused)
+    same_bits(fused, after)
+    text = statements(after)
+    assert text.count("T.parallel(12)") == 1
+    assert text.count("for _k in") == 4
+    tests = [line.strip() for line in text.splitlines() if "if " in line or "else" in line]
+    assert tests == [
+        "if t // 3 <= 2:",
+        "if t % 3 <= 1:",
+        "else:",
+        "if j <= 2:",
+        "elif t % 3 <= 1:",
+        "if i <= 1:",
+        "else:",
+        "if i <= 1 and j <= 2:",
+    ]
+
+
+PARALLEL = """
+@T.prim_func
+def f(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+    for t in T.{outer}({parts}):
+        for i in range({tiles}):
+            for k in range(3):
+                for j in T.unroll(4):
+                    if {condition}:
+                        B[t * {tiles} * 4 + i * 4 + j] = (
+                            B[t * {tiles} * 4 + i * 4 + j] + A[t * {tiles} * 4 + i * 4 + j] * k
+                        )
+"""
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["parallel", "serial"]),
+    st.integers(2, 4),
+    st.integers(1, 4),
+    st.lists(
+        st.sampled_from(
+            [
+                "t * {tiles} * 4 + i * 4 + j < {n}",
+                "t * {tiles} * 4 + i * 4 + j <= {n}",
+                "{n} <= t * {tiles} * 4 + i * 4 + j",
+                "{n} < t * {tiles} * 4 + i * 4 + j",
+                "t * 2 < {n}",
+                "i + k < {n}",
+                "1 <= t + k",
+                "j - t < {n}",
+                "{n} < i * 4 - t * 3 + j",
+            ]
+        ),
+        min_size=1,
+        max_size=3,
+        unique=True,
+    ),
+    st.integers(-2, 60),
+)
+def test_any_tests_in_any_loops(outer, parts, tiles, tests, n):
+    condition = " and ".join(tests).format(tiles=tiles, n=n)
+    func = parse(PARALLEL.format(outer=outer, parts=parts, tiles=tiles, condition=condition))
+    after = run_pass(LoopPartition(), func)
+    same_bits(func, after)
+    same_bits(func, run_pass(Simplify(), after))
+    if outer == "parallel":
+        assert statements(after).count("T.parallel") <= 1

@@ -1,0 +1,122 @@
+"""Edges: where a test on linear indices fails, for what values of the loops around it.
+
+if p * 64 + i * 8 + j < 127          j in 0..7, written out below p and i
+
+    axis      p * 8 + i              what the outer loops' variables come to
+    factor    8                      how the test depends on it; below 0, it fails for small values
+    certain   15                     it holds for all j while axis < 15
+    possible  16                     and for some j while axis < 16
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlcnb.core.node import walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.linear import Linear, interval, linear_form
+from mlcnb.tir.stmt import For
+
+#: first and last value of a loop's variable; None where they are not constant
+Bounds = Mapping[e.Var, "tuple[int, int] | None"]
+
+
+def range_of(loop: For) -> tuple[int, int] | None:
+    """First and last value of the loop's variable, where they are constant."""
+    start, extent = p.as_int(loop.min), p.as_int(loop.extent)
+    return None if start is None or extent is None else (start, start + extent - 1)
+
+
+def conjuncts(condition: e.PrimExpr) -> Iterator[e.PrimExpr]:
+    """What a condition joins by `and`."""
+    if isinstance(condition, e.And):
+        yield from conjuncts(condition.a)
+        yield from conjuncts(condition.b)
+    else:
+        yield condition
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The test `factor * axis + rest <= 0`, where `rest` is between `best` and `worst`."""
+
+    axis: Linear
+    factor: int
+    best: int
+    worst: int
+    rest: Linear
+
+    @property
+    def position(self) -> e.PrimExpr:
+        """The axis as an expression."""
+        return self.axis.expr(next(iter(self.axis.terms)).dtype)
+
+    def is_along(self, axis: Linear) -> bool:
+        """Whether the test asks for this sum of outer variables."""
+        return not self.axis.plus(axis, -1).terms
+
+    def mentions(self, var: e.Var) -> bool:
+        """Whether the test depends on an outer variable."""
+        return any(x is var for term in self.axis.terms for x in walk(term))
+
+    def holds(self, first: int, last: int) -> bool:
+        """Whatever inner loops do, while the axis is in first..last."""
+        return max(self.factor * first, self.factor * last) + self.worst <= 0
+
+    def fails(self, first: int, last: int) -> bool:
+        """Whatever inner loops do, while the axis is in first..last."""
+        return min(self.factor * first, self.factor * last) + self.best > 0
+
+    def at(self, place: int) -> e.PrimExpr:
+        """What the test asks of the inner loops at one value of the axis."""
+        limit = -self.factor * place - self.rest.constant
+        dtype = next(iter(self.rest.terms), p.const(0)).dtype
+        return Linear(0, self.rest.terms).expr(dtype) <= p.const(limit, dtype)
+
+    @property
+    def certain(self) -> int:
+        """Where the test begins to hold, or the first value at which it may fail."""
+        return _turn(self.factor, self.worst)
+
+    @property
+    def possible(self) -> int:
+        """Where the test may hold for the first time, or the first value at which it fails."""
+        return _turn(self.factor, self.best)
+
+    def range(self, outer: Bounds) -> tuple[int, int] | None:
+        """Smallest and largest value of the axis, where the outer loops bound it."""
+        found = interval(self.position, outer)
+        if found is None or found[0].terms or found[1].terms:
+            return None
+        return found[0].constant, found[1].constant
+
+
+def _turn(factor: int, rest: int) -> int:
+    """factor * x + rest <= 0 from this x on, or before it."""
+    return -(-rest // -factor) if factor < 0 else -rest // factor + 1
+
+
+def edge_of(condition: e.PrimExpr, inner: Bounds) -> Edge | None:
+    """The edge of `a < b` or `a <= b` below these inner loops.
+
+    None where it depends on these alone, or on something that cannot be bounded.
+    """
+    if not isinstance(condition, e.LT | e.LE):
+        return None
+    difference = condition.a - condition.b
+    bounds = interval(difference, inner)
+    if bounds is None or not bounds[0].terms or bounds[0].plus(bounds[1], -1).terms:
+        return None
+    low, high = bounds
+    factor = math.gcd(*low.terms.values()) * (1 if next(iter(low.terms.values())) > 0 else -1)
+    axis = Linear(0, {t: c // factor for t, c in low.terms.items()})
+    rest = linear_form(difference).plus(axis, -factor)
+    if any(term in axis.terms for term in rest.terms):
+        return None
+    strict = int(isinstance(condition, e.LT))
+    return Edge(
+        axis, factor, low.constant + strict, high.constant + strict, rest.plus(Linear(strict))
+    )

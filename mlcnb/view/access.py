@@ -1,0 +1,248 @@
+"""Accesses through caches, as they stand still: counts, the first touches, where it misses, reuse.
+
+Access replay of matmul: 3,548,160 accesses through L1 32K/8way/64B
+  array            accesses  lines  L1 misses  of accesses  driven out of L1
+  A      96 × 96    884,736    576        576        0.1 %               570
+  B      96 × 96    884,736    576     55,296        6.2 %            54,796
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.access import Run, words_of
+from mlcnb.machine.cache import EMPTY
+from mlcnb.view.cells import grid_of
+from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title
+from mlcnb.view.registry import shows
+from mlcnb.view.svg import FAINT, INK, Drawing
+from mlcnb.view.words import clip, dims, listed, percent, plural
+
+#: touches that are drawn one by one, and how many stand in a row
+FIRST, ROW = 96, 32
+#: cells of a map of misses
+MAPPED = 1_024
+#: what becomes of a touch: letter, fill
+HIT, MISS, EVICT = ("h", "#d7f0e5"), ("M", "#f7c8a8"), ("E", "#e8a0c4")
+LEGEND = (
+    "h: hit in the nearest cache, M: miss, E: miss that drives a line out; "
+    "a line on which a touch falls is shared by its neighbours"
+)
+_HEAT = ((255, 255, 255), (213, 94, 0))
+
+
+@shows("mlcnb.access:Run")
+def one(r: Run) -> list[Part]:
+    """One program."""
+    return parts_of([r])
+
+
+@shows("mlcnb.widgets.access:AccessReplay")
+def replay(r: Any) -> list[Part]:
+    """One program, or several on one clock."""
+    return parts_of(r.runs)
+
+
+def parts_of(runs: Sequence[Run]) -> list[Part]:
+    """Counts of all runs, then pictures and details of each."""
+    title = f"Access replay of {listed([clip(r.name) for r in runs])}"
+    parts: list[Part] = [Title(f"{title}: {len(runs[0]):,} accesses through {levels(runs[0])}")]
+    parts += [Line(sentence) for sentence in verdicts(runs)]
+    for r in runs:
+        if len(runs) > 1:
+            parts.append(Line(f"{clip(r.name)}: {len(r):,} accesses"))
+        parts.append(by_array(r))
+    named = [
+        (clip(r.name) if len(runs) > 1 else "", [first_touches(r), misses_by_line(r)]) for r in runs
+    ]
+    parts += [Beside(named)] if len(runs) > 1 else named[0][1]
+    for r in runs:
+        of = f" of {clip(r.name)}" if len(runs) > 1 else ""
+        parts.append(Fold(f"reuse distances{of}", [*distances(r)], in_text=True))
+        parts.append(Fold(f"loads and stores{of}", [by_site(r)], in_text=True))
+    parts.append(Line(ASSUMED, "note"))
+    return parts
+
+
+#: what is counted, and what is not
+ASSUMED = (
+    "Accesses are those of the loops, element by element, as the reference interpreter makes them, "
+    "parallel loops on one core; what a compiler keeps in registers is counted too. Caches are empty "
+    "at first, the least recently used line goes, writes allocate; no prefetcher."
+)
+
+
+def levels(r: Run) -> str:
+    """`L1 32K/8way/64B, L2 1M/8way/64B`"""
+    return ", ".join(f"{level.name} {level}" for level in r.levels)
+
+
+def verdicts(runs: Sequence[Run]) -> list[str]:
+    """Who misses less, by level."""
+    found = []
+    for level in runs[0].levels if len(runs) > 1 else ():
+        counts = [r.counts[level.name].misses for r in runs]
+        best = int(np.argmin(counts))
+        if len(set(counts)) == 1:
+            found.append(f"{level.name}: all miss {counts[0]:,} times")
+            continue
+        others = ", ".join(f"{n:,}" for i, n in enumerate(counts) if i != best)
+        ratio = f", {max(counts) / counts[best]:.1f} times fewer" if counts[best] else ""
+        found.append(
+            f"{level.name}: {clip(runs[best].name)} misses least, {counts[best]:,} times against "
+            f"{others}{ratio}"
+        )
+    return found
+
+
+def by_array(r: Run) -> Table:
+    """A row for each array, and their sum."""
+    nearest = r.levels[0].name
+    columns = [Column("array", "code"), Column(""), Column("accesses", "number")]
+    columns += [Column("lines", "number"), Column(f"{nearest} misses", "number")]
+    columns += [Column("of accesses", "number"), Column(f"driven out of {nearest}", "number")]
+    columns += [Column(f"{level.name} misses", "number") for level in r.levels[1:]]
+    rows = []
+    for number, (array, found) in enumerate(zip(r.program.arrays, r.by_array, strict=True)):
+        size = f"{dims(array.shape) or 'scalar'} {array.dtype}"
+        lines, out = r.lines_of[number], int(r.evictions[number])
+        rows.append((clip(array.name, 24), size, *_cells(found, lines, out)))
+    total = r.by_array.sum(axis=0)
+    rows.append(("all", "", *_cells(total, sum(r.lines_of), int(r.evictions.sum()))))
+    return Table(columns, rows)
+
+
+def _cells(found: np.ndarray, lines: int, driven: int) -> list[str]:
+    accesses, missed = int(found.sum()), [int(n) for n in found[::-1].cumsum()[::-1][1:]]
+    rate = percent(missed[0] / accesses) if accesses else ""
+    return [f"{accesses:,}", f"{lines:,}", f"{missed[0]:,}", rate, f"{driven:,}"] + [
+        f"{n:,}" for n in missed[1:]
+    ]
+
+
+def by_site(r: Run) -> Table:
+    """A row for each load and store in the program's text."""
+    columns = [Column("access", "code"), Column(""), Column("in block", "code")]
+    columns += [Column("times", "number")]
+    columns += [Column(f"{level.name} misses", "number") for level in r.levels]
+    rows = []
+    for site, found in zip(r.program.sites, r.by_site, strict=True):
+        missed = [f"{int(found[n + 1 :].sum()):,}" for n in range(len(r.levels))]
+        verb = "write" if site.is_write else "read"
+        place = clip(site.block, 24)
+        rows.append((clip(words_of(site), 48), verb, place, f"{int(found.sum()):,}", *missed))
+    return Table(columns, rows, 24, "replay.runs[0].by_site")
+
+
+def distances(r: Run) -> list[Part]:
+    """How many touches come after how many other lines."""
+    found, lines = r.histogram, r.levels[0].lines
+    most = max([*found.counts, found.cold, 1])
+    rows: list[tuple[Any, ...]] = []
+    for bucket, count in enumerate(found.counts):
+        low, high = found.bounds(bucket)
+        name = f"{low:,}" if low == high else f"{low:,}–{high:,}"
+        rows.append((name, f"{count:,}", count / most, _fits(r, low, high)))
+    rows.append(("never before", f"{found.cold:,}", found.cold / most, "always a miss"))
+    columns = [Column("other lines in between", "number"), Column("touches", "number")]
+    columns += [Column("", "bar"), Column("")]
+    told = f"{r.levels[0].name} holds {lines:,} lines of {found.line} bytes"
+    return [Line(told, "note"), Table(columns, rows, 40)]
+
+
+def _fits(r: Run, low: int, high: int) -> str:
+    """The first level that would hold such a distance, if it had one set."""
+    for level in r.levels:
+        if high < level.lines:
+            return f"fits {level.name}"
+        if low < level.lines:
+            return f"some fit {level.name}"
+    return "fits nowhere"
+
+
+def outcome(r: Run, at: int) -> tuple[str, str]:
+    """Letter and fill of a touch."""
+    if r.served[at] == 0:
+        return HIT
+    return MISS if r.nearest.victim[at] == EMPTY else EVICT
+
+
+def first_touches(r: Run) -> Picture:
+    """The first touches as a strip of boxes, in words where there is no picture."""
+    count = min(len(r), FIRST)
+    arrays = r.arrays[:count]
+    names = [clip(r.program.arrays[n].name, 8) for n in arrays]
+    told = [f"{name}:{outcome(r, at)[0]}" for at, name in enumerate(names)]
+    head = f"the first {plural(count, 'touch', 'touches')}"
+    lines = [" ".join(told[n : n + ROW // 2]) for n in range(0, count, ROW // 2)]
+    text = "\n".join([f"{head} ({LEGEND})", *lines])
+    return Picture(lambda: _strip(r, names, head).svg(head), f"{head} of {clip(r.name)}", text)
+
+
+def _strip(r: Run, names: list[str], head: str) -> Drawing:
+    d = Drawing()
+    d.text(0, 10, head, bold=True)
+    wide = max(20.0, 6.2 * max((len(n) for n in names), default=1) + 14)
+    boxes = []
+    for at, name in enumerate(names):
+        letter, fill = outcome(r, at)
+        row, column = divmod(at, ROW // 2 if wide > 24 else ROW)
+        boxes.append((column * wide, 18 + row * 22.0, wide, 20.0, fill, f"{name} {letter}"))
+    d.cells(boxes)
+    d.text(0, d.height + 14, "h hit   M miss   E miss that drives a line out", FAINT, size=10)
+    return d
+
+
+def per_line(r: Run) -> np.ndarray:
+    """Misses of each line of memory in the nearest cache."""
+    end = max((a.base + a.nbytes for a in r.program.arrays), default=0)
+    return np.bincount(r.lines[r.served > 0], minlength=end // r.levels[0].line + 2)
+
+
+def misses_by_line(r: Run) -> Picture:
+    """Each array as a grid, darker where its lines miss more often."""
+    alt = f"where {clip(r.name)} misses in {r.levels[0].name}"
+    misses = per_line(r)
+    lines = [alt]
+    for array in r.program.arrays:
+        grid = grid_of(array, r.levels[0].line, MAPPED)
+        cells = grid.spread(misses)
+        most, least = int(cells.max(initial=0)), int(cells.min(initial=0))
+        spread = f"{least:,}" if most == least else f"{least:,} to {most:,}"
+        lines.append(f"  {clip(array.name, 24)}: {spread} misses of each {_cell_word(grid)}")
+    return Picture(lambda: _maps(r, misses, alt).svg(alt), alt, "\n".join(lines))
+
+
+def _cell_word(grid: Any) -> str:
+    return "element's line" if not grid.says else grid.says.removeprefix("a cell is ")
+
+
+def _maps(r: Run, misses: np.ndarray, alt: str) -> Drawing:
+    d = Drawing()
+    d.text(0, 10, f"misses of each line in {r.levels[0].name}", bold=True)
+    grids = [grid_of(a, r.levels[0].line, MAPPED) for a in r.program.arrays]
+    values = [grid.spread(misses) for grid in grids]
+    most = max((int(v.max(initial=0)) for v in values), default=1)
+    x, top = 0.0, 18.0
+    for grid, cells in zip(grids, values, strict=True):
+        size = min(16.0, max(2.0, 160 / max(grid.columns, grid.rows)))
+        d.text(x, top + 12, clip(grid.array.name, 16), INK, bold=True)
+        boxes = []
+        for at, count in enumerate(cells.tolist()):
+            row, column = divmod(at, grid.columns)
+            place = (x + column * size, top + 18 + row * size, size, size)
+            boxes.append((*place, _shade(count, most), ""))
+        d.cells(boxes)
+        range_ = f"{int(cells.min()):,}–{int(cells.max()):,}"
+        d.text(x, top + 18 + grid.rows * size + 12, f"{range_} misses", FAINT, size=10)
+        x += max(grid.columns * size, 100.0) + 16
+    return d
+
+
+def _shade(count: int, most: int) -> str:
+    """White for none, to the colour of misses for the most; by the logarithm."""
+    share = float(np.log1p(count) / np.log1p(most)) if most else 0.0
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*_HEAT, strict=True))

@@ -1,0 +1,112 @@
+"""The access replay: touches of arrays as grids, hit, miss and driven out, on a clock.
+
+    found = mlc.replay(func, cache="32K/8way/64B")      or a list of levels; default: the target's
+    found = mlc.replay(before, after, cache=…)          side by side on one clock
+    found.counts["L1"].misses, found.misses["A"]["L1"], found.histogram, found.runs
+
+The page holds all that it plays: of a long run some stretches of touches, evenly spread, each with
+the state of the cache where it begins (`access_state`); counts are always of the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.access import Counts, Run, function_of, replayed
+from mlcnb.core.errors import MLCError
+from mlcnb.machine.reuse import Histogram
+from mlcnb.view import access as view
+from mlcnb.view.parts import Part
+from mlcnb.widgets.access_state import snapshot_of
+from mlcnb.widgets.base import Interactive
+
+#: programs side by side
+MOST_RUNS = 2
+
+
+class AccessReplay(Interactive):
+    """One program's accesses through caches, or two programs' on one clock.
+
+    Attributes:
+        runs: one for each program; `counts`, `misses` and `histogram` are those of the first.
+    """
+
+    module = "access"
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Level -> touches, hits, misses and evictions."""
+        return self.runs[0].counts
+
+    @property
+    def misses(self) -> dict[str, dict[str, int]]:
+        """Array -> level -> misses."""
+        return self.runs[0].misses
+
+    @property
+    def histogram(self) -> Histogram:
+        """How many touches have which reuse distance, in lines."""
+        return self.runs[0].histogram
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __getitem__(self, number: int) -> Run:
+        return self.runs[number]
+
+    def snapshot(self) -> dict[str, Any]:
+        """What the page plays."""
+        return snapshot_of(self.runs)
+
+    def parts(self) -> list[Part]:
+        """Counts, the first touches, where it misses, reuse distances."""
+        return view.parts_of(self.runs)
+
+
+def access_replay(
+    programs: Sequence[Any],
+    cache: Any = None,
+    block: str | None = None,
+    args: Sequence[Any] | None = None,
+) -> AccessReplay:
+    """The replay of one program or two.
+
+    Raises:
+        MLCError: more programs than can stand side by side, or one that cannot be followed.
+    """
+    if len(programs) > MOST_RUNS:
+        raise MLCError(
+            f"replay: {len(programs)} programs, at most {MOST_RUNS} stand side by side",
+            hint="replay them two by two",
+        )
+    wanted = None if cache is True else cache
+    names = _names(programs)
+    return AccessReplay(
+        [
+            replayed(function_of(p), wanted, block=block, args=args, name=name)
+            for p, name in zip(programs, names, strict=True)
+        ]
+    )
+
+
+def _names(programs: Sequence[Any]) -> list[str]:
+    """Names that tell the programs apart: `matmul`, or `1: matmul` with what was done to it."""
+    found = [_name(p) for p in programs]
+    if len(found) < 2:
+        return found
+    return [f"{n}: {name}" for n, name in enumerate(found, 1)]
+
+
+def _name(program: Any) -> str:
+    symbol = str(function_of(program).attrs.get("global_symbol") or "main")
+    steps = getattr(program, "steps", None)
+    done = [s.name for s in steps[1 : program.position + 1]] if steps else []
+    if not done:
+        return symbol
+    kinds = list(dict.fromkeys(done))
+    shown = ", ".join(kinds[:3]) + (", …" if len(kinds) > 3 else "")
+    return f"{symbol} after {shown}"
