@@ -237,6 +237,9 @@ def let(em: Emitter, x: s.LetStmt) -> None:
 
 def allocate(em: Emitter, x: s.Allocate) -> None:
     """Memory: the stack if small, else the kernel's workspace, else the heap."""
+    if x in em.scratch:
+        _bind(em, x, em.scratch[x])
+        return
     sizes = [p.as_int(extent) for extent in x.extents]
     element = t.memory_type(x.dtype)
     if None not in sizes:
@@ -257,16 +260,35 @@ def _bind(em: Emitter, x: s.Allocate, pointer: str) -> None:
 
 def _heap(em: Emitter, x: s.Allocate) -> None:
     f = em.f
+    _bind(em, x, acquire(em, x))
+    f.do(f.cleanup.pop())
+
+
+def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
+    """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
+    acquires it once.
+    """
+    found = [n for n in walk(body) if isinstance(n, s.Allocate)]
+    sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
+    return [
+        x
+        for x, dims in zip(found, sizes, strict=True)
+        if None not in dims and math.prod(dims) * x.dtype.nbytes > STACK_BYTES  # type: ignore[arg-type]
+    ]
+
+
+def acquire(em: Emitter, x: s.Allocate) -> str:
+    """Memory from the heap; the last of `cleanup` gives it back."""
+    f = em.f
     total = str(x.dtype.nbytes)
     for extent in x.extents:
         total = f.emit(f"mul i64 {total}, {index(em, extent)}")
-    acquire = em.external("mlcnb_alloc", "ptr", ("i64",))
-    pointer = f.emit(f"call ptr {acquire}(i64 {total})")
+    allocate = em.external("mlcnb_alloc", "ptr", ("i64",))
+    pointer = f.emit(f"call ptr {allocate}(i64 {total})")
     em.stop_if(f.emit(f"icmp eq ptr {pointer}, null"), 4)
     free = em.external("mlcnb_free", "void", ("ptr",))
     f.cleanup.append(f"call void {free}(ptr {pointer})")
-    _bind(em, x, pointer)
-    f.do(f.cleanup.pop())
+    return pointer
 
 
 def declare(em: Emitter, x: s.DeclBuffer) -> None:
