@@ -15,6 +15,7 @@ the step of the schedule that made them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -208,7 +209,7 @@ class Linked(display.Shown):
         """The IR before optimisation, with debug locations."""
         bits = vector_bits or self.kernel.target.vector_bits
         if bits not in self._emitted:
-            name = PREFIX + self.kernel.name
+            name = PREFIX + re.sub(r"[^A-Za-z0-9_.$-]", "_", self.kernel.name)[:200]
             self._emitted[bits] = emit_located(self.func, name, bits, self.page)
         return self._emitted[bits]
 

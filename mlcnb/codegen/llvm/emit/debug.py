@@ -26,6 +26,8 @@ from mlcnb.tir.function import PrimFunc
 FILE = "lowered.tir"
 #: metadata from here on is about locations; all that is below belongs to the program
 FIRST = 1_000_000
+#: what LLVM can count to in a line
+LAST_COLUMN = 65535
 _UNIT, _FILE, _TYPE = FIRST + 2, FIRST + 3, FIRST + 4
 _HEAD = f"""
 !llvm.module.flags = !{{!{FIRST}, !{FIRST + 1}}}
@@ -130,6 +132,7 @@ class LocatedEmitter(Emitter):
     def location(self, scope: int) -> int:
         """The number of the location of what is emitted now."""
         line, column = self.place
+        column = column if column <= LAST_COLUMN else 0
         key = (line, column, scope)
         if key not in self.locations:
             text = f"!DILocation(line: {line}, column: {column}, scope: !{scope})"

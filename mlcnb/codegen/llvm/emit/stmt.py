@@ -147,6 +147,8 @@ def count_loop(
 
 
 def _plain(name: str) -> str:
+    """A name that LLVM takes as it is; it cuts off long ones, and the numbers behind them."""
+    name = name[:80]
     return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
 
 
