@@ -116,11 +116,11 @@ def replay(
     """The stages of a schedule, timed; or, with `cache`, every access of a program, in order.
 
     Args:
-        programs: one schedule, whose stages are compiled, run and timed (`Replay`). With `cache`, or
-            where it is a PrimFunc, a module or a kernel: one program or two, whose accesses go
+        programs: one schedule, whose stages are compiled, run and timed (`Replay`). With `cache`,
+            or where it is a PrimFunc, a module or a kernel: one program or two, whose accesses go
             through a model of caches (`mlcnb.widgets.access.AccessReplay`); nothing is timed.
-        cache: "32K/8way/64B" (bytes, ways, bytes of a line), a list of levels, a Target, or True for
-            the caches of the current target.
+        cache: "32K/8way/64B" (bytes, ways, bytes of a line), a list of levels, a Target, or True
+            for the caches of the current target.
         block: only the accesses of the block of this name.
         args: arrays that a program runs on, where values in memory decide what it touches.
         at: of stages: numbers of steps; default: where one kind of step ends and another begins.

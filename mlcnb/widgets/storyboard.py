@@ -22,10 +22,14 @@ from mlcnb.tir.schedule.tree import sub_stmts
 from mlcnb.view.parts import narrow
 from mlcnb.view.survey import remembered
 from mlcnb.view.words import clip, count, dim, listed, size
-from mlcnb.widgets.base import Lines
+from mlcnb.widgets.base import spans
 
 #: lines and rows of one program that a page gets
 MOST = 600
+
+
+#: a line of code without its indentation: (kind, text) pairs
+Line = tuple[tuple[str, str], ...]
 
 
 class Place(NamedTuple):
@@ -63,12 +67,18 @@ def page_of(func: PrimFunc) -> Any:
     return document(func, header=False)
 
 
+@remembered
+def _touched(func: PrimFunc) -> dict[Any, int]:
+    return dict(footprints(func))
+
+
 class Storyboard:
     """Collects programs."""
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target
-        self.lines = Lines()
+        self.lines: list[list[list[str]]] = []
+        self._lines: dict[Line, int] = {}
         self.rows: list[list[str]] = []
         self._rows: dict[tuple[str, ...], int] = {}
         self.programs: list[dict[str, Any]] = []
@@ -81,10 +91,10 @@ class Storyboard:
         if key not in self._programs:
             self._kept.append(func)
             self._programs[key] = len(self.programs)
-            page = _named_page(name, func)
+            page = page_of(func)
             self.programs.append(
                 {
-                    "text": self.text(page.lines),
+                    "text": self.text(func, name),
                     "more": max(0, len(page.lines) - MOST),
                     "tree": self.tree(func, page),
                     "cost": cost(predicted(func, self.target)),
@@ -92,17 +102,19 @@ class Storyboard:
             )
         return self._programs[key]
 
-    def text(self, lines: list[list[Text]]) -> list[int]:
+    def text(self, func: PrimFunc, name: str = "main") -> list[int]:
         """Indentation and number of each line, one after the other."""
         found: list[int] = []
-        for line in lines[:MOST]:
-            indent, rest = _unindented(narrow(line))
-            found += [indent, *self.lines.add([rest])]
+        for indent, line in _prepared(func) if _is_named(func, name) else _lines(func, name):
+            if line not in self._lines:
+                self._lines[line] = len(self.lines)
+                self.lines.append([list(span) for span in line])
+            found += [indent, self._lines[line]]
         return found
 
     def tree(self, func: PrimFunc, page: Any) -> list[int]:
         """Depth, row and line of each loop and block, one after the other."""
-        touched = footprints(func)
+        touched = _touched(func)
         found: list[int] = []
         for place in places(func)[:MOST]:
             spans = page.spans_of(place.node)
@@ -115,22 +127,33 @@ class Storyboard:
 
     def json(self) -> dict[str, Any]:
         """The tables, for a snapshot."""
-        return {"lines": self.lines.table, "rows": self.rows, "programs": self.programs}
+        return {"lines": self.lines, "rows": self.rows, "programs": self.programs}
 
 
-def _named_page(name: str, func: PrimFunc) -> Any:
-    if str(func.attrs.get("global_symbol", "main")) == name or name == "main":
-        return page_of(func)
-    return document(func, header=False, name=name)
+def _is_named(func: PrimFunc, name: str) -> bool:
+    return name in ("main", str(func.attrs.get("global_symbol", "main")))
 
 
-def _unindented(line: list[Text]) -> tuple[int, list[Text]]:
-    if not line:
-        return 0, line
-    first = line[0].text
-    rest = first.lstrip(" ")
-    head = [Text(rest, line[0].kind)] if rest else []
-    return len(first) - len(rest), [*head, *line[1:]]
+@remembered
+def _prepared(func: PrimFunc) -> list[tuple[int, Line]]:
+    return _cut(page_of(func).lines)
+
+
+def _lines(func: PrimFunc, name: str) -> list[tuple[int, Line]]:
+    return _cut(document(func, header=False, name=name).lines)
+
+
+def _cut(lines: list[list[Text]]) -> list[tuple[int, Line]]:
+    """Each line as its indentation, and the rest as spans."""
+    found = []
+    for line in lines[:MOST]:
+        rest = spans(narrow(line))
+        head = rest[0][1] if rest else ""
+        text = head.lstrip(" ")
+        if rest:
+            rest[0][1] = text
+        found.append((len(head) - len(text), tuple((k, x) for k, x in rest if x)))
+    return found
 
 
 def _row(place: Place, touched: int | None) -> tuple[str, ...]:

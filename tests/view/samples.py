@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb import te
+from mlcnb import access, te
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.llvm.apart import PassChange, Remark
@@ -248,6 +248,7 @@ def everything(name: str) -> dict[str, Any]:
         "strips": Strips((named_strip(name), named_strip(name, 2e-6))),
         "roofline": roof(name),
         "replay": replayed(name),
+        "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1

@@ -26,8 +26,6 @@ from mlcnb.tir.function import PrimFunc
 FILE = "lowered.tir"
 #: metadata from here on is about locations; all that is below belongs to the program
 FIRST = 1_000_000
-#: what LLVM can count to in a line
-LAST_COLUMN = 65535
 _UNIT, _FILE, _TYPE = FIRST + 2, FIRST + 3, FIRST + 4
 _HEAD = f"""
 !llvm.module.flags = !{{!{FIRST}, !{FIRST + 1}}}
@@ -40,6 +38,8 @@ isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)
 !{_TYPE} = !DISubroutineType(types: !{{}})
 """
 
+#: the last column that LLVM can say
+_MOST = 65535
 #: line and column, counted from 1
 Place = tuple[int, int]
 
@@ -132,10 +132,9 @@ class LocatedEmitter(Emitter):
     def location(self, scope: int) -> int:
         """The number of the location of what is emitted now."""
         line, column = self.place
-        column = column if column <= LAST_COLUMN else 0
         key = (line, column, scope)
         if key not in self.locations:
-            text = f"!DILocation(line: {line}, column: {column}, scope: !{scope})"
+            text = f"!DILocation(line: {line}, column: {min(column, _MOST)}, scope: !{scope})"
             self.locations[key] = self.number(lambda _: text)
         return self.locations[key]
 
