@@ -57,7 +57,8 @@ def flops(n: Any, told: bool = True) -> str:
     value = as_int(simplify(substitute(n, dict.fromkeys(names, const(1, "int64")))))
     if value is None:
         return f"{dim(n)} FLOP"
-    sizes = f" for {', '.join(f'{v.name} = 1' for v in names)}" if told else ""
+    ones = dict.fromkeys(f"{v.name} = 1" for v in names)
+    sizes = f" for {listed(ones)}" if told and ones else ""
     return _scaled(value, "FLOP") + sizes
 
 
