@@ -181,16 +181,12 @@ def test_assembly_is_asked_for():
 
 def test_in_words():
     shown = mlc.explore(scoped(), inputs=np.array([[1, 2, 3], [-1, 0, 1]], "float32"))
-    assert (
-        shown.explain()
-        == (
-            "model main: 2 operators; 12 FLOP\n"
-            "0:x <- nothing; -1 .. 3, mean 1, NaN 0\n"
-            "1:relu <- 0:x [2×3 f32]; from /head/Relu; 0 .. 3, mean 1.167, NaN 0\n"
-            "2:exp <- 1:relu [2×3 f32]; from /head/Exp; 1 .. 20.09, mean 5.932, NaN 0\n"
-            "3:output <- 2:exp [2×3 f32]; 1 .. 20.09, mean 5.932, NaN 0"
-        )
-        or "NaN 0" in shown.explain()
+    assert shown.explain() == (
+        "model main: 2 operators; 12 FLOP\n"
+        "0:x <- nothing; -1 .. 3, mean 1, NaN 0\n"
+        "1:relu <- 0:x [2×3 f32]; from /head/Relu; 0 .. 3, mean 1.167, NaN 0\n"
+        "2:exp <- 1:relu [2×3 f32]; from /head/Exp; 1 .. 20.09, mean 5.819, NaN 0\n"
+        "3:output <- 2:exp [2×3 f32]"
     )
 
 
