@@ -49,7 +49,13 @@ class Checks:
         if step.instruction is None:
             return ["given", "", None, ""]
         pairs = list(_pairs(sch, step))
-        kind = "proved" if step.proof.startswith("proved") else "trusted" if step.proof == "trusted" else "rule"
+        kind = (
+            "proved"
+            if step.proof.startswith("proved")
+            else "trusted"
+            if step.proof == "trusted"
+            else "rule"
+        )
         if "numeric" in step.proof:
             kind = "numeric"
         if sum(_iterations(after) for _, after in pairs) * len(sch.steps) <= AT_ONCE:
@@ -125,7 +131,9 @@ def _compiled(func: PrimFunc) -> list[np.ndarray]:
         shape = [p.as_int(x) for x in buffer.shape]
         if None in shape:
             raise MLCError(f"{buffer.name} has a size that is not known")
-        drawn = random.standard_normal(shape) if buffer.dtype.is_float else random.integers(0, 2, shape)
+        drawn = (
+            random.standard_normal(shape) if buffer.dtype.is_float else random.integers(0, 2, shape)
+        )
         arrays.append(tensor(drawn.astype(buffer.dtype.numpy)))
     compile(func, target="llvm")(*arrays)
     return [x.numpy() for x in arrays]

@@ -187,7 +187,9 @@ class Explorer(Interactive):
 
     def _branch(self, name: str) -> Schedule:
         if name not in self.branches:
-            raise MLCError(f"there is no branch {clip(str(name))!r}", hint=f"there are {listed(self.branches)}")
+            raise MLCError(
+                f"there is no branch {clip(str(name))!r}", hint=f"there are {listed(self.branches)}"
+            )
         return self.branches[name]
 
     def _node(self, sch: Schedule, place: Any) -> tuple[str, Any]:
@@ -227,7 +229,9 @@ class Explorer(Interactive):
         self._apply(branch, name, calls[n])
         return self._stands(branch)
 
-    def on_do(self, branch: str, name: str, row: int, primitive: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def on_do(
+        self, branch: str, name: str, row: int, primitive: str, arguments: dict[str, Any]
+    ) -> dict[str, Any]:
         """Do a step with arguments of the reader's own."""
         sch = self._current(branch)
         node = places(sch.mod[name])[row].node
@@ -307,10 +311,17 @@ class Explorer(Interactive):
         for n, step in enumerate(steps):
             made = offer(n, step, self.target)
             if step.func is not None and len(now) < 4 * MOST:
-                made["ghost"] = _difference(now, board.text(explorer_parts.page_of(step.func).lines))
+                made["ghost"] = _difference(
+                    now, board.text(explorer_parts.page_of(step.func).lines)
+                )
             offers.append(made)
         refused = [
-            {"n": len(found.steps) + n, "primitive": name, "label": short(call), "why": found.refused[name]}
+            {
+                "n": len(found.steps) + n,
+                "primitive": name,
+                "label": short(call),
+                "why": found.refused[name],
+            }
             for n, (name, call) in enumerate(found.tried.items())
         ]
         return {
@@ -357,7 +368,9 @@ class Explorer(Interactive):
             "at": sch.position,
             "steps": steps,
             "code": code[-1],
-            "heads": [len(x.splitlines()) for x in code] if all(code[-1].startswith(x) for x in code) else None,
+            "heads": [len(x.splitlines()) for x in code]
+            if all(code[-1].startswith(x) for x in code)
+            else None,
         }
 
     def _shown_functions(self) -> list[str]:
@@ -365,7 +378,11 @@ class Explorer(Interactive):
         every = _names(self.sch)
         changed = set(self._functions)
         for sch in self.branches.values():
-            changed |= {x for x in _names(sch) if len({id(step.mod[x]) for step in sch.steps if x in step.mod}) > 1}
+            changed |= {
+                x
+                for x in _names(sch)
+                if len({id(step.mod[x]) for step in sch.steps if x in step.mod}) > 1
+            }
         found = [x for x in every if x in changed]
         working = self.sch.func_working_on
         first = working.name_hint if working is not None and working.name_hint in every else None
@@ -377,15 +394,27 @@ class Explorer(Interactive):
         found = []
         for (func, row), steps in self._legal.items():
             if func in now:
-                branch = next(b for b, sch in self.branches.items() if func in sch.mod.functions.values())
+                branch = next(
+                    b for b, sch in self.branches.items() if func in sch.mod.functions.values()
+                )
                 name = next(x for x in names if self.branches[branch].mod[x] is func)
                 at = self.branches[branch].position
-                found.append({"branch": branch, "at": at, "name": name, "row": row, "answer": self._offers(func, steps)})
+                found.append(
+                    {
+                        "branch": branch,
+                        "at": at,
+                        "name": name,
+                        "row": row,
+                        "answer": self._offers(func, steps),
+                    }
+                )
         return found
 
     def parts(self) -> Sequence[Part]:
         """Steps, the last diff, the loops, what was asked, and the code."""
-        asked = [x for (func, _), x in self._legal.items() if func in self.sch.mod.functions.values()]
+        asked = [
+            x for (func, _), x in self._legal.items() if func in self.sch.mod.functions.values()
+        ]
         return explorer_parts.explorer(self, asked)
 
 
@@ -398,7 +427,9 @@ def _all_calls(found: LegalSteps) -> list[Any]:
     return [*(x.call for x in found.steps), *found.tried.values()]
 
 
-def _call(primitive: str, sch: Schedule, name: str, node: Any, arguments: Mapping[str, Any]) -> Call:
+def _call(
+    primitive: str, sch: Schedule, name: str, node: Any, arguments: Mapping[str, Any]
+) -> Call:
     """A call whose first block or loop is `node`, the others by name."""
     known = {x.name: x for x in primitives()}
     if primitive not in known:
@@ -421,7 +452,9 @@ def _named(sch: Schedule, site: Site, value: Any) -> Any:
     if isinstance(value, Handle):
         value = sch.state.node(value)[1]
     if isinstance(value, s.For | s.Block):
-        return next((x for x in (*site.loops, *site.blocks) if x.node is value), Named(value, "loop"))
+        return next(
+            (x for x in (*site.loops, *site.blocks) if x.node is value), Named(value, "loop")
+        )
     return [_named(sch, site, x) for x in value] if isinstance(value, list | tuple) else value
 
 

@@ -55,7 +55,9 @@ def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
         func = sch.mod[name]
         parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
         parts.append(function_fold(name, func, "sch.show()"))
-    parts += [Fold(f"legal at {clip(x.where, 120)}", legal.legal(x)[1:], "", False, True) for x in asked]
+    parts += [
+        Fold(f"legal at {clip(x.where, 120)}", legal.legal(x)[1:], "", False, True) for x in asked
+    ]
     text = cell_code(sch)
     if text:
         parts.append(Fold("as Python", [code(text, PYTHON)], "", True, True))
@@ -75,7 +77,9 @@ def steps(page: Any, sch: Any, names: Sequence[str]) -> Table:
     columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for step in sch.steps:
-        sign = ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
+        sign = (
+            ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
+        )
         call = "as given" if step.instruction is None else clip(call_text(sch, step), 120)
         known = known_words(page._checks.badge(sch, step))
         rows.append((sign, str(step.number), call, known, *figures(page, step.mod, names)))
@@ -148,7 +152,9 @@ def comparison(x: Comparison) -> list[Part]:
     """What only one has, the predictions, and both programs."""
     a, b = x.schedules
     shared = x.common
-    names = [v.name_hint for v, f in a.mod.items() if isinstance(f, PrimFunc) and v in b.mod.functions]
+    names = [
+        v.name_hint for v, f in a.mod.items() if isinstance(f, PrimFunc) and v in b.mod.functions
+    ]
     differ = [n for n in names if a.mod[n] is not b.mod[n]] or names[:1]
     told = f"same up to step {shared}" if shared >= 0 else "nothing in common"
     parts: list[Part] = [Title(f"{clip(x.names[0], 40)} and {clip(x.names[1], 40)}: {told}")]
@@ -158,7 +164,10 @@ def comparison(x: Comparison) -> list[Part]:
     for name, sch in zip(x.names, x.schedules, strict=True):
         own = [clip(call_text(sch, s), 80) for s in sch.steps[shared + 1 : sch.position + 1]]
         rows.append((clip(name, 40), "; ".join(own) or "none", *figures(x, sch.mod, differ)))
-    parts += [Table(columns, rows), Line(f"predicted for {machine(x.target)}, not measured", "note")]
+    parts += [
+        Table(columns, rows),
+        Line(f"predicted for {machine(x.target)}, not measured", "note"),
+    ]
     for name in differ[:2]:
         parts.append(side_by_side(a.mod[name], b.mod[name], titles=x.names))
     return parts

@@ -138,12 +138,25 @@ def _row(place: Place, touched: int | None) -> tuple[str, ...]:
     node = place.node
     times = "" if place.times is None else count(place.times)
     if isinstance(node, s.Block):
-        uses = [listed(dict.fromkeys(clip(r.buffer.name, 16) for r in regions), 3) for regions in (node.reads, node.writes)]
+        uses = [
+            listed(dict.fromkeys(clip(r.buffer.name, 16) for r in regions), 3)
+            for regions in (node.reads, node.writes)
+        ]
         axes = "".join(axis.iter_type.value[0] for axis in node.iter_vars)
         flow = f"{uses[0]} -> {uses[1]}" if uses[0] else f"-> {uses[1]}"
-        return clip(node.name_hint or "(unnamed)", 40), "block", "", times, "", f"{axes} {flow}".strip()
+        return (
+            clip(node.name_hint or "(unnamed)", 40),
+            "block",
+            "",
+            times,
+            "",
+            f"{axes} {flow}".strip(),
+        )
     kind = "thread" if node.thread_binding else node.kind.value
-    words = [f"{clip(str(k), 24)}={clip(str(getattr(v, 'value', v)), 20)}" for k, v in node.annotations.items()]
+    words = [
+        f"{clip(str(k), 24)}={clip(str(getattr(v, 'value', v)), 20)}"
+        for k, v in node.annotations.items()
+    ]
     if node.thread_binding:
         words.insert(0, node.thread_binding)
     memory = "" if touched is None else size(touched)

@@ -105,5 +105,3 @@ def _word(node: Any) -> str:
     if isinstance(node, s.For):
         return node.loop_var.name
     return node.name_hint if isinstance(node, s.Block) else ""
-
-
