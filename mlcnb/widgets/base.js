@@ -321,7 +321,7 @@ export function table(header, rows, { caption, numeric = [] } = {}) {
     value === null || value === undefined ? "" : value);
   return el("table", { class: "mlc-table" },
     caption ? el("caption", {}, caption) : null,
-    el("thead", {}, el("tr", {}, ...header.map((h, i) => cell("th", h, i)))),
+    el("thead", {}, el("tr", {}, ...header.map((h, i) => cell(h ? "th" : "td", h, i)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((c, i) => cell("td", c, i))))));
 }
 
