@@ -5,14 +5,15 @@
             C[i, j] += A[i, k] * B[k, j]
 
 Each access has, for each loop around it, the steps that its address takes while that loop runs
-alone. They are found by evaluating the index. A loop that indices divide (it was fused from several)
-counts as the loops that it was made of.
+alone. They are found by evaluating the index. A loop that indices divide (it was fused from
+several) counts as the loops that it was made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,9 +72,16 @@ class Nest:
     inside: tuple[Access, ...] = field(default=())
 
 
+@lru_cache(64)
 def nest_of(func: PrimFunc) -> Nest:
     """The loops and accesses of a function."""
     return _Reader().region(func.body)
+
+
+@lru_cache(256)
+def _outermost(n: s.For) -> Nest:
+    """A loop that stands in no other: a step changes few of them."""
+    return _Reader().read(n)
 
 
 class _Unknown(Exception):
@@ -126,6 +134,10 @@ class _Reader:
 
     def loop(self, n: s.For) -> Nest:
         """A loop; an extent that is not known counts as `UNKNOWN`."""
+        return self.read(n) if self.loops else _outermost(n)
+
+    def read(self, n: s.For) -> Nest:
+        """A loop, with what is inside."""
         pieces = _pieces(n, _extent(n.extent))
         depth = len(self.loops)
         self.loops += [(n, trips, unit) for trips, unit in pieces]

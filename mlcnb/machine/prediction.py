@@ -6,8 +6,8 @@
 A model, not a measurement. Misses: a loop keeps what it touched from one iteration to the next
 where that fits in the cache (Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991),
 least recently used lines go first, and lines at a stride that is a power of two share few sets.
-Vectors and tasks are those that the program asks for. Good enough to say which of two schedules is better,
-and about by how much.
+Vectors and tasks are those that the program asks for. Good enough to say which of two schedules is
+better, and about by how much.
 """
 
 from __future__ import annotations

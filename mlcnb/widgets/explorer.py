@@ -36,7 +36,7 @@ from mlcnb.widgets.card import card
 from mlcnb.widgets.checks import Checks
 from mlcnb.widgets.offers import call_of, calls_of, offers_of
 from mlcnb.widgets.registry import explores
-from mlcnb.widgets.storyboard import Storyboard, places
+from mlcnb.widgets.storyboard import Storyboard, functions_of, places
 
 #: the branch that is the schedule itself
 MAIN = "main"
@@ -95,7 +95,8 @@ class Explorer(Interactive):
 
         Args:
             primitive: its name.
-            place: a handle, or the name of a block or loop: its first block or loop argument.
+            place: a handle, or the name of a block or loop: its first argument; or a list of them,
+                for a primitive that takes several.
             branch: the branch that it is done on.
             arguments: the others, by name.
 
@@ -103,8 +104,11 @@ class Explorer(Interactive):
             ScheduleError: it is not legal, or there is no such place.
         """
         sch = self._branch(branch)
-        name, node = self._node(sch, place)
-        self._apply(branch, name, call_of(primitive, sch, name, node, arguments))
+        several = place if isinstance(place, list | tuple) else [place]
+        nodes = [self._node(sch, x) for x in several]
+        name, first = nodes[0]
+        given = [node for _, node in nodes] if len(nodes) > 1 else first
+        self._apply(branch, name, call_of(primitive, sch, name, given, arguments))
         return self
 
     def legal(self, place: Any, branch: str = MAIN) -> LegalSteps:
@@ -199,7 +203,7 @@ class Explorer(Interactive):
         """The function and node of a handle, or of the name of a block or loop."""
         if isinstance(place, Handle):
             return sch.state.node(place)
-        for name in _names(sch):
+        for name in functions_of(sch):
             for found in places(sch.mod[name]):
                 node = found.node
                 if place == (node.name_hint if isinstance(node, s.Block) else node.loop_var.name):
@@ -278,7 +282,7 @@ class Explorer(Interactive):
 
     def on_function(self, branch: str, name: str) -> dict[str, Any]:
         """Show one more function."""
-        if name not in _names(self._branch(branch)):
+        if name not in functions_of(self._branch(branch)):
             raise MLCError(f"there is no loop function {clip(name)!r}")
         self._functions.add(name)
         self.refresh()
@@ -315,7 +319,7 @@ class Explorer(Interactive):
         names = self._shown_functions()
         made = [self._branch_json(board, name, sch, names) for name, sch in self.branches.items()]
         self._shown = {name: sch.mod for name, sch in self.branches.items()}
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         return {
             "title": f"Schedule of {listed((clip(x, 40) for x in every), 3)}",
             "functions": names,
@@ -352,12 +356,12 @@ class Explorer(Interactive):
 
     def _shown_functions(self) -> list[str]:
         """The functions that a step changed, or that were asked for; else the first."""
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         changed = set(self._functions)
         for sch in self.branches.values():
             changed |= {
                 x
-                for x in _names(sch)
+                for x in functions_of(sch)
                 if len({id(step.mod[x]) for step in sch.steps if x in step.mod}) > 1
             }
         found = [x for x in every if x in changed]
@@ -392,8 +396,3 @@ class Explorer(Interactive):
         functions = list(self.sch.mod.functions.values())
         asked = [x for (func, _), x in self._legal.items() if func in functions][-KEPT:]
         return explorer_parts.explorer(self, asked)
-
-
-def _names(sch: Schedule) -> list[str]:
-    """The loop functions of a schedule."""
-    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]

@@ -155,11 +155,13 @@ def test_threads_of_a_gpu():
 
 
 @T.prim_func
-def gather(A: T.Buffer((64,), "float32"), I: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")):  # noqa: E741
+def gather(
+    A: T.Buffer((64,), "float32"), at: T.Buffer((64,), "int32"), B: T.Buffer((64,), "float32")
+):
     for i in range(64):
         with T.block("B"):
             v = T.axis.spatial(64, i)
-            B[v] = A[I[v]]
+            B[v] = A[at[v]]
 
 
 @T.prim_func
