@@ -28,7 +28,7 @@ function draw(root, view) {
     const large = Math.max(...data.steps.flatMap((s) => s.shares), 1);
     const row = (i) => passRow(data.steps[i], i, most, large, () => { show(i); });
     const head = el("tr", {}, ...["", "pass", "time", "", "operators", "temporaries", "", "rules", "what it did"]
-      .map((t) => el(t ? "th" : "td", { scope: "col", class: NUMBERS.includes(t) ? "mlc-right" : null }, t)));
+      .map((t) => el(t ? "th" : "td", { scope: t ? "col" : null, class: NUMBERS.includes(t) ? "mlc-right" : null }, t)));
     const bodies = [changed, same].map((which) => el("tbody", {}, ...which.map((i) => {
       rows[i] = row(i);
       return rows[i];
