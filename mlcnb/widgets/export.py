@@ -131,13 +131,9 @@ def _live(obj: Interactive) -> str:
         f'<script type="application/json">{_in_script(json.dumps(state))}</script>\n'
         f'<script type="module">{module}</script>'
     )
-    whole = f"{body}\n<noscript>{obj.to_html()}</noscript>"
-    made = _filled(obj.label, whole, base.css(obj.module), module)
-    return (
-        made
-        if len(made.encode()) <= LIMIT
-        else _filled(obj.label, body, base.css(obj.module), module)
-    )
+    css = base.css(obj.module)
+    made = _filled(obj.label, f"{body}\n<noscript>{obj.to_html()}</noscript>", css, module)
+    return made if len(made.encode()) <= LIMIT else _filled(obj.label, body, css, module)
 
 
 def _filled(title: str, body: str, css: str = "", module: str = "") -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -93,7 +94,7 @@ def test_for_github(tmp_path):
 def test_a_schedule_for_github(tmp_path):
     text = mlc.export(mlc.explore(scheduled()), tmp_path / "schedule.md").read_text("utf-8")
     shown = read_markdown(text).text
-    assert shown.startswith("Schedule of matmul")
+    assert shown.startswith("Explorer: schedule of matmul, 3 steps")
     assert "split" in shown and "T.grid" in shown
 
 
@@ -119,7 +120,7 @@ def test_refusals(tmp_path, name, message):
 
 
 def test_what_is_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("mlcnb.widgets.export.LIMIT", 1000)
+    monkeypatch.setattr(sys.modules["mlcnb.widgets.export"], "LIMIT", 1000)
     with pytest.raises(MLCError, match=r"export: the page would have [\d.]+ kB, more than 1 kB"):
         mlc.export(Kit(), tmp_path / "kit.html")
     assert os.listdir(tmp_path) == []
