@@ -269,7 +269,7 @@ def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
     """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
     acquires it once.
     """
-    found = [n for n in walk(body) if isinstance(n, s.Allocate)]
+    found = [n for n in statements(body) if isinstance(n, s.Allocate)]
     sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
     return [
         x
