@@ -12,7 +12,7 @@ from tests.view.names import NAMES
 from tests.widgets.samples import SAMPLES, page
 
 expect = pytest.importorskip("playwright.sync_api").expect
-KINDS = pytest.mark.parametrize("kind", SAMPLES, ids=lambda kind: kind.partition(":")[2])
+KINDS = pytest.mark.parametrize("kind", SAMPLES)
 #: what a reader steps through
 STEPS = "input[type=range]:enabled, [role=tab], [role=listbox], [role=tree], [role=grid]"
 #: keys that change what is shown, in a page's first slider, listing, list of tabs or table
@@ -20,7 +20,15 @@ MOVES = ("End", "ArrowRight", "ArrowDown")
 
 
 def test_every_page_has_a_sample():
-    assert set(registry.kinds()) == set(SAMPLES)
+    assert {kind.partition(":")[2] for kind in registry.kinds()} <= set(SAMPLES)
+    assert {type(page(kind)) for kind in SAMPLES} >= {*pages_of(base.Interactive)}
+
+
+def pages_of(kind):
+    """The classes of pages that come with mlcnb."""
+    for sub in kind.__subclasses__():
+        yield from [sub] if sub.__module__.startswith("mlcnb.") else []
+        yield from pages_of(sub)
 
 
 def check_keyboard(root):
@@ -59,8 +67,7 @@ def test_exported_page(page_of, axe, screenshot, kind, dark):
     root = page_of(page(kind), dark=dark).locator(".mlcnb")
     opened(root)
     axe(root, HEADINGS)
-    name = kind.partition(":")[2]
-    screenshot(f"page-{name}-{'dark' if dark else 'light'}", root)
+    screenshot(f"page-{kind}-{'dark' if dark else 'light'}", root)
     check_keyboard(root)
     axe(root, HEADINGS)
 
