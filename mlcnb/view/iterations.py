@@ -1,4 +1,4 @@
-"""The iterations of a counter-example as a grid: two marked cells and an arrow from one to the other.
+"""The iterations of a counter-example as a grid: two marked cells, and an arrow between.
 
     block C, k = 0          j  0  1  2  3
                        i 0     1  .  .  .
@@ -74,7 +74,12 @@ class Grid:
     def json(self) -> dict[str, Any]:
         """The grid for a page."""
         axes = [[axis.name, list(axis.values)] for axis in (self.rows, self.columns)]
-        return {"title": self.title, "rows": axes[0], "columns": axes[1], "marks": [list(m) for m in self.marks]}
+        return {
+            "title": self.title,
+            "rows": axes[0],
+            "columns": axes[1],
+            "marks": [list(m) for m in self.marks],
+        }
 
 
 def grids(found: Any, func: Any = None) -> list[Grid]:
@@ -105,7 +110,12 @@ def _grid(events: list[tuple[int, Any]], func: Any) -> Grid | None:
         axes.insert(0, Axis("", (0,)))
         names.insert(0, "")
     marks = tuple(
-        (*(axis.values.index(at.get(name, 0)) for axis, name in zip(axes, names, strict=True)), n, _deed(event))
+        (
+            axes[0].values.index(at.get(names[0], 0)),
+            axes[1].values.index(at.get(names[1], 0)),
+            n,
+            _deed(event),
+        )
         for (n, event), at in zip(events, places, strict=True)
     )
     others = [f"{name} = {value}" for name, value in places[0].items() if name not in names]
@@ -133,7 +143,10 @@ def _axis(name: str, wanted: list[int], extent: int | None) -> Axis:
     if high - low < MOST - 2:
         start = max(0, min(low - 1, last - MOST + 2))
         shown: list[int | None] = list(range(start, min(last, start + MOST - 2) + 1))
-        return Axis(name, tuple([*([None] if start > 0 else []), *shown, *([None] if shown[-1] != last else [])]))
+        return Axis(
+            name,
+            (*([None] if start > 0 else []), *shown, *([None] if shown[-1] != last else [])),
+        )
     near: list[int | None] = [low, low + 1, None, high - 1, high]
     return Axis(name, tuple(near))
 

@@ -51,7 +51,9 @@ class Card(Interactive):
         return error_view.error(self.error)
 
 
-def card(error: ScheduleError, instead: Sequence[LegalStep], target: Target | None) -> dict[str, Any]:
+def card(
+    error: ScheduleError, instead: Sequence[LegalStep], target: Target | None
+) -> dict[str, Any]:
     """What a page shows of a refusal.
 
     Args:
@@ -76,13 +78,20 @@ def card(error: ScheduleError, instead: Sequence[LegalStep], target: Target | No
             made["element"] = found.element
             made["values"] = [str(found.expected), str(found.got)]
             made["shapes"] = _shapes(found.shapes)
+            made["cut"] = found.cut
             made["smallest"] = _shapes(found.smallest)
     return made
 
 
 def offer(n: int, step: LegalStep, target: Target | None) -> dict[str, Any]:
     """A legal step for a page: its number, its call in short and as Python, what it would do."""
-    made = {"n": n, "primitive": step.primitive, "label": label(step), "text": step.text, "proof": step.proof}
+    made = {
+        "n": n,
+        "primitive": step.primitive,
+        "label": label(step),
+        "text": step.text,
+        "proof": step.proof,
+    }
     if step.func is not None:
         made["cost"] = cost(predicted(step.func, target))
     return made
@@ -125,4 +134,9 @@ def _excerpt(error: ScheduleError) -> dict[str, Any] | None:
     lines = [line for n, line in enumerate(shown.lines, 1) if n != where.line + 1]
     texts = [spans(narrow(line[1:])) for line in lines]
     shift = len(shown.lines[0][0].text)
-    return {"lines": texts, "line": where.line - 1, "from": where.column - 1 - shift, "to": where.end_column - 1 - shift}
+    return {
+        "lines": texts,
+        "line": where.line - 1,
+        "from": where.column - 1 - shift,
+        "to": where.end_column - 1 - shift,
+    }

@@ -12,11 +12,12 @@ from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import Node, children, walk
+from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 STACK_BYTES = 64 << 10
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
+#: characters of a loop's name in the IR
+_LONGEST = 100
 
 
 def sequence(em: Emitter, x: s.SeqStmt) -> None:
@@ -70,7 +73,7 @@ def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
 
     The outermost loop does, and those inside whose rounds are long; the innermost never does.
     """
-    if not any(isinstance(n, s.For | s.While) for n in walk(body)):
+    if not any(isinstance(n, s.For | s.While) for n in statements(body)):
         return False
     outermost = not em.in_parallel and not em.in_loop
     return outermost or work(body) >= POLL_WORK
@@ -147,7 +150,8 @@ def count_loop(
 
 
 def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
+    short = name[:_LONGEST]  # LLVM cuts long ones, and then two may be one
+    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in short)
 
 
 def parallel(em: Emitter, x: s.For) -> None:
