@@ -10,12 +10,12 @@ each run transforms them, a row of the tile at a time, in L2.
 
 A choice's time is the sum of what its units do, or what memory needs to bring the weights: the
 longer one. The constants are cycles, fitted to convolutions of nine models on one core with
-AVX-512 (znver4, 3.7 GHz). Measured again on 14 convolutions, 7 x 7 to 112 x 112, 64 to 512 channels, alone:
-half of the predictions of direct loops are within 4 % of the time measured and nine of ten within
-14 %; of Winograd's algorithm 11 % and 20 % where each run transforms the weights, 9 % where they
-are transformed before, but 70 % too long at 7 x 7, where a benchmark keeps in L3 what a model has to
-bring from memory. They are ratios of cache and multiply-add speeds, much alike on other machines;
-what is compared is one choice with another on the same machine.
+AVX-512 (znver4, 3.7 GHz). Measured again on 14 convolutions, 7 x 7 to 112 x 112, 64 to 512
+channels, alone: half of the predictions of direct loops are within 4 % of the time measured and
+nine of ten within 14 %; of Winograd's algorithm 11 % and 20 % where each run transforms the
+weights, 9 % where they are transformed before, but 70 % too long at 7 x 7, where a benchmark keeps
+in L3 what a model has to bring from memory. They are ratios of cache and multiply-add speeds, much
+alike on other machines; what is compared is one choice with another on the same machine.
 """
 
 from __future__ import annotations
