@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 
 from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import progress_bar
 from mlcnb.ir.module import IRModule
 from mlcnb.machine.addresses import Placed, Site, placed
 from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, run
 from mlcnb.machine.indices import Unknown
-from mlcnb.machine.stream import MOST, Stream, stream, too_long
 from mlcnb.machine.reuse import Histogram, histogram, stack_distances
+from mlcnb.machine.stream import MOST, Stream, stream, too_long
 from mlcnb.tir.function import PrimFunc
 
 #: accesses that the interpreter makes at most: about ten seconds
@@ -54,7 +55,7 @@ class Counts:
         return self.misses / self.touches if self.touches else 0.0
 
 
-class Run:
+class Run(display.Shown):
     """A program's accesses through caches that are empty at first.
 
     Attributes:
@@ -90,6 +91,9 @@ class Run:
     def __len__(self) -> int:
         return len(self.stream)
 
+    def __repr__(self) -> str:
+        return display.text(self)
+
     @property
     def arrays(self) -> np.ndarray:
         """Of each access the number of its array."""
@@ -114,8 +118,8 @@ class Run:
     def misses(self) -> dict[str, dict[str, int]]:
         """Array -> level -> misses; arrays of one name are counted together."""
         found: dict[str, dict[str, int]] = {}
-        for array, row in zip(self.program.arrays, self.by_array, strict=True):
-            own = found.setdefault(array.name, dict.fromkeys(self.counts, 0))
+        for memory, row in zip(self.program.arrays, self.by_array, strict=True):
+            own = found.setdefault(memory.name, dict.fromkeys(self.counts, 0))
             for number, level in enumerate(self.levels):
                 own[level.name] += int(row[number + 1 :].sum())
         return found

@@ -3,7 +3,6 @@
 cache         set-associative caches: of every touch hit or miss, and what it drove out
 addresses     where the arrays of a program lie, and which of its accesses is which
 stream        every access of a program in order
-predict       misses of caches, vectors and parallel work, from the loops alone
 reuse         reuse distances: what a cache of any size would hit
 roofline      peak of the multiply-add units, bandwidth of each level of memory
 convolution   what a convolution costs by each algorithm, and why
@@ -21,7 +20,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.machine.roofline": "Level Roofline",
         "mlcnb.machine.cache": "Cache caches",
-        "mlcnb.machine.predict": "Prediction predict",
+        "mlcnb.machine.prediction": "Prediction predict",
     },
     submodules=("cache", "reuse", "addresses", "stream", "roofline", "convolution", "winograd"),
 )

@@ -4,15 +4,16 @@
         for k in range(64):          B[k, j]   k: 64 steps of 256 bytes
             C[i, j] += A[i, k] * B[k, j]
 
-Each access has, for each loop around it, the steps that its address takes while the loop runs alone.
-They are found by evaluating the index, so that divisions and remainders (of loops that were fused)
-come out as two or more strides.
+Each access has, for each loop around it, the steps that its address takes while that loop runs
+alone. They are found by evaluating the index. A loop that indices divide (it was fused from
+several) counts as the loops that it was made of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,10 +35,10 @@ CACHED = ("", "global")
 
 
 class Steps(NamedTuple):
-    """An address goes on by `stride` bytes, `count` times in all (the first place counted)."""
+    """An address goes on by `stride` bytes, `times` places in all (the first place counted)."""
 
     stride: int
-    count: int
+    times: int
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,16 @@ class Nest:
     inside: tuple[Access, ...] = field(default=())
 
 
+@lru_cache(64)
 def nest_of(func: PrimFunc) -> Nest:
     """The loops and accesses of a function."""
     return _Reader().region(func.body)
+
+
+@lru_cache(256)
+def _outermost(n: s.For) -> Nest:
+    """A loop that stands in no other: a step changes few of them."""
+    return _Reader().read(n)
 
 
 class _Unknown(Exception):
@@ -84,7 +92,8 @@ class _Reader:
     """Walks statements, with the loops around."""
 
     def __init__(self) -> None:
-        self.loops: list[tuple[s.For, int]] = []
+        #: each loop around with its trips, and what one trip adds to its variable
+        self.loops: list[tuple[s.For, int, int]] = []
         #: a block's axis -> the expression that it stands for
         self.axes: dict[e.Var, e.PrimExpr] = {}
 
@@ -125,12 +134,18 @@ class _Reader:
 
     def loop(self, n: s.For) -> Nest:
         """A loop; an extent that is not known counts as `UNKNOWN`."""
-        trips = _extent(n.extent)
+        return self.read(n) if self.loops else _outermost(n)
+
+    def read(self, n: s.For) -> Nest:
+        """A loop, with what is inside."""
+        pieces = _pieces(n, _extent(n.extent))
         depth = len(self.loops)
-        self.loops.append((n, trips))
+        self.loops += [(n, trips, unit) for trips, unit in pieces]
         inner = self.region(n.body)
-        self.loops.pop()
-        return Nest(n, trips, depth, (inner,), (), inner.inside)
+        del self.loops[depth:]
+        for at in range(len(pieces) - 1, -1, -1):
+            inner = Nest(n, pieces[at][0], depth + at, (inner,), (), inner.inside)
+        return inner
 
     def accesses(self, n: s.Stmt) -> list[Access]:
         """The accesses of one statement, those to the same place once."""
@@ -164,8 +179,8 @@ class _Reader:
         """How the address moves while the loop at that depth runs and the others stand still, and
         whether it comes back to a place that it left.
         """
-        loop, trips = self.loops[at]
-        values = np.arange(min(trips, SAMPLES), dtype=np.int64)
+        loop, trips, unit = self.loops[at]
+        values = np.arange(min(trips, SAMPLES), dtype=np.int64) * unit
         try:
             offsets = self.offsets(buffer, indices, loop.loop_var, values)
         except (_Unknown, MLCError, ZeroDivisionError):
@@ -176,12 +191,12 @@ class _Reader:
         found = progressions(places - places[0])
         if found and trips > SAMPLES:
             last = found[-1]
-            found[-1] = Steps(last.stride, last.count * trips // SAMPLES)
+            found[-1] = Steps(last.stride, last.times * trips // SAMPLES)
         return tuple(found), bool(comes_back)
 
     def offsets(self, buffer: Buffer, indices: Any, loop_var: e.Var, values: Any) -> Any:
         """Offsets in elements for values of one loop variable."""
-        env = {loop.loop_var: np.int64(0) for loop, _ in self.loops} | {loop_var: values}
+        env = {loop.loop_var: np.int64(0) for loop, *_ in self.loops} | {loop_var: values}
         numbers = [self.value(x, env) for x in indices]
         strides = [_extent(x) for x in buffer.strides] or _row_major(buffer)
         pairs = zip(numbers, strides, strict=True)
@@ -225,6 +240,21 @@ _RULES: dict[type, Callable[[Any, Any], Any]] = {
     e.And: np.logical_and,
     e.Or: np.logical_or,
 }
+
+
+def _pieces(n: s.For, trips: int) -> list[tuple[int, int]]:
+    """(trips, unit) of the loops that a fused one was made of, outermost first.
+
+    They are read from the numbers by which indices divide it.
+    """
+    found = (x for x in walk(n.body) if isinstance(x, e.FloorDiv | e.FloorMod))
+    named = (x for x in found if any(v is n.loop_var for v in walk(x.a)))
+    pieces, left, below = [], trips, 1
+    for divisor in sorted({p.as_int(x.b) or 1 for x in named}):
+        if below < divisor < trips and divisor % below == 0 and trips % divisor == 0:
+            pieces.append((divisor // below, below))
+            below, left = divisor, trips // divisor
+    return [(left, below), *pieces[::-1]]
 
 
 def progressions(places: Any) -> list[Steps]:

@@ -3,11 +3,11 @@
     >>> predict(matmul, Target("llvm"))
     predicted: misses L1 2.1 M, L2 66.5 k, L3 12.3 k; 16 lanes of float32; 8 tasks
 
-A model, not a measurement. Misses: a loop keeps what it touched from one iteration to the next where
-that fits in the cache (Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991), least
-recently used lines go first, and lines at a stride that is a power of two share few sets. Vectors
-and tasks are those that the program asks for. Good enough to say which of two schedules is better,
-and about by how much.
+A model, not a measurement. Misses: a loop keeps what it touched from one iteration to the next
+where that fits in the cache (Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991),
+least recently used lines go first, and lines at a stride that is a power of two share few sets.
+Vectors and tasks are those that the program asks for. Good enough to say which of two schedules is
+better, and about by how much.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _assessed(misses: tuple[int, int, int], around: tuple[Nest, ...], target: Ta
     steps = prod(trips for _, trips in loops)
     vectors = [(n, t) for n, (x, t) in enumerate(loops) if x.kind is s.ForKind.VECTORIZED]
     accesses = around[-1].accesses if around else ()
-    at, lanes = vectors[-1] if vectors else (None, 1)
+    at, _ = vectors[-1] if vectors else (None, 1)
+    lanes = prod(t for x, t in loops if at is not None and x is loops[at][0])
     strided = () if at is None else tuple(dict.fromkeys(_strided(accesses, at)))
     tasks = prod(t for x, t in loops if x.kind is s.ForKind.PARALLEL)
     blocks = _bound(loops, "blockIdx.")
@@ -206,5 +207,5 @@ def footprints(func: PrimFunc) -> dict[s.For, int]:
         nest = pending.pop()
         pending += nest.parts
         if nest.loop is not None:
-            found[nest.loop] = LINE * sum(cache.touched(nest).values())
+            found.setdefault(nest.loop, LINE * sum(cache.touched(nest).values()))
     return found

@@ -58,9 +58,27 @@ def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pi
         return Pieces((rows, columns), (rows, columns), vectors, True)
     if not plain_weights and size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
+    if plain_weights:
+        return Pieces(_shared_weights(size, target), (rows, columns), vectors, False)
     wide = columns * max(1, min(size.tiles[1], LARGEST_BLOCK) // columns)
     high = rows * max(1, min(size.tiles[0], LARGEST_BLOCK // wide) // rows)
     return Pieces((high, wide), (rows, columns), vectors, False)
+
+
+def _shared_weights(size: Size, target: Target) -> tuple[int, int]:
+    """The block for weights that each task transforms: all tiles, so that it is done once; rows of
+    them where their products would not fit in L2, or cores would be idle.
+    """
+    rows, columns, vectors = register_tile(size, target)
+    lanes = target.lanes("float32")
+    parts = size.images * -(-size.outer // (lanes * vectors))
+    high = -(-size.tiles[0] // rows)
+    for each in range(high, 0, -1):
+        tiles = each * rows * -(-size.tiles[1] // columns) * columns
+        fits = 4 * size.alpha**2 * tiles * vectors * lanes <= target.caches[1]
+        if fits and _is_even(parts * -(-high // each), target.num_cores):
+            return each * rows, -(-size.tiles[1] // columns) * columns
+    return rows, columns
 
 
 def _is_even(tasks: int, cores: int) -> bool:

@@ -30,7 +30,7 @@ def error(e: MLCError) -> list[Part]:
     if shown is not None:
         parts.append(shown)
     if isinstance(e, ScheduleError) and e.counterexample is not None:
-        parts += counterexample(e.counterexample, e.root)
+        parts += evidence(e.counterexample, e.root)
     if e.advice:
         parts.append(Line(f"hint: {e.advice}", "hint"))
     if isinstance(e, ScheduleError):
@@ -48,7 +48,12 @@ def instead(e: ScheduleError) -> list[Part]:
 
 
 @shows("mlcnb.tir.schedule.counterexample:CounterExample")
-def counterexample(found: Any, func: Any = None) -> list[Part]:
+def counterexample(found: Any) -> list[Part]:
+    """A counter-example without the program that it is about."""
+    return evidence(found, None)
+
+
+def evidence(found: Any, func: Any) -> list[Part]:
     """The two iterations in a table and as a grid, what would be different, and the values."""
     parts: list[Part] = [Title(f"counter-example{f' for {found.loop}' if found.loop else ''}")]
     if found.first is not None:
@@ -69,6 +74,8 @@ def counterexample(found: Any, func: Any = None) -> list[Part]:
         ]
         if shapes and found.shapes != found.smallest:
             facts.append(("run on shapes", shapes))
+        if found.cut:
+            facts.append(("run with", f"each loop cut to its first {found.cut} iterations"))
         if found.smallest:
             facts.append(("smallest failing shapes", ", ".join(map(str, found.smallest))))
         parts.append(Facts(facts))

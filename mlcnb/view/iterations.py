@@ -1,4 +1,4 @@
-"""The iterations of a counter-example as a grid: two marked cells and an arrow from one to the other.
+"""The iterations of a counter-example as a grid: two marked cells, and an arrow between.
 
     block C, k = 0          j  0  1  2  3
                        i 0     1  .  .  .
@@ -111,7 +111,8 @@ def _grid(events: list[tuple[int, Any]], func: Any) -> Grid | None:
         names.insert(0, "")
     marks = tuple(
         (
-            *(axis.values.index(at.get(name, 0)) for axis, name in zip(axes, names, strict=True)),
+            axes[0].values.index(at.get(names[0], 0)),
+            axes[1].values.index(at.get(names[1], 0)),
             n,
             _deed(event),
         )
@@ -144,7 +145,7 @@ def _axis(name: str, wanted: list[int], extent: int | None) -> Axis:
         shown: list[int | None] = list(range(start, min(last, start + MOST - 2) + 1))
         return Axis(
             name,
-            tuple([*([None] if start > 0 else []), *shown, *([None] if shown[-1] != last else [])]),
+            (*([None] if start > 0 else []), *shown, *([None] if shown[-1] != last else [])),
         )
     near: list[int | None] = [low, low + 1, None, high - 1, high]
     return Axis(name, tuple(near))

@@ -79,14 +79,15 @@ def step_table(sch: Any) -> Table:
     return Table(columns, rows, ROWS, "sch.steps")
 
 
-def call_text(sch: Any, step: Any) -> str:
+def call_text(sch: Any, step: Any, kinds: bool = True) -> str:
     """`split(loop i, factors=[None, 32])`: the call without what is at its default.
 
-    Loops and blocks have the names that they had when it was done.
+    Loops and blocks have the names that they had when it was done, after the word for what they
+    are if `kinds`.
     """
     instruction = step.instruction
     signature = getattr(type(sch), instruction.name).primitive.signature.parameters
-    say = _Words(sch, step.number - 1)
+    say = _Words(sch, step.number - 1, kinds)
     given = []
     for name, value in instruction.arguments.items():
         if name == instruction.varargs:
@@ -105,6 +106,7 @@ class _Words:
 
     sch: Any
     at: int
+    kinds: bool
 
     def value(self, value: Any) -> str:
         """An argument."""
@@ -121,7 +123,8 @@ class _Words:
     def handle(self, handle: Handle) -> str:
         """`loop i` or `block C`, also of one that a later step has taken away."""
         try:
-            return self.sch.describe(handle, self.at).split(" in ")[0].split(",")[0]
+            words: str = self.sch.describe(handle, self.at).split(" in ")[0].split(",")[0]
+            return words if self.kinds else words.partition(" ")[2] or words
         except MLCError:  # made by a step that is undone
             return "…"
 

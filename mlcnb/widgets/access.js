@@ -7,7 +7,7 @@ import { panel, el, svg, button, stepper, tabs, table, calm } from "./base.js";
 
 const TRAIL = 24;
 const SPEEDS = [1, 4, 15, 60, 250, 1000, 5000, 20000]; // touches a second
-const SIZE = 230; // pixels of a grid's longer side, about
+const SIDE = [300, 230, 150]; // pixels of a grid's longer side, of 1 array, of one program, of two
 const OUTCOMES = { h: "hit", M: "miss", E: "miss that drives a line out" };
 
 export default { render: panel(draw) };
@@ -34,7 +34,7 @@ function open(root, view) {
   const play = button("▶ play", () => (timer === null ? start() : halt()), { "aria-pressed": "false" });
   const pace = el("input", { type: "range", class: "mlc-slider acc-speed", min: 0, max: SPEEDS.length - 1, value: speed,
     "aria-label": "speed", oninput: () => { speed = Number(pace.value); told(); } });
-  const paceText = el("output", { class: "mlc-faint acc-pace" });
+  const paceText = el("span", { class: "mlc-faint acc-pace" });
   const told = () => {
     const words = calm() ? "in twenty steps" : `${n(SPEEDS[speed])} a second`;
     paceText.textContent = words;
@@ -93,7 +93,7 @@ function open(root, view) {
   }
   function leap() { advance(Math.ceil(clock.length / 20)); }
   function frame(now) {
-    owed += (Math.min(now - last, 100) * SPEEDS[speed]) / 1000;
+    owed += (Math.max(0, Math.min(now - last, 100)) * SPEEDS[speed]) / 1000;
     last = now;
     const whole = Math.floor(owed);
     owed -= whole;
@@ -140,7 +140,8 @@ function player(run, data, clock) {
   const drawn = el("div", { class: "acc-grids" }, grids.map((g) => g.node));
   const node = el("section", { "aria-label": run.name },
     data.runs.length > 1 ? el("h4", {}, run.name) : null, now, drawn, line.node,
-    el("table", { class: "mlc-table" },
+    el("table", { class: "mlc-table acc-counts" },
+      el("caption", {}, "up to here"),
       el("thead", {}, el("tr", {}, ["array", "touched", "hits", `${data.levels[0]} misses`, "rate", "driven out",
         ...data.levels.slice(1).map((l) => `${l} misses`)].map((h, i) => el("th", { scope: "col", class: i ? "mlc-right" : null }, h)))),
       el("tbody", {}, rows.map((r) => r.node), all.node)));
@@ -219,7 +220,8 @@ function player(run, data, clock) {
       return Boolean(touch && touch.served > 0);
     },
     heat() {
-      const most = Math.max(1, ...run.arrays.map((a) => a.heat.reduce((m, v, i) => (i % 2 ? m : Math.max(m, v)), 0)));
+      const arrays = data.runs.flatMap((r) => r.arrays);
+      const most = Math.max(1, ...arrays.map((a) => a.heat.reduce((m, v, i) => (i % 2 ? m : Math.max(m, v)), 0)));
       run.arrays.forEach((a, i) => heats[i].hot(a.heat, most));
       return el("section", { "aria-label": `where ${run.name} misses` },
         data.runs.length > 1 ? el("h4", {}, run.name) : null,
@@ -277,10 +279,12 @@ function expanded(runs) {
   return out;
 }
 
+function sideOf(data) { return SIDE[data.runs.length > 1 ? 2 : data.runs[0].arrays.length > 1 ? 1 : 0]; }
+
 /** An array on a canvas. */
 function grid(array, data) {
   const rows = Math.ceil(array.cells / array.columns);
-  const size = Math.max(1.5, Math.min(22, SIZE / Math.max(array.columns, rows, 4)));
+  const size = Math.max(1.5, Math.min(22, sideOf(data) / Math.max(array.columns, rows, 4)));
   const w = Math.ceil(array.columns * size), h = Math.ceil(rows * size);
   const canvas = el("canvas", { role: "img", "aria-label": `${array.name}: ${array.kind}`, class: "acc-canvas" });
   canvas.style.width = `${w}px`;
@@ -403,7 +407,8 @@ function grid(array, data) {
       values = expanded(heat);
       most = to;
       const each = values.length ? [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))] : [0, 0];
-      note.textContent = `${n(each[0])}${each[0] === each[1] ? "" : ` to ${n(each[1])}`} misses of each ${array.says ? "cell" : "element's line"}`;
+      const range = each[0] === each[1] ? n(each[0]) : `${n(each[0])} to ${n(each[1])}`;
+      note.textContent = `${range} ${each[1] === 1 ? "miss" : "misses"} a ${array.says ? "cell" : "line"}`;
     },
     paintHot() {
       if (!values) return;
@@ -435,7 +440,7 @@ function rgb(node, name) {
 
 /** A row of counts up to now. */
 function counted(name, width) {
-  const cells = Array.from({ length: width + 4 }, () => el("td", { class: "mlc-right" }));
+  const cells = Array.from({ length: width + 3 }, () => el("td", { class: "mlc-right" }));
   return {
     node: el("tr", {}, el("th", { scope: "row" }, name), cells),
     set(counts, out) {
@@ -493,7 +498,7 @@ function reuse(run, data) {
   const holds = data.levels.map((name, i) => `${name} ${n(data.holds[i])}`).join(", ");
   return el("section", { "aria-label": `reuse distances of ${run.name}` },
     data.runs.length > 1 ? el("h4", {}, run.name) : null,
-    table(["other lines in between", "touches", "", ""], rows, { numeric: [0, 1], caption: `a cache holds lines: ${holds}` }));
+    table(["other lines in between", "touches", "share", "what holds it"], rows, { numeric: [0, 1], caption: `a cache holds lines: ${holds}` }));
 }
 
 function sites(run, data) {
@@ -503,7 +508,7 @@ function sites(run, data) {
   });
   return el("section", { "aria-label": `loads and stores of ${run.name}` },
     data.runs.length > 1 ? el("h4", {}, run.name) : null,
-    table(["access", "", "in block", "times", ...data.levels.map((l) => `${l} misses`)], rows, { numeric: [3, ...data.levels.map((_, i) => 4 + i)] }));
+    table(["access", "kind", "in block", "times", ...data.levels.map((l) => `${l} misses`)], rows, { numeric: [3, ...data.levels.map((_, i) => 4 + i)] }));
 }
 
 function n(x) { return x.toLocaleString("en-US"); }

@@ -218,7 +218,8 @@ export function code(lines, { label = "program", marks = [], numbers = true, onP
     const sign = marks[i] || "";
     const name = { "+": "added", "-": "removed", "~": "moved" }[sign];
     const row = el("div", { class: "mlc-line", role: chosen ? "option" : null,
-      "aria-selected": chosen ? "false" : null, "data-mark": sign || null });
+      "aria-selected": chosen ? "false" : null, "data-mark": sign || null,
+      "aria-label": chosen && !spans.some(([, text]) => text.trim()) ? "empty line" : null });
     if (numbers) row.append(el("span", { class: "mlc-number", "aria-hidden": "true" }, String(i + 1)));
     if (marks.length) {
       row.append(el("span", { class: "mlc-sign", title: name || null }, sign || " "));

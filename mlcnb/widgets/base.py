@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 MODULE_LIMIT = 50_000
 #: bytes of JSON from which a snapshot is deflated
 _DEFLATE = 8_000
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./base\.js";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _MIME = "application/vnd.jupyter.widget-view+json"
 
 
@@ -154,19 +154,30 @@ def _panel_class(module: str) -> type:
 
 @cache
 def esm(module: str) -> str:
-    """The ES module of a widget: the base and its own file, joined."""
-    own = (HERE / f"{module}.js").read_text()
-    if not _IMPORT.search(own):
+    """The ES module of a widget: what it imports from, and its own file, joined."""
+    libraries = [_library(name) for name in _imports(module)]
+    return "\n".join([*libraries, _IMPORT.sub("", _source(f"{module}.js"))])
+
+
+def _imports(module: str) -> list[str]:
+    """The files that a module imports from, the base first."""
+    names = _IMPORT.findall(_source(f"{module}.js"))
+    if "base" not in names:
         raise MLCError(f"widgets/{module}.js does not import from ./base.js")
-    base = re.sub(r"^export (?=function|const)", "", _source("base.js"), flags=re.MULTILINE)
-    return f"{base}\n{_IMPORT.sub('', own, count=1)}"
+    return sorted(names, key=lambda name: name != "base")
+
+
+def _library(name: str) -> str:
+    """A file that others import from, as a part of theirs."""
+    own = _IMPORT.sub("", _source(f"{name}.js"))
+    return re.sub(r"^export (?=function|const)", "", own, flags=re.MULTILINE)
 
 
 @cache
 def css(module: str) -> str:
-    """The style sheet of a widget: the base, and its own file if there is one."""
-    own = HERE / f"{module}.css"
-    return _source("base.css") + (own.read_text() if own.exists() else "")
+    """The style sheet of a widget: those of what it imports from, and its own if there is one."""
+    sheets = [f"{name}.css" for name in (*_imports(module), module)]
+    return "".join(_source(sheet) for sheet in sheets if (HERE / sheet).exists())
 
 
 @cache

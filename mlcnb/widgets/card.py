@@ -78,6 +78,7 @@ def card(
             made["element"] = found.element
             made["values"] = [str(found.expected), str(found.got)]
             made["shapes"] = _shapes(found.shapes)
+            made["cut"] = found.cut
             made["smallest"] = _shapes(found.smallest)
     return made
 

@@ -9,6 +9,7 @@ ones are compiled. Both times on the same random arrays as the program as given.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,21 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.counterexample import _iterations
 from mlcnb.tir.schedule.proof import backwards, run
 from mlcnb.tir.schedule.schedule import Schedule
-from mlcnb.tir.stmt import For
+from mlcnb.tir.stmt import Block, For
 from mlcnb.view.words import clip
+from mlcnb.widgets.storyboard import KEPT, places
 
 #: iterations of one program that the interpreter runs, of all steps when a page opens, and of one
 #: that is compiled and run
 INTERPRETED, AT_ONCE, COMPILED = 300_000, 60_000, 3_000_000_000
+
+
+@lru_cache(KEPT)
+def iterations_of(func: PrimFunc) -> int:
+    """How often all blocks run; the iterations of a size that is not known are few."""
+    return sum(x.times or 1000 for x in places(func) if isinstance(x.node, Block))
 
 
 class Checks:
@@ -58,7 +65,7 @@ class Checks:
         )
         if "numeric" in step.proof:
             kind = "numeric"
-        if sum(_iterations(after) for _, after in pairs) * len(sch.steps) <= AT_ONCE:
+        if sum(iterations_of(after) for _, after in pairs) * len(sch.steps) <= AT_ONCE:
             for before, after in pairs:
                 self._check(before, after)
         known = [self._found[pair] for pair in pairs if pair in self._found]
@@ -83,7 +90,7 @@ class Checks:
 
     def _compared(self, before: PrimFunc, after: PrimFunc) -> tuple[float | None, str]:
         """The largest difference of an output, relative to its largest element; and how it ran."""
-        most = max(_iterations(before), _iterations(after))
+        most = max(iterations_of(before), iterations_of(after))
         if most > COMPILED:
             return None, f"not run: {most:.1e} iterations are too many"
         if most <= INTERPRETED:
@@ -128,8 +135,8 @@ def _compiled(func: PrimFunc) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     arrays = []
     for buffer in func.buffers:
-        shape = [p.as_int(x) for x in buffer.shape]
-        if None in shape:
+        shape = [p.as_int(x) or 0 for x in buffer.shape]
+        if 0 in shape:
             raise MLCError(f"{buffer.name} has a size that is not known")
         drawn = (
             random.standard_normal(shape) if buffer.dtype.is_float else random.integers(0, 2, shape)

@@ -46,11 +46,16 @@ function differences(old, now) {
   const most = Math.min(old.length, now.length);
   while (head < most && old[head].key === now[head].key) head += 1;
   while (tail < most - head && old[old.length - 1 - tail].key === now[now.length - 1 - tail].key) tail += 1;
-  const same = (i, j) => out.push({ mark: old[i].indent === now[j].indent ? "" : "~", line: now[j], at: j });
+  const same = (i, j) => out.push(kept(old[i], now[j], j));
   for (let n = 0; n < head; n += 1) same(n, n);
   middle(old.slice(head, old.length - tail), now.slice(head, now.length - tail), head, out);
   for (let n = tail; n > 0; n -= 1) same(old.length - n, now.length - n);
   return out;
+}
+
+/** A line that both have: `before` is the old one, which may be indented otherwise. */
+function kept(before, line, at) {
+  return { mark: before.indent === line.indent ? "" : "~", line, before, at };
 }
 
 /** The lines between: longest common subsequence, or all replaced where that is too much work. */
@@ -72,7 +77,7 @@ function middle(old, now, shift, out) {
   let i = 0, j = 0;
   while (i < n || j < m) {
     if (i < n && j < m && old[i].key === now[j].key) {
-      out.push({ mark: old[i].indent === now[j].indent ? "" : "~", line: now[j], at: shift + j });
+      out.push(kept(old[i], now[j], shift + j));
       i += 1; j += 1;
     } else if (i < n && (j >= m || best[i + 1][j] >= best[i][j + 1])) { gone(i); i += 1; } else { come(j); j += 1; }
   }
@@ -120,11 +125,12 @@ function amount(n) {
 /** How a number changes: the new one, and by what factor; fewer or more is better. */
 function delta(before, after, fewer) {
   if (before === after) return el("span", { class: "mlc-faint" }, `${amount(after)} =`);
+  if (Math.abs(after - before) < 0.01 * before) return el("span", { class: "mlc-faint" }, `${amount(after)} ≈`);
   const up = after > before;
   const ratio = up ? after / Math.max(before, 1) : before / Math.max(after, 1);
-  const shown = ratio >= 100 ? Math.round(ratio) : ratio >= 1.95 ? Number(ratio.toPrecision(2)) : Number(ratio.toFixed(2));
+  const shown = ratio >= 100 ? amount(Math.round(ratio)) : Number(ratio.toFixed(ratio >= 10 ? 0 : ratio >= 1.95 ? 1 : 2));
   return el("span", { class: up === fewer ? "mlc-warn" : "mlc-good" },
-    `${amount(after)} `, el("b", {}, shown === 1 ? (up ? "▲" : "▼") : `${up ? "▲ ×" : "▼ ÷"}${shown}`));
+    `${amount(after)} `, el("b", {}, `${up ? "▲ ×" : "▼ ÷"}${shown}`));
 }
 
 function tasksOf(cost) {
@@ -133,7 +139,7 @@ function tasksOf(cost) {
 
 /** The badges of a step: how it is known, and how far its numbers are off. */
 function badges([kind, proof, error, way]) {
-  const words = { proved: "✓ proved", rule: "✓ by rule", numeric: "✓ numeric", trusted: "! trusted" };
+  const words = { proved: "✓ proved", rule: "✓ rule", numeric: "✓ numeric", trusted: "! trusted" };
   const made = [];
   if (words[kind]) {
     const look = kind === "trusted" ? "mlc-warn" : "mlc-good";
@@ -160,16 +166,7 @@ function explorer(root, view) {
     tree: el("div", { class: "x-tree", role: "listbox", "aria-label": "loops and blocks" }),
     head: el("div", { class: "mlc-row x-head" }), main: el("div", { class: "x-main" }),
     place: el("div", { class: "x-place" }), card: el("div"), quiet: el("p", { class: "mlc-faint" }) };
-  const copy = copyBox("the steps as Python");
-  const codeNode = el("div", {}, el("h4", {}, "the cell so far"), copy.node);
-  const walk = stepper({ count: 1, label: "step", say: (i) => `step ${i} of ${steps().length - 1}`, onStep: (i) => look(i) });
-  const listing = code([], { label: "program", marks: [" "], numbers: false, onPick: pickRow, onHover: hoverRow });
-  root.append(ui.title, ui.target, ui.branches, el("div", { class: "mlc-row" }, walk.node, ui.tools), ui.quiet,
-    el("div", { class: "x-columns" },
-      el("div", { class: "x-side" }, el("h4", {}, "steps"), ui.steps, el("h4", {}, "loops and blocks"), ui.tree),
-      el("div", { class: "x-wide" }, ui.head, ui.main)),
-    ui.card, ui.place, codeNode);
-
+  let shown = []; // the rows of the listing
   const branch = (name = s.branch) => view.data.branches.find((b) => b.name === name) || view.data.branches[0];
   const steps = () => (view.data ? branch().steps : []);
   const number = (at = s.at, b = branch()) => (b.steps[at] ? b.steps[at][2][s.fn] : -1);
@@ -177,6 +174,15 @@ function explorer(root, view) {
   const places = () => (program() ? treeOf(program().tree, view.data.rows) : []);
   const textOf = (p) => (p ? linesOf(p.text, view.data.lines) : []);
   const atHead = () => s.at === branch().at;
+  const copy = copyBox("the steps as Python");
+  const codeNode = el("div", {}, el("h4", {}, "the cell so far"), copy.node);
+  const walk = stepper({ count: 1, label: "step", say: (i) => `step ${i} of ${steps().length - 1}`, onStep: (i) => look(i) });
+  const listing = code([], { label: "program", marks: [" "], numbers: false, onPick: pickRow, onHover: hoverRow });
+  root.append(ui.title, ui.target, ui.branches, el("div", { class: "mlc-row" }, walk.node, ui.tools), ui.quiet,
+    el("div", { class: "x-columns" },
+      el("div", { class: "x-side" }, el("h4", {}, "steps ", el("span", { class: "mlc-faint x-right" }, "predicted cost")), ui.steps, el("h4", {}, "loops and blocks ", el("span", { class: "mlc-faint x-right" }, "runs · touches")), ui.tree),
+      el("div", { class: "x-wide" }, ui.head, ui.main)),
+    ui.card, ui.place, codeNode);
 
   roving(ui.steps, (i) => look(i));
   roving(ui.tree, (i) => choose(i));
@@ -193,16 +199,28 @@ function explorer(root, view) {
     s.fn = Math.min(s.fn, Math.max(0, view.data.functions.length - 1));
     if (s.compare && !view.data.branches.some((x) => x.name === s.compare)) s.compare = "";
     s.preview = null;
-    forget();
+    const known = s.place === null ? null : asked(s.place);
+    if (known) s.answer = known.answer;
+    else if (s.key !== keyNow()) forget();
     draw();
   }
 
+  /** What was asked of a place of this step (of any place, where none is given). */
+  function asked(row = null) {
+    return view.data.legal.find((x) => x.branch === s.branch && x.at === s.at
+      && x.name === view.data.functions[s.fn] && (row === null || x.row === row));
+  }
+
+  function keyNow() {
+    return JSON.stringify([s.branch, s.at, s.fn, steps().slice(0, s.at + 1).map((x) => x[0])]);
+  }
+
+  /** Another program: no place is chosen, or the one that was asked of it. */
   function forget() {
-    s.place = null;
-    s.answer = null;
-    const known = view.data.legal.find((x) => x.branch === s.branch && x.at === s.at
-      && x.name === view.data.functions[s.fn]);
-    if (known) { s.place = known.row; s.answer = known.answer; }
+    const known = asked();
+    s.place = known ? known.row : null;
+    s.answer = known ? known.answer : null;
+    s.key = keyNow();
   }
 
   /** Look at a step; the schedule stays where it stands. */
@@ -220,16 +238,16 @@ function explorer(root, view) {
   /** Choose a loop or block: what is legal there. */
   async function choose(row) {
     const name = view.data.functions[s.fn];
-    const known = view.data.legal.find((x) => x.branch === s.branch && x.at === s.at && x.name === name && x.row === row);
+    const known = asked(row);
     s.place = row;
     s.answer = known ? known.answer : null;
     s.preview = null;
     draw();
     if (known || !view.live) return;
-    const asked = [s.branch, s.at, row];
+    const then = [s.branch, s.at, row];
     try {
       const answer = await view.ask("legal", { branch: s.branch, at: s.at, name, row });
-      if (asked.join() !== [s.branch, s.at, s.place].join()) return;
+      if (then.join() !== [s.branch, s.at, s.place].join()) return;
       s.answer = answer;
       view.announce(`${answer.steps.length} legal calls at ${answer.where}`);
     } catch (error) {
@@ -280,8 +298,7 @@ function explorer(root, view) {
     drawPlace();
     ui.card.replaceChildren(...(s.card ? [cardOf(s.card, { close: () => { s.card = null; draw(); },
       repair: view.live && atHead() ? (n) => act("repair", { name: d.functions[s.fn], n }) : null })] : []));
-    const b = branch(), lines = b.code.split("\n");
-    copy.set((b.heads ? lines.slice(0, b.heads[s.at]).join("\n") : b.code) || "# no steps yet");
+    copy.set(branch().code.slice(0, branch().heads[s.at]).join("\n") || "# no steps yet");
   }
 
   function drawBranches() {
@@ -293,8 +310,8 @@ function explorer(root, view) {
     const make = button("branch from here", () => act("branch", { at: s.at, name: name.value || `from step ${s.at}` }));
     make.disabled = name.disabled = !view.live;
     const against = el("select", { "aria-label": "compare with", onchange: (e) => { s.compare = e.target.value; draw(); } },
-      el("option", { value: "" }, "compare with …"),
-      ...d.branches.filter((b) => b.name !== s.branch).map((b) => el("option", { value: b.name, selected: b.name === s.compare }, b.name)));
+      el("option", { value: "" }, s.compare ? "no comparison" : "compare with …"),
+      ...d.branches.filter((b) => b.name !== s.branch).map((b) => el("option", { value: b.name, selected: b.name === s.compare }, `${s.compare === b.name ? "beside " : ""}${b.name}`)));
     const drop = s.branch !== "main" ? button("drop", () => act("drop", {}), { title: `drop branch ${s.branch}`, disabled: !view.live }) : null;
     if (s.compare === s.branch) s.compare = "";
     ui.branches.replaceChildren(el("span", { class: "mlc-faint" }, "branch"), ...parts, ...(drop ? [drop] : []), name, make,
@@ -319,7 +336,7 @@ function explorer(root, view) {
       button("redo", () => act("goto", { at: b.at + 1 }, "done again"), { disabled: off || b.at === last, title: "redo" }),
       button("go to this step", () => act("goto", { at: s.at }), { disabled: off || atHead() }),
       button("check numbers", () => act("check", {}, "checked"), { disabled: off || last === 0,
-        title: "run every step on the same arrays and compare with the program as given" }));
+        title: "check numbers: run every step on the same arrays as the program as given" }));
   }
 
   function drawSteps() {
@@ -339,7 +356,7 @@ function explorer(root, view) {
   function drawTree() {
     fill(ui.tree, places().map((x, i) => el("div", {
       class: `x-loop x-${x.kind}`, role: "option", "aria-selected": String(i === s.place), tabindex: i === (s.place ?? 0) ? 0 : -1,
-      onclick: () => choose(i), onpointerenter: () => listing.light(shownLines(x.line)), onpointerleave: () => listing.light([]) },
+      onclick: () => choose(i), onpointerenter: () => point(x.line), onpointerleave: () => point(here()) },
       el("span", { class: "x-indent", style: `width:${Math.min(12, x.depth) * 10}px` }),
       x.kind === "block" ? el("span", { class: "x-name" }, "▪ ", el("b", {}, x.name), ` ${x.note}`)
         : el("span", { class: "x-name" }, el("b", {}, x.name), ` in ${x.extent}`, x.kind === "serial" ? "" : ` · ${x.kind}`, x.note ? ` · ${x.note}` : ""),
@@ -347,12 +364,17 @@ function explorer(root, view) {
         `${x.times}×${x.memory ? ` · ${x.memory}` : ""}`))));
   }
 
-  /** Rows of the listing that show a line of the program. */
-  function shownLines(line) {
-    return shown.map((row, i) => (row.at === line ? i : -1)).filter((i) => i >= 0);
+  /** Mark the rows of the listing that show a line of the program. */
+  function point(line) {
+    listing.light(shown.flatMap((row, i) => (row.at === line ? [i] : [])), "x-here");
   }
 
-  let shown = [];
+  /** The line of the chosen place, or none. */
+  function here() {
+    const place = s.preview ? null : places()[s.place];
+    return place ? place.line : -2;
+  }
+
   function drawMain() {
     if (s.compare) return drawComparison();
     let rows = s.preview || rowsNow();
@@ -368,8 +390,8 @@ function explorer(root, view) {
       ...(more ? [el("span", { class: "mlc-warn" }, `${more} more lines are not shown`)] : []));
     if (!ui.main.contains(listing.node)) ui.main.replaceChildren(listing.node);
     ui.main.classList.toggle("x-ghost", Boolean(s.preview));
-    const place = places()[s.place];
-    listing.light(place ? shownLines(place.line) : []);
+    if (!s.preview) listing.node.style.height = `${Math.min(440, 18 * rows.length + 80)}px`; // so that nothing moves under the pointer
+    point(here());
     if (s.preview || s.at) listing.reveal(rows.findIndex((row) => row.mark === "+" || row.mark === "-"));
   }
 
@@ -385,14 +407,14 @@ function explorer(root, view) {
       else {
         while (left.length < right.length) left.push(null);
         while (right.length < left.length) right.push(null);
-        left.push(row);
-        right.push(row);
+        left.push({ mark: "", line: row.before });
+        right.push({ mark: "", line: row.line });
       }
     }
     const column = (title, list) => el("div", {}, el("h4", {}, title), code(
       list.map((row) => (row ? spansOf(row) : [["", " "]])), { label: title, marks: list.map((row) => (row && row.mark) || " "), numbers: false }).node);
     const names = [`${s.branch}, step ${s.at}`, `${other.name}, step ${other.at}`];
-    ui.head.replaceChildren(costTable(names, both.map((p) => p && p.cost)));
+    ui.head.replaceChildren(costTable(names, both.map((p) => p && p.cost), view.data.width));
     ui.main.replaceChildren(el("div", { class: "mlc-columns" }, column(names[0], left), column(names[1], right)));
     ui.main.classList.remove("x-ghost");
   }
@@ -409,9 +431,9 @@ function explorer(root, view) {
       ui.place.replaceChildren(title, el("p", { class: "mlc-faint" }, told));
       return;
     }
-    const why = !view.live ? QUIET : atHead() ? "" : `The schedule stands at step ${branch().at}: go to this step, or branch from here, to do one.`;
+    const why = !view.live || atHead() ? "" : `The schedule stands at step ${branch().at}: go to this step, or branch from here, to do one.`;
     const rows = offerRows();
-    const head = ["step", "L1 misses", "L2 misses", "vector", "tasks", "known"];
+    const head = ["step", "L1 misses", "L2 misses", "vector lanes", "parallel tasks", "known"];
     const offers = table(head, rows, { numeric: [1, 2, 3, 4], caption: "effects are predicted, not measured; point at a step to preview it" });
     offers.addEventListener("pointerleave", () => preview(null));
     ui.place.replaceChildren(title, ...(why ? [el("p", { class: "mlc-warn" }, why)] : []), offers, ownSplit(place), refusals());
@@ -424,14 +446,15 @@ function explorer(root, view) {
     const rank = (name) => { const at = FIRST.split(" ").indexOf(name); return at < 0 ? 99 : at; };
     const names = [...groups.keys()].sort((a, b) => rank(a) - rank(b));
     return names.flatMap((name) => {
-      const sorted = groups.get(name).slice().sort((a, b) => a.cost.cycles - b.cost.cycles);
+      const sorted = groups.get(name).slice().sort((a, b) => (
+        Math.abs(a.cost.cycles - b.cost.cycles) < 0.01 * a.cost.cycles ? a.n - b.n : a.cost.cycles - b.cost.cycles));
       const open = s.open.has(name);
       const rows = (open ? sorted : sorted.slice(0, 1)).map((x) => offerRow(x));
       if (sorted.length > 1) {
         rows[0][0].append(button(open ? "fewer" : `${sorted.length - 1} more`, () => {
           if (open) s.open.delete(name); else s.open.add(name);
           drawPlace();
-        }, { class: "mlc-button x-more", "aria-expanded": String(open), title: `${open ? "hide" : "show"} the other calls of ${name}` }));
+        }, { class: "mlc-button x-more", "aria-expanded": String(open), title: open ? `fewer calls of ${name}` : `${sorted.length - 1} more calls of ${name}` }));
       }
       return rows;
     });
@@ -442,7 +465,9 @@ function explorer(root, view) {
     const press = button(x.label, () => act("apply", { name: view.data.functions[s.fn], row: s.place, n: x.n }, `done: ${x.label}`),
       { class: "mlc-button x-offer", disabled: !view.live || !atHead() });
     const cell = el("div", { class: "mlc-row", onpointerenter: () => preview(x), onfocusin: () => preview(x), onfocusout: () => preview(null) }, press);
-    const vector = delta(now.lanes, then.lanes, false);
+    const width = (cost) => Math.min(cost.lanes, view.data.width);
+    const vector = delta(width(now), width(then), false);
+    if (then.lanes > width(then)) vector.title = `${then.lanes} elements: ${then.lanes / width(then)} vectors`;
     if (then.strided.length) vector.append(el("span", { class: "mlc-warn", title: "a vector gathers elements that do not lie together" }, ` gathers ${then.strided.join(", ")}`));
     return [cell, delta(now.misses[0], then.misses[0], true), delta(now.misses[1], then.misses[1], true), vector,
       delta(tasksOf(now), tasksOf(then), false), x.proof];
@@ -541,15 +566,15 @@ function fill(list, rows) {
   }
 }
 
-function costTable(names, costs) {
-  const rows = costs.map((c, i) => (c ? [names[i], amount(c.misses[0]), amount(c.misses[1]), String(c.lanes), amount(tasksOf(c))] : [names[i]]));
-  return table(["predicted", "L1 misses", "L2 misses", "vector", "tasks"], rows, { numeric: [1, 2, 3, 4] });
+function costTable(names, costs, width) {
+  const rows = costs.map((c, i) => (c ? [names[i], amount(c.misses[0]), amount(c.misses[1]), String(Math.min(c.lanes, width)), amount(tasksOf(c))] : [names[i]]));
+  return table(["predicted", "L1 misses", "L2 misses", "vector lanes", "parallel tasks"], rows, { numeric: [1, 2, 3, 4] });
 }
 
 // -- the card of a refused step -----------------------------------------------------------------
 
 function cardOf(card, { close, repair }) {
-  const parts = [el("div", { class: "mlc-row" }, el("h4", { class: "mlc-bad" }, `✗ refused: ${card.message}`),
+  const parts = [el("div", { class: "x-card-head" }, el("h4", { class: "mlc-bad" }, `✗ refused: ${card.message}`),
     close ? button("close", close, { title: "close the card" }) : null)];
   const columns = [];
   if (card.excerpt) columns.push(excerptOf(card.excerpt));
@@ -570,7 +595,8 @@ function excerptOf({ lines, line }) {
 }
 
 function valuesOf(card) {
-  const shapes = card.smallest ? `smallest shapes that fail: ${card.smallest}` : card.shapes ? `run on ${card.shapes}` : "";
+  const shapes = card.smallest ? `smallest shapes that fail: ${card.smallest}` : card.shapes ? `run on ${card.shapes}`
+    : card.cut ? `run with each loop cut to its first ${card.cut} iterations` : "";
   return el("div", { class: "mlc-row x-values" }, el("code", {}, card.element),
     el("span", {}, "expected ", el("b", { class: "mlc-good" }, card.values[0])),
     el("span", {}, "got ", el("b", { class: "mlc-bad" }, card.values[1])), el("span", { class: "mlc-faint" }, shapes));
@@ -628,7 +654,7 @@ function gridOf(grid, left, parts, ends) {
 function arrow([x1, y1], [x2, y2]) {
   const length = Math.hypot(x2 - x1, y2 - y1) || 1;
   const ux = (x2 - x1) / length, uy = (y2 - y1) / length;
-  const bend = Math.min(22, 10 + length / 8), mx = (x1 + x2) / 2 + uy * bend, my = (y1 + y2) / 2 - ux * bend;
+  const bend = Math.min(24, 16 + length / 8), mx = (x1 + x2) / 2 + uy * bend, my = (y1 + y2) / 2 - ux * bend;
   const from = Math.hypot(mx - x1, my - y1) || 1, to = Math.hypot(x2 - mx, y2 - my) || 1;
   const a = [x1 + (mx - x1) / from * 9, y1 + (my - y1) / from * 9];
   const vx = (x2 - mx) / to, vy = (y2 - my) / to, b = [x2 - vx * 9, y2 - vy * 9];

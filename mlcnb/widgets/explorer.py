@@ -12,7 +12,7 @@ All programs travel with the page, so a saved notebook steps and compares with n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlcnb.core import cells
@@ -20,11 +20,11 @@ from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.candidates import Call, Named, Site
-from mlcnb.tir.schedule.cell_code import cell_code
+from mlcnb.tir.schedule.candidates import Call
+from mlcnb.tir.schedule.cell_code import cell_code, cell_lines
 from mlcnb.tir.schedule.doing import do
 from mlcnb.tir.schedule.handles import Handle
-from mlcnb.tir.schedule.legal import LegalStep, LegalSteps, legal_at, primitives
+from mlcnb.tir.schedule.legal import LegalStep, LegalSteps, legal_at
 from mlcnb.tir.schedule.repairs import repairs
 from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view.parts import Part
@@ -32,15 +32,18 @@ from mlcnb.view.schedule import call_text
 from mlcnb.view.words import clip, listed
 from mlcnb.widgets import explorer_parts
 from mlcnb.widgets.base import Interactive
-from mlcnb.widgets.card import card, offer, short
+from mlcnb.widgets.card import card
 from mlcnb.widgets.checks import Checks
+from mlcnb.widgets.offers import call_of, calls_of, offers_of
 from mlcnb.widgets.registry import explores
-from mlcnb.widgets.storyboard import MOST, Storyboard, places
+from mlcnb.widgets.storyboard import Storyboard, functions_of, places
 
 #: the branch that is the schedule itself
 MAIN = "main"
 #: calls at one place that a page gets, and characters of a branch's name
 OFFERS, NAME = 120, 40
+#: places whose legal steps travel with the page
+KEPT = 4
 
 
 @explores("mlcnb.tir.schedule.schedule:Schedule")
@@ -92,7 +95,8 @@ class Explorer(Interactive):
 
         Args:
             primitive: its name.
-            place: a handle, or the name of a block or loop: its first block or loop argument.
+            place: a handle, or the name of a block or loop: its first argument; or a list of them,
+                for a primitive that takes several.
             branch: the branch that it is done on.
             arguments: the others, by name.
 
@@ -100,8 +104,11 @@ class Explorer(Interactive):
             ScheduleError: it is not legal, or there is no such place.
         """
         sch = self._branch(branch)
-        name, node = self._node(sch, place)
-        self._apply(branch, name, _call(primitive, sch, name, node, arguments))
+        several = place if isinstance(place, list | tuple) else [place]
+        nodes = [self._node(sch, x) for x in several]
+        name, first = nodes[0]
+        given = [node for _, node in nodes] if len(nodes) > 1 else first
+        self._apply(branch, name, call_of(primitive, sch, name, given, arguments))
         return self
 
     def legal(self, place: Any, branch: str = MAIN) -> LegalSteps:
@@ -196,7 +203,7 @@ class Explorer(Interactive):
         """The function and node of a handle, or of the name of a block or loop."""
         if isinstance(place, Handle):
             return sch.state.node(place)
-        for name in _names(sch):
+        for name in functions_of(sch):
             for found in places(sch.mod[name]):
                 node = found.node
                 if place == (node.name_hint if isinstance(node, s.Block) else node.loop_var.name):
@@ -219,13 +226,15 @@ class Explorer(Interactive):
     def on_legal(self, branch: str, at: int, name: str, row: int) -> dict[str, Any]:
         """What is legal at a place of a step, with what each call would do."""
         sch = self._branch(branch)
-        return self._offers(sch.steps[at].mod[name], self._legal_at(sch, at, name, row))
+        found = self._legal_at(sch, at, name, row)
+        self.refresh()  # so that it is there when the notebook is opened again
+        return offers_of(sch.steps[at].mod[name], found, self.target)
 
     def on_apply(self, branch: str, name: str, row: int, n: int) -> dict[str, Any]:
         """Do the n-th of the legal steps at a place; of those refused, be told why."""
         sch = self._current(branch)
         found = self._legal_at(sch, sch.position, name, row)
-        calls = _all_calls(found)
+        calls = calls_of(found)
         self._apply(branch, name, calls[n])
         return self._stands(branch)
 
@@ -235,7 +244,7 @@ class Explorer(Interactive):
         """Do a step with arguments of the reader's own."""
         sch = self._current(branch)
         node = places(sch.mod[name])[row].node
-        self._apply(branch, name, _call(primitive, sch, name, node, arguments))
+        self._apply(branch, name, call_of(primitive, sch, name, node, arguments))
         return self._stands(branch)
 
     def on_repair(self, branch: str, name: str, n: int) -> dict[str, Any]:
@@ -273,7 +282,7 @@ class Explorer(Interactive):
 
     def on_function(self, branch: str, name: str) -> dict[str, Any]:
         """Show one more function."""
-        if name not in _names(self._branch(branch)):
+        if name not in functions_of(self._branch(branch)):
             raise MLCError(f"there is no loop function {clip(name)!r}")
         self._functions.add(name)
         self.refresh()
@@ -302,37 +311,6 @@ class Explorer(Interactive):
             raise MLCError("a cell has changed this schedule since: the page now shows it as it is")
         return sch
 
-    def _offers(self, func: PrimFunc, found: LegalSteps) -> dict[str, Any]:
-        """The calls at one place for a page, with the program that each would give."""
-        board = Storyboard(self.target)
-        steps = found.steps[:OFFERS]
-        now = board.text(explorer_parts.page_of(func).lines)
-        offers = []
-        for n, step in enumerate(steps):
-            made = offer(n, step, self.target)
-            if step.func is not None and len(now) < 4 * MOST:
-                made["ghost"] = _difference(
-                    now, board.text(explorer_parts.page_of(step.func).lines)
-                )
-            offers.append(made)
-        refused = [
-            {
-                "n": len(found.steps) + n,
-                "primitive": name,
-                "label": short(call),
-                "why": found.refused[name],
-            }
-            for n, (name, call) in enumerate(found.tried.items())
-        ]
-        return {
-            "where": found.where,
-            "steps": offers,
-            "refused": refused,
-            "free": found.free,
-            "lines": board.lines.table,
-            "now": now[: 2 * MOST],
-        }
-
     # -- what is shown ---------------------------------------------------------------------------
 
     def snapshot(self) -> Mapping[str, Any]:
@@ -341,12 +319,13 @@ class Explorer(Interactive):
         names = self._shown_functions()
         made = [self._branch_json(board, name, sch, names) for name, sch in self.branches.items()]
         self._shown = {name: sch.mod for name, sch in self.branches.items()}
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         return {
             "title": f"Schedule of {listed((clip(x, 40) for x in every), 3)}",
             "functions": names,
             "others": [x for x in every if x not in names][:200],
             "target": explorer_parts.machine(self.target),
+            "width": (self.target or Target("llvm")).lanes("float32"),
             "branches": made,
             "legal": self._legal_json(names),
             **board.json(),
@@ -359,28 +338,30 @@ class Explorer(Interactive):
         for step in sch.steps:
             numbers = [board.add(x, step.mod[x]) if x in step.mod else -1 for x in names]
             badge = self._checks.badge(sch, step)
-            call = "as given" if step.instruction is None else clip(call_text(sch, step), 160)
+            call = (
+                "as given"
+                if step.instruction is None
+                else clip(call_text(sch, step, kinds=False), 160)
+            )
             steps.append([call, badge, numbers])
-        code = [cell_code(sch, n) for n in range(len(sch.steps))]
+        lines, heads = cell_lines(sch, len(sch.steps) - 1)
         return {
             "name": name,
             "from": list(self._from[name]) if name in self._from else None,
             "at": sch.position,
             "steps": steps,
-            "code": code[-1],
-            "heads": [len(x.splitlines()) for x in code]
-            if all(code[-1].startswith(x) for x in code)
-            else None,
+            "code": lines,
+            "heads": heads,
         }
 
     def _shown_functions(self) -> list[str]:
         """The functions that a step changed, or that were asked for; else the first."""
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         changed = set(self._functions)
         for sch in self.branches.values():
             changed |= {
                 x
-                for x in _names(sch)
+                for x in functions_of(sch)
                 if len({id(step.mod[x]) for step in sch.steps if x in step.mod}) > 1
             }
         found = [x for x in every if x in changed]
@@ -391,9 +372,9 @@ class Explorer(Interactive):
     def _legal_json(self, names: list[str]) -> list[dict[str, Any]]:
         """What was asked about programs that a branch stands at now."""
         now = {sch.mod[x] for sch in self.branches.values() for x in names if x in sch.mod}
-        found = []
-        for (func, row), steps in self._legal.items():
-            if func in now:
+        found: list[dict[str, Any]] = []
+        for (func, row), steps in list(self._legal.items())[::-1]:
+            if func in now and len(found) < KEPT:
                 branch = next(
                     b for b, sch in self.branches.items() if func in sch.mod.functions.values()
                 )
@@ -405,68 +386,13 @@ class Explorer(Interactive):
                         "at": at,
                         "name": name,
                         "row": row,
-                        "answer": self._offers(func, steps),
+                        "answer": offers_of(func, steps, self.target),
                     }
                 )
         return found
 
     def parts(self) -> Sequence[Part]:
         """Steps, the last diff, the loops, what was asked, and the code."""
-        asked = [
-            x for (func, _), x in self._legal.items() if func in self.sch.mod.functions.values()
-        ]
+        functions = list(self.sch.mod.functions.values())
+        asked = [x for (func, _), x in self._legal.items() if func in functions][-KEPT:]
         return explorer_parts.explorer(self, asked)
-
-
-def _names(sch: Schedule) -> list[str]:
-    """The loop functions of a schedule."""
-    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
-
-
-def _all_calls(found: LegalSteps) -> list[Any]:
-    return [*(x.call for x in found.steps), *found.tried.values()]
-
-
-def _call(
-    primitive: str, sch: Schedule, name: str, node: Any, arguments: Mapping[str, Any]
-) -> Call:
-    """A call whose first block or loop is `node`, the others by name."""
-    known = {x.name: x for x in primitives()}
-    if primitive not in known:
-        raise ScheduleError(f"there is no primitive {clip(primitive)!r}")
-    chosen = known[primitive]
-    site = Site.of(sch.state.tree(name), node)
-    first = next(iter(chosen.signature.parameters))
-    given: dict[str, Any] = {}
-    for key, value in {first: node, **arguments}.items():
-        if key not in chosen.signature.parameters:
-            raise ScheduleError(f"{primitive}: there is no argument {clip(str(key))!r}")
-        given[key] = _named(sch, site, value)
-    if chosen.varargs in given and not isinstance(given[chosen.varargs], list):
-        given[chosen.varargs] = [given[chosen.varargs]]
-    return Call(chosen, given)
-
-
-def _named(sch: Schedule, site: Site, value: Any) -> Any:
-    """Nodes and handles as the candidates have them."""
-    if isinstance(value, Handle):
-        value = sch.state.node(value)[1]
-    if isinstance(value, s.For | s.Block):
-        return next(
-            (x for x in (*site.loops, *site.blocks) if x.node is value), Named(value, "loop")
-        )
-    return [_named(sch, site, x) for x in value] if isinstance(value, list | tuple) else value
-
-
-def _difference(old: Sequence[int], new: Sequence[int]) -> list[Any]:
-    """[lines that stay at the top, lines that stay at the end, the lines between, flat]."""
-    before, after = list(_pairs(old)), list(_pairs(new))
-    most = min(len(before), len(after))
-    head = next((n for n in range(most) if before[n] != after[n]), most)
-    most -= head
-    tail = next((n for n in range(most) if before[-1 - n] != after[-1 - n]), most)
-    return [head, tail, [x for pair in after[head : len(after) - tail] for x in pair]]
-
-
-def _pairs(flat: Sequence[int]) -> Iterator[tuple[int, int]]:
-    return zip(flat[::2], flat[1::2], strict=True)

@@ -17,7 +17,6 @@ from mlcnb.machine.prediction import Prediction
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.cell_code import cell_code
-from mlcnb.view import legal
 from mlcnb.view.beside import side_by_side
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
@@ -27,9 +26,9 @@ from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
 from mlcnb.view.schedule import call_text
 from mlcnb.view.words import clip, count, listed, memory, plural
-from mlcnb.widgets.storyboard import page_of, predicted
+from mlcnb.widgets.storyboard import predicted
 
-__all__ = ["Comparison", "explorer", "machine", "page_of"]
+__all__ = ["Comparison", "explorer", "machine"]
 
 #: steps that are shown unfolded
 ROWS = 60
@@ -56,12 +55,27 @@ def explorer(page: Any, asked: Sequence[Any]) -> list[Part]:
         parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
         parts.append(function_fold(name, func, "sch.show()"))
     parts += [
-        Fold(f"legal at {clip(x.where, 120)}", legal.legal(x)[1:], "", False, True) for x in asked
+        Fold(f"legal at {clip(x.where, 120)}", offers(page, x), "", False, True) for x in asked
     ]
     text = cell_code(sch)
     if text:
         parts.append(Fold("as Python", [code(text, PYTHON)], "", True, True))
     return parts
+
+
+def offers(page: Any, found: Any) -> list[Part]:
+    """A row for each primitive that is legal at a place: the call that is predicted to be best."""
+    columns = [Column("call", "code"), Column("known")]
+    columns += [Column(x, "number") for x in ("L1 misses", "L2 misses", "vector", "tasks", "calls")]
+    rows = []
+    for name in dict.fromkeys(x.primitive for x in found):
+        known = [(predicted(x.func, page.target), x) for x in found.of(name)]
+        best, step = min(known, key=lambda pair: pair[0].cycles)
+        figures = (count(best.misses[0]), count(best.misses[1]), str(best.lanes), _tasks([best]))
+        rows.append((clip(step.text, 120), step.proof, *figures, str(len(known))))
+    refused = [(name, clip(why, 160)) for name, why in found.refused.items()]
+    table = Table([Column("refused"), Column("why", "prose")], refused, ROWS)
+    return [Table(columns, rows, ROWS), *([table] if refused else [])]
 
 
 def _title(page: Any, names: Sequence[str]) -> str:
@@ -80,7 +94,9 @@ def steps(page: Any, sch: Any, names: Sequence[str]) -> Table:
         sign = (
             ">" if step.number == sch.position else "(undone)" if step.number > sch.position else ""
         )
-        call = "as given" if step.instruction is None else clip(call_text(sch, step), 120)
+        call = (
+            "as given" if step.instruction is None else clip(call_text(sch, step, kinds=False), 120)
+        )
         known = known_words(page._checks.badge(sch, step))
         rows.append((sign, str(step.number), call, known, *figures(page, step.mod, names)))
     return Table(columns, rows, ROWS, "sch.steps")
@@ -162,7 +178,10 @@ def comparison(x: Comparison) -> list[Part]:
     columns += [Column(c, "number") for c in ("L1 misses", "L2 misses", "vector", "tasks")]
     rows = []
     for name, sch in zip(x.names, x.schedules, strict=True):
-        own = [clip(call_text(sch, s), 80) for s in sch.steps[shared + 1 : sch.position + 1]]
+        own = [
+            clip(call_text(sch, s, kinds=False), 80)
+            for s in sch.steps[shared + 1 : sch.position + 1]
+        ]
         rows.append((clip(name, 40), "; ".join(own) or "none", *figures(x, sch.mod, differ)))
     parts += [
         Table(columns, rows),

@@ -318,7 +318,7 @@ function passesOf(kernel, lines) {
     title.replaceChildren(el("strong", {}, p.name), ` on ${p.unit}: +${p.counts[0]} −${p.counts[1]}, ${p.counts[2]} lines after`);
     listing.show(lines(p.lines), [...p.signs].map((s) => (s === " " || s === "@" ? " " : s)));
     [...p.signs].forEach((s, n) => { if (s === "@") listing.rows[n].classList.add("mlc-gap"); });
-    left.textContent = p.left ? `… ${p.left} more lines: Linked(kernel).passes[${i}].diff()` : "";
+    left.textContent = p.left ? `… ${p.left} more lines: Linked(kernel).passes[${i}].diff` : "";
   }
   show(0);
   return el("div", {}, chart, steps.node, title, listing.node, left);

@@ -10,6 +10,7 @@ line. Row n of the tree is node n of `nodes(func)`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mlcnb.core.render import Text
@@ -20,12 +21,17 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.tree import sub_stmts
 from mlcnb.view.parts import narrow
-from mlcnb.view.survey import remembered
 from mlcnb.view.words import clip, count, dim, listed, size
-from mlcnb.widgets.base import Lines
+from mlcnb.widgets.base import spans
 
+#: programs whose text and tree are kept between two pages
+KEPT = 1024
 #: lines and rows of one program that a page gets
 MOST = 600
+
+
+#: a line of code without its indentation: (kind, text) pairs
+Line = tuple[tuple[str, str], ...]
 
 
 class Place(NamedTuple):
@@ -36,7 +42,7 @@ class Place(NamedTuple):
     times: int | None
 
 
-@remembered
+@lru_cache(KEPT)
 def places(func: PrimFunc) -> tuple[Place, ...]:
     """The loops and blocks of a function in program order, the root block left out."""
     found: list[Place] = []
@@ -57,10 +63,20 @@ def _places(n: Any, depth: int, times: int | None, found: list[Place]) -> None:
         _places(child, depth, times, found)
 
 
-@remembered
+def functions_of(sch: Any) -> list[str]:
+    """The loop functions of a schedule."""
+    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
+
+
+@lru_cache(KEPT)
 def page_of(func: PrimFunc) -> Any:
     """The text of a function, with the places of its nodes."""
     return document(func, header=False)
+
+
+@lru_cache(KEPT)
+def _touched(func: PrimFunc) -> dict[Any, int]:
+    return dict(footprints(func))
 
 
 class Storyboard:
@@ -68,7 +84,8 @@ class Storyboard:
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target
-        self.lines = Lines()
+        self.lines: list[list[list[str]]] = []
+        self._lines: dict[Line, int] = {}
         self.rows: list[list[str]] = []
         self._rows: dict[tuple[str, ...], int] = {}
         self.programs: list[dict[str, Any]] = []
@@ -81,10 +98,10 @@ class Storyboard:
         if key not in self._programs:
             self._kept.append(func)
             self._programs[key] = len(self.programs)
-            page = _named_page(name, func)
+            page = page_of(func)
             self.programs.append(
                 {
-                    "text": self.text(page.lines),
+                    "text": self.text(func, name),
                     "more": max(0, len(page.lines) - MOST),
                     "tree": self.tree(func, page),
                     "cost": cost(predicted(func, self.target)),
@@ -92,17 +109,19 @@ class Storyboard:
             )
         return self._programs[key]
 
-    def text(self, lines: list[list[Text]]) -> list[int]:
+    def text(self, func: PrimFunc, name: str = "main") -> list[int]:
         """Indentation and number of each line, one after the other."""
         found: list[int] = []
-        for line in lines[:MOST]:
-            indent, rest = _unindented(narrow(line))
-            found += [indent, *self.lines.add([rest])]
+        for indent, line in _prepared(func) if _is_named(func, name) else _lines(func, name):
+            if line not in self._lines:
+                self._lines[line] = len(self.lines)
+                self.lines.append([list(span) for span in line])
+            found += [indent, self._lines[line]]
         return found
 
     def tree(self, func: PrimFunc, page: Any) -> list[int]:
         """Depth, row and line of each loop and block, one after the other."""
-        touched = footprints(func)
+        touched = _touched(func)
         found: list[int] = []
         for place in places(func)[:MOST]:
             spans = page.spans_of(place.node)
@@ -115,22 +134,33 @@ class Storyboard:
 
     def json(self) -> dict[str, Any]:
         """The tables, for a snapshot."""
-        return {"lines": self.lines.table, "rows": self.rows, "programs": self.programs}
+        return {"lines": self.lines, "rows": self.rows, "programs": self.programs}
 
 
-def _named_page(name: str, func: PrimFunc) -> Any:
-    if str(func.attrs.get("global_symbol", "main")) == name or name == "main":
-        return page_of(func)
-    return document(func, header=False, name=name)
+def _is_named(func: PrimFunc, name: str) -> bool:
+    return name in ("main", str(func.attrs.get("global_symbol", "main")))
 
 
-def _unindented(line: list[Text]) -> tuple[int, list[Text]]:
-    if not line:
-        return 0, line
-    first = line[0].text
-    rest = first.lstrip(" ")
-    head = [Text(rest, line[0].kind)] if rest else []
-    return len(first) - len(rest), [*head, *line[1:]]
+@lru_cache(KEPT)
+def _prepared(func: PrimFunc) -> list[tuple[int, Line]]:
+    return _cut(page_of(func).lines)
+
+
+def _lines(func: PrimFunc, name: str) -> list[tuple[int, Line]]:
+    return _cut(document(func, header=False, name=name).lines)
+
+
+def _cut(lines: list[list[Text]]) -> list[tuple[int, Line]]:
+    """Each line as its indentation, and the rest as spans."""
+    found = []
+    for line in lines[:MOST]:
+        rest = spans(narrow(line))
+        head = rest[0][1] if rest else ""
+        text = head.lstrip(" ")
+        if rest:
+            rest[0][1] = text
+        found.append((len(head) - len(text), tuple((k, x) for k, x in rest if x)))
+    return found
 
 
 def _row(place: Place, touched: int | None) -> tuple[str, ...]:
@@ -163,15 +193,14 @@ def _row(place: Place, touched: int | None) -> tuple[str, ...]:
     return clip(node.loop_var.name, 40), kind, dim(node.extent), times, memory, ", ".join(words)
 
 
-_known: dict[str, Any] = {}
-
-
 def predicted(func: PrimFunc, target: Target | None) -> Prediction:
-    """The prediction for a function, kept as long as it lives."""
-    name = str(target)
-    if name not in _known:
-        _known[name] = remembered(lambda f: predict(f, target))
-    return _known[name](func)
+    """The prediction for a function, kept for a while."""
+    return _predicted(func, "" if target is None else str(target))
+
+
+@lru_cache(4 * KEPT)
+def _predicted(func: PrimFunc, target: str) -> Prediction:
+    return predict(func, Target(target) if target else None)
 
 
 def cost(found: Prediction) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -397,3 +398,28 @@ def test_a_narrow_store_under_a_known_mask_touches_nothing_else(kind, count):
     expected = np.full(20, 7, kind)
     expected[2 : 2 + count] = x[:count]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_chunk_of_a_parallel_loop_takes_its_memory_once():
+    program = """
+        @T.prim_func
+        def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+            for i in T.parallel(64):
+                S = T.allocate([32768], "float32", "global")
+                S_1 = T.decl_buffer((32768,), data=S)
+                for k in range(32768):
+                    S_1[k] = A[i] + T.Cast("float32", k)
+                B[i] = S_1[32767] - S_1[0]
+    """
+    func = parse(dedent(program))
+    text = emit_kernel(func, "f", 256).ir
+    body = next(f for f in text.split("define ") if ".par1.body(" in f.splitlines()[0])
+    assert body.count("@mlcnb_alloc(") == 1
+    assert body.index("@mlcnb_alloc(") < body.index("loop")
+    assert body.count("@mlcnb_free(") >= 2  # at the end, and where the kernel is left early
+    a = np.arange(64, dtype="float32")
+    for threads_used in (1, 2):
+        mlc.set_num_threads(threads_used)
+        b = np.zeros(64, "float32")
+        mlc.compile(func, target="llvm")(a, b)
+        np.testing.assert_array_equal(b, np.full(64, 32767, "float32"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,12 +14,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.codegen.llvm import engine, half
+from mlcnb.codegen.llvm.backend import symbol_of
 from mlcnb.codegen.llvm.cache import Store
 from mlcnb.codegen.llvm.engine import Options, compile_ir, compile_many, link
 from mlcnb.codegen.llvm.symbols import code_sizes, defines, libc_address, needs
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
+from mlcnb.runtime.tensor import tensor
+from tests.view.names import NAMES
+from tests.view.samples import named_loops
 
 ADD = """
 define i32 @{name}(i32 %a, i32 %b) {{
@@ -450,3 +456,21 @@ define i32 @f(float %x) {
 
 def test_what_is_shown():
     assert repr(compile_ir(add_module("add"))).startswith("Compiled(add: ")
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_a_name_is_no_ir(name):
+    """A function, its loops and buffers may have any name; the symbol says it in plain letters."""
+    made = mlc.compile(named_loops(name), target="llvm")
+    kernel = made.kernels[0]
+    assert re.fullmatch(r"kernel\.[\w.$]{0,150}", kernel.symbol, re.ASCII)
+    assert kernel.facts.hottest.name == kernel.symbol
+    a, b = np.ones((16, 8), "float32"), np.full((8, 32), 2, "float32")
+    c = tensor(np.zeros((16, 32), "float32"))
+    made(tensor(a), tensor(b), c)
+    assert (c.numpy() == 16).all()
+
+
+def test_symbols_differ_where_names_do():
+    names = ["a b", "a$20b", "a_b", "a-b", "x" * 500, "x" * 501]
+    assert len({symbol_of(name) for name in names}) == len(names)

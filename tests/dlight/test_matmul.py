@@ -100,6 +100,15 @@ def test_how_a_row_times_a_matrix_is_cut_for_two_threads(k, n, tasks, partial):
     assert ("C_rf" in text) == partial
 
 
+@pytest.mark.parametrize("m, k, form", [(1024, 1000, "NN"), (515, 37, "NN"), (1, 640, "NT")])
+def test_a_matrix_times_a_column_is_read_in_vectors_along_its_rows(m, k, form):
+    func = product(m, k, 1, form) if m > 1 else product(1, k, 300, form)
+    made = mlc.compile(func, target=AVX512, schedule="default").kernels["main"]
+    counts = [f.total for f in facts(made.compiled).values()]
+    assert max(c.vector_fma for c in counts) >= 4
+    assert sum(c.instructions for c in counts) < 600
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_rows_times_matrices(batch):
     a, b = te.placeholder((batch, 512), name="A"), te.placeholder((batch, 512, 700), name="B")

@@ -147,6 +147,18 @@ def test_what_is_fused_and_what_is_transformed_first():
     assert few.count("T.parallel") == 2
 
 
+def test_weights_are_transformed_once_for_all_tiles():
+    """A task has all tiles of its channels; a row of the tile's weights stays in L2."""
+    func = program((56, 56), inner=16, outer=16, whole=True)
+    text = schedule_cpu(func, HOST).mod["main"].script()
+    _, products = text.split("T.parallel(")[1:]
+    assert int(products.split(")")[0]) <= 16  # a chunk of channels or more, and no parts of tiles
+    names = ["weight_rows", "transform_weight", "bgemm"]
+    places = [products.index(f'T.block("{name}') for name in names]
+    assert places == sorted(places)
+    assert "for ax0 in range(6):" in products.split('T.block("weight_rows')[0]
+
+
 def test_products_are_summed_in_registers():
     """The hot loop is a step of the product: multiply-adds on whole vectors, and no spills."""
     func = program((56, 56), inner=4, outer=4)

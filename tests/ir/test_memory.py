@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from mlcnb.ir.memory import aligned, aligned_empty, is_aligned
+from mlcnb.ir.memory import MAPPED, aligned, aligned_empty, is_aligned, mapped_empty
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float64", "uint8"])
@@ -41,3 +44,28 @@ def test_what_is_not_aligned_is_copied(array):
     assert made.dtype == array.dtype
     np.testing.assert_array_equal(made, array)
     assert not np.may_share_memory(made, array)
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, MAPPED - 1, MAPPED, MAPPED + 1])
+def test_weights_are_aligned_and_may_be_written(size):
+    made = mapped_empty((size,), np.dtype("uint8"))
+    assert made.shape == (size,) and is_aligned(made) and made.flags.writeable
+    made[:] = 7
+    assert int(made.sum()) == 7 * size
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+def test_pages_of_weights_go_back_when_they_are_dropped():
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    kept = [mapped_empty((1 << 20,), np.dtype("float32")) for _ in range(8)]
+    for array in kept:
+        array[:] = 1
+    between = mapped_empty(
+        (1,), np.dtype("float32")
+    )  # the C library could not give back what is below
+    before = resident()
+    del kept, array
+    assert before - resident() >= 7 * (4 << 20)
+    assert between.size == 1

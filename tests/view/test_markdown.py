@@ -189,6 +189,8 @@ def test_links_and_mentions_are_none():
 def test_what_is_too_long_ends_in_a_note():
     text = to_markdown([Line("a" * 90), Line("b" * 90)], limit=100)
     assert text == f"{'a' * 90}\n\n<sub>… the rest is too long for a page</sub>\n"
+    folded = to_markdown([Fold("more", [Line("b" * 90)])], limit=100)
+    assert folded.endswith("<sub>… the rest is too long for a page</sub>\n\n</details>\n")
 
 
 def test_objects_without_a_view_are_their_repr():

@@ -10,7 +10,9 @@ text: a hit costs neither scheduling nor lowering nor LLVM.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -31,6 +33,8 @@ from mlcnb.tir.transform.lower import Lowering, lower
 Schedule = Callable[[PrimFunc, Target], Any]
 #: before the name of a kernel: one called "exp" or "memcpy" must not stand for the C library's
 PREFIX = "kernel."
+#: characters of a name that LLVM's text or a file's name cannot hold, and how long a symbol may be
+_NO_SYMBOL, _LONGEST = re.compile(r"[^\w.]|[^\x00-\x7f]"), 150
 
 
 class CompiledKernel(display.Shown):
@@ -239,6 +243,21 @@ def schedule_name(schedule: Schedule | None) -> str | None:
     return f"{module}.{name}" if ours else None
 
 
+def symbol_of(name: str) -> str:
+    """The symbol of a kernel: what LLVM and a file's name cannot hold is spelled in hexadecimal.
+
+    One name, one symbol: `a$b` becomes `kernel.a$24b`.
+    """
+    spelled = _NO_SYMBOL.sub(lambda m: "".join(f"${b:02x}" for b in _bytes(m[0])), name)
+    if len(spelled) > _LONGEST:
+        spelled = f"{spelled[:40]}$${hashlib.sha256(_bytes(name)).hexdigest()}"
+    return PREFIX + spelled
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")
+
+
 def _lookup(store: disk.Store | None, key: str) -> tuple[str, int, list[str], bool] | None:
     blob = None if store is None else store.get(key)
     if blob is None:
@@ -251,5 +270,5 @@ def _emit(
     name: str, func: PrimFunc, target: Target, schedule: Schedule | None
 ) -> tuple[str, int, list[str], bool]:
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
-    kernel: Kernel = emit_kernel(lowered, PREFIX + name, target.vector_bits)
+    kernel: Kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits)
     return kernel.ir, kernel.signature.workspace, list(kernel.messages), False

@@ -90,7 +90,7 @@ class Store:
             self._room = None
 
     def _raw(self, key: str) -> bytes:
-        return f"{self.salt}\n{key}".encode()
+        return f"{self.salt}\n{key}".encode(errors="surrogatepass")
 
     def _path(self, raw: bytes) -> Path:
         return self.folder / f"{self._name_of(raw)}.blob"

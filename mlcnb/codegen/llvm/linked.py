@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from mlcnb.codegen.llvm import apart
-from mlcnb.codegen.llvm.backend import PREFIX, CompiledKernel
+from mlcnb.codegen.llvm.backend import CompiledKernel, symbol_of
 from mlcnb.codegen.llvm.emit.debug import Located, emit_located, lowered_page
 from mlcnb.codegen.llvm.engine import Options, read
 from mlcnb.codegen.llvm.inspect import MachineCode, facts_of_text
@@ -208,7 +208,7 @@ class Linked(display.Shown):
         """The IR before optimisation, with debug locations."""
         bits = vector_bits or self.kernel.target.vector_bits
         if bits not in self._emitted:
-            name = PREFIX + self.kernel.name
+            name = symbol_of(self.kernel.name)
             self._emitted[bits] = emit_located(self.func, name, bits, self.page)
         return self._emitted[bits]
 

@@ -13,7 +13,7 @@ for j, k in …:                          for k_p in T.parallel(16):           t
 for i, k in …:                          for i_0 in T.parallel(…):            a matrix times a column
     C[i] += A[i, k] * x[k]                  for k_0:
                                  ->             for i_1, lane: acc[i_1, lane] += …
-                                            for i_1: C[…] = sum(acc[i_1])    8 rows at a time
+                                            for i_1: C[…] = sum(acc[i_1])    4 rows at a time
 
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
 each from front to back and as long as may be, as the prefetchers of the CPU like it.
@@ -28,12 +28,13 @@ from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import USUAL
 from mlcnb.dlight.cpu.general import elementwise
 from mlcnb.dlight.cpu.product import Product
-from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.dlight.cpu.rows import halves
+from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
-#: rows of the matrix that are read side by side
-STREAMS = 8
+#: rows of the matrix that are read side by side, to be added and to be summed
+STREAMS, SUMMED = 8, 4
 #: columns whose sums are kept in the first cache
 COLUMNS = 8192
 #: parts of the depth for each core, whose sums are added up in the end
@@ -53,10 +54,11 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    along = product.b.is_transposed
-    if product.rows != 1 or (product.columns == 1 and not along):
+    column = product.columns == 1 and product.has_rows and not product.a.is_transposed
+    along = column or product.b.is_transposed
+    if not column and (product.rows != 1 or (product.columns == 1 and not along)):
         return False
-    if along and (product.depth or 1) % target.lanes("float32"):
+    if along and (product.depth or 0) < target.lanes("float32"):
         return False
     for block in before:
         elementwise(sch, block, target)
@@ -132,27 +134,32 @@ def parts_added(
 def rows_summed(
     sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], product: Product, target: Target
 ) -> list[Any]:
-    """A matrix times a column: as many sums of a row as a vector has lanes, added up in the end."""
+    """A matrix times a column: as many sums of a row as a vector has lanes, added up in halves."""
     block, lanes = anchor.handle, target.lanes("float32")
     for follower in after[:-1]:
         sch.compute_inline(follower.handle)
     *spatial, k = sch.get_loops(block)
-    at = -1 if product.rows == 1 else -2
-    _, lane = sch.split(k, [None, lanes])
-    sums = sch.rfactor(lane, len(spatial))
-    row_0, _ = sch.split(sch.get_loops(block)[:-1][at], [None, STREAMS])
+    at = -1 if product.columns != 1 else -2
+    steps = halves(sch, anchor, k, lanes, lanes)[:-1]
+    row_0, _ = sch.split(sch.get_loops(block)[:-1][at], [None, SUMMED])
     outer = sch.get_loops(block)[: len(spatial) + at + 1]
     if after:
         sch.reverse_compute_at(after[-1].handle, row_0)
         sch.set_scope(block, 0, "local")
-    sch.set_scope(sums, 0, "local")
-    sch.compute_at(sums, row_0)
-    *rows, lane, k_0 = sch.get_loops(sums)[len(outer) :]
-    sch.reorder(k_0, *rows, lane)
-    start = sch.decompose_reduction(sums, k_0)
-    *begun, first = sch.get_loops(start)[len(outer) :]
-    for loop in (*rows, *begun):
+    for step in reversed(steps):
+        sch.set_scope(step, 0, "local")
+        sch.compute_at(step, row_0)
+    for step in steps:
+        lane, *others = sch.get_loops(step)[len(outer) :]
+        summed = others[loop_kinds(sch, step, others).index("R")]
+        rows = [loop for loop in others if loop is not summed]
+        sch.reorder(summed, *rows, lane)
+        start = sch.decompose_reduction(step, summed)
+        *begun, first = sch.get_loops(start)[len(outer) :]
+        for loop in (*rows, *begun, *([] if step is steps[0] else [summed])):
+            sch.unroll(loop)
+        sch.vectorize(lane)
+        sch.vectorize(first)
+    for loop in sch.get_loops(block)[len(outer) :]:
         sch.unroll(loop)
-    sch.vectorize(lane)
-    sch.vectorize(first)
     return list(outer)

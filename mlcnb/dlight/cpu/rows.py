@@ -79,7 +79,12 @@ def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
     together = sch.get_loops(block.handle)[-count:]
     row = sch.fuse(*together) if count > 1 else together[0]
     ways = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
-    width, steps = ways * lanes, []
+    return halves(sch, block, row, ways * lanes, lanes)
+
+
+def halves(sch: Schedule, block: BlockInfo, row: Any, width: int, lanes: int) -> list[Any]:
+    """The loop `row` as `width` partial sums, those as a vector, that as half of it … as one."""
+    steps = []
     while width > 1:
         _, part = sch.split(row, [None, width])
         steps.append(sch.rfactor(part, len(block.spatial())))

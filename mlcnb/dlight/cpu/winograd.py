@@ -96,14 +96,14 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
 def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces) -> None:
     n, th_0, tw_0, oc_0, oc_1 = _tile_output(sch, blocks.last, tile, pieces)
     _inverse(sch, blocks.inverse, oc_1)
-    _product(sch, blocks.product, oc_0, pieces)
+    eps = _product(sch, blocks.product, oc_0, pieces)
     if pieces.fused:
         _transform(sch, blocks, tw_0)
         sch.parallel(sch.fuse(n, th_0, tw_0))
     else:
         _transform(sch, blocks, None)
         if blocks.weights is not None:
-            _weights(sch, *blocks.weights, oc_0)
+            _weights(sch, *blocks.weights, eps)
         sch.parallel(sch.fuse(n, th_0, tw_0, oc_0))
 
 
@@ -130,8 +130,8 @@ def _inverse(sch: Schedule, inverse: Any, at: Any) -> None:
     sch.vectorize(lane)
 
 
-def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> None:
-    """For every (eps, nu) a matrix product, whose sums are formed in registers."""
+def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> Any:
+    """For every (eps, nu) a matrix product, whose sums are formed in registers; the loop of eps."""
     stored = sch.cache_write(product, 0, "global")
     sch.set_scope(product, 0, "local")
     sch.compute_at(stored, at, preserve_unit_loops=True)
@@ -148,6 +148,7 @@ def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> None:
         sch.unroll(loop)
     for loop in (lane, channel, sch.get_loops(start)[-1]):
         sch.vectorize(loop)
+    return eps
 
 
 def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
@@ -172,14 +173,15 @@ def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
 
 
 def _weights(sch: Schedule, rows: Any, both: Any, at: Any) -> None:
-    """The weights of some output channels: a vector of them goes in, alpha^2 come out."""
+    """The weights of some output channels and one row of the tile: a window goes in, alpha vectors
+    come out, which stay in L2 for the products of that row.
+    """
     sch.compute_at(both, at, preserve_unit_loops=True)
-    oc, eps, nu, outer, inner, lane = sch.get_loops(both)[-6:]
+    oc, outer, eps, nu, inner, lane = sch.get_loops(both)[-6:]
     sch.reorder(oc, outer, inner, eps, nu, lane)
     sch.compute_at(rows, inner, preserve_unit_loops=True)
-    eps_1, *_, column, _, lane_1 = sch.get_loops(rows)[-6:]
-    sch.reorder(column, eps_1)
-    for loop in (nu, eps_1):
+    *_, column, _, lane_1 = sch.get_loops(rows)[-6:]
+    for loop in (nu, column):
         sch.unroll(loop)
     for loop in (lane, lane_1):
         sch.vectorize(loop)

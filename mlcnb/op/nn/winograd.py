@@ -279,7 +279,7 @@ class WinogradConv2dWhole(OpDecl):
         """The convolution with weights that are transformed."""
         blocks = (_layout.block_of(self.kernel_layout, c) for c in "IO")
         parts = [f"{b}{c}" for b, c in zip(blocks, "io", strict=True) if b]
-        layout = "OABI" + "".join(parts) if parts else WEIGHT
+        layout = "OIAB" + "".join(parts) if parts else WEIGHT
         given = (self.tile_size, self.padding, self.data_layout, layout)
         return WinogradConv2d(*given, self.out_layout, self.out_dtype)  # type: ignore[arg-type,call-arg]
 
@@ -319,11 +319,11 @@ class WinogradConv2dWhole(OpDecl):
             found = _layout.places(order, index)
 
             def row(k: int) -> Any:
-                return cast(
-                    kind, weight(*_layout.index_in(self.kernel_layout, {**found, "H": Place(k)}))
-                )
+                place = _layout.index_in(self.kernel_layout, {**found, "H": Place(k)})
+                return cast(kind, weight(*place)) * number_in(g[:, k], eps, kind)
 
-            return choose(eps, g, rows_of_input, row)
+            first, *more = map(row, range(g.shape[1]))
+            return sum(more, first)
 
         def both(*index: Any) -> Any:
             found = _layout.places(inner.kernel_layout, index)
@@ -341,6 +341,14 @@ class WinogradConv2dWhole(OpDecl):
     def flops(self, data: Any, weight: Any) -> Any:
         """Two for each multiplication of the products; the transforms count as nothing."""
         return None if weight.dims is None else self.inner().flops(data, self.transformed(weight))
+
+
+def number_in(column: np.ndarray, index: Any, kind: str) -> Any:
+    """Element `index` of some numbers: not known before, where rows are not written out."""
+    *first, found = (const(float(x), kind) for x in column)
+    for number, x in reversed(list(enumerate(first))):
+        found = te.Select(index == number, x, found)
+    return found
 
 
 def _window(op: OpDecl, rows: Any, columns: Any) -> int:

@@ -27,32 +27,40 @@ _TAKEN = frozenset(["sch", "mlc", "mlcnb", "np", "T", "R", "I"])
 
 def cell_code(sch: Schedule, at: int | None = None) -> str:
     """The steps up to `at` (by default all that are done) as lines of Python that act on `sch`."""
-    now = sch.position if at is None else at
-    trace = Trace(sch._snapshots[now].instructions).simplified()
-    names = _CellNames(sch, now)
-    lines: list[str] = []
+    lines, _ = cell_lines(sch, sch.position if at is None else at)
+    return "\n".join(lines)
+
+
+def cell_lines(sch: Schedule, at: int) -> tuple[list[str], list[int]]:
+    """The lines up to a step, and how many of them lead to each step from 0 on."""
+    trace = Trace(sch._snapshots[at].instructions).simplified()
+    names = _CellNames(sch, at)
     drawn = {id(o) for i in trace for o in i.outputs}
     given = (v for i in trace for v in _symbols(i.arguments) if id(v) not in drawn)
     symbols = dict.fromkeys(v.name for v in given)
-    lines += [f"{name} = sch.symbol({name!r})" for name in symbols]
+    lines = [f"{name} = sch.symbol({name!r})" for name in symbols]
+    ends: dict[int, int] = {}
     for instruction in trace:
         call = _call(sch, instruction, names.value)
         made = ", ".join(names.make(o) for o in instruction.outputs)
         trailing = "," if len(instruction.outputs) == 1 and _gives_list(instruction) else ""
         lines.append(f"{made}{trailing} = {call}" if made else call)
+        ends[id(instruction)] = len(lines)
     if any(re.search(r"\bT\.\w+\(", line) for line in lines):
         lines.insert(0, "from mlcnb.script import tir as T")
-    return "\n".join(lines)
+        ends = {key: end + 1 for key, end in ends.items()}
+    steps = sch.steps[1 : at + 1]
+    return lines, [0, *(ends.get(id(x.instruction), len(lines)) for x in steps)]
 
 
 def _call(sch: Schedule, instruction: Instruction, value: Callable[[Any], str]) -> str:
     """The call without what is at its default, handles by position."""
-    method = getattr(type(sch), instruction.name, None)
-    if not hasattr(method, "primitive"):
+    primitive = getattr(getattr(type(sch), instruction.name, None), "primitive", None)
+    if primitive is None:
         return instruction.call(value)
     given: list[str] = []
     in_order = True
-    for name, parameter in method.primitive.signature.parameters.items():
+    for name, parameter in primitive.signature.parameters.items():
         if name not in instruction.arguments:
             continue
         argument = instruction.arguments[name]

@@ -20,7 +20,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.smallest import first_wrong, smallest
+from mlcnb.tir.schedule.smallest import cut_short, first_wrong, smallest
 
 #: programs with more iterations are not run for their values
 LARGEST = 50_000
@@ -40,6 +40,7 @@ class CounterExample(display.Shown):
         expected, got: its value as the program is, and as it would be.
         shapes: of the parameters for which it was run.
         smallest: the smallest shapes on which values differ, where those could be made.
+        cut: where the whole program was too large to run: the iterations that each loop was cut to.
     """
 
     loop: str = ""
@@ -52,6 +53,7 @@ class CounterExample(display.Shown):
     got: float | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
     smallest: tuple[tuple[int, ...], ...] = ()
+    cut: int = 0
 
     @property
     def is_certain(self) -> bool:
@@ -80,6 +82,8 @@ class CounterExample(display.Shown):
             told.append(self.change)
         if self.is_certain:
             inputs = f" (run on {', '.join(map(str, self.shapes))})" if self.shapes else ""
+            if self.cut:
+                inputs = f" (each loop cut to its first {self.cut} iterations)"
             told.append(f"{self.element} is {self.expected}, and would be {self.got}{inputs}")
         if self.smallest not in ((), self.shapes):
             told.append(f"it shows on shapes as small as {', '.join(map(str, self.smallest))}")
@@ -134,14 +138,14 @@ def _values(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
     """The first element that gets another value, and the smallest shapes that show one."""
     small = smallest(before, after)
     values: dict[str, Any] = {}
-    if max(_iterations(before), _iterations(after)) <= LARGEST:
+    if max(iterations_of(before), iterations_of(after)) <= LARGEST:
         values = first_wrong(before, after)
     if small:
         values = {**(values or small), "smallest": small["shapes"]}
-    return values
+    return values or cut_short(before, after)
 
 
-def _iterations(func: PrimFunc) -> int:
+def iterations_of(func: PrimFunc) -> int:
     """An upper bound of how many stores run, symbolic extents taken as small."""
     stores = [n for n in walk(func.body) if isinstance(n, s.BufferStore)]
     parent = {c: n for n in walk(func.body) for c in _below(n)}

@@ -5,11 +5,13 @@
 
 Both programs, as they are and as they would be, are written again with smaller sizes in place of
 those of the parameters, and run. What does not fit such a size (a loop that was split for the
-large one) steps out of bounds, and is no answer.
+large one) steps out of bounds, and is no answer; the loops are then cut short, where the step keeps
+them as they are.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Range
 from mlcnb.tir import stmt as s
@@ -28,6 +30,8 @@ from mlcnb.tir.schedule.proof import backwards, run
 
 #: sizes that are tried for each dimension, and how many different ones are told apart
 LARGEST, MOST = 4, 3
+#: elements of each dimension that loops which are cut short can come to
+REACH = 64
 
 
 def first_wrong(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
@@ -62,6 +66,39 @@ def smallest(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
         if found:
             return found
     return {}
+
+
+def cut_short(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
+    """The same with every loop cut to its first 2, 3 or 4 iterations; {} where the step changes
+    the loops or no such cut shows it.
+    """
+    if _loops(before) != _loops(after):
+        return {}
+    for most in range(2, LARGEST + 1):
+        found = first_wrong(_shortened(before, most), _shortened(after, most))
+        if found:
+            return {**found, "shapes": (), "cut": most}
+    return {}
+
+
+def _loops(func: PrimFunc) -> Counter[tuple[str, int | None]]:
+    loops = (n for n in walk(func.body) if isinstance(n, s.For))
+    return Counter((n.loop_var.name, p.as_int(n.extent)) for n in loops)
+
+
+def _shortened(func: PrimFunc, most: int) -> PrimFunc:
+    """The first iterations of each loop, on the first elements of each buffer."""
+
+    def at_most(x: Any, limit: int) -> Any:
+        known = p.as_int(x)
+        return x if known is None or known <= limit else p.const(limit, x.dtype)
+
+    def rule(n: Node) -> Node | None:
+        if isinstance(n, Buffer):
+            return replace(n, shape=tuple(at_most(x, REACH) for x in n.shape))
+        return replace(n, extent=at_most(n.extent, most)) if isinstance(n, s.For) else None
+
+    return rewrite(func, rule)  # type: ignore[return-value]
 
 
 def _choices(func: PrimFunc) -> Iterator[Mapping[int, int]]:

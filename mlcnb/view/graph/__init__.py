@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -68,8 +69,12 @@ class Graph(display.Shown):
 
     @cached_property
     def _placed(self) -> layout.Placed:
-        quick = len(self.model.nodes) > MAX_NODES
-        return layout.place(layout.dot_of(self.model, labels=False) if quick else self.dot)
+        return self.plain if len(self.model.nodes) > MAX_NODES else layout.place(self.dot)
+
+    @cached_property
+    def plain(self) -> layout.Placed:
+        """Where nodes and edges go without labels on edges: quick."""
+        return layout.place(layout.dot_of(self.model, labels=False))
 
     def svg(self, tooltips: bool = True) -> str:
         """The picture as SVG: no script, no link, no event, everything escaped.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -106,11 +107,19 @@ def _joined(nodes: list[Node]) -> Node:
         nodes[-1],
         lines=lines,
         sort=heaviest(n.sort for n in nodes),
-        size=sum(n.size for n in nodes),
-        amount=sum(n.amount for n in nodes),
         folded=True,
         kernel=all(n.kernel for n in nodes),
+        **_sums(nodes),
     )
+
+
+def _sums(nodes: list[Node]) -> dict[str, Any]:
+    """What nodes that become one are together."""
+    return {
+        "size": sum(n.size for n in nodes),
+        "amount": sum(n.amount for n in nodes),
+        "members": tuple(m for n in nodes for m in n.members),
+    }
 
 
 def _short(node: Node) -> str:
@@ -168,8 +177,7 @@ def _once(model: Model, start: int, length: int, times: int) -> Model:
     kept = [n for n in model.nodes if n.id not in into]
     for place in range(start, start + length):
         copies = model.nodes[place : start + length * times : length]
-        size, amount = sum(n.size for n in copies), sum(n.amount for n in copies)
-        kept[place] = replace(copies[0], cluster=number, size=size, amount=amount, folded=True)
+        kept[place] = replace(copies[0], cluster=number, folded=True, **_sums(copies))
     return _renumbered(replace(model, clusters=clusters), kept, into)
 
 
@@ -178,10 +186,11 @@ def ends(model: Model, most: int) -> Model:
     half = max(1, (most - 1 - sum(n.found for n in model.nodes)) // 2)
     middle = model.nodes[half : len(model.nodes) - half]
     gone = [n for n in middle if not n.found]
-    title = f"{plural(len(gone), 'node')} more"
-    size, amount = sum(n.size for n in gone), sum(n.amount for n in gone)
-    words = (title, f"{count(size)} operators")
-    gap = Node(gone[0].id, "other", words, size=size, amount=amount, folded=True)
+    if not gone:
+        return model
+    sums = _sums(gone)
+    words = (f"{plural(len(gone), 'node')} more", f"{count(sums['size'])} operators")
+    gap = Node(gone[0].id, "other", words, folded=True, **sums)
     into = {n.id: gap.id for n in gone}
     kept = [gap if n is gone[0] else n for n in model.nodes if n is gone[0] or n.id not in into]
     folded = _renumbered(model, kept, into)

@@ -28,7 +28,8 @@ class Node:
 
     size: how many operators it is; kernel: it runs as compiled code; folded: parts are left out;
     var: what its result is bound to; amount: seconds or bytes, where it is coloured by them; paint:
-    the number of its colour, where that is not its sort's; found: it is what was searched for.
+    the number of its colour, where that is not its sort's; found: it is what was searched for;
+    members: the numbers, in the whole graph, of the nodes that it stands for.
     """
 
     id: int
@@ -43,6 +44,7 @@ class Node:
     amount: float = 0.0
     paint: int | None = None
     found: bool = False
+    members: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ class _Builder:
         """A new node in the cluster that is open."""
         number = len(self.model.nodes)
         shown = (clip(lines[0], _NAME), *(clip(line, _DETAIL) for line in lines[1:]))
-        self.model.nodes.append(Node(number, sort, shown, cluster=self.cluster, **more))
+        made = Node(number, sort, shown, cluster=self.cluster, members=(number,), **more)
+        self.model.nodes.append(made)
         return number
 
     def parameters(self, function: rx.Function) -> None:

@@ -38,6 +38,8 @@ isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)
 !{_TYPE} = !DISubroutineType(types: !{{}})
 """
 
+#: the last column that LLVM can say
+_MOST = 65535
 #: line and column, counted from 1
 Place = tuple[int, int]
 
@@ -132,7 +134,7 @@ class LocatedEmitter(Emitter):
         line, column = self.place
         key = (line, column, scope)
         if key not in self.locations:
-            text = f"!DILocation(line: {line}, column: {column}, scope: !{scope})"
+            text = f"!DILocation(line: {line}, column: {min(column, _MOST)}, scope: !{scope})"
             self.locations[key] = self.number(lambda _: text)
         return self.locations[key]
 

@@ -81,6 +81,8 @@ class Emitter:
         self.in_parallel = False
         self.in_loop = False
         self.workspace_bytes = 0
+        #: allocations inside of the parallel loop that is emitted -> what its chunk acquired
+        self.scratch: dict[Any, str] = {}
         self.result = _result_of(func)
         self.f: Function
         self.alias = "noalias " if func.attrs.get("tir.noalias") else ""
@@ -186,6 +188,8 @@ class Emitter:
         stop = self.f.emit("add nsw i64 %first, %end")
         leaves = is_left_early(loop.body)
         polls = stmt.asks_to_stop(self, loop.body)
+        before = len(self.f.cleanup)
+        self.scratch = {x: stmt.acquire(self, x) for x in stmt.held_by_chunks(loop.body)}
 
         def body() -> None:
             if polls:
@@ -193,6 +197,9 @@ class Emitter:
             self.stmt(loop.body)
 
         stmt.count_loop(self, loop.loop_var, start, stop, body, True, leaves=leaves)
+        self.scratch = {}
+        while len(self.f.cleanup) > before:
+            self.f.do(self.f.cleanup.pop())
         self.f.do("ret i32 0")
 
     def parallel_entry(self, name: str, kinds: list[str]) -> str:

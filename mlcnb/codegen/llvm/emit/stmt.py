@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 STACK_BYTES = 64 << 10
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
+#: characters of a loop's name in the IR
+_LONGEST = 100
 
 
 def sequence(em: Emitter, x: s.SeqStmt) -> None:
@@ -148,7 +150,8 @@ def count_loop(
 
 
 def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in name)
+    short = name[:_LONGEST]  # LLVM cuts long ones, and then two may be one
+    return "".join(c if c.isalnum() and c.isascii() or c == "_" else "_" for c in short)
 
 
 def parallel(em: Emitter, x: s.For) -> None:
@@ -235,6 +238,9 @@ def let(em: Emitter, x: s.LetStmt) -> None:
 
 def allocate(em: Emitter, x: s.Allocate) -> None:
     """Memory: the stack if small, else the kernel's workspace, else the heap."""
+    if x in em.scratch:
+        _bind(em, x, em.scratch[x])
+        return
     sizes = [p.as_int(extent) for extent in x.extents]
     element = t.memory_type(x.dtype)
     if None not in sizes:
@@ -255,16 +261,35 @@ def _bind(em: Emitter, x: s.Allocate, pointer: str) -> None:
 
 def _heap(em: Emitter, x: s.Allocate) -> None:
     f = em.f
+    _bind(em, x, acquire(em, x))
+    f.do(f.cleanup.pop())
+
+
+def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
+    """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
+    acquires it once.
+    """
+    found = [n for n in walk(body) if isinstance(n, s.Allocate)]
+    sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
+    return [
+        x
+        for x, dims in zip(found, sizes, strict=True)
+        if None not in dims and math.prod(dims) * x.dtype.nbytes > STACK_BYTES  # type: ignore[arg-type]
+    ]
+
+
+def acquire(em: Emitter, x: s.Allocate) -> str:
+    """Memory from the heap; the last of `cleanup` gives it back."""
+    f = em.f
     total = str(x.dtype.nbytes)
     for extent in x.extents:
         total = f.emit(f"mul i64 {total}, {index(em, extent)}")
-    acquire = em.external("mlcnb_alloc", "ptr", ("i64",))
-    pointer = f.emit(f"call ptr {acquire}(i64 {total})")
+    allocate = em.external("mlcnb_alloc", "ptr", ("i64",))
+    pointer = f.emit(f"call ptr {allocate}(i64 {total})")
     em.stop_if(f.emit(f"icmp eq ptr {pointer}, null"), 4)
     free = em.external("mlcnb_free", "void", ("ptr",))
     f.cleanup.append(f"call void {free}(ptr {pointer})")
-    _bind(em, x, pointer)
-    f.do(f.cleanup.pop())
+    return pointer
 
 
 def declare(em: Emitter, x: s.DeclBuffer) -> None:

@@ -1,0 +1,103 @@
+"""The access replay in a page: by keyboard, played, side by side, read by a screen reader."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlcnb as mlc
+from mlcnb.access import replayed
+from mlcnb.testing.gallery.programs import matmul
+from mlcnb.tir.schedule import Schedule
+from mlcnb.widgets.access import AccessReplay
+from tests.browser.test_base import HEADINGS
+from tests.view.names import NAMES
+from tests.view.samples import named_loops
+
+expect = pytest.importorskip("playwright.sync_api").expect
+SMALL = "512B/2way/64B"
+
+
+def pair() -> AccessReplay:
+    tiles = Schedule(matmul(96, 96, 96))
+    split = [tiles.split(loop, [None, 16]) for loop in tiles.get_loops("C")]
+    tiles.reorder(*(outer for outer, _ in split), *(inner for _, inner in split))
+    return mlc.replay(Schedule(matmul(96, 96, 96)), tiles, cache="32K/8way/64B, 1M/8way")
+
+
+def totals(root) -> list[list[str]]:
+    """The last row of counts of each program."""
+    rows = root.locator(".acc-counts tbody tr:last-child")
+    return [rows.nth(n).locator("td").all_inner_texts() for n in range(rows.count())]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_small_product(page_of, axe, screenshot, dark):
+    root = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL), dark=dark).locator(".mlcnb")
+    clock = root.get_by_role("slider", name="access")
+    expect(root.locator("canvas").first).to_be_visible()
+    clock.press("ArrowRight")
+    expect(root.get_by_role("status")).to_have_text("reads C[0, 0]: hit in L1")
+    expect(root.locator(".acc-clock .mlc-at")).to_have_text("2 of 2,112")
+    root.get_by_role("button", name="go to the next miss").click()
+    expect(root.get_by_role("status")).to_have_text("reads A[0, 0]: missed, found in memory")
+    clock.press("End")
+    assert totals(root) == [["2,112", "1,715", "397", "18.8 %", "389"]]
+    clock.press("Home")
+    assert totals(root) == [["1", "0", "1", "100.0 %", "0"]]
+    for _ in range(30):
+        clock.press("ArrowRight")
+    axe(root, HEADINGS)
+    screenshot(f"access-{'dark' if dark else 'light'}", root)
+    for name in ("where it misses", "reuse distance", "loads and stores"):
+        root.get_by_role("tab", name=name).click()
+        axe(root, HEADINGS)
+        screenshot(f"access-{name.replace(' ', '-')}-{'dark' if dark else 'light'}", root)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_two_schedules_on_one_clock(page_of, axe, screenshot, dark):
+    found = pair()
+    root = page_of(found, dark=dark).locator(".mlcnb")
+    expect(root.locator(".acc-verdict").first).to_contain_text("12.2 times as many")
+    clock = root.get_by_role("slider", name="access")
+    clock.press("End")
+    missed = [f"{r.counts['L1'].misses:,}" for r in found]
+    assert [row[2] for row in totals(root)] == missed == ["56,448", "4,608"]
+    clock.evaluate("x => { x.value = 12500; x.dispatchEvent(new Event('input')); }")
+    axe(root, HEADINGS)
+    screenshot(f"access-race-{'dark' if dark else 'light'}", root)
+
+
+def test_it_plays_and_stops(page_of):
+    root = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL)).locator(".mlcnb")
+    speed = root.get_by_role("slider", name="speed")
+    speed.press("End")
+    root.get_by_role("button", name="play").click()
+    expect(root.locator(".acc-clock .mlc-at")).to_have_text("2,112 of 2,112")
+    expect(root.get_by_role("button", name="play")).to_be_visible()
+    assert totals(root) == [["2,112", "1,715", "397", "18.8 %", "389"]]
+
+
+def test_less_motion_where_it_is_asked_for(page_of):
+    page = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL))
+    page.emulate_media(reduced_motion="reduce")
+    root = page.locator(".mlcnb")
+    root.get_by_role("button", name="play").click()
+    expect(root.locator(".acc-clock .mlc-at")).to_have_text("107 of 2,112")  # a twentieth
+    root.get_by_role("button", name="pause").click()
+
+
+def test_two_copies_in_a_page_are_two(page_of):
+    page = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL))
+    assert page.locator(".mlcnb [id]").count() == 0
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_hostile_names_are_text(page_of, name):
+    found = AccessReplay([replayed(named_loops(name), SMALL, name=name)])
+    root = page_of(found).locator(".mlcnb")
+    clock = root.get_by_role("slider", name="access")
+    clock.press("End")
+    expect(root.locator(".acc-now")).to_contain_text("missed, found in memory")
+    for tab in root.get_by_role("tab").all():
+        tab.click()

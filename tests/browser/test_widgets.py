@@ -1,0 +1,112 @@
+"""Every page of `mlc.explore`, by its table: it opens, goes by keyboard, comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.widgets import base, registry
+from mlcnb.widgets.export import LIMIT
+from mlcnb.widgets.export import page as page_text
+from tests.browser.test_base import HEADINGS
+from tests.view.names import NAMES
+from tests.widgets.samples import SAMPLES, page
+
+expect = pytest.importorskip("playwright.sync_api").expect
+KINDS = pytest.mark.parametrize("kind", SAMPLES)
+#: what a reader steps through
+STEPS = "input[type=range]:enabled, [role=tab], [role=listbox], [role=tree], [role=grid]"
+#: keys that change what is shown, in a page's first slider, listing, list of tabs or table
+MOVES = ("End", "ArrowRight", "ArrowDown")
+
+
+def test_every_page_has_a_sample():
+    assert {kind.partition(":")[2] for kind in registry.kinds()} <= set(SAMPLES)
+    assert {type(page(kind)) for kind in SAMPLES} >= {*pages_of(base.Interactive)}
+
+
+def pages_of(kind):
+    """The classes of pages that come with mlcnb."""
+    for sub in kind.__subclasses__():
+        yield from [sub] if sub.__module__.startswith("mlcnb.") else []
+        yield from pages_of(sub)
+
+
+def check_keyboard(root):
+    """Tab leads into the page, and a key changes what it says."""
+    keys = root.page.keyboard
+    root.evaluate("node => { node.tabIndex = -1; node.focus(); }")
+    before = state(root)
+    for _ in range(12):
+        keys.press("Tab")
+        if not root.evaluate("node => node.contains(document.activeElement)"):
+            break
+        for key in MOVES:
+            keys.press(key)
+            if state(root) != before:
+                return
+    assert root.locator(STEPS).count() == 0, "no key changes the page"
+
+
+def state(root):
+    """What the page says and what is chosen in it."""
+    return root.evaluate("""node => [node.innerText, ...[...node.querySelectorAll(
+      "[aria-selected=true],[aria-valuetext],[aria-pressed=true],[aria-expanded=true]")]
+      .map(n => n.textContent + n.getAttribute("aria-valuetext"))].join("|")""")
+
+
+def opened(root):
+    """It has drawn something and has no error to tell."""
+    expect(root).to_have_count(1)
+    expect(root.locator(".mlc-body > *").first).to_be_visible()
+    expect(root.locator(".mlc-failed")).to_have_count(0)
+
+
+@KINDS
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_exported_page(page_of, axe, screenshot, kind, dark):
+    root = page_of(page(kind), dark=dark).locator(".mlcnb")
+    opened(root)
+    axe(root, HEADINGS)
+    screenshot(f"page-{kind}-{'dark' if dark else 'light'}", root)
+    check_keyboard(root)
+    axe(root, HEADINGS)
+
+
+@KINDS
+def test_in_jupyterlab(lab, axe, kind):
+    """With its kernel, saved and opened again, and in a notebook that is not trusted."""
+    nb = lab.open(["from tests.widgets.samples import page", f"page({kind!r})"], trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    opened(root)
+    check_keyboard(root)
+    saved = nb.save()
+    again = nb.reopen()
+    root = again.output(1).locator(".mlcnb")
+    opened(root)
+    check_keyboard(root)
+    lab.theme(dark=True)
+    axe(root, HEADINGS)
+    again.close()
+    saved.cells[1].outputs[0].data["text/plain"] += " changed by somebody"
+    untrusted = lab.open(saved, live=False)
+    expect(untrusted.output(1).locator("div").first).to_be_visible()
+    expect(untrusted.root.locator(".mlcnb")).to_have_count(0)
+
+
+@KINDS
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_hostile_names(page_of, kind, name):
+    root = page_of(page(kind, name)).locator(".mlcnb")
+    opened(root)
+    check_keyboard(root)
+
+
+@KINDS
+def test_sizes(kind):
+    made = page(kind)
+    module, text = len(base.esm(made.module).encode()), len(page_text(made).encode())
+    packed = len(base.pack(made.snapshot()))
+    print(f"\n{kind}: module {module:,} B, state {packed:,} B, page {text:,} B")
+    assert module < base.MODULE_LIMIT
+    assert text < LIMIT

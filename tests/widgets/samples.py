@@ -1,0 +1,55 @@
+"""An object for every class that has a page, with any name put wherever a name can be.
+
+page("Schedule")      the page of the sample of this class
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mlcnb as mlc
+from mlcnb.codegen.llvm.linked import Linked
+from mlcnb.core.errors import ScheduleError
+from mlcnb.tir.schedule import Schedule
+from mlcnb.widgets.base import Interactive
+from tests.view.samples import named_loops, named_module, scheduled
+
+
+def refused(name: str) -> ScheduleError:
+    """A step that the program does not allow, with the two iterations that say so."""
+    sch = Schedule(named_loops(name))
+    try:
+        sch.vectorize(sch.get_loops(name)[2])
+    except ScheduleError as error:
+        return error
+    raise AssertionError("a reduction was vectorized")
+
+
+@cache
+def executable(name: str) -> Any:
+    """A graph of these names, compiled."""
+    return mlc.compile(named_module(name), target="llvm")
+
+
+@cache
+def kernel(name: str) -> Any:
+    """Loops of these names, compiled."""
+    return mlc.compile(named_loops(name), target="llvm").kernels[0]
+
+
+SAMPLES: dict[str, Callable[[str], Any]] = {
+    "Schedule": scheduled,
+    "ScheduleError": refused,
+    "CompiledKernel": kernel,
+    "Linked": lambda name: Linked(kernel(name)),
+    "Executable": executable,
+    "Kernels": lambda name: executable(name).kernels,
+    "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
+}
+
+
+def page(kind: str, name: str = "x") -> Interactive:
+    """The page of the sample of a class, with this name in it."""
+    return mlc.explore(SAMPLES[kind](name))
