@@ -14,7 +14,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import named_loops, named_module, passes, replayed, scheduled
+from tests.view.samples import named_loops, named_module, passes, scheduled
 
 
 def refused(name: str) -> ScheduleError:
