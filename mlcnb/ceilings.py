@@ -1,6 +1,6 @@
 """roofline: what this machine can do, measured by kernels that mlcnb itself makes.
 
-    mlc.roofline(threads=1)
+    mlc.roofline(threads=1)         mlc.roofline(sch): a schedule, step by step under the roof
 
     Roofline of 1 thread: 112 GFLOP/s in float32, measured
       level    holds  GB/s  compute-bound from
@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from mlcnb.benchmark import clock_for, fixed_threads, peak
+from mlcnb.core import display
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.runtime.executable import Executable
@@ -56,15 +58,21 @@ WORK = 128 << 20
 MOST = 192 << 20
 
 
-@lru_cache(maxsize=16)
-def roofline(threads: int | None = None, seconds: float = 0.06) -> Roofline:
+def roofline(threads: Any = None, seconds: float = 0.06) -> Any:
     """The roofline of this machine, measured; the answer is kept for this process.
 
     Args:
-        threads: how many work at once; default: as set.
+        threads: how many work at once; default: as set. Of a Schedule, or of what `mlc.replay`
+            gives, instead: the page on which its program moves under the roof, step by step.
         seconds: how long to measure each ceiling.
     """
-    used = threads or get_num_threads()
+    if threads is not None and not isinstance(threads, int):
+        return display.load("mlcnb.widgets.roofline:trail")(threads)
+    return _measured(threads or get_num_threads(), seconds)
+
+
+@lru_cache(maxsize=16)
+def _measured(used: int, seconds: float) -> Roofline:
     names = ("L1", "L2", "L3")
     sizes = Target("llvm").caches
     # the first two are each core's own, the last is shared

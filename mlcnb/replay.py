@@ -52,6 +52,7 @@ class Stage:
         kernel: the program, compiled.
         strip: what was counted and measured.
         difference: from the first stage's result, relative to its largest element.
+        calls: the steps since the stage before, as Python.
     """
 
     step: int
@@ -59,6 +60,7 @@ class Stage:
     kernel: Any = field(repr=False)
     strip: Strip
     difference: float
+    calls: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,15 @@ def stages(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
         known = f"there are 0 to {sch.position}"
         raise MLCError(f"replay: no such steps among {stops}", hint=known)
     found: list[Stage] = []
+    told = _calls(sch)
     with fixed_threads(threads), progress_bar("replaying", len(stops)) as bar:
         start, expected = -1, None
         for stop in stops:
             done = tuple(step.name for step in steps[start + 1 : stop + 1])
             stage, result = _stage(steps[stop].mod, stop, done, expected)
             expected = result if expected is None else expected
-            found.append(stage)
+            made = (told.get(id(step.instruction)) for step in steps[start + 1 : stop + 1])
+            found.append(replace(stage, calls=tuple(filter(None, made))))
             start = stop
             bar.update(1)
     first = found[0].strip
@@ -180,6 +184,13 @@ def stages(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
 def _with_work(stage: Stage, first: Strip) -> Stage:
     """FLOPs and bytes of the program as given: what a schedule does beyond them is no work."""
     return replace(stage, strip=replace(stage.strip, flops=first.flops, nbytes=first.nbytes))
+
+
+def _calls(sch: Schedule) -> dict[int, str]:
+    """Each instruction of the schedule's trace as a line of Python, by its id."""
+    trace = sch.trace
+    lines = trace.as_python().splitlines()[-len(trace) :] if len(trace) else []
+    return {id(inst): line.strip() for inst, line in zip(trace, lines, strict=True)}
 
 
 def turning_points(sch: Schedule) -> list[int]:

@@ -17,6 +17,7 @@ Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,23 @@ class Roofline(display.Shown):
     def share(self, flops: int, nbytes: int, seconds: float) -> float:
         """The least time by the time taken: 1.0 is the roof."""
         return self.least_seconds(flops, nbytes) / seconds if seconds else 0.0
+
+    def predicted(
+        self, flops: int, traffic: Sequence[int], share: float = 1.0
+    ) -> tuple[float, str]:
+        """GFLOP/s of work that moves these bytes between the levels, and what sets them.
+
+        Args:
+            flops: of one call.
+            traffic: bytes that come into the first level from the second, into the second from
+                the third, …: a model's, where nothing counted them.
+            share: of the peak that the program's vectors and threads can reach.
+        """
+        times = [(flops / (self.peak * share), COMPUTE if share == 1 else "vector width")]
+        below = zip(traffic, self.levels[1:], strict=False)
+        times += [(nbytes / level.bandwidth, level.name) for nbytes, level in below]
+        least, limit = max(times, key=lambda pair: pair[0])
+        return (flops / least if least else 0.0), limit
 
     def plot(self, dots: Any = (), ax: Any = None, span: tuple[float, float] | None = None) -> Any:
         """The roof over the FLOPs per byte, and where programs stand under it.

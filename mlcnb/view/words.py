@@ -45,6 +45,17 @@ def memory(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def at_ones(n: Any) -> int | None:
+    """The value of an expression where all symbolic sizes are 1."""
+    if n is None or isinstance(n, int):
+        return n
+    return as_int(simplify(substitute(n, dict.fromkeys(_names_of(n), const(1, "int64")))))
+
+
+def _names_of(n: Any) -> dict[Var, None]:
+    return {v: None for v in walk(n) if isinstance(v, Var)}
+
+
 def flops(n: Any, told: bool = True) -> str:
     """A number of floating-point operations, '' for none or an unknown number.
 
@@ -53,11 +64,11 @@ def flops(n: Any, told: bool = True) -> str:
     """
     if n is None or isinstance(n, int | float):
         return _scaled(n, "FLOP") if n else ""
-    names = {v: None for v in walk(n) if isinstance(v, Var)}
-    value = as_int(simplify(substitute(n, dict.fromkeys(names, const(1, "int64")))))
+    names, value = _names_of(n), at_ones(n)
     if value is None:
         return f"{dim(n)} FLOP"
-    sizes = f" for {', '.join(f'{v.name} = 1' for v in names)}" if told else ""
+    ones = dict.fromkeys(f"{v.name} = 1" for v in names)
+    sizes = f" for {listed(ones)}" if told and ones else ""
     return _scaled(value, "FLOP") + sizes
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core import cells
 from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.text import visible
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
@@ -36,7 +37,7 @@ from mlcnb.widgets.card import card
 from mlcnb.widgets.checks import Checks
 from mlcnb.widgets.offers import call_of, calls_of, offers_of
 from mlcnb.widgets.registry import explores
-from mlcnb.widgets.storyboard import Storyboard, places
+from mlcnb.widgets.storyboard import Storyboard, functions_of, places
 
 #: the branch that is the schedule itself
 MAIN = "main"
@@ -95,7 +96,8 @@ class Explorer(Interactive):
 
         Args:
             primitive: its name.
-            place: a handle, or the name of a block or loop: its first block or loop argument.
+            place: a handle, or the name of a block or loop: its first argument; or a list of them,
+                for a primitive that takes several.
             branch: the branch that it is done on.
             arguments: the others, by name.
 
@@ -103,8 +105,10 @@ class Explorer(Interactive):
             ScheduleError: it is not legal, or there is no such place.
         """
         sch = self._branch(branch)
-        name, node = self._node(sch, place)
-        self._apply(branch, name, call_of(primitive, sch, name, node, arguments))
+        nodes = [self._node(sch, x) for x in (place if isinstance(place, list) else [place])]
+        name = nodes[0][0]
+        given = [node for _, node in nodes] if len(nodes) > 1 else nodes[0][1]
+        self._apply(branch, name, call_of(primitive, sch, name, given, arguments))
         return self
 
     def legal(self, place: Any, branch: str = MAIN) -> LegalSteps:
@@ -199,7 +203,7 @@ class Explorer(Interactive):
         """The function and node of a handle, or of the name of a block or loop."""
         if isinstance(place, Handle):
             return sch.state.node(place)
-        for name in _names(sch):
+        for name in functions_of(sch):
             for found in places(sch.mod[name]):
                 node = found.node
                 if place == (node.name_hint if isinstance(node, s.Block) else node.loop_var.name):
@@ -221,14 +225,14 @@ class Explorer(Interactive):
 
     def on_legal(self, branch: str, at: int, name: str, row: int) -> dict[str, Any]:
         """What is legal at a place of a step, with what each call would do."""
-        sch = self._branch(branch)
+        sch, name = self._branch(branch), self._function(branch, name)
         found = self._legal_at(sch, at, name, row)
         self.refresh()  # so that it is there when the notebook is opened again
         return offers_of(sch.steps[at].mod[name], found, self.target)
 
     def on_apply(self, branch: str, name: str, row: int, n: int) -> dict[str, Any]:
         """Do the n-th of the legal steps at a place; of those refused, be told why."""
-        sch = self._current(branch)
+        sch, name = self._current(branch), self._function(branch, name)
         found = self._legal_at(sch, sch.position, name, row)
         calls = calls_of(found)
         self._apply(branch, name, calls[n])
@@ -238,7 +242,7 @@ class Explorer(Interactive):
         self, branch: str, name: str, row: int, primitive: str, arguments: dict[str, Any]
     ) -> dict[str, Any]:
         """Do a step with arguments of the reader's own."""
-        sch = self._current(branch)
+        sch, name = self._current(branch), self._function(branch, name)
         node = places(sch.mod[name])[row].node
         self._apply(branch, name, call_of(primitive, sch, name, node, arguments))
         return self._stands(branch)
@@ -248,7 +252,7 @@ class Explorer(Interactive):
         self._current(branch)
         call = self._instead[n].call
         if call is not None:
-            self._apply(branch, name, call)
+            self._apply(branch, self._function(branch, name), call)
         return self._stands(branch)
 
     def on_goto(self, branch: str, at: int) -> dict[str, Any]:
@@ -278,11 +282,16 @@ class Explorer(Interactive):
 
     def on_function(self, branch: str, name: str) -> dict[str, Any]:
         """Show one more function."""
-        if name not in _names(self._branch(branch)):
-            raise MLCError(f"there is no loop function {clip(name)!r}")
-        self._functions.add(name)
+        self._functions.add(self._function(branch, name))
         self.refresh()
         return self._stands(branch)
+
+    def _function(self, branch: str, shown: str) -> str:
+        """The function of a name as the page has it, hidden characters spelled out."""
+        for name in functions_of(self._branch(branch)):
+            if visible(name) == shown:
+                return name
+        raise MLCError(f"there is no loop function {clip(shown)!r}")
 
     def refusal(self, error: MLCError) -> dict[str, Any]:
         """The card of a refused step, and of every other error its text."""
@@ -293,7 +302,7 @@ class Explorer(Interactive):
         return told
 
     def _stands(self, branch: str) -> dict[str, Any]:
-        return {"branch": branch, "at": self.branches[branch].position}
+        return {"branch": branch, "at": self._branch(branch).position}
 
     def _current(self, branch: str) -> Schedule:
         """The branch, if the page has seen it as it is.
@@ -315,7 +324,7 @@ class Explorer(Interactive):
         names = self._shown_functions()
         made = [self._branch_json(board, name, sch, names) for name, sch in self.branches.items()]
         self._shown = {name: sch.mod for name, sch in self.branches.items()}
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         return {
             "title": f"Schedule of {listed((clip(x, 40) for x in every), 3)}",
             "functions": names,
@@ -352,12 +361,12 @@ class Explorer(Interactive):
 
     def _shown_functions(self) -> list[str]:
         """The functions that a step changed, or that were asked for; else the first."""
-        every = _names(self.sch)
+        every = functions_of(self.sch)
         changed = set(self._functions)
         for sch in self.branches.values():
             changed |= {
                 x
-                for x in _names(sch)
+                for x in functions_of(sch)
                 if len({id(step.mod[x]) for step in sch.steps if x in step.mod}) > 1
             }
         found = [x for x in every if x in changed]
@@ -392,8 +401,3 @@ class Explorer(Interactive):
         functions = list(self.sch.mod.functions.values())
         asked = [x for (func, _), x in self._legal.items() if func in functions][-KEPT:]
         return explorer_parts.explorer(self, asked)
-
-
-def _names(sch: Schedule) -> list[str]:
-    """The loop functions of a schedule."""
-    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]

@@ -28,7 +28,7 @@ from mlcnb.view.highlight import ASSEMBLY, LLVM, PLAIN, PYTHON, Language
 from mlcnb.view.kernels import table
 from mlcnb.view.parts import Fold, Part, Title
 from mlcnb.view.registry import find
-from mlcnb.view.words import clip, flops, percent, plural
+from mlcnb.view.words import at_ones, clip, flops, percent, plural
 from mlcnb.widgets.base import Interactive, Lines
 from mlcnb.widgets.registry import explores
 
@@ -38,6 +38,8 @@ MOST = 700
 DIFF_LINES, DIFFS = 24, 80
 #: bytes that a kernel may take in the page, deflated: what is least asked for is left out
 BUDGET = 180_000
+#: lines of IR and assembly after which no more are compiled before the page is shown
+LENGTH = 5000
 #: machines whose code travels with the page; the others take a process of their own
 SHIPPED = ("x86-64-v3 (AVX2)", "x86-64-v4 (AVX-512)", "aarch64 (NEON)")
 
@@ -105,7 +107,7 @@ class LinkedSource(Interactive):
         extra += [(machine, made.level) for machine in SHIPPED]
         page.add_code(made.code())
         for machine, level in extra:
-            if page.size() > BUDGET:
+            if page.size() > BUDGET or page.length > LENGTH:
                 break
             try:
                 page.add_code(made.code(machine, level))
@@ -146,13 +148,11 @@ class LinkedSource(Interactive):
 
 
 def _work(kernel: Any) -> int:
-    done = survey.work(kernel.func)
-    return done if isinstance(done, int) else 0
+    return at_ones(survey.work(kernel.func)) or 0
 
 
-@explores("mlcnb.runtime.executable:Executable")
 def of_executable(ex: Any, schedule: Any = None) -> LinkedSource:
-    """The page of an executable: of its only kernel, or of all."""
+    """The page of an executable's code: of its only kernel, or of all."""
     if len(ex.kernels) == 1:
         return LinkedSource(ex.kernels[0], schedule)
     return LinkedKernels(ex.kernels, ex.mod)
@@ -199,6 +199,12 @@ class _Page:
             "codes": [],
             "table": self.lines.table,
         }
+
+    @property
+    def length(self) -> int:
+        """Lines of IR and assembly of the codes in it, those that are cut off counted too."""
+        parts = [part for code in self.data["codes"] for part in (code["ir"], code["asm"])]
+        return sum(len(part["lines"]) + part["left"] for part in parts)
 
     def size(self) -> int:
         """Bytes of it, deflated."""
@@ -276,7 +282,7 @@ class _Page:
         self.data["passes"] = []
         for one in found:
             plus, minus = one.counts
-            diff = one.diff() if len(self.data["passes"]) < DIFFS else []
+            diff = one.diff if len(self.data["passes"]) < DIFFS else []
             rows = [LLVM.tokens(line[1:]) for line in diff[:DIFF_LINES]]
             self.data["passes"].append(
                 {

@@ -64,12 +64,12 @@ def calls_of(found: LegalSteps) -> list[Any]:
 def call_of(
     primitive: str, sch: Schedule, name: str, node: Any, arguments: Mapping[str, Any]
 ) -> Call:
-    """A call whose first block or loop is `node`, the others by name."""
+    """A call whose first argument is a node (or some), the others by name."""
     known = {x.name: x for x in primitives()}
     if primitive not in known:
         raise ScheduleError(f"there is no primitive {clip(primitive)!r}")
     chosen = known[primitive]
-    site = Site.of(sch.state.tree(name), node)
+    site = Site.of(sch.state.tree(name), node[0] if isinstance(node, list) else node)
     first = next(iter(chosen.signature.parameters))
     given: dict[str, Any] = {}
     for key, value in {first: node, **arguments}.items():

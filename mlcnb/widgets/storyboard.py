@@ -10,6 +10,7 @@ line. Row n of the tree is node n of `nodes(func)`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mlcnb.core.render import Text
@@ -20,10 +21,11 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.tree import sub_stmts
 from mlcnb.view.parts import narrow
-from mlcnb.view.survey import remembered
 from mlcnb.view.words import clip, count, dim, listed, size
 from mlcnb.widgets.base import spans
 
+#: programs whose text and tree are kept between two pages
+KEPT = 1024
 #: lines and rows of one program that a page gets
 MOST = 600
 
@@ -40,7 +42,7 @@ class Place(NamedTuple):
     times: int | None
 
 
-@remembered
+@lru_cache(KEPT)
 def places(func: PrimFunc) -> tuple[Place, ...]:
     """The loops and blocks of a function in program order, the root block left out."""
     found: list[Place] = []
@@ -61,13 +63,18 @@ def _places(n: Any, depth: int, times: int | None, found: list[Place]) -> None:
         _places(child, depth, times, found)
 
 
-@remembered
+def functions_of(sch: Any) -> list[str]:
+    """The loop functions of a schedule."""
+    return [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
+
+
+@lru_cache(KEPT)
 def page_of(func: PrimFunc) -> Any:
     """The text of a function, with the places of its nodes."""
     return document(func, header=False)
 
 
-@remembered
+@lru_cache(KEPT)
 def _touched(func: PrimFunc) -> dict[Any, int]:
     return dict(footprints(func))
 
@@ -134,7 +141,7 @@ def _is_named(func: PrimFunc, name: str) -> bool:
     return name in ("main", str(func.attrs.get("global_symbol", "main")))
 
 
-@remembered
+@lru_cache(KEPT)
 def _prepared(func: PrimFunc) -> list[tuple[int, Line]]:
     return _cut(page_of(func).lines)
 
@@ -186,15 +193,14 @@ def _row(place: Place, touched: int | None) -> tuple[str, ...]:
     return clip(node.loop_var.name, 40), kind, dim(node.extent), times, memory, ", ".join(words)
 
 
-_known: dict[str, Any] = {}
-
-
 def predicted(func: PrimFunc, target: Target | None) -> Prediction:
-    """The prediction for a function, kept as long as it lives."""
-    name = str(target)
-    if name not in _known:
-        _known[name] = remembered(lambda f: predict(f, target))
-    return _known[name](func)
+    """The prediction for a function, kept for a while."""
+    return _predicted(func, "" if target is None else str(target))
+
+
+@lru_cache(4 * KEPT)
+def _predicted(func: PrimFunc, target: str) -> Prediction:
+    return predict(func, Target(target) if target else None)
 
 
 def cost(found: Prediction) -> dict[str, Any]:

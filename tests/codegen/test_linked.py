@@ -261,7 +261,7 @@ def test_llvm_is_watched():
     assert names.index("LoopVectorize") < names.index("X86 DAG->DAG Instruction Selection")
     wide = next(p for p in made.passes if p.name == "LoopVectorize")
     assert not any("<8 x float>" in line for line in wide.before)
-    assert any(line.startswith("+") and "<8 x float>" in line for line in wide.diff())
+    assert any(line.startswith("+") and "<8 x float>" in line for line in wide.diff)
     added, removed = wide.counts
     assert added - removed == len(wide.after) - len(wide.before)
     assert not any("!dbg" in line for p in made.passes for line in p.after)

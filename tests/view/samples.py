@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from mlcnb import access, te
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
-from mlcnb.codegen.llvm.backend import CompiledKernel
+from mlcnb.codegen.llvm.apart import PassChange, Remark
+from mlcnb.codegen.llvm.backend import CompiledKernel, build
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
+from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.diagnosis import Diagnosis, Finding
@@ -30,6 +33,7 @@ from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.replay import Replay, Stage
+from mlcnb.runtime import threads
 from mlcnb.runtime.profile import Profile, Row
 from mlcnb.runtime.strip import Strip, Strips
 from mlcnb.runtime.tensor import tensor
@@ -210,6 +214,7 @@ def everything(name: str) -> dict[str, Any]:
         "analysis": analyze(named_loops(name)),
         "passes": run,
         "step": run.steps[0],
+        "linked": linked(name),
         "lowering": lower(named_loops(name), steps=True),
         "lowering step": lower(named_loops(name), steps=True)["Simplify"],
         "fusion": run["FuseOps"],
@@ -306,6 +311,17 @@ def copied(name: str) -> PrimFunc:
     sch = Schedule(te.create_prim_func([A, te.compute((8,), lambda i: A[i], name="B")]))
     sch.bind(sch.get_loops("B")[0], "threadIdx.x")
     return sch.mod["main"]
+
+
+def linked(name: str) -> Linked:
+    """The forms of a kernel under this name, with remarks and passes that hold it."""
+    kernel = build({"k": named_loops(name)}, Target("llvm"), None, threads.symbols())["k"]
+    kernel.name = name
+    made = Linked(kernel)
+    told = Remark(3, name, 2), PassChange(name, name, (name,), (f"{name}!", name))
+    made.__dict__["_observed"] = observed = Future()
+    observed.set_result(([told[0]], [told[1]]))
+    return made
 
 
 def named_kernel(name: str) -> Any:

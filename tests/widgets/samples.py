@@ -1,6 +1,6 @@
-"""An object for every class that `mlc.explore` knows, with any name put wherever a name can be.
+"""An object for every class that has a page, with any name put wherever a name can be.
 
-page("mlcnb.tir.schedule.schedule:Schedule")      the page of the sample of this class
+page("Schedule")      the page of the sample of this class
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import named_loops, named_module, scheduled
+from tests.view.samples import named_loops, named_module, passes, scheduled
 
 
 def refused(name: str) -> ScheduleError:
@@ -40,12 +40,15 @@ def kernel(name: str) -> Any:
 
 
 SAMPLES: dict[str, Callable[[str], Any]] = {
-    "mlcnb.tir.schedule.schedule:Schedule": scheduled,
-    "mlcnb.core.errors:ScheduleError": refused,
-    "mlcnb.codegen.llvm.backend:CompiledKernel": kernel,
-    "mlcnb.codegen.llvm.linked:Linked": lambda name: Linked(kernel(name)),
-    "mlcnb.runtime.executable:Executable": executable,
-    "mlcnb.runtime.executable:Kernels": lambda name: executable(name).kernels,
+    "Schedule": scheduled,
+    "ScheduleError": refused,
+    "CompiledKernel": kernel,
+    "Linked": lambda name: Linked(kernel(name)),
+    "Executable": executable,
+    "Kernels": lambda name: executable(name).kernels,
+    "PassTrace": passes,
+    "PassStep": lambda name: passes(name)["FuseOps"],
+    "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
 }
 
 

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from functools import cached_property
 from pathlib import Path
 
 from mlcnb.codegen.llvm.target_machine import Cpu
@@ -30,7 +31,7 @@ from mlcnb.core.errors import CodegenError
 PATIENCE = 60
 #: passes whose remarks say something about a kernel
 _TALKERS = "(loop-vectorize|slp-vectorizer|loop-unroll|regalloc)"
-_CHANGES = ("-print-changed=quiet", "-print-loop-func-scope")
+_CHANGES = ("-print-changed", "-print-loop-func-scope")
 _REMARKS = tuple(f"-pass-remarks{kind}={_TALKERS}" for kind in ("", "-missed", "-analysis"))
 
 
@@ -43,7 +44,7 @@ class Remark:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PassChange:
     """A pass that changed something: its name, what it ran on, the function before and after."""
 
@@ -55,12 +56,13 @@ class PassChange:
     @property
     def counts(self) -> tuple[int, int]:
         """Lines added, and lines removed."""
-        lines = self.diff(0)
-        return tuple(sum(line.startswith(sign) for line in lines) for sign in "+-")  # type: ignore[return-value]
+        signs = [line[0] for line in self.diff]
+        return signs.count("+"), signs.count("-")
 
-    def diff(self, context: int = 1) -> list[str]:
+    @cached_property
+    def diff(self) -> list[str]:
         """The lines that differ, each after `+`, `-` or a space; `@` between stretches."""
-        found = unified_diff(self.before, self.after, n=context, lineterm="")
+        found = unified_diff(self.before, self.after, n=1, lineterm="")
         return ["@" if line.startswith("@@") else line for line in list(found)[2:]]
 
 
@@ -113,28 +115,38 @@ def _plain(text: str) -> str:
 
 def _changes(said: str, ir: str, functions: Sequence[str]) -> list[PassChange]:
     found, last = [], {name: _function(ir, name) for name in functions}
+    gone: list[str] = []
     for name, unit, text in _dumps(said):
-        of = next((f for f in functions if re.search(rf"@?{re.escape(f)}\b(?!\.)", text)), None)
-        if of is None:
+        if not unit:
+            gone.append(f"{name}, then ")
             continue
-        after = _function(text, of) or _machine(text)
-        if after and after != last[of]:
-            found.append(PassChange(name, unit, last[of], after))
-            last[of] = after
+        of = next((f for f in functions if re.search(rf"@?{re.escape(f)}\b(?!\.)", text)), None)
+        after = (_function(text, of) or _machine(text)) if of else ()
+        if of and after and after != last[of]:
+            found.append(PassChange("".join(gone) + name, unit, last[of], after))
+            last[of], gone = after, []
     return found
 
 
-_DUMP = re.compile(r"^(?:; )?# ?\*\*\* IR Dump |^(?:; )?\*\*\* IR Dump ", re.MULTILINE)
+_HEAD = re.compile(
+    r"^[;# ]*\*\*\* IR (?:Dump After (.*?)(?:Pass)? on (.*?)( omitted because no change)?"
+    r"|Pass (.*?)(?:Pass)? invalidated) \*\*\*.*\n",
+    re.MULTILINE,
+)
 
 
 def _dumps(said: str) -> Iterator[tuple[str, str, str]]:
-    """(pass, what it ran on, text) of each dump."""
-    for part in _DUMP.split(said)[1:]:
-        head, _, text = part.partition("\n")
-        match = re.match(r"After (.*?)(?:Pass)? on (.*?) \*\*\*", head)
-        if match:
-            name = re.sub(r" \([\w-]*\)$", "", match[1])
-            yield name, match[2], text
+    """(pass, what it ran on, text) of each dump; a pass that removed what it ran on, as a loop that
+    it wrote out, has no text: what it did is seen in the next dump.
+    """
+    heads = list(_HEAD.finditer(said))
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        name, unit, same, removed = head.groups()
+        if removed:
+            yield removed, "", ""
+        elif not same:
+            text = said[head.end() : following.start() if following else None]
+            yield re.sub(r" \([\w-]*\)$", "", name), unit, text
 
 
 def _function(text: str, name: str) -> tuple[str, ...]:

@@ -153,6 +153,10 @@ def kinds_of(lines: Sequence[str], arch: str) -> str:
     return "".join(_kind(line, reader, stack) for line in lines)
 
 
+#: instructions that load and do nothing else; `vaddps (%rax), …` is arithmetic that loads as well
+_MOVES = re.compile(r"v?p?(mov|broadcast|gather|expand)|vbroadcast|l[bhwd]u?$|fl[hwd]|vl|ld")
+
+
 def _kind(line: str, reader: Reader, stack: re.Pattern[str]) -> str:
     if LABEL.match(line):
         return " "
@@ -162,7 +166,7 @@ def _kind(line: str, reader: Reader, stack: re.Pattern[str]) -> str:
         return "X"
     if reader.fma.match(word) and reader.is_vector(word, rest):
         return "F"
-    if access:
+    if access == "store" or (access and _MOVES.match(word)):
         return access[0].upper()
     if reader.is_vector(word, rest):
         return "V"
