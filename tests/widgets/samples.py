@@ -46,6 +46,7 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Linked": lambda name: Linked(kernel(name)),
     "Executable": executable,
     "Kernels": lambda name: executable(name).kernels,
+    "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
 }
 
