@@ -32,6 +32,7 @@ from mlcnb.view.highlight import ASSEMBLY, code
 from mlcnb.view.module import summary
 from mlcnb.view.parts import Column, Facts, Part, Table, Title
 from mlcnb.view.words import clip, flops, percent, plural, seconds, size, tensor
+from mlcnb.widgets import linked
 from mlcnb.widgets.base import Interactive, Lines, spans
 from mlcnb.widgets.graphs import drawing
 from mlcnb.widgets.registry import explores
@@ -45,11 +46,14 @@ MOST_ORIGINS = 8
 MOST_KERNELS, MOST_ASSEMBLY = 120, 6
 
 
-@explores(
-    "mlcnb.ir.module:IRModule",
-    "mlcnb.relax.expr:Function",
-    "mlcnb.runtime.executable:Executable",
-)
+@explores("mlcnb.runtime.executable:Executable")
+def of_executable(ex: Executable, **options: Any) -> Interactive:
+    """The page of an executable: of its graph; where it has none, of its code."""
+    has_graph = any(isinstance(f, rx.Function) for f in ex.mod.functions.values())
+    return ModelPage(ex, **options) if has_graph else linked.of_executable(ex, **options)
+
+
+@explores("mlcnb.ir.module:IRModule", "mlcnb.relax.expr:Function")
 class ModelPage(Interactive):
     """The page of a model. See the module's text.
 

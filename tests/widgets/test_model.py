@@ -229,3 +229,8 @@ def test_sizes(name):
         range(len(data["nodes"]))
     )
     assert len(esm("model").encode()) < MODULE_LIMIT
+
+
+def test_an_executable_of_loops_shows_its_code():
+    ex = mlc.compile(matmul)
+    assert mlc.explore(ex).module == "linked"
