@@ -76,7 +76,7 @@ function draw(body, view, kernel) {
       }));
       made.listing.rows.forEach((row, i) => {
         row.firstChild.textContent = String(first + i);
-        if (!links[i].length) row.classList.add("mlc-unlinked");
+        row.classList.toggle("mlc-linkable", links[i].length > 0);
       });
       if (left) made.listing.node.append(el("div", { class: "mlc-left" }, `… ${left} more lines are not in this page`));
     };
@@ -295,8 +295,8 @@ function stripOf(names, onHover, onPick) {
 function remarksOf(kernel, go) {
   if (!kernel.remarks.length) return el("p", { class: "mlc-faint" }, kernel.silent || "no remarks");
   const rows = kernel.remarks.map(([line, text, times]) => [
-    line ? button(String(line), () => go(line), { title: `lowered line ${line}` }) : "", text, times > 1 ? `×${times}` : ""]);
-  return table(["line", "remark of LLVM", ""], rows);
+    line ? button(String(line), () => go(line), { title: `lowered line ${line}` }) : "", text, `×${times}`]);
+  return table(["line", "remark of LLVM", "times"], rows);
 }
 
 /** LLVM's passes one by one: how long the function is after each, and what the pass changed. */
