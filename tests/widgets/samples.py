@@ -48,6 +48,8 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Kernels": lambda name: executable(name).kernels,
     "PassTrace": passes,
     "PassStep": lambda name: passes(name)["FuseOps"],
+    "IRModule": named_module,
+    "Function": lambda name: named_module(name)["main"],
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
 }
