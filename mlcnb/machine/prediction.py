@@ -64,16 +64,19 @@ class Prediction:
         return f"predicted: {'; '.join(told)}"
 
 
-def predict(func: PrimFunc, target: Target | None = None) -> Prediction:
+def predict(
+    func: PrimFunc, target: Target | None = None, caches: tuple[int, int, int] | None = None
+) -> Prediction:
     """What caches, vectors and cores of a target will make of a function.
 
     Args:
         func: a loop program in block form; sizes that are not known count as 64.
         target: whose caches, vectors and cores; by default this machine's.
+        caches: bytes of L1, L2 and L3, where they are not the target's.
     """
     found = target if target is not None and target.is_cpu else Target("llvm")
     nest = nest_of(func)
-    l1, l2, l3 = (_Cache(size).misses(nest) for size in found.caches)
+    l1, l2, l3 = (_Cache(size).misses(nest) for size in caches or found.caches)
     around = max(_leaves(nest, ()), key=lambda chain: prod(x.trips for x in chain), default=())
     misses = (l1, min(l1, l2), min(l1, l2, l3))
     return _assessed(misses, around, found)

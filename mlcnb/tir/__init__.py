@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = attach(
             "tvm_storage_sync tvm_thread_allreduce comm_reducer sum prod max min all any"
         ),
         "mlcnb.tir.index_map": "IndexMap",
-        "mlcnb.tir.schedule": "Schedule legal_steps",
+        "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",
         "mlcnb.tir.schedule.analysis": "analyze",
     },
     submodules=("transform", "schedule", "analysis", "op"),

@@ -250,8 +250,7 @@ class Explorer(Interactive):
     def on_repair(self, branch: str, name: str, n: int) -> dict[str, Any]:
         """Do one of the steps that the last card offered."""
         self._current(branch)
-        call = self._instead[n].call
-        if call is not None:
+        if (call := self._instead[n].call) is not None:
             self._apply(branch, self._function(branch, name), call)
         return self._stands(branch)
 
@@ -268,9 +267,8 @@ class Explorer(Interactive):
 
     def on_drop(self, branch: str) -> dict[str, Any]:
         """Forget a branch."""
-        if branch == MAIN:
+        if branch == MAIN or self._branch(branch) is self.sch:
             raise MLCError("the schedule itself is no branch that can be dropped")
-        self._branch(branch)
         del self.branches[branch]
         self.refresh()
         return self._stands(MAIN)
@@ -330,7 +328,7 @@ class Explorer(Interactive):
             "functions": names,
             "others": [x for x in every if x not in names][:200],
             "target": explorer_parts.machine(self.target),
-            "width": (self.target or Target("llvm")).lanes("float32"),
+            "width": explorer_parts.cpu(self.target).lanes("float32"),
             "branches": made,
             "legal": self._legal_json(names),
             **board.json(),

@@ -131,9 +131,14 @@ def _tasks(found: Sequence[Prediction]) -> str:
     return count(max((x.tasks for x in found), default=1))
 
 
+def cpu(target: Target | None) -> Target:
+    """A target whose caches and vectors predictions are for: this machine's, where it is no CPU."""
+    return target if target is not None and target.is_cpu else Target("llvm")
+
+
 def machine(target: Target | None) -> str:
     """The machine that predictions are for."""
-    found = target if target is not None and target.is_cpu else Target("llvm")
+    found = cpu(target)
     sizes = ", ".join(f"L{n} {memory(x)}" for n, x in enumerate(found.caches, 1))
     lanes = found.lanes("float32")
     return f"{sizes}; {lanes} lanes of float32; {plural(found.num_cores, 'core')}"

@@ -31,7 +31,7 @@ from mlcnb.tir.schedule.proof import backwards, run
 #: sizes that are tried for each dimension, and how many different ones are told apart
 LARGEST, MOST = 4, 3
 #: elements of each dimension that loops which are cut short can come to
-REACH = 64
+REACH = (64, 256)
 
 
 def first_wrong(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def cut_short(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
     """
     if _loops(before) != _loops(after):
         return {}
-    for most in range(2, LARGEST + 1):
-        found = first_wrong(_shortened(before, most), _shortened(after, most))
+    for most, reach in product(range(2, LARGEST + 1), REACH):
+        found = first_wrong(_shortened(before, most, reach), _shortened(after, most, reach))
         if found:
             return {**found, "shapes": (), "cut": most}
     return {}
@@ -86,7 +86,7 @@ def _loops(func: PrimFunc) -> Counter[tuple[str, int | None]]:
     return Counter((n.loop_var.name, p.as_int(n.extent)) for n in loops)
 
 
-def _shortened(func: PrimFunc, most: int) -> PrimFunc:
+def _shortened(func: PrimFunc, most: int, reach: int) -> PrimFunc:
     """The first iterations of each loop, on the first elements of each buffer."""
 
     def at_most(x: Any, limit: int) -> Any:
@@ -95,7 +95,7 @@ def _shortened(func: PrimFunc, most: int) -> PrimFunc:
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, Buffer):
-            return replace(n, shape=tuple(at_most(x, REACH) for x in n.shape))
+            return replace(n, shape=tuple(at_most(x, reach) for x in n.shape))
         return replace(n, extent=at_most(n.extent, most)) if isinstance(n, s.For) else None
 
     return rewrite(func, rule)  # type: ignore[return-value]

@@ -1,0 +1,123 @@
+"""The explorer and the card in a browser: keys, clicks, previews, branches, and with no kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core.errors import ScheduleError
+from mlcnb.tir.schedule import Schedule
+from tests.tir.schedule.programs import matmul
+from tests.view.names import NAMES
+from tests.view.samples import named_loops
+
+expect = pytest.importorskip("playwright.sync_api").expect
+#: a widget does not know how deep in a notebook's headings it lies
+HEADINGS = ("heading-order",)
+CELLS = [
+    "import mlcnb as mlc\nfrom tests.tir.schedule.programs import matmul\n"
+    "sch = mlc.tir.Schedule(matmul(64, 64, 64)); page = mlc.explore(sch)",
+    "page",
+]
+
+
+def scheduled():
+    """A page with three steps, a branch, and what is legal at one place."""
+    page = mlc.explore(Schedule(matmul(64, 64, 64)), target="llvm -mcpu=x86-64-v4 -num-cores=8")
+    page.do("split", "j", factors=[None, 16]).do("reorder", ["k", "j_1"]).do("vectorize", "j_1")
+    page.branch("plain", at=0)
+    page.do("parallel", "i", branch="plain")
+    page.legal("k")
+    return page
+
+
+def place(root, text):
+    """A loop or block of the tree."""
+    return root.get_by_role("listbox", name="loops and blocks").get_by_role("option", name=text)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_replay_without_a_kernel(page_of, axe, screenshot, dark):
+    root = page_of(scheduled(), dark=dark).locator(".mlcnb")
+    program = root.get_by_role("listbox", name="program")
+    expect(root.locator(".mlc-at")).to_have_text("step 3 of 3")
+    expect(program.locator("[data-mark='+']")).to_have_count(2)
+    root.get_by_role("slider", name="step").press("Home")
+    expect(program.locator("[data-mark='+']")).to_have_count(0)
+    steps = root.get_by_role("listbox", name="steps").get_by_role("option")
+    expect(steps).to_have_count(4)
+    steps.first.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        root.page.keyboard.press(key)
+    expect(root.get_by_role("status")).to_contain_text("step 3: vectorize(j_1)")
+    expect(root.get_by_text("legal at loop k in 0..64 of block C")).to_be_visible()
+    for name in ("undo", "branch from here", "check numbers"):
+        expect(root.get_by_role("button", name=name)).to_be_disabled()
+    expect(root.get_by_text("No kernel is running")).to_be_visible()
+    root.locator(".x-offer", has_text="unroll(k)").locator("..").hover()
+    expect(root.get_by_text("preview: unroll(k)")).to_be_visible()
+    root.locator("h3").hover()
+    axe(root, HEADINGS)
+    screenshot(f"explorer-{'dark' if dark else 'light'}", root)
+    root.get_by_label("compare with").select_option("plain")
+    expect(root.locator(".mlc-code")).to_have_count(2)
+    screenshot(f"explorer-compare-{'dark' if dark else 'light'}", root)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_card(page_of, axe, screenshot, dark):
+    sch = Schedule(matmul(64, 64, 64))
+    with pytest.raises(ScheduleError) as caught:
+        sch.vectorize(sch.get_loops("C")[2])
+    root = page_of(mlc.explore(caught.value), dark=dark).locator(".mlcnb")
+    expect(root.get_by_role("img", name="iterations: 1 block C at i = 0")).to_be_visible()
+    expect(root.get_by_text("smallest shapes that fail: (2, 2), (2, 2), (2, 2)")).to_be_visible()
+    expect(root.locator(".x-lines li")).to_have_count(4)
+    axe(root, HEADINGS)
+    screenshot(f"card-{'dark' if dark else 'light'}", root)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_hostile_names_are_text(page_of, name):
+    page = mlc.explore(Schedule(named_loops(name)))
+    page.do("split", name, factors=[None, 2])
+    page.branch(name)
+    root = page_of(page).locator(".mlcnb")
+    root.get_by_role("slider", name="step").press("Home")
+    expect(root.locator(".mlc-at")).to_have_text("step 0 of 1")
+
+
+def test_scheduling_by_clicking(lab, axe, screenshot):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    place(root, "j in 64").click()
+    root.get_by_role("button", name="more calls of split").click()
+    root.locator(".x-offer", has_text="split(j, factors=[None, 16])").click()
+    expect(root.locator(".mlc-at")).to_have_text("step 1 of 1")
+    place(root, "k in 64").click()
+    root.get_by_text("refused here").click()
+    root.get_by_role("button", name="show why vectorize(k) is refused").click()
+    card = root.get_by_role("region", name="refused step")
+    expect(card).to_contain_text("C[0, 0]")
+    screenshot("explorer-card-in-place", root)
+    axe(root, HEADINGS)
+    card.get_by_role("button", name="do vectorize(j_1) instead").click()
+    expect(root.locator(".mlc-at")).to_have_text("step 2 of 2")
+    expect(root.get_by_label("the steps as Python", exact=True)).to_have_value(
+        'C = sch.get_block("C")\n'
+        "i, j, k = sch.get_loops(C)\n"
+        "j_0, j_1 = sch.split(j, factors=[None, 16])\n"
+        "sch.vectorize(j_1)"
+    )
+    nb.execute("assert [x.name for x in sch.steps] == ['start', 'split', 'vectorize']")
+    root.get_by_role("button", name="undo").click()
+    expect(root.get_by_role("option", name="vectorize(j_1)")).to_contain_text("undone")
+    nb.execute("sch.unroll(sch.get_loops('C')[0]); page.refresh()")
+    expect(root.get_by_role("option", name="unroll(i)")).to_be_visible()
+    nb.save()
+    again = nb.reopen()
+    root = again.output(1).locator(".mlcnb")
+    root.get_by_role("slider", name="step").press("End")
+    expect(root.locator(".mlc-at")).to_have_text("step 2 of 2")
+    expect(root.get_by_role("button", name="undo")).to_be_disabled()
