@@ -94,7 +94,7 @@ class Run(display.Shown):
     def __repr__(self) -> str:
         return display.text(self)
 
-    @property
+    @cached_property
     def arrays(self) -> np.ndarray:
         """Of each access the number of its array."""
         return np.array([s.array for s in self.program.sites], np.int32)[self.stream.sites]
@@ -138,7 +138,7 @@ class Run(display.Shown):
         begins = np.array([a.base // size for a in self.program.arrays])
         return np.searchsorted(begins, lines, side="right") - 1
 
-    @property
+    @cached_property
     def lines_of(self) -> list[int]:
         """Of each array how many of its lines were touched."""
         touched = np.unique(self.lines)
@@ -193,12 +193,12 @@ def _of_block(program: Placed, accesses: Stream, block: str) -> Stream:
 
 
 def function_of(program: Any) -> PrimFunc:
-    """The one loop function of a PrimFunc, a module, a schedule or a compiled kernel.
+    """The one loop function of a PrimFunc, a module, a schedule or a compiled kernel (scheduled).
 
     Raises:
         MLCError: there is none, or more than one.
     """
-    found = getattr(program, "func", program)
+    found = getattr(program, "scheduled", None) or getattr(program, "func", program)
     if isinstance(found, PrimFunc):
         return found
     mod = program if isinstance(program, IRModule) else getattr(program, "mod", None)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.codegen.cuda import backend as cuda
 from mlcnb.codegen.llvm import backend
 from mlcnb.core.errors import TargetError
 from mlcnb.dlight.cpu import schedule_cpu
@@ -139,6 +138,8 @@ def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
     rule = schedule_cpu if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
         if target.kind == "cuda":
+            from mlcnb.codegen.cuda import backend as cuda
+
             return dict(cuda.build(funcs, target, rule, bar.update))
         return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update))
 

@@ -41,6 +41,8 @@ EMPTY: FrozenDict = FrozenDict()
 
 #: classes of values that hold no nodes; grows as such values are met
 _ATOMS = {str, int, float, bool, type(None)}
+#: annotations of fields that hold no nodes: such fields are not looked at
+_PLAIN = {"str", "int", "bool", "float", "DType", "str | None", "int | None", "DType | None"}
 
 
 def hidden(default: Any = None) -> Any:
@@ -68,6 +70,8 @@ class Node(display.Shown):
     node_fields: ClassVar[tuple[str, ...]] = ()
     #: fields that children, equality and hash look at
     child_fields: ClassVar[tuple[str, ...]] = ()
+    #: those of them that may hold nodes
+    walked_fields: ClassVar[tuple[str, ...]] = ()
     #: fields compared: binders first, labels left out
     compared_fields: ClassVar[tuple[str, ...]] = ()
     #: fields that define variables
@@ -90,6 +94,7 @@ def node(cls: type[T]) -> type[T]:
     compared = [f for f in shown if not f.metadata.get("label")]
     made.node_fields = tuple(f.name for f in fields)
     made.child_fields = tuple(f.name for f in shown)
+    made.walked_fields = tuple(f.name for f in shown if f.type not in _PLAIN)
     made.binder_fields = frozenset(f.name for f in fields if f.metadata.get("binder"))
     made.label_fields = tuple(f.name for f in shown if f.metadata.get("label"))
     made.compared_fields = tuple(
@@ -102,14 +107,12 @@ def replace(n: N, **changes: Any) -> N:
     """`n` with some fields changed (hidden fields are kept); `n` itself if nothing differs."""
     if all(getattr(n, name) is value for name, value in changes.items()):
         return n
-    values = {name: getattr(n, name) for name in n.node_fields}
-    values.update(changes)
-    return type(n)(**values)
+    return _changed(n, changes)
 
 
 def children(n: Node) -> Iterator[Node]:
     """The nodes that stand directly in the fields of `n` (tuples and dicts are looked into)."""
-    for name in n.child_fields:
+    for name in n.walked_fields:
         value = getattr(n, name)
         if isinstance(value, Node):
             yield value
@@ -132,29 +135,19 @@ def nodes_in(value: Any) -> Iterator[Node]:
 
 def walk(n: Node) -> Iterator[Node]:
     """Every node below and including `n`, children first, in order, each place once."""
+    # parents first and from the right, turned around: no call for each node
     found: list[Node] = []
-    _gather(n, found)
-    return iter(found)
-
-
-def _gather(n: Node, into: list[Node]) -> None:
-    for name in n.child_fields:
-        value = getattr(n, name)
-        if type(value) not in _ATOMS:
-            _gather_value(value, into)
-    into.append(n)
-
-
-def _gather_value(value: Any, into: list[Node]) -> None:
-    if isinstance(value, Node):
-        _gather(value, into)
-    elif type(value) is tuple:
-        for item in value:
-            _gather_value(item, into)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _gather_value(key, into)
-            _gather_value(item, into)
+    left: list[Node] = [n]
+    while left:
+        one = left.pop()
+        found.append(one)
+        for name in one.walked_fields:
+            value = getattr(one, name)
+            if isinstance(value, Node):
+                left.append(value)
+            elif type(value) not in _ATOMS:
+                left.extend(nodes_in(value))
+    return reversed(found)
 
 
 def visit(n: Node, enter: Callable[[Node], bool | None]) -> None:
@@ -175,42 +168,46 @@ def rewrite(
     `enter`, if given, sees a node before its children; what it returns replaces the node as it is,
     without going deeper. A node shared in many places is rewritten once.
     """
-    return _Rewriter(rule, enter).node(n)
+    done: dict[int, Any] = {}
 
-
-class _Rewriter:
-    def __init__(self, rule: Callable, enter: Callable | None) -> None:
-        self.rule = rule
-        self.enter = enter
-        self.done: dict[int, Any] = {}
-
-    def node(self, n: Any) -> Any:
-        found = self.done.get(id(n))
+    def visit(n: Any) -> Any:
+        found = done.get(id(n))
+        if found is not None:
+            return found
+        found = enter(n) if enter is not None else None
         if found is None:
-            found = self.done[id(n)] = self.fresh(n)
+            rebuilt = map_children(n, visit) if n.walked_fields else n
+            found = rule(rebuilt)
+            if found is None:
+                found = rebuilt
+        done[id(n)] = found
         return found
 
-    def fresh(self, n: Any) -> Any:
-        if self.enter is not None:
-            entered = self.enter(n)
-            if entered is not None:
-                return entered
-        rebuilt = map_children(n, self.node)
-        changed = self.rule(rebuilt)
-        return rebuilt if changed is None else changed
+    made: N = visit(n)
+    return made
 
 
 def map_children(n: N, fn: Callable[[Any], Any]) -> N:
     """`n` with `fn` applied to each child; `n` itself if every child came back the same."""
-    changes = {}
-    for name in n.child_fields:
+    changes = None
+    for name in n.walked_fields:
         old = getattr(n, name)
-        if type(old) in _ATOMS:
+        if isinstance(old, Node):
+            new = fn(old)
+        elif type(old) in _ATOMS:
             continue
-        new = fn(old) if isinstance(old, Node) else _map_value(old, fn)
+        else:
+            new = _map_value(old, fn)
         if new is not old:
+            changes = changes or {}
             changes[name] = new
-    return replace(n, **changes) if changes else n
+    return n if changes is None else _changed(n, changes)
+
+
+def _changed(n: N, changes: dict[str, Any]) -> N:
+    values = {name: getattr(n, name) for name in n.node_fields}
+    values.update(changes)
+    return type(n)(**values)
 
 
 def _map_value(value: Any, fn: Callable[[Any], Any]) -> Any:

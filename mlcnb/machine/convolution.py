@@ -5,11 +5,17 @@
 
     >>> print(table(choices(Convolution(1, 64, 64, (56, 56), 3), Target("llvm"))))
 
+Large weights stay as they are, for they would be 4 times larger, in memory and on the way from it:
+each run transforms them, a row of the tile at a time, in L2.
+
 A choice's time is the sum of what its units do, or what memory needs to bring the weights: the
-longer one. The constants are cycles, fitted to 55 convolutions of nine models on one core with
-AVX-512 (znver4, 3.7 GHz): half of the predictions are within 6 % of the time measured, nine of ten
-within 15 %. They are ratios of cache and multiply-add speeds, much alike on other machines; what is
-compared is one choice with another on the same machine.
+longer one. The constants are cycles, fitted to convolutions of nine models on one core with
+AVX-512 (znver4, 3.7 GHz). Measured again on 14 convolutions, 7 x 7 to 112 x 112, 64 to 512
+channels, alone: half of the predictions of direct loops are within 4 % of the time measured and
+nine of ten within 14 %; of Winograd's algorithm 11 % and 20 % where each run transforms the
+weights, 9 % where they are transformed before, but 70 % too long at 7 x 7, where a benchmark keeps
+in L3 what a model has to bring from memory. They are ratios of cache and multiply-add speeds, much
+alike on other machines; what is compared is one choice with another on the same machine.
 """
 
 from __future__ import annotations
@@ -27,6 +33,12 @@ DIRECT, PRODUCT = 0.84, 0.98
 FUSED, FIRST = 2.17, 1.66
 #: fitted: for a line of transformed weights, where tasks do not follow each other on the same ones
 WEIGHT_LINE = 2.5
+#: fitted: for a line of weights that is read or written where each run transforms them
+TRANSFORM_LINE = 3.0
+#: fitted: for a line of transformed inputs that each of its tasks brings from L3
+INPUT_LINE = 4.0
+#: bytes of weights, as they are, that are not transformed before
+LARGE_WEIGHTS = 3 << 19
 #: not fitted: a line of weights at 40 GB/s, and at 18 where they fill half of L3 and each run
 #: brings them from memory; and a nominal clock
 NEAR_LINE, FAR_LINE = 6.0, 13.0
@@ -52,7 +64,8 @@ class Choice(NamedTuple):
 
     flops: of its products, what is thrown away at the edges included; waste: that part of them;
     transformed: bytes of inputs in their transformed form; weights: bytes of the weights; ms: of
-    one core, as predicted; bound: what takes the time, "units" or "memory".
+    one core, as predicted; bound: what takes the time, "units" or "memory"; each_run: the weights
+    are as they were, and each run transforms them.
     """
 
     algorithm: str
@@ -63,6 +76,7 @@ class Choice(NamedTuple):
     weights: int
     ms: float
     bound: str
+    each_run: bool = False
 
     @property
     def name(self) -> str:
@@ -70,10 +84,11 @@ class Choice(NamedTuple):
         return f"{self.algorithm} {self.tile}" if self.tile else self.algorithm
 
 
-def choices(conv: Convolution, target: Target) -> list[Choice]:
-    """All choices, the one to take first."""
+def choices(conv: Convolution, target: Target, large_weights: int = LARGE_WEIGHTS) -> list[Choice]:
+    """All choices, the one to take first; weights of more bytes are not transformed before."""
     made = [direct(conv, target)]
-    made += [winograd(conv, tile, target) for tile in TILES.get(conv.window, ())]
+    each_run = made[0].weights > large_weights
+    made += [winograd(conv, tile, target, each_run) for tile in TILES.get(conv.window, ())]
     best = made[0]
     for choice in made[1:]:
         if choice.ms < GAIN * best.ms:
@@ -97,12 +112,12 @@ def direct(conv: Convolution, target: Target) -> Choice:
     return _choice(name, 0, flops, waste, 0, weights, cycles, target)
 
 
-def winograd(conv: Convolution, tile: int, target: Target) -> Choice:
+def winograd(conv: Convolution, tile: int, target: Target, each_run: bool = False) -> Choice:
     """The products of all places of the tile, the transforms, the weights read by each task."""
     lanes = target.lanes("float32")
     tiles = (-(-conv.places[0] // tile), -(-conv.places[1] // tile))
     size = Size(conv.images, tiles, conv.inner, conv.outer, tile + conv.window - 1)
-    pieces = choose_pieces(size, target)
+    pieces = choose_pieces(size, target, each_run)
     high, wide = pieces.registers
     covered = conv.images * -(-tiles[0] // high) * high * -(-tiles[1] // wide) * wide
     steps = covered // (high * wide) * size.alpha**2 * conv.inner * -(-conv.outer // lanes)
@@ -111,12 +126,20 @@ def winograd(conv: Convolution, tile: int, target: Target) -> Choice:
     cycles = PRODUCT * steps / pieces.vectors * step_cycles(high * wide, pieces.vectors)
     each = size.alpha * size.data_bytes(count) / (4 * lanes)
     cycles += (FUSED if pieces.fused else FIRST) * each
-    if not pieces.fused:
+    weights = size.weight_bytes
+    if each_run:
+        weights = 4 * conv.window**2 * conv.inner * conv.outer
+        cycles += TRANSFORM_LINE * blocks * (size.alpha * weights + size.weight_bytes) / LINE
+        if size.data_bytes(count) > target.caches[1]:
+            tasks = -(-conv.outer // (lanes * pieces.vectors))
+            cycles += INPUT_LINE * size.data_bytes(count) * tasks / LINE
+    elif not pieces.fused:
         cycles += WEIGHT_LINE * size.weight_bytes * blocks / LINE
     flops = 2 * size.alpha**2 * covered * conv.inner * conv.outer
     waste = 1 - conv.images * conv.places[0] * conv.places[1] / (covered * tile**2)
     data = size.data_bytes(count)
-    return _choice("winograd", tile, flops, waste, data, size.weight_bytes, cycles, target)
+    made = _choice("winograd", tile, flops, waste, data, weights, cycles, target)
+    return made._replace(each_run=each_run)
 
 
 def _choice(
@@ -145,5 +168,7 @@ def table(found: Sequence[Choice]) -> str:
         lines.append(
             f"{mark}{c.name:<12}{c.flops / 1e9:8.3f}{c.waste:8.0%}{c.transformed / 1e6:11.2f}"
             f"{c.weights / 1e6:12.2f}{c.ms:9.3f}  {c.bound}"
+            + ", each run transforms the weights"
+            * c.each_run
         )
     return "\n".join(lines)

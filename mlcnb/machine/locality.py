@@ -46,6 +46,7 @@ class Access:
     """One load or store: its buffer, bytes of an element and of the buffer, and the steps of each
     loop around it, outermost first. `steps` is None for a loop that takes it anywhere; `comes_back`
     is True for one that leaves a place and returns to it later (a remainder of a fused loop).
+    `start` is the first byte that it touches.
     """
 
     buffer: Any
@@ -55,6 +56,7 @@ class Access:
     is_write: bool
     steps: tuple[tuple[Steps, ...] | None, ...]
     comes_back: tuple[bool, ...]
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ class _Reader:
         moves = [self.steps(buffer, indices, at) for at in range(len(self.loops))]
         steps = tuple(found for found, _ in moves)
         size = int(np.prod([_extent(x) for x in buffer.shape], dtype=object)) * buffer.dtype.nbytes
+        start = self.start(buffer, indices)
         access = Access(
             buffer.data,
             buffer.name,
@@ -172,8 +175,17 @@ class _Reader:
             is_write,
             steps,
             tuple(b for _, b in moves),
+            start,
         )
-        found.setdefault((buffer.data, steps), access)
+        found.setdefault((buffer.data, steps, start), access)
+
+    def start(self, buffer: Buffer, indices: Any) -> int:
+        """The first byte that is touched, as far as that is known."""
+        env = {loop.loop_var: np.int64(p.as_int(loop.min) or 0) for loop, *_ in self.loops}
+        try:
+            return int(self.flat(buffer, indices, env)) * buffer.dtype.nbytes
+        except (_Unknown, MLCError, ZeroDivisionError):
+            return 0
 
     def steps(self, buffer: Buffer, indices: Any, at: int) -> tuple[tuple[Steps, ...] | None, bool]:
         """How the address moves while the loop at that depth runs and the others stand still, and
@@ -197,6 +209,10 @@ class _Reader:
     def offsets(self, buffer: Buffer, indices: Any, loop_var: e.Var, values: Any) -> Any:
         """Offsets in elements for values of one loop variable."""
         env = {loop.loop_var: np.int64(0) for loop, *_ in self.loops} | {loop_var: values}
+        return self.flat(buffer, indices, env)
+
+    def flat(self, buffer: Buffer, indices: Any, env: Mapping[e.Var, Any]) -> Any:
+        """Offsets in elements for values of the loop variables."""
         numbers = [self.value(x, env) for x in indices]
         strides = [_extent(x) for x in buffer.strides] or _row_major(buffer)
         pairs = zip(numbers, strides, strict=True)

@@ -151,16 +151,29 @@ class _Cache:
     def touched(self, nest: Nest) -> dict[object, int]:
         """Buffer -> different lines that one run of a nest touches."""
         found: dict[object, int] = {}
-        for access in nest.inside:
-            lines = self.footprint(access, nest.depth).lines
-            found[access.buffer] = max(lines, found.get(access.buffer, 0))
+        ends: dict[object, int] = {}
+        last: dict[object, int] = {}
+        for access in sorted(nest.inside, key=lambda x: x.start):
+            kept = self.footprint(access, nest.depth)
+            key = access.buffer
+            if key not in found or access.start >= ends[key]:  # beside what was touched before
+                found[key] = min(kept.most, found.get(key, 0) + kept.lines)
+                last[key] = kept.lines
+            elif kept.lines > last[key]:  # the same place, and more of it
+                found[key] += kept.lines - last[key]
+                last[key] = kept.lines
+            ends[key] = max(ends.get(key, 0), access.start + kept.span)
         return found
 
     def fits(self, nest: Nest) -> bool:
         """True if all lines that a nest touches can be in the cache at once."""
-        total = sum(self.touched(nest).values())
-        prints = (self.footprint(x, nest.depth) for x in nest.inside)
-        return total <= self.lines and all(x.lines <= x.sets * WAYS for x in prints)
+        touched = self.touched(nest)
+        sets: dict[object, int] = {}
+        for access in nest.inside:
+            own = self.footprint(access, nest.depth).sets
+            sets[access.buffer] = max(own, sets.get(access.buffer, 0))
+        room = all(lines <= sets[buffer] * WAYS for buffer, lines in touched.items())
+        return room and sum(touched.values()) <= self.lines
 
     def footprint(self, access: Access, depth: int) -> _Footprint:
         """The lines of one access while the loops from some depth on run."""
@@ -172,10 +185,12 @@ class _Cache:
 
 @dataclass(frozen=True)
 class _Footprint:
-    """How many lines, and in how many sets of a cache they lie."""
+    """How many lines, in how many sets of a cache, over how many bytes; and lines of the buffer."""
 
     lines: int
     sets: int
+    span: int
+    most: int
 
 
 def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
@@ -183,7 +198,7 @@ def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
     own = access.steps[depth:]
     most = max(1, -(-access.size // LINE))
     if any(x is None for x in own):
-        return _Footprint(most, sets)
+        return _Footprint(most, sets, access.size, most)
     run, spread, many = access.nbytes, 1, 1
     steps: list[Steps] = sorted(x for some in own for x in some or ())
     for stride, count in steps:
@@ -193,7 +208,8 @@ def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
             many *= count
             spread *= min(count, sets * LINE // gcd(stride, sets * LINE))
     each = -(-run // LINE)
-    return _Footprint(min(most, many * each), min(sets, spread * each))
+    span = access.nbytes + sum(stride * (times - 1) for stride, times in steps)
+    return _Footprint(min(most, many * each), min(sets, spread * each), span, most)
 
 
 def footprints(func: PrimFunc) -> dict[s.For, int]:

@@ -134,7 +134,6 @@ class BoundPlan:
         self.layout = layout
         self.kernels = kernels
         self.arena = aligned_empty((max(1, layout.arena_bytes),), np.dtype("uint8"))
-        self.workspace = aligned_empty((max(1, layout.workspace_bytes),), np.dtype("uint8"))
         self.ignored = aligned_empty((1,), np.dtype("uint64"))
         addresses, slots = [], []
         self.patches: list[tuple[int, int, str, int]] = []
@@ -143,7 +142,7 @@ class BoundPlan:
             addresses.append(kernel.address)
             slots.append(self._slots(kernel, call, number))
         in_large_pages([*layout.constants, self.arena])
-        keep = [self.arena, self.workspace, self.ignored, layout.constants, list(kernels.values())]
+        keep = [self.arena, self.ignored, layout.constants, list(kernels.values())]
         self.program = NativeProgram(addresses, slots, keep)
         arena: Any = self.program.arena
         self._table = memoryview(arena)
@@ -160,7 +159,7 @@ class BoundPlan:
                 slots.append(int(arg))
         slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
         if kernel.signature.workspace:
-            slots.append(self.workspace.ctypes.data)
+            slots.append(self.arena.ctypes.data + call.workspace)
         if kernel.signature.result is not None:
             slots.append(self.ignored.ctypes.data)
         return slots

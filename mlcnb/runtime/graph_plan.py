@@ -4,7 +4,8 @@ For each set of sizes met at run time the function is planned once (`graph_call`
 
     inputs, outputs     addresses patched in for each call
     constants           addresses of their arrays
-    everything else     one arena, where tensors whose lives do not overlap share bytes
+    everything else     one arena, where tensors whose lives do not overlap share bytes, and the
+                        workspace of a call lies where no tensor is at that time
 
 Functions with branches, calls of other functions or sizes that depend on data are not `straight`;
 the virtual machine runs them.
@@ -51,17 +52,24 @@ class Place:
 
 @dataclass
 class KernelCall:
-    """One call: the kernel's name, its arguments (places and numbers), its binding's name."""
+    """One call: the kernel's name, its arguments (places and numbers), its binding's name.
+
+    workspace: where in the arena it has its own memory while it runs, if it needs any.
+    """
 
     kernel: str
     binding: str
     args: list[Any]
     dims: Dims
+    workspace: int = 0
 
 
 @dataclass
 class Layout:
-    """What planning finds: calls in order, where everything is, and how large the arena is."""
+    """What planning finds: calls in order, where everything is, and how large the arena is.
+
+    workspace_bytes: the most that a call needs of the arena for itself.
+    """
 
     memory: MemoryPlan
     calls: list[KernelCall] = field(default_factory=list)
@@ -123,19 +131,18 @@ class _Planner:
         self.counts = {"input": 0, "output": 0}
         self.constants: dict[int, Storage] = {}
         self.values: dict[rx.Var, Any] = {}
+        self.step = 0
 
     def layout(self) -> Layout:
         """Every call with its arguments, and the form of the result."""
         for param in self.function.params:
             self.values[param] = self.place(self.memory.places[param], param.struct_info)
-        for binding in self.function.body.bindings:
+        self.out.arena_bytes = self.memory.arena_bytes
+        for step, binding in enumerate(self.function.body.bindings):
+            self.step = step
             value: Any = binding.value  # type: ignore[attr-defined]
             self.values[binding.var] = self.value(value, binding.var)
         self.out.result = self.value(self.function.body.body, None)
-        self.out.arena_bytes = self.memory.arena_bytes
-        self.out.workspace_bytes = max(
-            (self.kernels[c.kernel].signature.workspace for c in self.out.calls), default=0
-        )
         return self.out
 
     def place(self, planned: Any, info: Any) -> Any:
@@ -196,8 +203,18 @@ class _Planner:
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
         call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {})
         call.dims = self.kernel_dims(kernel, call)
+        call.workspace = self.workspace(self.kernels[kernel].signature.workspace)
         self.out.calls.append(call)
         return made
+
+    def workspace(self, size: int) -> int:
+        """Where the call of this step has so many bytes for itself."""
+        if size == 0:
+            return 0
+        offset = self.memory.free_at(self.step, size)
+        self.out.arena_bytes = max(self.out.arena_bytes, offset + size)
+        self.out.workspace_bytes = max(self.out.workspace_bytes, size)
+        return offset
 
     def kernel_dims(self, kernel: str, call: KernelCall) -> Dims:
         """The sizes of the kernel's own symbolic variables, checked against all its arguments."""

@@ -185,8 +185,9 @@ def _variable(frame: Frame, x: rx.Var) -> Any:
 
 
 def _constant(frame: Frame, x: rx.Constant) -> Any:
-    """The constant's array, seen so that nobody can write to it."""
-    data = x.data.view()
+    """The constant's array, seen so that nobody can write to it; kernels want it in one piece."""
+    whole = x.data.flags.c_contiguous
+    data = x.data.view() if whole else np.ascontiguousarray(x.data)
     data.flags.writeable = False
     return data
 

@@ -8,14 +8,15 @@ Access replay of matmul: 3,548,160 accesses through L1 32K/8way/64B
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from mlcnb.access import Run, words_of
 from mlcnb.machine.cache import EMPTY
-from mlcnb.view.cells import grid_of
+from mlcnb.view.cells import Grid, grid_of
 from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
@@ -23,8 +24,8 @@ from mlcnb.view.words import clip, dims, listed, percent, plural
 
 #: touches that are drawn one by one, and how many stand in a row
 FIRST, ROW = 96, 32
-#: cells of a map of misses
-MAPPED = 1_024
+#: cells of the maps of misses of all arrays together, and of one
+MAPPED, ONE_MAP = 2_048, 1_024
 #: what becomes of a touch: letter, fill
 HIT, MISS, EVICT = ("h", "#d7f0e5"), ("M", "#f7c8a8"), ("E", "#e8a0c4")
 LEGEND = "h: hit in the nearest cache, M: miss, E: miss that drives a line out"
@@ -197,8 +198,8 @@ def misses_by_line(r: Run) -> Picture:
     alt = f"where {clip(r.name)} misses in {r.levels[0].name}"
     misses = per_line(r)
     lines = [alt]
-    for array in r.program.arrays:
-        grid = grid_of(array, r.levels[0].line, MAPPED)
+    for grid in _mapped(r):
+        array = grid.array
         cells = grid.spread(misses)
         most, least = int(cells.max()), int(cells.min())
         spread = f"{least:,}" if most == least else f"{least:,} to {most:,}"
@@ -206,7 +207,12 @@ def misses_by_line(r: Run) -> Picture:
     return Picture(lambda: _maps(r, misses, alt).svg(alt), alt, "\n".join(lines))
 
 
-def _cell_word(grid: Any) -> str:
+def _mapped(r: Run) -> list[Grid]:
+    most = max(64, min(ONE_MAP, MAPPED // max(len(r.program.arrays), 1)))
+    return [grid_of(array, r.levels[0].line, most) for array in r.program.arrays]
+
+
+def _cell_word(grid: Grid) -> str:
     return (
         "element's line"
         if not grid.says
@@ -217,7 +223,7 @@ def _cell_word(grid: Any) -> str:
 def _maps(r: Run, misses: np.ndarray, alt: str) -> Drawing:
     d = Drawing()
     d.text(0, 10, f"misses of each line in {r.levels[0].name}", bold=True)
-    grids = [grid_of(a, r.levels[0].line, MAPPED) for a in r.program.arrays]
+    grids = _mapped(r)
     values = [grid.spread(misses) for grid in grids]
     most = max((int(v.max(initial=0)) for v in values), default=1)
     x, top = 0.0, 18.0
@@ -225,15 +231,25 @@ def _maps(r: Run, misses: np.ndarray, alt: str) -> Drawing:
         size = min(16.0, max(2.0, 160 / max(grid.columns, grid.rows)))
         d.text(x, top + 12, clip(grid.array.name, 16), INK, bold=True)
         boxes = []
-        for at, count in enumerate(cells.tolist()):
-            row, column = divmod(at, grid.columns)
-            place = (x + column * size, top + 18 + row * size, size, size)
-            boxes.append((*place, _shade(count, most), ""))
+        for row in range(grid.rows):
+            own = cells[row * grid.columns : (row + 1) * grid.columns].tolist()
+            for first, length, count in _alike(own):
+                place = (x + first * size, top + 18 + row * size, length * size, size)
+                boxes.append((*place, _shade(count, most), ""))
         d.cells(boxes)
         range_ = f"{int(cells.min()):,}–{int(cells.max()):,}"
         d.text(x, top + 18 + grid.rows * size + 12, f"{range_} misses", FAINT, size=10)
         x += max(grid.columns * size, 100.0) + 16
     return d
+
+
+def _alike(values: list[int]) -> Iterator[tuple[int, int, int]]:
+    """(first, how many, value) of neighbours that are the same."""
+    at = 0
+    for value, group in groupby(values):
+        length = len(list(group))
+        yield at, length, value
+        at += length
 
 
 def _shade(count: int, most: int) -> str:

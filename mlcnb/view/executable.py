@@ -77,7 +77,7 @@ def _memory(ex: Any, name: str) -> list[tuple[str, str]]:
     constants = sum(a.nbytes for a in layout.constants)
     told = [f"arena {size(layout.arena_bytes)}{_shared(layout)}", f"constants {size(constants)}"]
     if layout.workspace_bytes:
-        told.append(f"workspace {size(layout.workspace_bytes)}")
+        told.append(f"{size(layout.workspace_bytes)} of the arena for kernels to work in")
     return [("memory", ", ".join(told))]
 
 

@@ -108,7 +108,7 @@ def _grid(events: list[tuple[int, Any]], func: Any) -> Grid | None:
     axes = [_axis(name, [at[name] for at in places], extents.get(name)) for name in names]
     if len(axes) == 1:
         axes.insert(0, Axis("", (0,)))
-        names.insert(0, "")
+        names.insert(0, "\0")  # no loop's name
     marks = tuple(
         (
             axes[0].values.index(at.get(names[0], 0)),

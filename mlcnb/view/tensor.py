@@ -45,7 +45,7 @@ def heat_map(data: np.ndarray) -> Picture:
     """The last two axes (of the first matrix) as a grid of colours; large ones cell by mean."""
     matrix = data[(0,) * (data.ndim - 2)] if data.ndim > 2 else np.atleast_2d(data)
     blocks = [-(-n // most) for n, most in zip(matrix.shape, CELLS, strict=True)]
-    means = _means(matrix.astype(np.float64), blocks)
+    means = block_means(matrix.astype(np.float64), blocks)
     what = f"[{', '.join('0' * (data.ndim - 2))}]" if data.ndim > 2 else "all values"
     told = f"heat map of {what}, {dims(matrix.shape)}"
     if max(blocks) > 1:
@@ -53,7 +53,7 @@ def heat_map(data: np.ndarray) -> Picture:
     return Picture(lambda: _drawn(means, told), told, told)
 
 
-def _means(matrix: np.ndarray, blocks: list[int]) -> np.ndarray:
+def block_means(matrix: np.ndarray, blocks: list[int]) -> np.ndarray:
     """The mean of each block; NaN where one of its values is none."""
     down = np.add.reduceat(matrix, range(0, matrix.shape[0], blocks[0]), axis=0)
     both = np.add.reduceat(down, range(0, matrix.shape[1], blocks[1]), axis=1)

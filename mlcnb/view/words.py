@@ -67,7 +67,8 @@ def flops(n: Any, told: bool = True) -> str:
     names, value = _names_of(n), at_ones(n)
     if value is None:
         return f"{dim(n)} FLOP"
-    sizes = f" for {', '.join(f'{v.name} = 1' for v in names)}" if told else ""
+    ones = dict.fromkeys(f"{v.name} = 1" for v in names)
+    sizes = f" for {listed(ones)}" if told and ones else ""
     return _scaled(value, "FLOP") + sizes
 
 

@@ -17,6 +17,7 @@ export function panel(draw) {
     const status = el("div", { class: "mlc-status", role: "status", "aria-live": "polite" });
     const root = el("div", { class: "mlc-body" });
     const frame = el("section", { class: "mlcnb", "aria-label": model.get("label") }, root, status);
+    frame.addEventListener("keydown", keep);
     host.append(frame);
     const view = connect(model, (text) => { status.textContent = text; });
     view.data = await unpack(model.get("packed"));
@@ -30,6 +31,12 @@ export function panel(draw) {
     view.hello();
     return () => { view.close(); if (finish) finish(); frame.remove(); };
   };
+}
+
+/** Plain keys are the page's: a notebook would take arrows for a walk, and `d d` deletes a cell. */
+function keep(event) {
+  const plain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey;
+  if (plain && event.key !== "Escape") event.stopPropagation();
 }
 
 /** The line to Python: the snapshot, questions and answers, and whether a kernel is there. */
@@ -321,7 +328,7 @@ export function table(header, rows, { caption, numeric = [] } = {}) {
     value === null || value === undefined ? "" : value);
   return el("table", { class: "mlc-table" },
     caption ? el("caption", {}, caption) : null,
-    el("thead", {}, el("tr", {}, ...header.map((h, i) => cell("th", h, i)))),
+    el("thead", {}, el("tr", {}, ...header.map((h, i) => cell(h ? "th" : "td", h, i)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((c, i) => cell("td", c, i))))));
 }
 

@@ -81,6 +81,9 @@ class Interactive(display.Shown):
             kind: the `view.ask` of the page, answered by the method `on_<kind>`.
             fields: its arguments.
         """
+        return _visible(self._answer(kind, fields))
+
+    def _answer(self, kind: str, fields: Mapping[str, Any]) -> Any:
         asked = getattr(self, f"on_{kind}", None)
         if asked is None:
             return {"error": f"{type(self).__name__} knows no question {kind!r}", "hint": ""}

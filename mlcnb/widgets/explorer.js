@@ -278,7 +278,10 @@ function explorer(root, view) {
 
   function rowsNow() {
     const now = textOf(program());
-    return s.at > 0 ? differences(textOf(program(s.at - 1)), now) : now.map((line, at) => ({ mark: "", line, at }));
+    if (!s.at) return now.map((line, at) => ({ mark: "", line, at }));
+    const rows = differences(textOf(program(s.at - 1)), now);
+    if (program() && program().more) while (rows.length && "+-".includes(rows[rows.length - 1].mark || " ")) rows.pop();
+    return rows;
   }
 
   // -- drawing

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core import cells
 from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.text import visible
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
@@ -104,10 +105,9 @@ class Explorer(Interactive):
             ScheduleError: it is not legal, or there is no such place.
         """
         sch = self._branch(branch)
-        several = place if isinstance(place, list | tuple) else [place]
-        nodes = [self._node(sch, x) for x in several]
-        name, first = nodes[0]
-        given = [node for _, node in nodes] if len(nodes) > 1 else first
+        nodes = [self._node(sch, x) for x in (place if isinstance(place, list) else [place])]
+        name = nodes[0][0]
+        given = [node for _, node in nodes] if len(nodes) > 1 else nodes[0][1]
         self._apply(branch, name, call_of(primitive, sch, name, given, arguments))
         return self
 
@@ -225,14 +225,14 @@ class Explorer(Interactive):
 
     def on_legal(self, branch: str, at: int, name: str, row: int) -> dict[str, Any]:
         """What is legal at a place of a step, with what each call would do."""
-        sch = self._branch(branch)
+        sch, name = self._branch(branch), self._function(branch, name)
         found = self._legal_at(sch, at, name, row)
         self.refresh()  # so that it is there when the notebook is opened again
         return offers_of(sch.steps[at].mod[name], found, self.target)
 
     def on_apply(self, branch: str, name: str, row: int, n: int) -> dict[str, Any]:
         """Do the n-th of the legal steps at a place; of those refused, be told why."""
-        sch = self._current(branch)
+        sch, name = self._current(branch), self._function(branch, name)
         found = self._legal_at(sch, sch.position, name, row)
         calls = calls_of(found)
         self._apply(branch, name, calls[n])
@@ -242,7 +242,7 @@ class Explorer(Interactive):
         self, branch: str, name: str, row: int, primitive: str, arguments: dict[str, Any]
     ) -> dict[str, Any]:
         """Do a step with arguments of the reader's own."""
-        sch = self._current(branch)
+        sch, name = self._current(branch), self._function(branch, name)
         node = places(sch.mod[name])[row].node
         self._apply(branch, name, call_of(primitive, sch, name, node, arguments))
         return self._stands(branch)
@@ -252,7 +252,7 @@ class Explorer(Interactive):
         self._current(branch)
         call = self._instead[n].call
         if call is not None:
-            self._apply(branch, name, call)
+            self._apply(branch, self._function(branch, name), call)
         return self._stands(branch)
 
     def on_goto(self, branch: str, at: int) -> dict[str, Any]:
@@ -282,11 +282,16 @@ class Explorer(Interactive):
 
     def on_function(self, branch: str, name: str) -> dict[str, Any]:
         """Show one more function."""
-        if name not in functions_of(self._branch(branch)):
-            raise MLCError(f"there is no loop function {clip(name)!r}")
-        self._functions.add(name)
+        self._functions.add(self._function(branch, name))
         self.refresh()
         return self._stands(branch)
+
+    def _function(self, branch: str, shown: str) -> str:
+        """The function of a name as the page has it, hidden characters spelled out."""
+        for name in functions_of(self._branch(branch)):
+            if visible(name) == shown:
+                return name
+        raise MLCError(f"there is no loop function {clip(shown)!r}")
 
     def refusal(self, error: MLCError) -> dict[str, Any]:
         """The card of a refused step, and of every other error its text."""
@@ -297,7 +302,7 @@ class Explorer(Interactive):
         return told
 
     def _stands(self, branch: str) -> dict[str, Any]:
-        return {"branch": branch, "at": self.branches[branch].position}
+        return {"branch": branch, "at": self._branch(branch).position}
 
     def _current(self, branch: str) -> Schedule:
         """The branch, if the page has seen it as it is.

@@ -9,7 +9,7 @@ const SIGNS = { "+": ["+", "new"], "-": ["−", "gone"], "~": ["~", "changed"] }
 const ZOOMS = [0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1, 1.25, 1.6];
 
 /** A pane with a graph, its zoom, and the node that is picked. */
-export function graphView(label, { onPick = () => {}, onOpen = null, say = words, fill = null } = {}) {
+export function graphView(label, { onPick = () => {}, onOpen = null, say = words } = {}) {
   const pane = el("div", { class: "mlc-graph", role: "listbox", "aria-label": label });
   const zoomed = el("output", { class: "mlc-faint mlc-zoom" });
   const node = el("div", { class: "mlc-graphbox" }, el("div", { class: "mlc-row mlc-tools" },
@@ -29,17 +29,17 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     }
     groups = graph.n.map(group);
     near = svg("g", { class: "mlc-near" });
-    picture = svg("svg", { viewBox: `-6 -6 ${graph.w + 12} ${graph.h + 12}`, role: "presentation" },
+    picture = svg("svg", { viewBox: `-8 -8 ${graph.w + 16} ${graph.h + 16}`, role: "presentation" },
       ...graph.c.map(frame), edges(), near, ...groups);
     pane.replaceChildren(picture);
     if (groups[0]) groups[0].setAttribute("tabindex", "0");
     const wide = pane.clientWidth || 420;
-    resize(Math.min(1, Math.max(0.45, (wide - 16) / (graph.w + 12))));
+    resize(Math.min(1, Math.max(0.45, (wide - 24) / (graph.w + 16))));
   }
   function resize(to) {
     scale = to;
-    picture.setAttribute("width", Math.round((graph.w + 12) * scale));
-    picture.setAttribute("height", Math.round((graph.h + 12) * scale));
+    picture.setAttribute("width", Math.round((graph.w + 16) * scale));
+    picture.setAttribute("height", Math.round((graph.h + 16) * scale));
     zoomed.textContent = `${Math.round(100 * scale)} %`;
   }
   function zoom(by) {
@@ -48,7 +48,7 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     if (next) { resize(next); reveal(at); }
   }
   function fit() {
-    if (graph) resize(Math.min(1, (pane.clientWidth - 16) / (graph.w + 12), (pane.clientHeight - 16) / (graph.h + 12)));
+    if (graph) resize(Math.min(1, (pane.clientWidth - 24) / (graph.w + 16), (pane.clientHeight - 24) / (graph.h + 16)));
   }
   function edges() {
     const lines = graph.e.map((e) => e[3]).join("");
@@ -58,7 +58,7 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
   function group(n, i) {
     const [x, y, w, h, sort, lines, flags] = n;
     const sign = SIGNS[signs[i]];
-    const shape = svg("path", { d: outline(n), style: fill && fill(i) ? `fill:${fill(i)}` : null,
+    const shape = svg("path", { d: outline(n),
       class: `mlc-shape mlc-sort-${sort}${flags.includes("d") ? " mlc-several" : ""}` });
     const texts = lines.map((line, k) => svg("text", {
       x: x + w / 2, y: y + h / 2 + (k - (lines.length - 1) / 2) * 14 + 4,
@@ -133,10 +133,14 @@ export function graphView(label, { onPick = () => {}, onOpen = null, say = words
     groups.forEach((g, i) => g.classList.toggle("mlc-found", found.includes(i)));
     return found;
   }
-  /** Fill every node anew. */
-  function paint(colours) {
-    fill = colours;
-    groups.forEach((g, i) => g.querySelector(".mlc-shape").setAttribute("style", fill(i) ? `fill:${fill(i)}` : ""));
+  /** Fill every node anew, with a note beside each. */
+  function paint(colour, note) {
+    groups.forEach((g, i) => {
+      g.querySelector(".mlc-shape").setAttribute("style", colour(i) ? `fill:${colour(i)}` : "");
+      for (const old of g.querySelectorAll(".mlc-note")) old.remove();
+      const [x, y, w, h] = graph.n[i];
+      if (note(i)) g.append(svg("text", { class: "mlc-note", x: x + w + 5, y: y + h / 2 + 4 }, note(i)));
+    });
   }
   return { node, pane, show, light, pick, find, fit, paint, reveal, get at() { return at; }, get graph() { return graph; } };
 }
@@ -183,4 +187,10 @@ function outline([x, y, w, h, sort, , flags]) {
   const shape = r ? `M${x + r} ${y}h${w - 2 * r}a${r} ${r} 0 0 1 ${r} ${r}v${h - 2 * r}a${r} ${r} 0 0 1 ${-r} ${r}h${2 * r - w}a${r} ${r} 0 0 1 ${-r} ${-r}v${2 * r - h}a${r} ${r} 0 0 1 ${r} ${-r}Z`
     : `M${corner(6).map((p) => p.join(" ")).join("L")}Z`;
   return flags.includes("k") ? `${shape}M${x + 8} ${y}v${h}M${x + w - 8} ${y}v${h}` : shape;
+}
+
+/** A small box that looks like the nodes of a sort, for a legend. */
+export function swatch(sort) {
+  const shape = svg("path", { class: `mlc-shape mlc-sort-${sort}`, d: outline([1, 1, 22, 11, sort, [], ""]) });
+  return svg("svg", { width: 24, height: 13, "aria-hidden": "true" }, shape);
 }

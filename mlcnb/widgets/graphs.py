@@ -27,8 +27,12 @@ from mlcnb.view.graph.model import Cluster, Model, Node, build
 MOST_NODES = 240
 
 
-def drawing(graph: Graph) -> dict[str, Any]:
+def drawing(graph: Graph, marked: bool = True) -> dict[str, Any]:
     """Nodes, edges and frames of a graph with their places.
+
+    Args:
+        graph: what is drawn.
+        marked: say which nodes were searched for.
 
     Raises:
         MissingDependencyError: there is no engine to lay it out.
@@ -37,7 +41,7 @@ def drawing(graph: Graph) -> dict[str, Any]:
     return {
         "w": round(placed.width),
         "h": round(placed.height),
-        "n": [_node(node, placed) for node in graph.model.nodes],
+        "n": [_node(node, placed, marked) for node in graph.model.nodes],
         "e": [
             [e.source, e.target, e.label, _path(placed.edges[i][0])]
             for i, e in enumerate(graph.model.edges)
@@ -50,15 +54,12 @@ def drawing(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _node(node: Node, placed: Placed) -> list[Any]:
+def _node(node: Node, placed: Placed, marked: bool) -> list[Any]:
     x, y, width, height = placed.nodes[node.id]
-    flags = "".join(f for f, on in _flags(node) if on)
+    known = ("k", node.kernel), ("d", node.folded), ("f", node.found and marked)
+    flags = "".join(f for f, on in known if on)
     corner = (round(x - width / 2), round(y - height / 2), round(width), round(height))
     return [*corner, node.sort, list(node.lines), flags, len(node.members)]
-
-
-def _flags(node: Node) -> tuple[tuple[str, bool], ...]:
-    return ("k", node.kernel), ("d", node.folded), ("f", node.found)
 
 
 def _frame(title: str, box: tuple[float, float, float, float]) -> list[Any]:
@@ -92,7 +93,7 @@ def before_after(before: IRModule, after: IRModule, rules: Sequence[RuleCount]) 
     signs = [_signs(g, s) for g, s in zip(drawn, (marks.before, marks.after), strict=True)]
     told = {"signs": signs, "lit": lit, "partner": _partners(drawn, marks.partner)}
     try:
-        return {"graphs": [drawing(g) for g in drawn], **told}
+        return {"graphs": [drawing(g, marked=False) for g in drawn], **told}
     except MLCError:  # no engine: the texts say the same
         return {}
 

@@ -151,9 +151,8 @@ def _work(kernel: Any) -> int:
     return at_ones(survey.work(kernel.func)) or 0
 
 
-@explores("mlcnb.runtime.executable:Executable")
 def of_executable(ex: Any, schedule: Any = None) -> LinkedSource:
-    """The page of an executable: of its only kernel, or of all."""
+    """The page of an executable's code: of its only kernel, or of all."""
     if len(ex.kernels) == 1:
         return LinkedSource(ex.kernels[0], schedule)
     return LinkedKernels(ex.kernels, ex.mod)

@@ -28,7 +28,7 @@ function draw(root, view) {
     const large = Math.max(...data.steps.flatMap((s) => s.shares), 1);
     const row = (i) => passRow(data.steps[i], i, most, large, () => { show(i); });
     const head = el("tr", {}, ...["", "pass", "time", "", "operators", "temporaries", "", "rules", "what it did"]
-      .map((t) => el("th", { scope: "col", class: NUMBERS.includes(t) ? "mlc-right" : null }, t)));
+      .map((t) => (t ? el("th", { scope: "col", class: NUMBERS.includes(t) ? "mlc-right" : null }, t) : el("td", {}))));
     const bodies = [changed, same].map((which) => el("tbody", {}, ...which.map((i) => {
       rows[i] = row(i);
       return rows[i];
@@ -132,7 +132,7 @@ function rules(view, i, s, panes) {
     });
     return [el("b", {}, name), where, about.summary, button(about.source, () => listing(name), { title: `source of ${name}` }), without];
   });
-  const shown = table(["rule", "applied", "what it does", "written in", ""], rows, {});
+  const shown = table(["rule", "applied", "what it does", "written in", "without it"], rows, {});
   return el("div", { class: "mlc-rules" }, shown, source, result);
 
   function light(k) {
@@ -173,7 +173,7 @@ function told(s, name, answer, back) {
   if (!end.error) rows.push(["at the end of the pipeline", ...pairs(end)], ["kernels called at the end", end.calls[0], end.calls[1], "", ""]);
   return [
     el("h4", {}, `without ${name}: ${answer.step.changed ? answer.step.what : "the pass changes nothing"}`),
-    table(["", "operators with", "without", "temporaries with", "without"], rows, { numeric: [1, 2, 3, 4] }),
+    table(["when", "operators with", "without", "temporaries with", "without"], rows, { numeric: [1, 2, 3, 4] }),
     end.error ? el("p", { class: "mlc-warn" }, `the rest of the pipeline: ${end.error}`) : "",
     button("back to the run with all rules", back),
   ];

@@ -68,6 +68,33 @@ def test_two_schedules_on_one_clock(page_of, axe, screenshot, dark):
     screenshot(f"access-race-{'dark' if dark else 'light'}", root)
 
 
+CELLS = [
+    "import mlcnb as mlc\nfrom mlcnb.testing.gallery.programs import matmul",
+    "mlc.replay(matmul(8, 8, 8), cache='512B/2way/64B')",
+]
+
+
+def check_end(root):
+    root.get_by_role("slider", name="access").press("End")
+    assert totals(root) == [["2,112", "1,715", "397", "18.8 %", "389"]]
+
+
+def test_in_jupyterlab_with_a_kernel_without_and_not_trusted(lab, axe):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    check_end(root)
+    for dark in (True, False):
+        lab.theme(dark)
+        axe(root, HEADINGS)
+    notebook = nb.save()
+    check_end(nb.reopen().output(1).locator(".mlcnb"))
+    notebook.cells[1].outputs[0].data["text/plain"] = "changed by somebody"
+    untrusted = lab.open(notebook, live=False)
+    expect(untrusted.output(1)).to_contain_text("397")  # the static view
+    expect(untrusted.root.locator(".mlcnb")).to_have_count(0)
+
+
 def test_it_plays_and_stops(page_of):
     root = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL)).locator(".mlcnb")
     speed = root.get_by_role("slider", name="speed")

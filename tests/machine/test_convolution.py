@@ -59,9 +59,43 @@ def test_multiplications_saved_and_wasted():
 
 
 def test_large_weights_for_a_small_image_are_bound_by_memory():
-    found = choices(Convolution(1, 512, 512, (7, 7), 3), AVX512)
+    found = choices(Convolution(1, 512, 512, (7, 7), 3), AVX512, large_weights=1 << 30)
     assert [c.name for c in found] == ["direct", "winograd 4", "winograd 6"]
     assert [c.bound for c in found] == ["units", "memory", "memory"]
+    assert not any(c.each_run for c in found)
+
+
+def test_large_weights_are_transformed_by_each_run():
+    """Once for all tiles: it pays at 14 x 14, not at 7 x 7, and they are as large as they were."""
+    small, large = (choices(Convolution(1, 512, 512, (size, size), 3), AVX512) for size in (7, 14))
+    assert [c.name for c in small] == ["direct", "winograd 4", "winograd 6"]
+    assert [c.name for c in large] == ["winograd 4", "direct", "winograd 6"]
+    assert [c.each_run for c in large] == [True, False, True]
+    assert {c.weights for c in (*small, *large)} == {4 * 9 * 512 * 512}
+    known = winograd(Convolution(1, 512, 512, (14, 14), 3), 4, AVX512)
+    assert large[0].ms > known.ms
+    assert table(large).splitlines()[1].endswith("units, each run transforms the weights")
+
+
+@pytest.mark.parametrize(
+    "size, measured",
+    [((56, 256, 256), 11.8), ((28, 512, 512), 11.1), ((14, 512, 512), 4.58), ((7, 512, 512), 2.37)],
+)
+def test_predictions_are_near_what_was_measured(size, measured):
+    """Of F(4x4, 3x3) with weights that each run transforms, on the machine of the constants."""
+    places, inner, outer = size
+    conv = Convolution(1, inner, outer, (places, places), 3)
+    assert winograd(conv, 4, AVX512, each_run=True).ms == pytest.approx(measured, rel=0.2)
+
+
+def test_weights_of_each_run_are_shared_by_all_tiles():
+    def pieces(size: Size) -> Pieces:
+        return choose_pieces(size, AVX512, plain_weights=True)
+
+    assert pieces(Size(1, (14, 14), 256, 256, 6)).block == (14, 14)
+    assert pieces(Size(1, (4, 4), 512, 512, 6)).block == (4, 4)
+    high, wide = pieces(Size(1, (28, 28), 128, 128, 6)).block  # products that fit in L2
+    assert high < 28 and wide == 28
 
 
 def test_the_table_reads():

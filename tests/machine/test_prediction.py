@@ -191,3 +191,12 @@ def test_places_as_strides():
     assert progressions(fused) == [Steps(4, 5), Steps(64, 3)]
     assert progressions(np.array([0])) == []
     assert progressions(np.array([0, 8, 12])) == [Steps(6, 3)]
+
+
+def test_parts_of_one_array_add_up_where_they_lie_apart():
+    """Two halves of a sum touch different columns; an element read and written is one."""
+    sch = Schedule(matmul(40, 40, 40))
+    i, j, k = sch.get_loops("C")
+    sch.loop_partition(k, [20, None])
+    found, real = predict(sch.mod["main"], MACHINE), simulated(sch.mod["main"], SIZES[0])
+    assert found.misses[0] == pytest.approx(real, rel=0.25)

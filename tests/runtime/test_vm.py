@@ -8,6 +8,9 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError
+from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax import expr as rx
+from mlcnb.relax.transform import LegalizeOps
 from tests.runtime.programs import HEAD, chain, compiled, module, random
 
 X, Y = random(2, 3), random(3, seed=1)
@@ -207,3 +210,15 @@ def test_packed_functions_cannot_write_to_constants(packed):
     ex = mlc.compile(mlc.script.parse(HEAD + text))
     with pytest.raises(ValueError, match="read-only"):
         ex()
+
+
+def test_a_constant_whose_elements_lie_apart():
+    weight = random(4, 3).T
+    x = rx.Var("x", rx.tensor_info((2, 3), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(op.matmul(x, rx.Constant(weight))))
+    ex = mlc.compile(bb.get(), relax_pipeline=LegalizeOps())
+    assert not ex.mod["main"].body.bindings[0].value.args[1].fields[1].data.flags.c_contiguous
+    (step,) = ex.steps(X)
+    np.testing.assert_allclose(step.value, X @ weight, rtol=1e-5, atol=1e-6)

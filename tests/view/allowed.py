@@ -32,7 +32,7 @@ SVG_TAGS = {
     "style": set(),
     "g": {"transform", "font-family", "stroke", "fill", "font-size", "text-anchor"},
     "rect": {"class", "x", "y", "width", "height", "rx", "fill", "stroke"},
-    "path": {"class", "d", "fill"},
+    "path": {"class", "d", "fill", "stroke", "stroke-width"},
     "text": {"class", "x", "y", "fill", "font-size", "font-weight", "text-anchor"},
 }
 PATH = re.compile(r"[MLHVCAZhvlacz0-9 .-]*")

@@ -465,3 +465,23 @@ def test_finding_keeps_to_the_limit(most):
 def test_an_executable_is_drawn_as_its_module():
     ex = mlcnb.compile(mlp(), target="interp")
     assert graph(ex).explain() == ex.mod.graph().explain()
+
+
+def test_a_time_is_that_of_variable_and_kernel():
+    mod = FuseTIR()(fused())
+    profile = timed(mod, "lv2", "gv")
+    with pytest.raises(MLCError, match="none of the profile's calls is in this graph"):
+        mlp().graph(profile=profile)  # the same variables, other calls
+
+
+def test_sizes_that_are_not_known_are_named_once():
+    function = parse("""
+@R.function
+def main(x: R.Tensor(("batch", 4), dtype="float32")):
+    batch = T.int64()
+    y: R.Tensor((batch, 4), dtype="float32") = R.nn.relu(x)
+    z: R.Tensor((batch, 4), dtype="float32") = R.tanh(y)
+    return z
+""")
+    title = view.to_text(function).splitlines()[0]
+    assert title.count("batch = 1") == 1

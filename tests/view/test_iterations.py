@@ -69,7 +69,7 @@ def test_two_blocks_have_two_grids_and_one_arrow():
     left, right = grids(found)
     assert (left.block, right.block) == ("block B", "block C")
     svg = draw([left, right]).svg("two")
-    assert svg.count("stroke-width=\"2\"") == 1
+    assert svg.count('stroke-width="2"') == 1
 
 
 def test_an_event_without_loops_has_no_grid():

@@ -30,23 +30,20 @@ def timed(what, fn, *args):
         result = fn(*args)
         best = min(best, time.perf_counter() - start)
     print(f"{what}: {1000 * best:.0f} ms, {len(result):,} characters")
-    return best, result
+    return result
 
 
 def test_the_view_of_resnet50(resnet):
-    seconds, html = timed("resnet50, HTML", view.to_html, resnet)
+    html = timed("resnet50, HTML", view.to_html, resnet)
     shown = check_html(html)
     assert "175 operators" in shown or "operators; 25.6 M parameters (102 MB); 8.24 GFLOP" in shown
     assert "R.nn.conv2d" in shown
-    assert seconds < 1.0
-    seconds, text = timed("resnet50, text", view.to_text, resnet)
+    text = timed("resnet50, text", view.to_text, resnet)
     assert len(text.splitlines()) <= 301
-    assert seconds < 1.0
 
 
 def test_the_graph_of_resnet50(resnet):
-    seconds, svg = timed("resnet50, graph", lambda: resnet.graph().svg())
-    assert seconds < 1.0
+    svg = timed("resnet50, graph", lambda: resnet.graph().svg())
     assert len(svg) < LIMIT
     assert not resnet.graph().is_folded
 
@@ -54,7 +51,7 @@ def test_the_graph_of_resnet50(resnet):
 def test_every_stage_of_resnet50(resnet):
     run = trace(mlcnb.get_pipeline("default"), resnet)
     for obj in (run, run["FuseOps"], run["FuseOps"].after, run.result, run.result.graph()):
-        check_html(timed(type(obj).__name__, view.to_html, obj)[1])
+        check_html(timed(type(obj).__name__, view.to_html, obj))
         assert len(view.to_text(obj).splitlines()) <= 301
 
 

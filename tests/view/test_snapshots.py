@@ -25,7 +25,7 @@ from mlcnb.target import Target
 from mlcnb.tir.analysis import blocks_of
 from mlcnb.tir.buffer import decl_buffer
 from mlcnb.tir.transform import lower
-from mlcnb.view.tensor import CELLS, _means
+from mlcnb.view.tensor import CELLS, block_means
 from tests.view.allowed import check_html
 from tests.view.samples import (
     copied,
@@ -346,7 +346,7 @@ def test_heat_maps_show_means(shape):
         [matrix[i : i + rows, j : j + columns].mean() for j in range(0, matrix.shape[1], columns)]
         for i in range(0, matrix.shape[0], rows)
     ]
-    np.testing.assert_allclose(_means(matrix.astype("float64"), [rows, columns]), expected)
+    np.testing.assert_allclose(block_means(matrix.astype("float64"), [rows, columns]), expected)
     assert max(np.array(expected).shape) <= 40
 
 

@@ -14,7 +14,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import named_loops, named_module, replayed, scheduled
+from tests.view.samples import named_loops, named_module, passes, replayed, scheduled
 
 
 def refused(name: str) -> ScheduleError:
@@ -46,6 +46,8 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Linked": lambda name: Linked(kernel(name)),
     "Executable": executable,
     "Kernels": lambda name: executable(name).kernels,
+    "PassTrace": passes,
+    "PassStep": lambda name: passes(name)["FuseOps"],
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
 }

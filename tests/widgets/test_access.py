@@ -217,6 +217,15 @@ def test_hostile_names(name):
     assert found.explain() == AccessReplay(found.runs).explain()
 
 
+def test_a_compiled_kernel_is_what_it_was_scheduled_to():
+    ex = mlc.compile(matmul(64, 64, 64), target="llvm", schedule="default")
+    kernel = ex.kernels[0]
+    found = mlc.replay(kernel, cache="4K/8way")
+    assert found.counts == mlc.replay(kernel.scheduled, cache="4K/8way").counts
+    given = mlc.replay(matmul(64, 64, 64), cache="4K/8way")
+    assert found.counts["L1"].misses < given.counts["L1"].misses / 4
+
+
 def test_the_stages_of_a_schedule_are_still_timed():
     pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
     assert isinstance(mlc.replay(tiled(16, 8), at=[0]), Replay)

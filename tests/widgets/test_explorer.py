@@ -14,7 +14,7 @@ from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script.printer import document
 from mlcnb.tir.schedule import Schedule
-from mlcnb.widgets.base import pack
+from mlcnb.widgets.base import pack, unpack
 from mlcnb.widgets.explorer import Explorer
 from tests.tir.schedule.programs import copy_2d, elementwise, matmul, matmul_relu
 from tests.view.names import NAMES
@@ -371,7 +371,7 @@ def test_long_programs_are_cut():
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_hostile_names(name):
     page = Explorer(Schedule(named_loops(name)))
-    function = page.snapshot()["functions"][0]
+    function = unpack(pack(page.snapshot()))["functions"][0]
     answer = page.answer("legal", {"branch": "main", "at": 0, "name": function, "row": 0})
     assert answer["steps"]
     page.do("split", name, factors=[None, 2])

@@ -10,7 +10,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.script import from_source
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import pack
-from mlcnb.widgets.linked import BUDGET, LinkedKernels, LinkedSource
+from mlcnb.widgets.linked import BUDGET, LinkedKernels, LinkedSource, of_executable
 from tests.codegen.test_linked import GRAPHS, MATMUL, SCALE, V3
 from tests.view import samples
 from tests.view.allowed import check_html
@@ -97,7 +97,7 @@ def test_a_schedule_that_the_kernel_does_not_know():
 
 def test_an_executable_lists_its_kernels():
     ex = mlc.compile(from_source(GRAPHS["convolution"]))
-    page = mlc.explore(ex)
+    page = of_executable(ex)
     assert isinstance(page, LinkedKernels) and len(ex.kernels) > 1
     told = page.snapshot()
     assert [k["name"] for k in told["kernels"]] == list(ex.kernels)
@@ -127,7 +127,7 @@ def test_how_much_of_a_hot_loop_has_a_line():
 
 def test_long_kernels_are_cut_where_it_is_not_hot():
     ex = mlc.compile(from_source(GRAPHS["softmax"]), target="llvm -mcpu=aarch64")
-    page = mlc.explore(ex)
+    page = of_executable(ex)
     detail = page.snapshot()["detail"][page.first]
     code = page.linked(page.first).code()
     asm = detail["codes"][0]["asm"]

@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -59,7 +60,6 @@ class Compiled:
     """One module, compiled: what went in, what came out, and how long it took.
 
     Attributes:
-        ir: the IR text that was given.
         object: the object file, ELF or Mach-O.
         bitcode: the module after optimisation.
         defines, needs: global names that the object has, and those it wants from outside.
@@ -76,12 +76,18 @@ class Compiled:
         seconds: Mapping[str, float],
         cached: bool = False,
     ) -> None:
-        self.ir, self.cpu, self.options = ir, cpu, options
+        self._ir = zlib.compress(ir.encode(), 1)  # of Inception v2's kernels 0.3 MB, not 5
+        self.cpu, self.options = cpu, options
         self.object, self.bitcode = parts
         self.seconds = dict(seconds)
         self.cached = cached
         self.defines = defines(self.object)
         self.needs = needs(self.object)
+
+    @property
+    def ir(self) -> str:
+        """The IR text that was given."""
+        return zlib.decompress(self._ir).decode()
 
     def __repr__(self) -> str:
         total = 1000 * sum(self.seconds.values())

@@ -20,7 +20,7 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.ir.expr import Var as PrimVar
-from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor, lifetimes
+from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor, aligned, lifetimes
 from mlcnb.relax.analysis.memory_sharing import join_places, share_places
 from mlcnb.relax.expr import Function, Var
 from mlcnb.relax.infer import Functions
@@ -62,6 +62,11 @@ class MemoryPlan:
     def alive(self, step: int) -> list[PlannedTensor]:
         """The tensors of the arena that hold a value at a step."""
         return [t for t in self.tensors if t.kind == ARENA and t.first <= step <= t.last]
+
+    def free_at(self, step: int, size: int) -> int:
+        """The lowest offset of `size` bytes that no tensor needs at a step; may be the end."""
+        near = sorted(self.alive(step), key=lambda t: t.offset)
+        return lowest_gap(near, aligned(size))
 
     def __repr__(self) -> str:
         head = (
@@ -118,7 +123,7 @@ def assign_offsets(tensors: Iterable[PlannedTensor]) -> int:
     for members in sorted(clusters.values(), key=_size_then_start):
         whole = _hull(members)
         near = sorted((p for p in placed if p.lives_with(whole)), key=lambda p: p.offset)
-        whole.offset = _lowest_gap(near, whole.nbytes)
+        whole.offset = lowest_gap(near, whole.nbytes)
         for t in members:
             t.offset = whole.offset + t.distance
         placed.append(whole)
@@ -137,8 +142,8 @@ def _hull(members: list[PlannedTensor]) -> PlannedTensor:
     return PlannedTensor(members[0].name, None, ARENA, size, first, last)
 
 
-def _lowest_gap(near: list[PlannedTensor], size: int) -> int:
-    """The lowest offset where `size` bytes are free between the placed ones."""
+def lowest_gap(near: list[PlannedTensor], size: int) -> int:
+    """The lowest offset where `size` bytes are free between placed ones, in order of offset."""
     offset = 0
     for p in near:
         if p.offset - offset >= size:

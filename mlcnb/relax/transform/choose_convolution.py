@@ -23,7 +23,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.machine.convolution import TILES, Choice, Convolution, choices, table
+from mlcnb.machine.convolution import LARGE_WEIGHTS, TILES, Choice, Convolution, choices, table
 from mlcnb.op import _layout
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
@@ -46,7 +46,7 @@ class ChooseConvolution(FunctionPass):
 
     tile_size: int = 0
     #: bytes of weights, as they are, that are not transformed before
-    large_weights: int = 2 << 20
+    large_weights: int = LARGE_WEIGHTS
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with other convolutions; itself where none pays."""
@@ -87,7 +87,7 @@ class _Chooser(Mutator):
     def tile_of(self, conv: Convolution) -> int:
         """The tile size to take; 0 for none."""
         if self.tile_size == 0:
-            return choices(conv, self.target)[0].tile
+            return choices(conv, self.target, self.large_weights)[0].tile
         return self.tile_size if self.tile_size in (2, *TILES.get(conv.window, ())) else 0
 
     def plain_weight(self, call: Call) -> Constant | None:

@@ -37,14 +37,16 @@ _NAMED = 8
 
 
 def with_seconds(model: Model, profile: Any) -> Model:
-    """The nodes with the time of their calls, by the names of their variables."""
+    """The nodes with the time of their calls, by variable and kernel."""
     known = {(row.name, row.kernel): row.seconds for row in profile.rows}
-    names = {name: time for (name, _), time in known.items()}
 
     def time_of(node: Node) -> float:
+        if not isinstance(node.origin, Call):
+            return 0.0
         name = getattr(node.var, "name_hint", "")
-        kernel = survey.kernel_of(node.origin) if isinstance(node.origin, Call) else None
-        return known.get((name, kernel or ""), 0.0 if kernel else names.get(name, 0.0))
+        kernel = survey.kernel_of(node.origin)
+        by_meaning = f"numpy: {getattr(node.origin.op, 'name', '')}"
+        return known.get((name, kernel or by_meaning), 0.0)
 
     return _with(model, lambda node: {"amount": time_of(node)})
 

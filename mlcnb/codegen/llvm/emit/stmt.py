@@ -12,11 +12,12 @@ from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import Node, children, walk
+from mlcnb.core.node import Node, children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
 
     The outermost loop does, and those inside whose rounds are long; the innermost never does.
     """
-    if not any(isinstance(n, s.For | s.While) for n in walk(body)):
+    if not any(isinstance(n, s.For | s.While) for n in statements(body)):
         return False
     outermost = not em.in_parallel and not em.in_loop
     return outermost or work(body) >= POLL_WORK
@@ -268,7 +269,7 @@ def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
     """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
     acquires it once.
     """
-    found = [n for n in walk(body) if isinstance(n, s.Allocate)]
+    found = [n for n in statements(body) if isinstance(n, s.Allocate)]
     sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
     return [
         x

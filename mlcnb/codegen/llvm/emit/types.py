@@ -82,7 +82,7 @@ def _fits_half(value: float) -> float:
 
 def splat(element: str, value: str, lanes: int) -> str:
     """A literal vector with every lane the literal `value`."""
-    return "<" + ", ".join(f"{element} {value}" for _ in range(lanes)) + ">"
+    return f"splat ({element} {value})"
 
 
 def zero(kind: DType) -> str:

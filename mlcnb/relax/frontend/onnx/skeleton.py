@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.relax.frontend.onnx.limits import element_count
 from mlcnb.relax.frontend.onnx.protos import sparse_of, subgraphs_of, tensors_of
 from mlcnb.relax.frontend.onnx.tensors import is_external
 
@@ -93,7 +94,9 @@ def _attribute(attribute: Any) -> Any:
 
 
 def _tensor(tensor: Any) -> Any:
-    return _empty(tensor) if _is_large(tensor) else tensor
+    """The tensor, or an empty one; protobuf writes a message out to tell its size, so ask last."""
+    is_large = (element_count(tensor.dims) or 0) > SMALL or _is_large(tensor)
+    return _empty(tensor) if is_large else tensor
 
 
 def _empty(tensor: Any) -> Any:

@@ -61,7 +61,7 @@ class Names:
 
 def fresh(name: str, taken: object, prefix: str = "") -> str:
     """A name that isl can read and that is not in `taken`."""
-    plain = prefix + re.sub(r"\W", "_", name)
+    plain = prefix + re.sub(r"\W", "_", name, flags=re.ASCII)  # isl reads no other letters
     plain = f"{plain}_" if plain in _RESERVED or not plain[:1].isalpha() else plain
     plain = plain if plain[:1].isalpha() else f"x{plain}"
     found, count = plain, 1

@@ -1,0 +1,65 @@
+"""The page of a model in Chromium: picking, walking, searching, folds, hostile names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from tests.browser.test_base import HEADINGS
+from tests.view.names import NAMES
+from tests.view.samples import mlp, named_module
+from tests.view.test_graph import layered
+
+expect = pytest.importorskip("playwright.sync_api").expect
+INPUTS = (np.ones((1, 4), "float32"), np.eye(4, 8, dtype="float32"))
+CELLS = [
+    "import mlcnb as mlc; from tests.view.test_graph import layered",
+    "mlc.explore(layered(60), max_nodes=40)",
+]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_picking_and_walking(page_of, axe, screenshot, dark):
+    shown = mlc.explore(mlc.compile(mlp()), inputs=INPUTS)
+    root = page_of(shown, dark=dark).locator(".mlcnb")
+    nodes = root.get_by_role("option", include_hidden=True).filter(has=root.page.locator("path"))
+    nodes.first.click()
+    nodes.first.press("ArrowDown")
+    detail = root.get_by_role("region", name="the operator that is picked")
+    expect(detail).to_contain_text("fused_matmul_relu_add")
+    expect(detail).to_contain_text("TensorIR")
+    expect(detail.get_by_role("img")).to_be_visible()
+    axe(root, HEADINGS)
+    screenshot(f"model-{'dark' if dark else 'light'}", root)
+    root.get_by_role("combobox").select_option("bytes")
+    expect(root.locator(".mlc-note").first).to_contain_text("%")
+
+
+def test_searching(page_of):
+    root = page_of(mlc.explore(layered(60), max_nodes=40)).locator(".mlcnb")
+    box = root.get_by_role("searchbox")
+    box.fill("lv100")
+    expect(root.locator(".mlc-found")).to_have_count(1)
+    box.press("Enter")
+    expect(root.locator(".mlc-detail")).to_contain_text("operators, folded")
+    box.fill("nothing of the kind")
+    expect(root.locator(".mlc-found")).to_have_count(0)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_hostile_names_are_text(page_of, name):
+    root = page_of(mlc.explore(named_module(name))).locator(".mlcnb")
+    root.locator(".mlc-node").nth(1).click()
+    expect(root.locator(".mlc-detail")).to_contain_text("relu")
+
+
+def test_a_fold_opens_with_a_kernel(lab):
+    nb = lab.open(CELLS, trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    few = root.locator(".mlc-node").count()
+    root.locator(".mlc-node:has(.mlc-several)").first.click()
+    root.get_by_role("button", name="open this fold").click()
+    expect(root.get_by_role("button", name="fold again")).to_be_visible()
+    assert root.locator(".mlc-node").count() > few
