@@ -1,6 +1,5 @@
 """Debug locations and what is made of them: which line of a program each instruction is from."""
 
-
 import numpy as np
 import pytest
 
