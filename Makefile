@@ -1,5 +1,6 @@
 # make lab    set up, and open JupyterLab on the tour
 # make test   set up, and check everything: what CI runs
+# make browser  its part in a browser: Chromium (installed where it is missing), JupyterLab
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
@@ -24,14 +25,17 @@ TOUR   := notebooks/00_tour.ipynb
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
-.PHONY: lab test lint tour bench bench-pages fuzz lock format clean
+.PHONY: lab test browser lint tour bench bench-pages fuzz lock format clean
 
 lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
 
-test: lint
+test: lint $(if $(PYTEST),,browser)
+	$(BIN)/python -m pytest $(or $(PYTEST),--ignore tests/browser)
+
+browser: $(STAMP)
 	$(BIN)/python -m tests.browser.install_chromium
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n 2 tests/browser
 
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .

@@ -43,6 +43,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ceilings": "roofline",
         "mlcnb.replay": "replay",
         "mlcnb.diagnosis": "doctor",
+        "mlcnb.magics": "load_ipython_extension",
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight driver view "

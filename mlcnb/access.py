@@ -24,7 +24,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.driver import progress_bar
 from mlcnb.ir.module import IRModule
 from mlcnb.machine.addresses import Placed, Site, placed
-from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, run
+from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, narrowed, run
 from mlcnb.machine.indices import Unknown
 from mlcnb.machine.reuse import Histogram, histogram, stack_distances
 from mlcnb.machine.stream import MOST, Stream, stream, too_long
@@ -75,18 +75,21 @@ class Run(display.Shown):
         self.program = program
         self.stream = accesses
         self.levels = levels
-        self.lines = accesses.addresses // levels[0].line
+        self.lines = narrowed(accesses.addresses // levels[0].line)
         self.served = np.full(len(accesses), len(levels), np.uint8)
         self.counts: dict[str, Counts] = {}
-        at = np.arange(len(accesses), dtype=np.int64)
+        came: Any = slice(None)  # to this level: all, then what the level before missed
         for number, level in enumerate(levels):
-            found = run(level, self.lines[at])
+            found = run(level, self.lines[came])
             if number == 0:
                 self.nearest: Touches = found
             evicted = int(np.count_nonzero(found.victim != EMPTY))
-            self.counts[level.name] = Counts(len(at), found.misses, evicted)
-            self.served[at[found.is_hit]] = number
-            at = at[~found.is_hit]
+            self.counts[level.name] = Counts(len(found.depth), found.misses, evicted)
+            missed = np.flatnonzero(~found.is_hit)
+            missed = missed if number == 0 else came[missed]
+            self.served[came] = number
+            self.served[missed] = len(levels)
+            came = missed
 
     def __len__(self) -> int:
         return len(self.stream)
@@ -97,7 +100,7 @@ class Run(display.Shown):
     @cached_property
     def arrays(self) -> np.ndarray:
         """Of each access the number of its array."""
-        return np.array([s.array for s in self.program.sites], np.int32)[self.stream.sites]
+        return np.array([s.array for s in self.program.sites], np.uint16)[self.stream.sites]
 
     @cached_property
     def by_array(self) -> np.ndarray:
@@ -111,7 +114,7 @@ class Run(display.Shown):
 
     def _table(self, rows: np.ndarray, count: int) -> np.ndarray:
         width = len(self.levels) + 1
-        found = np.bincount(rows * width + self.served, minlength=count * width)
+        found = np.bincount(rows * np.int32(width) + self.served, minlength=count * width)
         return found.reshape(count, width)
 
     @property

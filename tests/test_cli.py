@@ -221,6 +221,41 @@ def test_show(stage, word, model, capsys):
     assert word in out
 
 
+@pytest.mark.parametrize("stage", show.STAGES)
+def test_show_as_json(stage, model, capsys):
+    code, out, err = call(capsys, "show", model, "--stage", stage, "--json")
+    assert (code, err) == (0, "")
+    made = json.loads(out)
+    assert made["schema"] == "mlcnb.show/1"
+    kinds = {"passes": "passes", "tir": "loops", "scheduled": "loops"}
+    kinds |= dict.fromkeys(("kernels", "llvm", "llvm-opt", "asm"), "kernels")
+    assert made["kind"] == kinds.get(stage, "module")
+
+
+def test_the_graph_as_json_knows_the_nodes_of_the_file(model, capsys):
+    _, out, _ = call(capsys, "show", model, "--json")
+    nodes = json.loads(out)["graph"]["nodes"]
+    assert [n["name"] for n in nodes] == ["x", "matmul", "relu", "output"]
+    assert [n["from"] for n in nodes[1:3]] == ["onnx:mm", "onnx:act"]
+
+
+@pytest.mark.parametrize("stage", ["summary", "passes", "tir", "kernels"])
+def test_show_as_a_page(stage, model, tmp_path, capsys):
+    for ending, word in ((".html", "<!doctype html>"), (".md", "### ")):
+        page = tmp_path / f"page{ending}"
+        code, out, err = call(capsys, "show", model, "--stage", stage, "--export", page)
+        assert (code, out, err) == (0, f"{page}\n", "")
+        assert page.read_text("utf-8").startswith(word)
+
+
+def test_a_page_of_no_kind_is_refused(model, tmp_path, capsys):
+    code, _, err = call(capsys, "show", model, "--export", tmp_path / "page.pdf")
+    assert code == 2
+    assert err.startswith("mlcnb show: export: 'page.pdf' is no kind of page\nhint: end it with ")
+    with pytest.raises(SystemExit):
+        call(capsys, "show", model, "--json", "--export", "page.html")
+
+
 def test_every_stage_is_tested():
     (marks,) = (m for m in test_show.pytestmark if m.name == "parametrize")
     assert {stage for stage, _ in marks.args[1]} == set(show.STAGES)

@@ -4,13 +4,22 @@ summary: what is in it; relax: as imported; passes: what each graph pass did; op
 graph passes; tir: the loops of each kernel; scheduled: the loops as the CPU runs them; kernels: the
 compiled model; llvm, llvm-opt: the LLVM IR of each kernel before and after LLVM's passes; asm: its
 assembly.
+
+--json prints the same as JSON: of summary, relax and optimized the functions and the graph's nodes
+and edges, of passes the steps, of tir and scheduled the loop trees, of the others the kernels and
+their code's figures. Its fields are described in mlcnb/view/data.py; "schema" is mlcnb.show/1.
+
+--export FILE writes a page instead: page.html (which steps and hovers where the stage has such a
+page, and needs no network) or page.md (for GitHub).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mlcnb
@@ -18,6 +27,9 @@ from mlcnb.cli import _model
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.instrument import trace
 from mlcnb.view import to_text
+from mlcnb.view.data import to_data
+from mlcnb.widgets import export
+from mlcnb.widgets.registry import page_of
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,14 +38,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stage", choices=STAGES, default="relax")
     parser.add_argument("--dialect", choices=("0.21", "0.27"), default="0.21", help="of TVMScript")
     parser.add_argument("--kernel", metavar="NAME", help=f"only this one ({_ONE_BY_ONE})")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print it as JSON")
+    form.add_argument("--export", type=Path, metavar="FILE", help="write a page: .html or .md")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the text of the stage."""
+    """Print the text of the stage, or its JSON, or write its page."""
     if args.kernel is not None and args.stage not in _ONE_BY_ONE.split(", "):
         raise MLCError(f"--stage {args.stage} is of the whole model", hint=f"one of {_ONE_BY_ONE}")
-    print(STAGES[args.stage](_model.load(args), args))
+    if args.export is None and not args.json:
+        print(STAGES[args.stage](_model.load(args), args))
+        return 0
+    obj = _OBJECTS[args.stage](_model.load(args), args)
+    if args.json:
+        print(json.dumps(to_data(obj), indent=1, allow_nan=False))
+    else:
+        page = page_of(obj) if args.export.suffix != ".md" else None
+        print(export(obj if page is None else page, args.export))
     return 0
+
+
+# -- text of a stage -------------------------------------------------------------------------------
 
 
 def summary(mod: Any, args: argparse.Namespace) -> str:
@@ -43,7 +69,7 @@ def summary(mod: Any, args: argparse.Namespace) -> str:
 
 def passes(mod: Any, args: argparse.Namespace) -> str:
     """What each pass of the default pipeline did."""
-    return to_text(trace(mlcnb.get_pipeline("default"), mod), colours=sys.stdout.isatty())
+    return to_text(traced(mod, args), colours=sys.stdout.isatty())
 
 
 def kernels(mod: Any, args: argparse.Namespace) -> str:
@@ -63,19 +89,12 @@ def optimized(mod: Any, args: argparse.Namespace) -> str:
 
 def tir(mod: Any, args: argparse.Namespace) -> str:
     """The loop functions after the default pipeline."""
-    return functions(mlcnb.get_pipeline("default")(mod), args)
+    return lowered(mod, args).script(dialect=args.dialect)
 
 
 def scheduled(mod: Any, args: argparse.Namespace) -> str:
     """The loop functions after scheduling."""
-    lowered = mlcnb.get_pipeline("default")(mod)
-    return functions(mlcnb.dlight.ApplyDefaultSchedule()(lowered), args)
-
-
-def functions(mod: Any, args: argparse.Namespace) -> str:
-    """The loop functions of a module, or one of them, as a module with their names."""
-    found = {v.name_hint: f for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc)}
-    return mlcnb.IRModule.make(chosen(found, args.kernel)).script(dialect=args.dialect)
+    return fast(mod, args).script(dialect=args.dialect)
 
 
 def llvm(mod: Any, args: argparse.Namespace) -> str:
@@ -108,6 +127,37 @@ def chosen(parts: dict[str, Any], only: str | None) -> dict[str, Any]:
     return {only: parts[only]}
 
 
+# -- what a stage is -------------------------------------------------------------------------------
+
+
+def traced(mod: Any, args: argparse.Namespace) -> Any:
+    """A run of the default pipeline, every step kept."""
+    return trace(mlcnb.get_pipeline("default"), mod)
+
+
+def lowered(mod: Any, args: argparse.Namespace) -> Any:
+    """The loop functions after the default pipeline, as a module."""
+    return loop_functions(mlcnb.get_pipeline("default")(mod), args)
+
+
+def fast(mod: Any, args: argparse.Namespace) -> Any:
+    """The loop functions after scheduling, as a module."""
+    made = mlcnb.get_pipeline("default")(mod)
+    return loop_functions(mlcnb.dlight.ApplyDefaultSchedule()(made), args)
+
+
+def loop_functions(mod: Any, args: argparse.Namespace) -> Any:
+    """The loop functions of a module, or one of them, as a module with their names."""
+    found = {v.name_hint: f for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc)}
+    return mlcnb.IRModule.make(chosen(found, args.kernel))
+
+
+def compiled(mod: Any, args: argparse.Namespace) -> Any:
+    """The compiled model, or one kernel of it."""
+    ex = mlcnb.compile(mod, target="llvm")
+    return ex if args.kernel is None else chosen(dict(ex.kernels), args.kernel)[args.kernel]
+
+
 STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
     "summary": summary,
     "relax": relax,
@@ -119,5 +169,13 @@ STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {
     "llvm": llvm,
     "llvm-opt": llvm_optimized,
     "asm": asm,
+}
+_OBJECTS: dict[str, Callable[[Any, argparse.Namespace], Any]] = {
+    **dict.fromkeys(("summary", "relax"), lambda mod, args: mod),
+    "passes": traced,
+    "optimized": lambda mod, args: mlcnb.get_pipeline("default")(mod),
+    "tir": lowered,
+    "scheduled": fast,
+    **dict.fromkeys(("kernels", "llvm", "llvm-opt", "asm"), compiled),
 }
 _ONE_BY_ONE = "tir, scheduled, llvm, llvm-opt, asm"

@@ -187,7 +187,7 @@ class Touches:
 def run(level: Cache, lines: np.ndarray) -> Touches:
     """Every touch of a stream of line numbers (not negative), in order, from an empty cache."""
     lines = narrowed(lines)
-    depth = np.full(len(lines), level.ways, np.uint16 if level.ways < 1 << 16 else np.uint32)
+    depth = np.full(len(lines), level.ways, np.min_scalar_type(level.ways))
     victim = np.full(len(lines), EMPTY, lines.dtype)
     of_set = lines % level.sets
     order = grouped(of_set, level.sets)

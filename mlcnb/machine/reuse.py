@@ -67,7 +67,7 @@ def stack_distances(lines: np.ndarray) -> np.ndarray:
     """Of each touch how many other lines were touched since the last touch of its own; COLD."""
     lines = narrowed(lines)
     near = run(Cache(NEAR, NEAR, 1), lines)
-    found = near.depth.astype(np.int64)
+    found = near.depth.astype(np.int32)
     far = np.flatnonzero(~near.is_hit)
     found[far] = _beyond(lines[far], near.victim[far])
     return found

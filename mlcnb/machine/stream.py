@@ -96,13 +96,16 @@ def stream(
         MLCError: more accesses than `most`.
     """
     addresses, sites, count = [], [], 0
+    # half the memory where numbers are small: a long run has to fit beside what it is made into
+    end = max((a.base + a.nbytes for a in program.arrays), default=0)
+    kind, many = np.int32 if end < 1 << 31 else np.int64, len(program.sites) >= 1 << 16
     with np.errstate(all="ignore"):
         for piece in _Outer(program).pieces(program.func.body, {}):
             count += len(piece.addresses)
             if count > most:
                 raise too_long(most)
-            addresses.append(piece.addresses)
-            sites.append(piece.sites.astype(np.int32, copy=False))
+            addresses.append(piece.addresses.astype(kind, copy=False))
+            sites.append(piece.sites.astype(np.int32 if many else np.uint16, copy=False))
             tick(len(piece.addresses))
     if not addresses:
         return Stream(NOTHING.addresses, NOTHING.sites)

@@ -47,10 +47,13 @@ def parts_of(runs: Sequence[Run]) -> list[Part]:
         if len(runs) > 1:
             parts.append(Line(f"{clip(r.name)}: {len(r):,} accesses"))
         parts.append(by_array(r))
-    named = [
-        (clip(r.name) if len(runs) > 1 else "", [first_touches(r), misses_by_line(r)]) for r in runs
-    ]
-    parts += [Beside(named)] if len(runs) > 1 else named[0][1]
+    most = max((int(per_line(r).max(initial=0)) for r in runs), default=0)
+    is_narrow = len(runs) > 1
+    pictures = [[first_touches(r, is_narrow), misses_by_line(r, most, is_narrow)] for r in runs]
+    if is_narrow:
+        parts.append(Beside([(clip(r.name), p) for r, p in zip(runs, pictures, strict=True)]))
+    else:
+        parts += pictures[0]
     for r in runs:
         of = f" of {clip(r.name)}" if len(runs) > 1 else ""
         parts.append(Fold(f"reuse distances{of}", [*distances(r)], in_text=True))
@@ -161,7 +164,7 @@ def outcome(r: Run, at: int) -> tuple[str, str]:
     return MISS if r.nearest.victim[at] == EMPTY else EVICT
 
 
-def first_touches(r: Run) -> Picture:
+def first_touches(r: Run, is_narrow: bool = False) -> Picture:
     """The first touches as a strip of boxes, in words where there is no picture."""
     count = min(len(r), FIRST)
     arrays = r.arrays[:count]
@@ -170,17 +173,22 @@ def first_touches(r: Run) -> Picture:
     head = f"the first {plural(count, 'touch', 'touches')}"
     lines = [" ".join(told[n : n + ROW // 2]) for n in range(0, count, ROW // 2)]
     text = "\n".join([f"{head} ({LEGEND})", *lines])
-    return Picture(lambda: _strip(r, names, head).svg(head), f"{head} of {clip(r.name)}", text)
+    return Picture(
+        lambda: _strip(r, names, head, ROW // 2 if is_narrow else ROW).svg(head),
+        f"{head} of {clip(r.name)}",
+        text,
+    )
 
 
-def _strip(r: Run, names: list[str], head: str) -> Drawing:
+def _strip(r: Run, names: list[str], head: str, row_length: int) -> Drawing:
     d = Drawing()
     d.text(0, 10, head, bold=True)
     wide = max(20.0, 6.2 * max((len(n) for n in names), default=1) + 14)
+    row_length = row_length if wide < 26 else max(row_length * 20 // int(wide), 4)
     boxes = []
     for at, name in enumerate(names):
         letter, fill = outcome(r, at)
-        row, column = divmod(at, ROW // 2 if wide > 24 else ROW)
+        row, column = divmod(at, row_length)
         boxes.append((column * wide, 18 + row * 22.0, wide, 20.0, fill, f"{name} {letter}"))
     d.cells(boxes)
     d.text(0, d.height + 14, "h hit   M miss   E miss that drives a line out", FAINT, size=10)
@@ -193,18 +201,24 @@ def per_line(r: Run) -> np.ndarray:
     return np.bincount(r.lines[r.served > 0], minlength=end // r.levels[0].line + 2)
 
 
-def misses_by_line(r: Run) -> Picture:
-    """Each array as a grid, darker where its lines miss more often."""
+def misses_by_line(r: Run, scale: int, is_narrow: bool = False) -> Picture:
+    """Each array as a grid, darker where its lines miss more often, darkest at `scale` misses."""
     alt = f"where {clip(r.name)} misses in {r.levels[0].name}"
     misses = per_line(r)
     lines = [alt]
     for grid in _mapped(r):
         array = grid.array
         cells = grid.spread(misses)
-        most, least = int(cells.max()), int(cells.min())
-        spread = f"{least:,}" if most == least else f"{least:,} to {most:,}"
-        lines.append(f"  {clip(array.name, 24)}: {spread} for each {_cell_word(grid)}")
-    return Picture(lambda: _maps(r, misses, alt).svg(alt), alt, "\n".join(lines))
+        lines.append(f"  {clip(array.name, 24)}: {_spread(cells)} for each {_cell_word(grid)}")
+    return Picture(
+        lambda: _maps(r, scale, 96.0 if is_narrow else 160.0).svg(alt), alt, "\n".join(lines)
+    )
+
+
+def _spread(cells: np.ndarray) -> str:
+    """`3`, or `1 to 96`."""
+    least, most = int(cells.min()), int(cells.max())
+    return f"{least:,}" if most == least else f"{least:,} to {most:,}"
 
 
 def _mapped(r: Run) -> list[Grid]:
@@ -220,26 +234,30 @@ def _cell_word(grid: Grid) -> str:
     )
 
 
-def _maps(r: Run, misses: np.ndarray, alt: str) -> Drawing:
+def _maps(r: Run, scale: int, side: float) -> Drawing:
     d = Drawing()
     d.text(0, 10, f"misses of each line in {r.levels[0].name}", bold=True)
     grids = _mapped(r)
+    misses = per_line(r)
     values = [grid.spread(misses) for grid in grids]
-    most = max((int(v.max(initial=0)) for v in values), default=1)
     x, top = 0.0, 18.0
     for grid, cells in zip(grids, values, strict=True):
-        size = min(16.0, max(2.0, 160 / max(grid.columns, grid.rows)))
+        size = min(16.0, max(2.0, side / max(grid.columns, grid.rows)))
         d.text(x, top + 12, clip(grid.array.name, 16), INK, bold=True)
         boxes = []
         for row in range(grid.rows):
             own = cells[row * grid.columns : (row + 1) * grid.columns].tolist()
             for first, length, count in _alike(own):
                 place = (x + first * size, top + 18 + row * size, length * size, size)
-                boxes.append((*place, _shade(count, most), ""))
-        d.cells(boxes)
-        range_ = f"{int(cells.min()):,}–{int(cells.max()):,}"
-        d.text(x, top + 18 + grid.rows * size + 12, f"{range_} misses", FAINT, size=10)
-        x += max(grid.columns * size, 100.0) + 16
+                boxes.append((*place, _shade(count, scale), ""))
+        for x0, y0, w, h, fill, _ in boxes if size < 5 else ():
+            d.rect(x0, y0, w, h, fill, fill)  # too small for lines between them
+        d.cells(boxes if size >= 5 else [])
+        width, height = grid.columns * size, grid.rows * size
+        d.rect(x, top + 18, width, height, "none")
+        told = f"{_spread(cells)} {'miss' if cells.max() == 1 else 'misses'}"
+        d.text(x, top + 30 + height, told, FAINT, size=10)
+        x += max(width, 6.2 * len(told)) + 16
     return d
 
 
@@ -254,5 +272,5 @@ def _alike(values: list[int]) -> Iterator[tuple[int, int, int]]:
 
 def _shade(count: int, most: int) -> str:
     """White for none, to the colour of misses for the most; by the logarithm."""
-    share = float(np.log1p(count) / np.log1p(most)) if most else 0.0
+    share = min(float(np.log1p(count) / np.log1p(most)), 1.0) if most else 0.0
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*_HEAT, strict=True))

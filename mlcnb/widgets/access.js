@@ -419,8 +419,11 @@ function grid(array, data) {
       c.font = "9px sans-serif";
       c.textAlign = "center";
       c.textBaseline = "middle";
-      c.fillStyle = look(canvas, "--mlc-ink");
-      values.forEach((v, cell) => c.fillText(v > 999 ? "…" : String(v), ((cell % array.columns) + 0.5) * size, (Math.floor(cell / array.columns) + 0.5) * size));
+      const ink = look(canvas, "--mlc-ink");
+      values.forEach((v, cell) => {
+        c.fillStyle = share(v) > 0.45 ? "#ffffff" : ink;
+        c.fillText(v > 999 ? "…" : String(v), ((cell % array.columns) + 0.5) * size, (Math.floor(cell / array.columns) + 0.5) * size);
+      });
     },
   };
 }

@@ -16,6 +16,7 @@ from typing import Any
 from mlcnb.access import Counts, Run, function_of, replayed
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.reuse import Histogram
+from mlcnb.tir.schedule import Schedule
 from mlcnb.view import access as view
 from mlcnb.view.parts import Part
 from mlcnb.widgets.access_state import snapshot_of
@@ -103,8 +104,9 @@ def _names(programs: Sequence[Any]) -> list[str]:
 
 def _name(program: Any) -> str:
     symbol = str(function_of(program).attrs.get("global_symbol") or "main")
-    steps = getattr(program, "steps", None)
-    done = [s.name for s in steps[1 : program.position + 1]] if steps else []
+    if not isinstance(program, Schedule):
+        return symbol
+    done = [step.name for step in program.steps[1 : program.position + 1]]
     if not done:
         return symbol
     kinds = list(dict.fromkeys(done))

@@ -169,7 +169,9 @@ def _stretches(r: Run, starts: list[int], grids: list[Grid]) -> list[dict[str, A
         victims = victims[victims != EMPTY]
         brought += np.bincount(r.lines[part][missed], minlength=len(brought))
         driven += np.bincount(victims, minlength=len(driven))
-        counts += np.bincount(arrays[part] * width + r.served[part], minlength=len(counts))
+        counts += np.bincount(
+            arrays[part] * np.int32(width) + r.served[part], minlength=len(counts)
+        )
         out += np.bincount(r.owners(victims), minlength=len(out))
         done = start
         state = {
@@ -184,7 +186,7 @@ def _stretches(r: Run, starts: list[int], grids: list[Grid]) -> list[dict[str, A
 
 def _touches(r: Run, part: slice) -> dict[str, Any]:
     """Of each access its site, how far from the last one of that site, where it was found."""
-    sites, addresses = r.stream.sites[part], r.stream.addresses[part]
+    sites, addresses = r.stream.sites[part], r.stream.addresses[part].astype(np.int64)
     moved = np.zeros(len(sites), np.int64)
     for number in np.unique(sites):
         site, at = r.program.sites[number], sites == number

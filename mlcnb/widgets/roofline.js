@@ -16,7 +16,7 @@ export default {
 
 function draw(page, view) {
   const d = view.data, dots = d.dots;
-  let axis = liveliest(d), at = dots.length - 1;
+  let axis = liveliest(d), at = 0;
   const plot = el("div"), detail = el("div", { class: "mlc-detail", "aria-live": "off" });
   const steps = stepper({
     count: dots.length, at, label: "stage",

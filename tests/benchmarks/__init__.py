@@ -12,3 +12,10 @@ python -m tests.benchmarks calls                       what a call from Python c
 python -m tests.benchmarks schedule                    1,000 schedule steps on a convolution
 python -m tests.benchmarks.pages build/bench.json      plots and tables of the documentation
 """
+
+import os
+
+#: 2^20 ticks, less than a millisecond, that the threads of NumPy's OpenBLAS spin after a call (2^28
+#: otherwise: for a tenth of a second they take a core from whoever has the next turn); read when
+#: NumPy is loaded
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")

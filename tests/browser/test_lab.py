@@ -21,3 +21,15 @@ def test_runs_saves_and_comes_back(lab):
 def test_a_notebook_may_have_no_kernel(lab):
     nb = lab.open(["1 + 1"], live=False)
     assert nb.call("([path]) => panels[path].sessionContext.session") is None
+
+
+def test_magics_in_a_notebook(lab):
+    cell = (
+        "%%tvmscript double\n@T.prim_func\n"
+        "def main(A: T.Buffer((n,), 'float32'), B: T.Buffer((n,), 'float32')):\n"
+        "    for i in T.serial(n):\n        B[i] = A[i] * T.float32(2)"
+    )
+    nb = lab.open(["%load_ext mlcnb", "n = 8", cell, "double.attrs['global_symbol']"], trusted=True)
+    nb.run()
+    expect(nb.output(2)).to_contain_text("PrimFunc main")
+    expect(nb.output(3)).to_have_text("'main'")

@@ -100,6 +100,15 @@ def test_how_a_row_times_a_matrix_is_cut_for_two_threads(k, n, tasks, partial):
     assert ("C_rf" in text) == partial
 
 
+def test_a_few_rows_are_done_together_where_the_matrix_comes_from_memory():
+    """It is read once, from front to back; from a cache a tile is faster."""
+    for rows, columns, together in [(4, 4000, True), (12, 4000, True), (13, 4000, False)]:
+        sch = schedule_cpu(product(rows, 4000, columns), AVX512)
+        assert ("C_rf" in sch.mod["main"].script()) == together
+    assert "C_rf" not in schedule_cpu(product(4, 512, 512), AVX512).mod["main"].script()
+    check(3, 2100, 2100, bias=True)
+
+
 @pytest.mark.parametrize("m, k, form", [(1024, 1000, "NN"), (515, 37, "NN"), (1, 640, "NT")])
 def test_a_matrix_times_a_column_is_read_in_vectors_along_its_rows(m, k, form):
     func = product(m, k, 1, form) if m > 1 else product(1, k, 300, form)
@@ -198,10 +207,11 @@ def test_tiles_and_parts():
 
 
 def test_when_b_is_copied():
-    assert not is_copied(shape_of(384, 384, 384), 16)
-    assert is_copied(shape_of(128, 64, 1024), 16), "rows a multiple of 4096 bytes apart"
-    assert not is_copied(shape_of(5, 64, 1001), 16), "too few rows to pay for it"
-    assert is_copied(shape_of(100, 64, 1001), 16), "rows that end inside a vector"
+    assert not is_copied(shape_of(384, 384, 384), AVX512)
+    assert is_copied(shape_of(128, 64, 1024), AVX512), "rows a multiple of 4096 bytes apart"
+    assert not is_copied(shape_of(5, 64, 1001), AVX512), "too few rows to pay for it"
+    assert is_copied(shape_of(100, 64, 1001), AVX512), "rows that end inside a vector"
+    assert is_copied(shape_of(16, 4000, 4000), AVX512), "it comes from memory"
 
 
 def test_what_is_no_product():

@@ -14,7 +14,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import named_loops, named_module, passes, scheduled
+from tests.view.samples import named_loops, named_module, passes, replayed, scheduled
 
 
 def refused(name: str) -> ScheduleError:
@@ -48,6 +48,9 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Kernels": lambda name: executable(name).kernels,
     "PassTrace": passes,
     "PassStep": lambda name: passes(name)["FuseOps"],
+    "IRModule": named_module,
+    "Function": lambda name: named_module(name)["main"],
+    "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
 }
 

@@ -109,6 +109,22 @@ def test_an_executable_lists_its_kernels():
     assert len(pack(told)) < 300_000
 
 
+def test_how_much_of_a_hot_loop_has_a_line():
+    """Prints the figures: `pytest -s`."""
+    found = {"matmul": mlc.compile(from_source(MATMUL), schedule="default").kernels[0]}
+    for name in ("convolution", "softmax"):
+        page = mlc.explore(mlc.compile(from_source(GRAPHS[name])).kernels)
+        found[name] = page.kernels[page.first]
+    for name, kernel in found.items():
+        page = LinkedSource(kernel)
+        made = page.linked(kernel.name)
+        (have, total), size = made.hot_located, len(pack(page.snapshot()))
+        print(f"{name}: {have} of {total} instructions of the hot loop; page {size:,} bytes")
+        assert made.is_exact
+        assert have >= 0.8 * total
+        assert size < 150_000
+
+
 def test_long_kernels_are_cut_where_it_is_not_hot():
     ex = mlc.compile(from_source(GRAPHS["softmax"]), target="llvm -mcpu=aarch64")
     page = of_executable(ex)

@@ -10,7 +10,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            pointwise        1 x 1 convolutions
                            blocked_window   convolutions on blocked channels
                            packed_matmul    products with a packed matrix
-                           gemv             a row or a column times a matrix
+                           gemv             few rows or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
                            transpose        copies along another axis, in tiles turned in registers

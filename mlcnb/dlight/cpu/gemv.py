@@ -1,4 +1,4 @@
-"""gemv: a row times a matrix, or a matrix times a column; the matrix is read once, as it lies.
+"""gemv: a row (or a few) times a matrix, or a matrix times a column; it is read once, as it lies.
 
 for j, k in …:                          for j_0 in T.parallel(…):            a row times a matrix
     C[j] += A[k] * B[k, j]                  acc = 0                          8,192 columns
@@ -27,7 +27,7 @@ from typing import Any
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import USUAL
 from mlcnb.dlight.cpu.general import elementwise
-from mlcnb.dlight.cpu.product import Product
+from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.cpu.rows import halves
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
@@ -44,7 +44,7 @@ WORTH = 1 << 18
 
 
 def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to a product with one row or one column, with the elementwise blocks around it."""
+    """Apply to a product with few rows or one column, with the elementwise blocks around it."""
     anchor = survey.anchor
     product = None if anchor is None else Product.of(anchor)
     if anchor is None or product is None:
@@ -54,11 +54,8 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
-    column = product.columns == 1 and product.has_rows and not product.a.is_transposed
-    along = column or product.b.is_transposed
-    if not column and (product.rows != 1 or (product.columns == 1 and not along)):
-        return False
-    if along and (product.depth or 0) < target.lanes("float32"):
+    along = is_summed(product, target)
+    if not along and not is_added(product, target):
         return False
     for block in before:
         elementwise(sch, block, target)
@@ -67,6 +64,24 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
     if anchor.work >= WORTH:
         sch.parallel(sch.fuse(*parts))
     return True
+
+
+def is_summed(product: Product, target: Target) -> bool:
+    """A matrix whose rows run along the depth, times a vector."""
+    if (product.depth or 0) < target.lanes("float32"):
+        return False
+    if product.columns == 1 and product.has_rows:
+        return not product.a.is_transposed
+    return product.rows == 1 and product.b.is_transposed
+
+
+def is_added(product: Product, target: Target) -> bool:
+    """A row times a matrix whose rows run along the columns; several rows, where it comes from
+    memory: that takes longer than to multiply it."""
+    if product.b.is_transposed or product.columns == 1:
+        return False
+    few = 1 <= (product.rows or 0) <= FEW_ROWS
+    return product.rows == 1 or (few and from_memory(product, target))
 
 
 def rows_added(
@@ -82,23 +97,25 @@ def rows_added(
     else:
         last = fuse_epilogue(sch, anchor, after)
     *outer, column, k = sch.get_loops(sums)
+    rows = [outer.pop()] if product.has_rows else []
     width = -(-(product.columns or USUAL) // (lanes * blocks))
     j_0, j_1, lane = sch.split(column, [None, width, lanes])
     k_0, k_1 = sch.split(k, [None, STREAMS])
-    sch.reorder(*outer, j_0, k_0, j_1, k_1, lane)
+    sch.reorder(*outer, j_0, k_0, j_1, k_1, *rows, lane)
     sch.reverse_compute_at(last, j_0)
     start = sch.decompose_reduction(sums, k_0)
     _, stored = sch.split(sch.get_loops(last)[-1], [None, lanes])
     for loop in (lane, stored, sch.get_loops(start)[-1]):
         sch.vectorize(loop)
-    sch.unroll(k_1)
+    for loop in (k_1, *rows):
+        sch.unroll(loop)
     return [*outer, j_0]
 
 
 def cuts(anchor: BlockInfo, product: Product, target: Target) -> tuple[int, int]:
     """(blocks of columns, parts of the depth): long rows, and something for each thread to do."""
     columns, depth = product.columns or USUAL, product.depth or 0
-    blocks, cores = -(-columns // COLUMNS), target.num_cores
+    blocks, cores = -(-columns * (product.rows or 1) // COLUMNS), target.num_cores
     alike = blocks * math.prod(USUAL if n is None else n for n in product.batch)
     if cores == 1 or anchor.work < WORTH:
         return blocks, 1
@@ -127,7 +144,7 @@ def parts_added(
         sch.vectorize(loop)
     sch.unroll(part)
     *outer, column, part, k = sch.get_loops(sums)
-    sch.reorder(part, column, k)
+    sch.reorder(part, *outer[-1:], column, k)
     return sums
 
 

@@ -14,7 +14,8 @@ elementwise blocks follow. Elements of A are broadcast, rows of B are read as ve
 B is copied, a panel of a tile's columns after the other, where reading it as it lies would be slow:
 where it is transposed, where its rows end inside a vector (the copy is filled up with zeros), where
 they lie a multiple of 4096 bytes apart, so that a column's elements want the same place in the
-cache, and where there are rows enough to pay for it. Each thread copies the columns it works on.
+cache, where it comes from memory, and where there are rows enough to pay for it. Each thread copies
+the columns it works on.
 
 Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests.
 (Constant matrices are packed beforehand and go to `packed_matmul`; a row alone goes to `gemv`.)
@@ -28,7 +29,7 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import Blocking, blocking
 from mlcnb.dlight.cpu.elementwise import elementwise
-from mlcnb.dlight.cpu.product import Product
+from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -55,7 +56,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in before:
         elementwise(sch, block, target)
     lanes = target.lanes("float32")
-    copies = is_copied(product, lanes)
+    copies = is_copied(product, target)
     cut = blocking(product, copies, target)
     width = cut.tile.vectors * lanes
     panels, last = copied(sch, anchor, after, product, width, lanes) if copies else (None, None)
@@ -74,10 +75,12 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def is_copied(product: Product, lanes: int) -> bool:
+def is_copied(product: Product, target: Target) -> bool:
     """Whether reading a copy of B, in panels, is faster than B."""
-    columns, rows = product.columns or 0, product.rows or 0
+    columns, rows, lanes = product.columns or 0, product.rows or 0, target.lanes("float32")
     if product.b.is_transposed or (columns % lanes and rows >= ROWS_IF_RAGGED):
+        return True
+    if from_memory(product, target) and rows > FEW_ROWS:
         return True
     return rows >= (ROWS_IF_ALIASED if columns * 4 % ALIASED == 0 else ROWS)
 

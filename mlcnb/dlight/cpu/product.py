@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo
 from mlcnb.ir.expr import Var
+from mlcnb.target import Target
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.stmt import BufferStore
+
+#: most rows that are done at a time, one vector of each: with more, B takes less time to read than
+#: to multiply
+FEW_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,11 @@ class Product:
         if {str(r.buffer.dtype) for r in (*reads, *block.node.writes)} != {"float32"}:
             return None
         return _roles(block)
+
+
+def from_memory(product: Product, target: Target) -> bool:
+    """True for a B so large that none of it is in a cache when it is needed."""
+    return 8 * (product.depth or 0) * (product.columns or 0) >= target.caches[2]
 
 
 def _roles(block: BlockInfo) -> Product | None:
