@@ -154,18 +154,18 @@ class _Cache:
     def touched(self, nest: Nest) -> dict[object, int]:
         """Buffer -> different lines that one run of a nest touches."""
         found: dict[object, int] = {}
-        ends: dict[object, int] = {}
-        last: dict[object, int] = {}
-        for access in sorted(nest.inside, key=lambda x: x.start):
+        regions: dict[object, list[tuple[Access, int]]] = {}
+        for access in nest.inside:
             kept = self.footprint(access, nest.depth)
-            key = access.buffer
-            if key not in found or access.start >= ends[key]:  # beside what was touched before
-                found[key] = min(kept.most, found.get(key, 0) + kept.lines)
-                last[key] = kept.lines
-            elif kept.lines > last[key]:  # the same place, and more of it
-                found[key] += kept.lines - last[key]
-                last[key] = kept.lines
-            ends[key] = max(ends.get(key, 0), access.start + kept.span)
+            known = regions.setdefault(access.buffer, [])
+            same = next(
+                (n for n, x in enumerate(known) if not _apart(x[0], access, nest.depth)), -1
+            )
+            if same < 0:
+                known.append((access, kept.lines))
+            else:  # the same place, or a part of it
+                known[same] = (known[same][0], max(known[same][1], kept.lines))
+            found[access.buffer] = min(kept.most, sum(lines for _, lines in known))
         return found
 
     def fits(self, nest: Nest) -> bool:
@@ -186,13 +186,23 @@ class _Cache:
         return self._known[key]
 
 
+def _apart(a: Access, b: Access, depth: int) -> bool:
+    """True if two accesses of a buffer surely touch other elements while the inner loops run."""
+    if a.start == b.start or a.steps[depth:] != b.steps[depth:]:
+        return False
+    left = abs(a.start - b.start)
+    steps = [x for some in a.steps[depth:] for x in some or (Steps(1, a.size),)]
+    for stride, times in sorted(steps, reverse=True):
+        left -= stride * min(left // max(1, stride), times - 1)
+    return left >= a.nbytes
+
+
 @dataclass(frozen=True)
 class _Footprint:
-    """How many lines, in how many sets of a cache, over how many bytes; and lines of the buffer."""
+    """How many lines, in how many sets of a cache; and the lines of the whole buffer."""
 
     lines: int
     sets: int
-    span: int
     most: int
 
 
@@ -201,7 +211,7 @@ def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
     own = access.steps[depth:]
     most = max(1, -(-access.size // LINE))
     if any(x is None for x in own):
-        return _Footprint(most, sets, access.size, most)
+        return _Footprint(most, sets, most)
     run, spread, many = access.nbytes, 1, 1
     steps: list[Steps] = sorted(x for some in own for x in some or ())
     for stride, count in steps:
@@ -211,8 +221,7 @@ def _footprint(access: Access, depth: int, sets: int) -> _Footprint:
             many *= count
             spread *= min(count, sets * LINE // gcd(stride, sets * LINE))
     each = -(-run // LINE)
-    span = access.nbytes + sum(stride * (times - 1) for stride, times in steps)
-    return _Footprint(min(most, many * each), min(sets, spread * each), span, most)
+    return _Footprint(min(most, many * each), min(sets, spread * each), most)
 
 
 def footprints(func: PrimFunc) -> dict[s.For, int]:

@@ -199,11 +199,20 @@ def test_error():
           order  block    iteration                       access
               1  block C  i = 0, j_0 = 0, k = 0, j_1 = 0  writes C[0, 0]
               2  block C  i = 0, j_0 = 0, k = 1, j_1 = 0  reads C[0, 0]
+        block C, i = 0, j_1 = 0:
+                 0  1  2  3  4  5  6  7  k
+          j_0 0  1  2  ·  ·  ·  ·  ·  ·
+              1  ·  ·  ·  ·  ·  ·  ·  ·
           element         C[0, 0]
           value expected  189.0
           value got       72.0
           run on shapes   (16, 8), (8, 32), (16, 32)
         hint: rfactor the loop first, or choose a spatial loop
+          legal instead                                        known
+          sch.vectorize(sch.get_loops("C")[3])                 by rule
+          sch.vectorize(sch.get_loops("C")[1])                 by rule
+          sch.rfactor(sch.get_loops("C")[2], factor_axis=0)    by rule
+          sch.decompose_reduction("C", sch.get_loops("C")[2])  by rule
         """,  # noqa: E501
     )
 
