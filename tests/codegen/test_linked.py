@@ -1,7 +1,5 @@
 """Debug locations and what is made of them: which line of a program each instruction is from."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -171,7 +169,7 @@ def test_the_map_of_a_small_program(scale):
     assert [sorted(x) for x in scale.source.links] == [[], [], [4], [], [], [], [5]]
     assert scale.trace is None
     emitted = [
-        (place, re.sub(r"<(\w+ [\w.]+, )+.*>", "<…>", line.strip()))
+        (place, line.strip())
         for line, place in zip(scale.emitted.lines, scale.emitted.places, strict=True)
         if place and place[0] > 2
     ]
@@ -181,7 +179,7 @@ def test_the_map_of_a_small_program(scale):
         ((5, 30), "%i5 = mul nsw i64 %i.3, 8"),
         ((5, 30), "%p6 = getelementptr inbounds float, ptr %arg0, i64 %i5"),
         ((5, 30), "%v7 = load <8 x float>, ptr %p6, align 4"),
-        ((5, 30), "%v8 = fmul contract <8 x float> %v7, <…>"),
+        ((5, 30), "%v8 = fmul contract <8 x float> %v7, splat (float 0x4000000000000000)"),
         ((5, 9), "%i9 = mul nsw i64 %i.3, 8"),
         ((5, 9), "%p10 = getelementptr inbounds float, ptr %arg1, i64 %i9"),
         ((5, 9), "store <8 x float> %v8, ptr %p10, align 4"),

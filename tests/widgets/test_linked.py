@@ -113,7 +113,7 @@ def test_how_much_of_a_hot_loop_has_a_line():
     """Prints the figures: `pytest -s`."""
     found = {"matmul": mlc.compile(from_source(MATMUL), schedule="default").kernels[0]}
     for name in ("convolution", "softmax"):
-        page = mlc.explore(mlc.compile(from_source(GRAPHS[name])))
+        page = mlc.explore(mlc.compile(from_source(GRAPHS[name])).kernels)
         found[name] = page.kernels[page.first]
     for name, kernel in found.items():
         page = LinkedSource(kernel)
