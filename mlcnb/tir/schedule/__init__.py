@@ -17,4 +17,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule.counterexample": "CounterExample",
         "mlcnb.core.errors": "ScheduleError",
     },
+    submodules=("analysis",),
 )
