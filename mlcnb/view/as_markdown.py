@@ -120,7 +120,8 @@ class _Writer:
                 yield from self.parts(parts)
             case Beside(columns):
                 for title, inside in columns:
-                    yield f"**{inline(title)}**"
+                    if title.strip():  # four stars alone are a line across the page
+                        yield f"**{inline(title)}**"
                     yield from self.parts(inside)
             case Fold():
                 yield from self.fold(part)

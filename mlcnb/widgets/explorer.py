@@ -47,6 +47,12 @@ OFFERS, NAME = 120, 40
 KEPT = 4
 
 
+@explores("mlcnb.tir.function:PrimFunc")
+def of_function(func: PrimFunc, **options: Any) -> Explorer:
+    """The page of a function of loops: of a schedule that has no steps yet."""
+    return Explorer(Schedule(func), **options)
+
+
 @explores("mlcnb.tir.schedule.schedule:Schedule")
 class Explorer(Interactive):
     """The page of a schedule.

@@ -185,7 +185,7 @@ def comparison(x: Comparison) -> list[Part]:
     for name, sch in zip(x.names, x.schedules, strict=True):
         own = [
             clip(call_text(sch, s, kinds=False), 80)
-            for s in sch.steps[shared + 1 : sch.position + 1]
+            for s in sch.steps[max(shared, 0) + 1 : sch.position + 1]
         ]
         rows.append((clip(name, 40), "; ".join(own) or "none", *figures(x, sch.mod, differ)))
     parts += [

@@ -23,6 +23,7 @@ from mlcnb.relax.analysis import call_flops
 from mlcnb.runtime.executable import Executable
 from mlcnb.script.printer import document
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view import survey
 from mlcnb.view.graph import COLOURS, MAX_NODES, Graph, paint
 from mlcnb.view.graph import graph as graph_of
@@ -34,6 +35,7 @@ from mlcnb.view.parts import Column, Facts, Part, Table, Title
 from mlcnb.view.words import clip, flops, percent, plural, seconds, size, tensor
 from mlcnb.widgets import linked
 from mlcnb.widgets.base import Interactive, Lines, spans
+from mlcnb.widgets.explorer import Explorer
 from mlcnb.widgets.graphs import drawing
 from mlcnb.widgets.registry import explores
 from mlcnb.widgets.values import machine_of, values_of
@@ -53,7 +55,15 @@ def of_executable(ex: Executable, **options: Any) -> Interactive:
     return ModelPage(ex, **options) if has_graph else linked.of_executable(ex, **options)
 
 
-@explores("mlcnb.ir.module:IRModule", "mlcnb.relax.expr:Function")
+@explores("mlcnb.ir.module:IRModule")
+def of_module(mod: IRModule, **options: Any) -> Interactive:
+    """The page of a module: of its graph; where it has none, of a schedule of its loops."""
+    if any(isinstance(f, rx.Function) for f in mod.functions.values()):
+        return ModelPage(mod, **options)
+    return Explorer(Schedule(mod), **options)
+
+
+@explores("mlcnb.relax.expr:Function")
 class ModelPage(Interactive):
     """The page of a model. See the module's text.
 

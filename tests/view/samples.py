@@ -52,6 +52,7 @@ from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 from mlcnb.view.order import Order
+from mlcnb.widgets.explorer_parts import Comparison as Branches
 
 
 @T.prim_func
@@ -254,6 +255,7 @@ def everything(name: str) -> dict[str, Any]:
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
         ),
         "order": Order(named_loops(name)),
+        "branches": Branches(name, scheduled(name), name, scheduled(name), None),
         "example": named_example(name),
         "gallery": Gallery({name: {name: named_example(name)}}),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),

@@ -30,11 +30,10 @@ def test_a_graph():
         "graph": made["graph"],
     }
     names = {node["id"]: node["name"] for node in made["graph"]["nodes"]}
-    assert list(names.values()) == ["x", "w", "matmul", "relu", "add", "softmax", "output"]
+    assert list(names.values()) == ["x", "matmul", "relu", "add", "softmax", "output"]
     edges = {(names[e["source"]], names[e["target"]]): e["value"] for e in made["graph"]["edges"]}
     assert edges == {
         ("x", "matmul"): "1×4 f32",
-        ("w", "matmul"): "4×8 f32",
         ("matmul", "relu"): "1×8 f32",
         ("relu", "add"): "1×8 f32",
         ("matmul", "add"): "1×8 f32",

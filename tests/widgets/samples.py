@@ -41,6 +41,7 @@ def kernel(name: str) -> Any:
 
 SAMPLES: dict[str, Callable[[str], Any]] = {
     "Schedule": scheduled,
+    "PrimFunc": named_loops,
     "ScheduleError": refused,
     "CompiledKernel": kernel,
     "Linked": lambda name: Linked(kernel(name)),

@@ -21,7 +21,7 @@ from mlcnb.widgets.base import MODULE_LIMIT, esm, pack
 from mlcnb.widgets.values import figures
 from tests.models.minilm import encoder, seeded
 from tests.view.names import NAMES
-from tests.view.samples import matmul, mlp, named_module
+from tests.view.samples import matmul, mlp, named_loops, named_module
 from tests.view.snapshot import same
 from tests.view.test_graph import layered
 
@@ -198,11 +198,6 @@ def test_a_whole_snapshot():
     same("model.json", json.dumps(data, indent=1, ensure_ascii=False))
 
 
-def test_what_has_no_graph_is_refused():
-    with pytest.raises(MLCError, match="no function 'main' in the module"):
-        mlc.explore(IRModule.make({"matmul": matmul}))
-
-
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_hostile_names(name):
     shown = mlc.explore(named_module(name), inputs=np.ones((1, 4), "float32"))
@@ -234,3 +229,11 @@ def test_sizes(name):
 def test_an_executable_of_loops_shows_its_code():
     ex = mlc.compile(matmul)
     assert mlc.explore(ex).module == "linked"
+
+
+def test_loops_have_the_page_of_a_schedule():
+    loops = named_loops("f")
+    for obj in (loops, IRModule.make({"f": loops})):
+        page = mlc.explore(obj)
+        assert type(page).__name__ == "Explorer"
+        assert repr(page).startswith("Explorer: schedule of f, 0 steps")
