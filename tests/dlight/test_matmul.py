@@ -220,3 +220,16 @@ def test_what_is_no_product():
     dot = te.compute((8,), lambda i: te.sum(a[i, r] * b[i, r], axis=r), name="C")
     sch = tir.Schedule(te.create_prim_func([a, b, dot]))
     assert Product.of(Survey.of(sch).anchor) is None
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(4096, 4096, 4096), (8192, 2048, 8192), (3000, 5000, 4001), (64, 8192, 8192)]
+)
+@pytest.mark.parametrize("cores", [1, 2, 16])
+def test_large_products_are_cut_into_parts_that_copy_their_own_columns(m, k, n, cores):
+    """Parts below each other that copied the same columns were refused, and all went slowly."""
+    target = mlc.target.Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": cores})
+    sch = schedule_cpu(product(m, k, n), target)
+    names = [step.name for step in sch.trace.insts]
+    assert "rfactor" not in names and "transform_layout" in names
+    assert ("parallel" in names) == (cores > 1)

@@ -76,7 +76,7 @@ def blocking(product: Product, is_copied: bool, target: Target) -> Blocking:
         turns = -(-parts // cores) if parts < 4 * cores else parts / cores
         return turns * part + (0 if parts >= least else math.inf) + parts
 
-    cut = min(_cuts(down, across, max(1, widest), cores, least), key=time)
+    cut = min(_cuts(down, across, max(1, widest), cores, least, is_copied), key=time)
     parts = -(-down // cut[0]) * -(-across // cut[1])
     return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
 
@@ -126,9 +126,18 @@ def _widest(depth: int, lanes: int, is_copied: bool, target: Target) -> int:
     return max(room // (4 * depth), FEWEST_COLUMNS) // lanes
 
 
-def _cuts(down: int, across: int, widest: int, cores: int, least: int) -> Iterator[tuple[int, int]]:
-    """(row tiles, column tiles) of a part: few parts, as many as there are cores, some more."""
+def _cuts(
+    down: int, across: int, widest: int, cores: int, least: int, is_copied: bool
+) -> Iterator[tuple[int, int]]:
+    """(row tiles, column tiles) of a part: few parts, as many as there are cores, some more.
+
+    Parts that lie below each other would copy the same columns of B, at the same time: where B is
+    copied, either the rows are cut or the columns.
+    """
     fewest = -(-across // widest)
-    for columns in range(fewest, fewest + 2 * cores):
+    for columns in (*range(fewest, fewest + 2 * cores), max(fewest, least)):
+        beside = min(columns, across)
         for rows in (1, *range(2, 2 * cores + 1), -(-least // fewest)):
-            yield -(-down // min(rows, down)), -(-across // min(columns, across))
+            below = min(rows, down)
+            if below == 1 or beside == 1 or not is_copied:
+                yield -(-down // below), -(-across // beside)
