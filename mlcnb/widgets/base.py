@@ -63,7 +63,7 @@ class Interactive(display.Shown):
     @property
     def label(self) -> str:
         """The name of the page for a screen reader: the first line of its text."""
-        return clip(self.explain().partition("\n")[0], 120)
+        return _label(self.explain())
 
     def to_html(self) -> str:
         """The static HTML that stands where no script may run."""
@@ -106,19 +106,22 @@ class Interactive(display.Shown):
         return self.explain()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle: dict[str, Any] = {"text/plain": self.explain()}
+        text = self.explain()
+        bundle: dict[str, Any] = {"text/plain": text}
         if display.wants_html():
             bundle["text/html"] = self.to_html()
         if wants_widgets():
-            made = self.panel
-            bundle[_MIME] = {"version_major": 2, "version_minor": 0, "model_id": made.model_id}
+            if self._panel is None:
+                self._panel = _made(self, _label(text))
+            model = self._panel.model_id
+            bundle[_MIME] = {"version_major": 2, "version_minor": 0, "model_id": model}
         return bundle
 
     @property
     def panel(self) -> Any:
         """The anywidget behind the page."""
         if self._panel is None:
-            self._panel = _made(self)
+            self._panel = _made(self, self.label)
         return self._panel
 
 
@@ -128,8 +131,12 @@ def wants_widgets() -> bool:
     return mode in ("rich", "widget") or (mode == "auto" and display.in_notebook())
 
 
-def _made(shown: Interactive) -> Any:
-    panel = _panel_class(shown.module)(packed=pack(shown.snapshot()), label=shown.label)
+def _label(text: str) -> str:
+    return clip(text.partition("\n")[0], 120)
+
+
+def _made(shown: Interactive, label: str) -> Any:
+    panel = _panel_class(shown.module)(packed=pack(shown.snapshot()), label=label)
 
     def hear(_: Any, message: Any, __: Any) -> None:
         answer = shown.answer(str(message["ask"]), message["fields"])
