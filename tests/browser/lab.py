@@ -44,6 +44,10 @@ _EXECUTE = """async ([path, code]) => {
   const kernel = panels[path].sessionContext.session.kernel;
   return (await kernel.requestExecute({code, silent: true}).done).content;
 }"""
+# what is left of a notebook whose opening came to nothing
+_FORGET = """([path]) => [...jupyterapp.shell.widgets("main")]
+  .filter(widget => widget.context?.path === path)
+  .forEach(widget => { widget.context.model.dirty = false; widget.dispose(); })"""
 _SAVE = "async ([path]) => { await panels[path].context.save(); }"
 _CLOSE = """async ([path]) => {
   const panel = panels[path], session = panel.sessionContext.session?.id;
@@ -56,6 +60,10 @@ _ERRORS = """([path]) => [...panels[path].content.model.cells]
   .filter(cell => cell.type === "code").flatMap(cell => cell.outputs.toJSON())
   .filter(output => output.output_type === "error")
   .map(output => `${output.ename}: ${output.evalue}`)"""
+
+#: what Chromium says of a promise that nothing can keep any more: JupyterLab dropped it
+_DROPPED = "promise was garbage collected"
+_TRIES = 3
 
 #: JupyterLab's own words when a notebook is closed while it still greets its kernel
 KNOWN = (
@@ -92,8 +100,20 @@ class Lab:
         return self.show(name, live)
 
     def show(self, name: str, live: bool) -> Notebook:
-        """A notebook that the server has."""
-        self.page.evaluate(_OPEN, [name, live])
+        """A notebook that the server has.
+
+        JupyterLab sometimes drops what it promised while it opens one; then it is asked again.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                self.page.evaluate(_OPEN, [name, live])
+                break
+            except Exception as error:
+                if _DROPPED not in str(error):
+                    raise
+                self.page.evaluate(_FORGET, [name])
+        else:
+            self.page.evaluate(_OPEN, [name, live])
         made = Notebook(self, name)
         self.opened.append(made)
         return made
