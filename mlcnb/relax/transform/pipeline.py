@@ -39,6 +39,7 @@ from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunction
 from mlcnb.relax.transform.integer_ops import IntegerOps
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
+from mlcnb.relax.transform.narrow_products import NarrowProducts
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
@@ -128,6 +129,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
 def layout_passes(target: Any = None) -> list[Pass]:
     """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
     return [
+        NarrowProducts(),
         GroupConvToMatmul(),
         SinkReshape(),
         SimplifyOps(),
