@@ -206,10 +206,12 @@ class Linked(display.Shown):
 
     def located(self, vector_bits: int | None = None) -> Located:
         """The IR before optimisation, with debug locations."""
-        bits = vector_bits or self.kernel.target.vector_bits
+        target = self.kernel.target
+        bits = vector_bits or target.vector_bits
         if bits not in self._emitted:
             name = symbol_of(self.kernel.name)
-            self._emitted[bits] = emit_located(self.func, name, bits, self.page)
+            rounds = bits == target.vector_bits and target.sums_pairs("bfloat16")
+            self._emitted[bits] = emit_located(self.func, name, bits, self.page, rounds)
         return self._emitted[bits]
 
     @cached_property

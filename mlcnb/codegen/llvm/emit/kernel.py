@@ -53,18 +53,21 @@ class Kernel:
     messages: tuple[str, ...]
 
 
-def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512) -> Kernel:
+def emit_kernel(
+    func: PrimFunc, name: str, vector_bits: int = 512, rounds_bfloat16: bool = False
+) -> Kernel:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
     Args:
         func: the function after `mlcnb.tir.transform.lower`.
         name: the symbol to define.
         vector_bits: register width to prefer for vectors.
+        rounds_bfloat16: the CPU has an instruction that rounds float32 to bfloat16.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    return Emitter(func, name, vector_bits).kernel()
+    return Emitter(func, name, vector_bits, rounds_bfloat16).kernel()
 
 
 class Emitter:
@@ -72,10 +75,13 @@ class Emitter:
     variables.
     """
 
-    def __init__(self, func: PrimFunc, name: str, vector_bits: int) -> None:
+    def __init__(
+        self, func: PrimFunc, name: str, vector_bits: int, rounds_bfloat16: bool = False
+    ) -> None:
         self.func = func
         self.name = name
         self.vector_bits = vector_bits
+        self.rounds_bfloat16 = rounds_bfloat16
         self.module = Module()
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
@@ -277,6 +283,11 @@ class Emitter:
             return value
         lanes, f = kind.lanes, self.f
         floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
+        if self.rounds_bfloat16:
+            low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
+            made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
+            f.bfloats[made] = low
+            return made
 
         def literal(number: int) -> str:
             return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
