@@ -24,9 +24,9 @@ class Single:
     """One operator.
 
     Attributes:
-        op: ONNX's name; of several, joined by a blank, each takes what the one before gives, and x0.
+        op: ONNX's name; of several, joined by a blank, each takes x0 and what the one before gave.
         inputs: shapes of random float32 inputs, or the arrays themselves.
-        torch: the same in PyTorch, given torch.nn.functional and the inputs; None: it has no such.
+        torch: the same in PyTorch, from torch.nn.functional and the inputs; None: no contestant.
         attributes, weights: of the node; weights follow the inputs, None leaves one out.
         outputs: how many.
     """
@@ -132,9 +132,7 @@ ACTIVATIONS = {
     "elu, 128x3072": Single("Elu", [FFN], lambda f, x: f.elu(x)),
     "sqrt, 128x3072": Single("Sqrt", [abs(random(*FFN))], lambda f, x: x.sqrt()),
     "add, 256x56": Single("Add", [(1, 256, 56, 56)] * 2, lambda f, x, y: x + y),
-    "add a bias, 256x56": Single(
-        "Add", [(1, 256, 56, 56), (1, 256, 1, 1)], lambda f, x, y: x + y
-    ),
+    "add a bias, 256x56": Single("Add", [(1, 256, 56, 56), (1, 256, 1, 1)], lambda f, x, y: x + y),
     "log softmax, 128x384": Single(
         "LogSoftmax", [(128, 384)], lambda f, x: x.log_softmax(-1), {"axis": -1}
     ),
@@ -185,9 +183,7 @@ def _reduce(op: str, shape: Any, axes: list[int], torch: Any) -> Single:
 
 
 REDUCTIONS = {
-    "mean of rows, 4096x1024": _reduce(
-        "ReduceMean", (4096, 1024), [1], lambda f, x: x.mean(1)
-    ),
+    "mean of rows, 4096x1024": _reduce("ReduceMean", (4096, 1024), [1], lambda f, x: x.mean(1)),
     "sum of rows, 1024x256": Single(
         "ReduceSum", [(1024, 256)], lambda f, x: x.sum(1), {"keepdims": 0}, (_ints(1),)
     ),
