@@ -97,10 +97,19 @@ def placed(func: PrimFunc) -> Placed:
     for step in _STEPS:
         func = step(func)
     _refuse_pointers(func)
+    return named(func)
+
+
+def named(func: PrimFunc) -> Placed:
+    """The arrays and accesses of a program without blocks, as it stands.
+
+    Raises:
+        MLCError: it has sizes that are not known, or accesses to memory that is not its own.
+    """
     arrays = {data: n for n, (data, _, _) in enumerate(_memory(func))}
     namer = _Namer(arrays)
-    named = func.with_body(namer.body(func.body, ""))
-    return Placed(named, tuple(_laid_out(func)), tuple(namer.sites), namer.numbers)
+    body = func.with_body(namer.body(func.body, ""))
+    return Placed(body, tuple(_laid_out(func)), tuple(namer.sites), namer.numbers)
 
 
 def _refuse_pointers(func: PrimFunc) -> None:
