@@ -28,6 +28,7 @@ from mlcnb.ir.rules import Rule, RuleCount
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
 from mlcnb.machine.roofline import Level, Roofline
+from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
@@ -152,6 +153,17 @@ def scheduled(name: str | None = None) -> Schedule:
     return sch.undo()
 
 
+def tuned(name: str | None = None) -> MemoryDatabase:
+    """Three records of one workload: the second the fastest, the third never run."""
+    database = MemoryDatabase()
+    sch = scheduled(name)
+    database.commit(sch, [4e-3, 6e-3], "llvm -mcpu=x86-64-v3")
+    sch.redo()
+    record = database.commit(sch, 1e-3, "llvm -mcpu=x86-64-v3")
+    database.commit_tuning_record(TuningRecord(sch.trace, record.workload))
+    return database
+
+
 def passes(name: str) -> PassTrace:
     """A run of passes, one of which says this name."""
 
@@ -256,6 +268,8 @@ def everything(name: str) -> dict[str, Any]:
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
         ),
+        "tuning record": tuned(name).get_all_tuning_records()[0],
+        "database": tuned(name),
         "order": Order(named_loops(name)),
         "branches": Branches(name, scheduled(name), name, scheduled(name), None),
         "example": named_example(name),

@@ -11,17 +11,19 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 
 
-def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """`lanes` sums of four products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
+def dot_of(lanes: int, left: str, right: str, result: str, width: int = 4) -> PrimFunc:
+    """`lanes` sums of `width` products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
 
     @T.prim_func
     def desc(
-        A: T.Buffer((4,), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+        A: T.Buffer((width,), left),
+        B: T.Buffer((lanes, width), right),
+        C: T.Buffer((lanes,), result),
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.reads(C[0:lanes], A[0:width], B[0:lanes, 0:width])
             T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, 4):
+            for i, k in T.grid(lanes, width):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
                     C[vi] = C[vi] + T.Cast(result, A[vk]) * T.Cast(result, B[vi, vk])
@@ -30,7 +32,7 @@ def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
 
 
 def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """As `integer_dot`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
+    """As `dot_of`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
 
     @T.prim_func
     def desc(
