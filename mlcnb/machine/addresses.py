@@ -92,7 +92,7 @@ def placed(func: PrimFunc) -> Placed:
     if uses_threads(func):
         raise MLCError(
             "replay: the program runs on the threads of a GPU, which have no one order",
-            hint="replay it before its loops are bound",
+            hint="mlc.replay(func), without cache, looks at its warps; or replay it before bind",
         )
     for step in _STEPS:
         func = step(func)

@@ -144,7 +144,7 @@ def kernels_of(func: PrimFunc, name: str = "") -> list[Kernel]:
     """
     steps = lower(func, steps=True)
     program = named(steps["UnrollLoop"].before)
-    layouts = {data: layout for data, layout in _layouts(steps["FlattenBuffer"].before)}
+    layouts = dict(_layouts(steps["FlattenBuffer"].before))
     found = list(kernels_in(program.func.body))
     if not found:
         raise MLCError("replay: no loop is bound to threads", hint="replay it with cache=…")

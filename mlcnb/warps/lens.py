@@ -1,9 +1,9 @@
 """One warp of a kernel, request by request, and what all warps take.
 
-    run = warp_run(func, block=(0, 0), warp=0)
-    run.requests[0].taken, run.requests[0].ways
-    run.counts                                    each instruction with its `Count`
-    run.globals, run.shared                       their sums
+run = warp_run(func, block=(0, 0), warp=0)
+run.requests[0].taken, run.requests[0].ways
+run.counts                                    each instruction with its `Count`
+run.globals, run.shared                       their sums
 """
 
 from __future__ import annotations
@@ -51,8 +51,13 @@ class WarpRun(display.Shown):
         return display.text(self)
 
     def moved(self, block: Sizes, warp: int) -> WarpRun:
-        """Another warp of the same kernel; the totals are kept."""
-        run = WarpRun(self.kernel, checked_block(self.kernel, block), warp, self.name)
+        """Another warp of the same kernel; the totals are kept.
+
+        Raises:
+            MLCError: there is no such block or warp.
+        """
+        at = checked_block(self.kernel, block), checked_warp(self.kernel, warp)
+        run = WarpRun(self.kernel, *at, self.name)
         run.totals = self.totals
         return run
 
@@ -110,7 +115,7 @@ def warp_run(
     if not 0 <= kernel < len(found):
         raise MLCError(f"replay: no kernel {kernel}", hint=f"there are 0 to {len(found) - 1}")
     wanted = found[kernel]
-    return WarpRun(wanted, checked_block(wanted, block), _checked_warp(wanted, warp), name)
+    return WarpRun(wanted, checked_block(wanted, block), checked_warp(wanted, warp), name)
 
 
 def checked_block(kernel: Kernel, block: Any) -> Sizes:
@@ -121,7 +126,9 @@ def checked_block(kernel: Kernel, block: Any) -> Sizes:
     """
     given: Sequence[int] = (block,) if isinstance(block, int) else tuple(block or ())
     at = (*given, 0, 0, 0)[:3]
-    inside = all(isinstance(n, int) and 0 <= n < size for n, size in zip(at, kernel.grid))
+    inside = all(
+        isinstance(n, int) and 0 <= n < size for n, size in zip(at, kernel.grid, strict=True)
+    )
     if len(given) > 3 or not inside:
         raise MLCError(
             f"replay: no block {tuple(given)}", hint=f"the grid is {kernel.grid}: (x, y, z)"
@@ -129,9 +136,15 @@ def checked_block(kernel: Kernel, block: Any) -> Sizes:
     return at[0], at[1], at[2]
 
 
-def _checked_warp(kernel: Kernel, warp: int) -> int:
-    if not 0 <= warp < kernel.warps:
+def checked_warp(kernel: Kernel, warp: int) -> int:
+    """The number of a warp of a block.
+
+    Raises:
+        MLCError: a block has fewer.
+    """
+    if not (isinstance(warp, int) and 0 <= warp < kernel.warps):
         raise MLCError(
-            f"replay: no warp {warp}", hint=f"a block of {kernel.block} has {kernel.warps}"
+            f"replay: no warp {warp}",
+            hint=f"a block of {kernel.block} has warps 0 to {kernel.warps - 1}",
         )
     return warp

@@ -306,11 +306,11 @@ def _count(
         for instruction, at, on in reader.columns(plan.statement.node, frame, active):
             found = _patterns(at.reshape(-1, LANES), on.reshape(-1, LANES))
             patterns.setdefault(instruction.number, []).append(found)
-    for number, found in patterns.items():
-        rows = np.concatenate(found)
-        rows, which = np.unique(rows[:, :-1], axis=0, return_inverse=True), rows[:, -1]
-        table, inverse = rows
-        times = np.bincount(inverse.reshape(-1), which, len(table)).astype(np.int64)
+    for number, parts in patterns.items():
+        rows = np.concatenate(parts)
+        table, inverse = np.unique(rows[:, :-1], axis=0, return_inverse=True)
+        times = np.zeros(len(table), np.int64)
+        np.add.at(times, inverse.reshape(-1), rows[:, -1])
         own = _taken(kernel.instructions[number], table, times, _remainders(plan.steps[number]))
         counts[number] = counts.get(number, Count()) + own
 
@@ -378,7 +378,8 @@ def _remainders(steps: list[tuple[int, int]]) -> np.ndarray:
         own = [0] * PERIOD
         for turn in range(min(count, PERIOD)):
             own[turn * nbytes % PERIOD] += count // PERIOD + (turn < count % PERIOD)
-        found = sum(times * np.roll(found, r) for r, times in enumerate(own) if times)
+        turned = [times * np.roll(found, r) for r, times in enumerate(own) if times]
+        found = np.sum(turned, axis=0) if turned else np.zeros_like(found)
     return found
 
 

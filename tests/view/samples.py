@@ -53,6 +53,7 @@ from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 from mlcnb.view.order import Order
+from mlcnb.warps.lens import warp_run
 from mlcnb.widgets.explorer_parts import Comparison as Branches
 
 
@@ -262,6 +263,7 @@ def everything(name: str) -> dict[str, Any]:
         "roofline": roof(name),
         "replay": replayed(name),
         "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
+        "warps": warp_run(copied(name), name=name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1

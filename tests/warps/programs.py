@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcnb import te
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule import LoopRV, Schedule
 
 
 def of(sch: Schedule) -> PrimFunc:
@@ -15,29 +15,41 @@ def of(sch: Schedule) -> PrimFunc:
 
 
 def transposed(n: int, pad: bool, tiled: bool = True) -> PrimFunc:
-    """B[j, i] = A[i, j] by tiles of 32 x 32 and blocks of (32, 8); `pad`: rows of 33."""
+    """The transpose; not `tiled`: each thread copies one element, a warp down a column."""
+    if tiled:
+        return of(schedule_of_transpose(n, pad))
+    A = te.placeholder((n, n), name="A")
+    sch = Schedule(te.create_prim_func([A, te.compute((n, n), lambda i, j: A[j, i], name="B")]))
+    i, j = sch.get_loops("B")
+    (i0, i1), (j0, j1) = sch.split(i, [None, 32]), sch.split(j, [None, 8])
+    sch.reorder(i0, j0, i1, j1)
+    _bind(sch, (j0, "blockIdx.y"), (i0, "blockIdx.x"), (j1, "threadIdx.y"), (i1, "threadIdx.x"))
+    return of(sch)
+
+
+def _bind(sch: Schedule, *pairs: tuple[LoopRV, str]) -> None:
+    for loop, axis in pairs:
+        sch.bind(loop, axis)
+
+
+def schedule_of_transpose(n: int, pad: bool) -> Schedule:
+    """B[i, j] = A[j, i] by tiles of 32 x 32 and blocks of (32, 8); `pad`: rows of 33."""
     A = te.placeholder((n, n), name="A")
     sch = Schedule(te.create_prim_func([A, te.compute((n, n), lambda i, j: A[j, i], name="B")]))
     b = sch.get_block("B")
     j, i = sch.get_loops(b)
     (j0, j1), (i0, i1) = sch.split(j, [None, 32]), sch.split(i, [None, 32])
-    if not tiled:
-        sch.reorder(i0, j0, i1, j1)  # lanes along j: reads along rows of A, writes down columns
-        for loop, axis in ((i0, "blockIdx.y"), (j0, "blockIdx.x"), (i1, "threadIdx.y"), (j1, "threadIdx.x")):
-            sch.bind(loop, axis)
-        return of(sch)
     shared = sch.cache_read(b, 0, "shared")
     sch.reorder(j0, i0, j1, i1)
     sch.compute_at(shared, i0)
     rows, y = sch.split(j1, [None, 8])
-    for loop, axis in ((j0, "blockIdx.y"), (i0, "blockIdx.x"), (y, "threadIdx.y"), (i1, "threadIdx.x")):
-        sch.bind(loop, axis)
+    _bind(sch, (j0, "blockIdx.y"), (i0, "blockIdx.x"), (y, "threadIdx.y"), (i1, "threadIdx.x"))
     row, column = sch.get_loops(shared)[-2:]
     sch.bind(sch.split(row, [None, 8])[1], "threadIdx.y")
     sch.bind(column, "threadIdx.x")
     if pad:
         sch.storage_align(shared, 0, 0, 32, 1)
-    return of(sch)
+    return sch
 
 
 def copied(n: int, width: int) -> PrimFunc:
@@ -59,8 +71,7 @@ def product(n: int, tile: int) -> PrimFunc:
     i, j, k = sch.get_loops(block)
     (i0, i1), (j0, j1), (k0, k1) = (sch.split(loop, [None, tile]) for loop in (i, j, k))
     sch.reorder(i0, j0, i1, j1, k0, k1)
-    for loop, axis in ((i0, "blockIdx.y"), (j0, "blockIdx.x"), (i1, "threadIdx.y"), (j1, "threadIdx.x")):
-        sch.bind(loop, axis)
+    _bind(sch, (i0, "blockIdx.y"), (j0, "blockIdx.x"), (i1, "threadIdx.y"), (j1, "threadIdx.x"))
     for factor in factors:
         sch.compute_at(factor, k0)
         y, x = sch.get_loops(factor)[-2:]

@@ -96,14 +96,21 @@ def test_a_tiled_product():
 TERMS = st.lists(
     st.sampled_from(
         [
-            "tx", "tx * 2", "tx * 3", "tx * 32", "ty", "ty * 4", "ty * 33", "bx", "bx * 8", "k", "k * 16",
-            "tx // 4", "tx % 8 * 5", "(tx + k) % 7", "(ty * 8 + tx) // 3", "(bx + k) // 2 * 4", "k * bx", "5",
+            "tx", "tx * 2", "tx * 3", "tx * 32", "ty", "ty * 4", "ty * 33", "bx", "bx * 8", "k",
+            "k * 16", "tx // 4", "tx % 8 * 5", "(tx + k) % 7", "(ty * 8 + tx) // 3",
+            "(bx + k) // 2 * 4", "k * bx", "5",
         ]
     ),
     min_size=1, max_size=4,
 )  # fmt: skip
 GUARDS = st.sampled_from(
-    ["", "if tx < 5:", "if bx * 24 + tx < 60:", "if (k + ty) % 2 == 0:", "if tx + k < 20 and ty > 0:"]
+    [
+        "",
+        "if tx < 5:",
+        "if bx * 24 + tx < 60:",
+        "if (k + ty) % 2 == 0:",
+        "if tx + k < 20 and ty > 0:",
+    ]
 )
 
 
@@ -202,7 +209,7 @@ def test_what_is_refused():
         told.append(str(caught.value))
     assert told == [
         "replay: no block (9, 0)\nhint: the grid is (2, 2, 1): (x, y, z)",
-        "replay: no warp 8\nhint: a block of (32, 8, 1) has 8",
+        "replay: no warp 8\nhint: a block of (32, 8, 1) has warps 0 to 7",
         "replay: no kernel 1\nhint: there are 0 to 0",
     ]
     with pytest.raises(MLCError, match="no loop is bound to threads"):
