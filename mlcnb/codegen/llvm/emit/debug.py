@@ -62,7 +62,7 @@ def emit_located(
     name: str,
     vector_bits: int = 512,
     page: Page | None = None,
-    rounds_bfloat16: bool = False,
+    features: frozenset[str] = frozenset(),
 ) -> Located:
     """As `emit_kernel`, with a debug location at every instruction.
 
@@ -72,8 +72,7 @@ def emit_located(
         CodegenError: something in it that this backend cannot do, with what to try.
     """
     page = lowered_page(func) if page is None else page
-    emitter = LocatedEmitter(func, name, vector_bits, page, rounds_bfloat16)
-    return Located(emitter.kernel(), page)
+    return Located(LocatedEmitter(func, name, vector_bits, page, features).kernel(), page)
 
 
 def lowered_page(func: PrimFunc) -> Page:
@@ -95,9 +94,9 @@ class LocatedEmitter(Emitter):
     """Emission that follows where in the listing it is."""
 
     def __init__(
-        self, func: PrimFunc, name: str, vector_bits: int, page: Page, rounds_bfloat16: bool
+        self, func: PrimFunc, name: str, vector_bits: int, page: Page, features: frozenset[str]
     ) -> None:
-        super().__init__(func, name, vector_bits, rounds_bfloat16)
+        super().__init__(func, name, vector_bits, features)
         self.page = page
         texts = page.text_lines
         start = next((n for n, text in enumerate(texts, 1) if text.startswith("def ")), 1)

@@ -54,7 +54,7 @@ class Kernel:
 
 
 def emit_kernel(
-    func: PrimFunc, name: str, vector_bits: int = 512, rounds_bfloat16: bool = False
+    func: PrimFunc, name: str, vector_bits: int = 512, features: frozenset[str] = frozenset()
 ) -> Kernel:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
@@ -62,12 +62,12 @@ def emit_kernel(
         func: the function after `mlcnb.tir.transform.lower`.
         name: the symbol to define.
         vector_bits: register width to prefer for vectors.
-        rounds_bfloat16: the CPU has an instruction that rounds float32 to bfloat16.
+        features: of the CPU, LLVM's words, for what has an instruction on some only.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    return Emitter(func, name, vector_bits, rounds_bfloat16).kernel()
+    return Emitter(func, name, vector_bits, features).kernel()
 
 
 class Emitter:
@@ -76,12 +76,12 @@ class Emitter:
     """
 
     def __init__(
-        self, func: PrimFunc, name: str, vector_bits: int, rounds_bfloat16: bool = False
+        self, func: PrimFunc, name: str, vector_bits: int, features: frozenset[str] = frozenset()
     ) -> None:
         self.func = func
         self.name = name
         self.vector_bits = vector_bits
-        self.rounds_bfloat16 = rounds_bfloat16
+        self.features = features
         self.module = Module()
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
@@ -283,7 +283,7 @@ class Emitter:
             return value
         lanes, f = kind.lanes, self.f
         floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
-        if self.rounds_bfloat16:
+        if "avx512bf16" in self.features:
             low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
             made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
             f.bfloats[made] = low
@@ -324,7 +324,9 @@ class Emitter:
         for line in math.declarations(name, element):
             self.module.declare(line, line)
         symbol = math.symbol(name, kind.lanes, element)
-        self.module.declare(symbol, math.math_functions(name, kind.lanes, element))
+        fits = 32 * kind.lanes <= self.vector_bits
+        features = self.features if fits else frozenset()
+        self.module.declare(symbol, math.math_functions(name, kind.lanes, element, features))
         return symbol
 
     def any_lane(self, value: str, lanes: int) -> str:
