@@ -13,6 +13,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            gemv             few rows or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
+                           pairs            matrices with two rows of bfloat16 together
                            transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
@@ -31,6 +32,7 @@ from mlcnb.dlight.cpu.general import general
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pairs import pairs
 from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
 from mlcnb.dlight.cpu.rows import rows
@@ -56,6 +58,7 @@ RULES = (
     gemv,
     matmul,
     rows,
+    pairs,
     transpose,
     general,  # always applies
 )

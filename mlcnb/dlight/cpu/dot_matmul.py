@@ -56,9 +56,12 @@ def dot_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def _rows(count: int | None, vectors: int, target: Target) -> int:
-    """Rows of a tile, which divide all rows."""
+    """Rows of a tile: if they can be many, rows that divide all rows, else tiles about even."""
     most = choose_tile(count, None, target.vector_registers, vectors).rows
-    return next(r for r in range(most, 0, -1) if r == 1 or (count is not None and count % r == 0))
+    if count is None:
+        return 1
+    dividing = next(r for r in range(most, 0, -1) if count % r == 0)
+    return dividing if 2 * dividing > most else -(-count // -(-count // most))
 
 
 def _sums(sch: Schedule, anchor: BlockInfo, depth: int, target: Target) -> None:

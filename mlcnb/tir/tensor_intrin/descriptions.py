@@ -52,10 +52,15 @@ def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
 def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad:
     """Some rows of a two-dimensional buffer (all by default) as one vector, row after row."""
     height, width = (p.as_int(n) or 0 for n in buffer.shape)
-    lanes = (height if count is None else count) * width
+    return BufferLoad(buffer, places(height if count is None else count, width, first))
+
+
+def places(height: int, width: int, first: Any = 0) -> tuple[e.PrimExpr, e.PrimExpr]:
+    """The indices of `height` rows from `first` on, of `width` elements each, row after row."""
+    lanes = height * width
     place, columns = e.Ramp(p.const(0), p.const(1), lanes), e.Broadcast(p.const(width), lanes)
     row = e.Add(e.Broadcast(p.as_expr(first), lanes), e.FloorDiv(place, columns))
-    return BufferLoad(buffer, (row, e.FloorMod(place, columns)))
+    return row, e.FloorMod(place, columns)
 
 
 def columns(buffer: Buffer) -> e.Shuffle:
