@@ -1,6 +1,7 @@
 """compile: the whole flow on one page.
 
 graph passes    the pipeline's, each a step that can be looked at      relax.transform
+tuning records  where a database is in use: loops by its records     meta_schedule
 kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
 link            objects into this process                              codegen.llvm.engine
 plan            memory and one native call for each set of sizes       runtime.graph_plan, _call
@@ -18,6 +19,8 @@ from mlcnb.core.errors import TargetError
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
+from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
+from mlcnb.meta_schedule.database import Database
 from mlcnb.relax.expr import Function
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.runtime import threads
@@ -69,6 +72,8 @@ def compile(
         module = _timed(
             timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
         )
+    if schedule == "default" and Database.current() is not None:
+        module = _timed(timings, "tuning records", _apply_records, module, where)
     kernels = _timed(timings, "kernels", _kernels, module, where, schedule)
     release_freed()
     return Executable(module, kernels, where, timings)
@@ -128,6 +133,12 @@ def _lower_graph(
         return mod
     with target:
         return (get_pipeline(pipeline) if isinstance(pipeline, str) else pipeline)(mod)
+
+
+def _apply_records(mod: IRModule, target: Target) -> IRModule:
+    """Loop functions that the current database has records of, as the best of them makes them."""
+    with target:
+        return MetaScheduleApplyDatabase()(mod)
 
 
 def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:

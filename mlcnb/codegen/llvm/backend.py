@@ -270,5 +270,5 @@ def _emit(
     name: str, func: PrimFunc, target: Target, schedule: Schedule | None
 ) -> tuple[str, int, list[str], bool]:
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
-    kernel: Kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits)
+    kernel: Kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits, target.features)
     return kernel.ir, kernel.signature.workspace, list(kernel.messages), False
