@@ -238,6 +238,35 @@ def test_when_b_is_copied():
     assert is_copied(shape_of(16, 4000, 4000), AVX512), "it comes from memory"
 
 
+def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
+    """Column tile after column tile, each for all rows: it is read once, by one thread."""
+    sch = schedule_cpu(product(128, 768, 768), AVX512)
+    text, width = sch.mod["main"].script(), 3 * 16
+    assert f'"pragma_prefetch": ["B", {width}]' in text
+    assert "B_global" not in text and "T.parallel(2)" in text
+    assert text.index("j_1") < text.index("i_1"), "rows are the inner tiles"
+    made = mlc.compile(sch, target=AVX512).kernels["main"].compiled
+    assert made.assembly.count("prefetch") >= 3
+    for m, k, n, form in [
+        (128, 256, 256, "NN"),  # fits in the second cache
+        (256, 768, 768, "NN"),  # enough rows
+        (8, 768, 768, "NN"),  # a tile alone
+        (128, 768, 1024, "NN"),  # copied
+        (128, 768, 768, "TN"),
+        (128, 768, 768, "NT"),
+    ]:
+        plain = schedule_cpu(product(m, k, n, form), AVX512)
+        assert "pragma_prefetch" not in plain.mod["main"].script(), (m, k, n, form)
+    check(61, 700, 400, bias=True)
+
+
+def test_panels_are_copied_eight_rows_at_a_time():
+    """A page is left after 8 rows, not after each: 1024 x 1024 took nearly twice the time."""
+    text = schedule_cpu(product(1024, 1024, 1024), AVX512).mod["main"].script()
+    copy = text[text.index("T.parallel") : text.index("T.axis")]
+    assert "in T.grid(128, 8, 8):" in copy, "blocks of 8 rows, panels, the rows of a block"
+
+
 def test_what_is_no_product():
     a, b = te.placeholder((8, 9), name="A"), te.placeholder((8, 9), name="B")
     r = te.reduce_axis((0, 9), name="k")
