@@ -1,6 +1,7 @@
 """compile: the whole flow on one page.
 
 graph passes    the pipeline's, each a step that can be looked at      relax.transform
+tuning records  where a database is in use: loops by its records     meta_schedule
 kernels         distinct PrimFuncs: schedule, lower, LLVM, object      dlight, codegen
 link            objects into this process                              codegen.llvm.engine
 plan            memory and one native call for each set of sizes       runtime.graph_plan, _call
@@ -21,6 +22,8 @@ from mlcnb.core.garbage import collected_between
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
+from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
+from mlcnb.meta_schedule.database import Database
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
@@ -75,6 +78,8 @@ def compile(
             module = _timed(
                 timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
             )
+        if schedule == "default" and Database.current() is not None:
+            module = _timed(timings, "tuning records", _apply_records, module, where)
         kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
     release_freed()
     return Executable(module, kernels, where, timings)
@@ -159,6 +164,12 @@ def _outline(mod: IRModule, target: Target) -> str:
         if isinstance(b.value, Call) and isinstance(b.value.op, Op)
     ]
     return "\n".join((str(target), *calls)) if len(calls) > 2 * WORTHWHILE else ""
+
+
+def _apply_records(mod: IRModule, target: Target) -> IRModule:
+    """Loop functions that the current database has records of, as the best of them makes them."""
+    with target:
+        return MetaScheduleApplyDatabase()(mod)
 
 
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:

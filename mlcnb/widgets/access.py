@@ -85,7 +85,7 @@ def access_replay(
             hint="replay them two by two",
         )
     wanted = None if cache is True else cache
-    names = _names(programs)
+    names = names_of(programs)
     return AccessReplay(
         [
             replayed(function_of(p), wanted, block=block, args=args, name=name)
@@ -94,7 +94,7 @@ def access_replay(
     )
 
 
-def _names(programs: Sequence[Any]) -> list[str]:
+def names_of(programs: Sequence[Any]) -> list[str]:
     """Names that tell the programs apart: `matmul`, or `1: matmul` with what was done to it."""
     found = [_name(p) for p in programs]
     if len(found) < 2:
@@ -110,5 +110,5 @@ def _name(program: Any) -> str:
     if not done:
         return symbol
     kinds = list(dict.fromkeys(done))
-    shown = ", ".join(kinds[:3]) + (", …" if len(kinds) > 3 else "")
-    return f"{symbol} after {shown}"
+    shown = kinds if len(kinds) < 4 else [*kinds[:2], "…", done[-1]]
+    return f"{symbol} after {', '.join(shown)}"

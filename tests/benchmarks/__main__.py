@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.benchmarks import (
     quantized,
     report,
     schedule,
+    singles,
     threads,
 )
 from tests.benchmarks.case import Case
@@ -48,7 +50,7 @@ SUITES: dict[str, Cases] = {
     "softmax": operators.softmax,
     "layernorm": operators.layernorm,
     "attention": operators.attention,
-    "movement": operators.movement,
+    **{name: partial(singles.cases, name) for name in singles.SUITES},
     "models": models.cases,
 }
 

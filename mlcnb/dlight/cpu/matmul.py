@@ -40,6 +40,8 @@ ROWS_IF_ALIASED, ROWS = 128, 1024
 ROWS_IF_RAGGED = 24
 #: bytes after which addresses want the same place in the first cache
 ALIASED = 4096
+#: rows of B that are copied together: as many lines in a row, of so many pages at a time
+COPIED_ROWS = 8
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -66,7 +68,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     begun_and_stored(sch, anchor, last, column_tile, lanes)
     if panels is not None:
         sch.compute_at(panels, parts[-1])
-        copy_panels(sch, panels, product.b.is_transposed, lanes)
+        copy_panels(sch, panels, product.b.is_transposed, cut.tile.vectors, lanes)
     if rows is not None:
         sch.compute_at(rows, row_tile)
         sch.vectorize(sch.get_loops(rows)[-1])
@@ -169,11 +171,15 @@ def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lan
     sch.vectorize(lane)
 
 
-def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, lanes: int) -> None:
-    """Vector by vector; a transposed B is read along its rows, by all lanes side by side."""
+def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, width: int, lanes: int) -> None:
+    """Some rows of one panel after the other; a transposed B by all lanes, along its rows."""
     *_, outer, inner = sch.get_loops(panels)
-    k, column = (inner, outer) if is_transposed else (outer, inner)
-    vectors, lane = sch.split(column, [None, lanes])
     if is_transposed:
-        sch.reorder(vectors, k, lane)
+        vectors, lane = sch.split(outer, [None, lanes])
+        sch.reorder(vectors, inner, lane)
+    else:
+        k_0, k_1 = sch.split(outer, [None, COPIED_ROWS])
+        panel, vector, lane = sch.split(inner, [None, width, lanes])
+        sch.reorder(k_0, panel, k_1, vector, lane)
+        sch.unroll(vector)
     sch.vectorize(lane)

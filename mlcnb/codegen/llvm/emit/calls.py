@@ -259,10 +259,18 @@ def _llvm_intrinsic(em: Emitter, x: e.Call) -> str:
         raise CodegenError("call_llvm_intrin needs the intrinsic's name as its first argument")
     rest = e.Call(x.dtype, x.op, x.args[1:])
     kind = em.type(x.dtype)
-    operands = _operands(em, rest)
+    operands = [_machine_operand(em, a) for a in rest.args]
     suffix = "" if name.value.count(".") > 1 else f".{t.intrinsic_suffix(x.dtype)}"
     fn = em.intrinsic(name.value + suffix, kind, tuple(k for k, _ in operands))
     return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+def _machine_operand(em: Emitter, x: e.PrimExpr) -> tuple[str, str]:
+    """An operand as an instruction takes it: bfloat16 as itself, not as the float it equals."""
+    if x.dtype.element != "bfloat16":
+        return em.type(x.dtype), em.expr(x)
+    bits, kind = t.memory_type(x.dtype), t.vector("bfloat", x.dtype.lanes)
+    return kind, em.f.emit(f"bitcast {bits} {to_memory(em, em.expr(x), x.dtype)} to {kind}")
 
 
 def _popcount(em: Emitter, x: e.Call) -> str:
