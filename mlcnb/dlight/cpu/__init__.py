@@ -5,6 +5,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
                            pool             windows of one operand, on blocked channels
+                           pool_rows        windows of one operand, on the plain layout
                            lrn              windows along channels in blocks
                            winograd         convolutions by Winograd's minimal filtering
                            pointwise        1 x 1 convolutions
@@ -13,6 +14,7 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            gemv             few rows or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
+                           columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
                            general          everything else: parallel outside, vectors inside
 """
@@ -23,6 +25,7 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.columns import columns
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
@@ -31,6 +34,7 @@ from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
+from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
 from mlcnb.dlight.cpu.quantized_window import quantized_window
 from mlcnb.dlight.cpu.rows import rows
@@ -48,6 +52,7 @@ RULES = (
     attention,
     depthwise,
     pool,
+    pool_rows,
     lrn,
     winograd,
     pointwise,
@@ -56,6 +61,7 @@ RULES = (
     gemv,
     matmul,
     rows,
+    columns,
     transpose,
     general,  # always applies
 )

@@ -175,10 +175,26 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
         return
     bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
+    if _is_room(em, x.buffer, place, kind):
+        old = em.f.emit(f"load {memory}, ptr {pointer}, align {align_of(kind)}")
+        merged = em.f.emit(f"select {bools} {mask}, {memory} {value}, {memory} {old}")
+        em.f.do(f"store {memory} {merged}, ptr {pointer}, align {align_of(kind)}")
+        return
     fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
     em.f.do(
         f"call void {fn}({memory} {value}, ptr align {align_of(kind)} {pointer}, {bools} {mask})"
     )
+
+
+def _is_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
+    """True if all lanes lie in a buffer on the stack, at a place that is known: such a buffer can
+    stay in registers, but not if it is stored under a mask (and a load after that waits long).
+    """
+    room = em.f.on_stack.get(buffer.data)
+    if room is None or not isinstance(place.base, e.IntImm) or kind.element.bits < 8:
+        return False
+    first = place.base.value * kind.element.bits // 8
+    return 0 <= first and first + kind.lanes * kind.element.bits // 8 <= room
 
 
 def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:
