@@ -103,7 +103,7 @@ class _Chooser(Mutator):
         kind = call.struct_info.dtype  # type: ignore[union-attr]
         if kind not in HALVES:
             return made
-        return make_call(declaration("relax.astype"), self.emit(made), kind)
+        return make_call(declaration("relax.astype"), self.emit(made), str(kind))
 
     def as_float32(self, x: Any) -> Any:
         """A constant is converted here and now."""
