@@ -120,6 +120,8 @@ def test_what_the_instruction_cannot_do_is_float32(make, infos) -> None:
         (lambda emit, x, w: op.matmul(x, w), [(33, 30), (30, 70)]),
         (lambda emit, x, w: op.matmul(x, w), [(33, 31), (31, 70)]),
         (lambda emit, x, w: op.matmul(x, w), [(2, 9, 16), (2, 16, 5)]),
+        (lambda emit, x, w: op.matmul(x, w), [(1, 64), (64, 100)]),
+        (lambda emit, x, w: op.nn.relu(emit(op.matmul(x, w))), [(1, 511), (511, 1000)]),
         (lambda emit, x, w: op.nn.conv2d(x, w, padding=(1, 1)), [(1, 3, 9, 9), (20, 3, 3, 3)]),
         (lambda emit, x, w: op.nn.conv1d(x, w), [(2, 3, 20), (4, 3, 3)]),
         (lambda emit, x, w: op.nn.conv2d_transpose(x, w), [(1, 3, 5, 5), (3, 4, 3, 3)]),
@@ -128,7 +130,7 @@ def test_what_the_instruction_cannot_do_is_float32(make, infos) -> None:
             [(1, 16, 2, 16), (1, 16, 2, 16), (1, 16, 2, 16)],
         ),
     ],
-    ids="matmul odd batch conv2d conv1d transpose attention".split(),
+    ids="matmul odd batch row long_row conv2d conv1d transpose attention".split(),
 )
 def test_the_error_is_one_rounding_of_the_result(kind, target, make, shapes) -> None:
     """Against the same program in float64 on the same numbers, for every target; and no loop is of
@@ -145,6 +147,25 @@ def test_the_error_is_one_rounding_of_the_result(kind, target, make, shapes) -> 
     for name, kernel in ex.kernels.items():
         if "matmul" in name:
             assert re.search(r"vfmadd\w+ps|vdpbf16ps", kernel.asm), name
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("target", NATIVE, ids=str)
+def test_a_row_reads_its_matrix_in_half_precision(kind, known, target) -> None:
+    """No copy of it in float32, known before or not."""
+    x, w = values((1, 256), kind), values((256, 320), kind, 1)
+    if known:
+        mod = program(lambda emit, a: op.matmul(a, const(w)), ((1, 256), kind))
+    else:
+        mod = program(lambda emit, a, b: op.matmul(a, b), ((1, 256), kind), ((256, 320), kind))
+    ex = mlc.compile(mod, target=target)
+    assert len(ex.kernels) == 1
+    found = np.asarray(ex(x) if known else ex(x, w)).astype(float)
+    expected = x.astype(float) @ w.astype(float)
+    np.testing.assert_allclose(found, expected, rtol=2.0**-8, atol=1e-4)
+    (kernel,) = ex.kernels.values()
+    assert re.search(r"vfmadd\w+ps|vdpbf16ps", kernel.asm)
 
 
 @pytest.mark.skipif(not HOST.sums_pairs("bfloat16"), reason="the CPU has no AVX-512 BF16")
