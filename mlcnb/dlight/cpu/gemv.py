@@ -17,7 +17,8 @@ for i, k in …:                          for i_0 in T.parallel(…):           
 
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
 each from front to back and as long as may be, as the prefetchers of the CPU like it. They stop at
-the end of a page, so the rows after those are asked for meanwhile.
+the end of a page, so the rows after those are asked for meanwhile. Half precision is converted as
+it is read.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ WORTH = 1 << 18
 def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to a product with few rows or one column, with the elementwise blocks around it."""
     anchor = survey.anchor
-    product = None if anchor is None else Product.of(anchor)
+    product = None if anchor is None else Product.of(anchor, half=True)
     if anchor is None or product is None:
         return False
     before, after = survey.before(anchor), survey.after(anchor)
