@@ -147,7 +147,8 @@ def refused(func, *args, **options) -> str:
 def test_what_is_refused():
     assert refused(matmul(16, 16, 16), most=1000) == (
         "replay: the program makes more than 1,000 accesses\n"
-        "hint: replay it with smaller shapes: the order of its loops is the same"
+        "hint: first=1_000 plays where it begins; trace=False counts all of them and plays none; "
+        "or replay it with smaller shapes: the order of its loops is the same"
     )
 
     @T.prim_func
