@@ -167,5 +167,5 @@ def test_what_is_refused():
     sch.bind(sch.get_loops("C")[0], "threadIdx.x")
     assert refused(scheduled(sch)) == (
         "replay: the program runs on the threads of a GPU, which have no one order\n"
-        "hint: replay it before its loops are bound"
+        "hint: mlc.replay(func), without cache, looks at its warps; or replay it before bind"
     )
