@@ -14,7 +14,7 @@ from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
-from tests.view.samples import named_loops, named_module, passes, replayed, scheduled
+from tests.view.samples import copied, named_loops, named_module, passes, replayed, scheduled
 
 
 def refused(name: str) -> ScheduleError:
@@ -53,6 +53,7 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Function": lambda name: named_module(name)["main"],
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
+    "WarpLens": lambda name: mlc.replay(copied(name)),
 }
 
 

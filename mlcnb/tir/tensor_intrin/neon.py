@@ -14,7 +14,7 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
 from mlcnb.tir.tensor_intrin.descriptions import (
     columns,
-    integer_dot,
+    dot_of,
     integer_taps,
     register,
     rows,
@@ -115,11 +115,9 @@ def dot_4x4_i8i8s32_neon(
         )
 
 
-_SIGNED = integer_dot(4, "int8", "int8", "int32")
+_SIGNED = dot_of(4, "int8", "int8", "int32")
 register(ARM_DOT_4x4_i8_SDOT_INTRIN, _SIGNED, dot_4x4_i8i8s32_sdot)
 register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
-register(
-    ARM_DOT_4x4_u8_UDOT_INTRIN, integer_dot(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot
-)
-register(ARM_DOT_4x4_USDOT_INTRIN, integer_dot(4, "uint8", "int8", "int32"), dot_4x4_usdot)
+register(ARM_DOT_4x4_u8_UDOT_INTRIN, dot_of(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot)
+register(ARM_DOT_4x4_USDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_usdot)
 register(ARM_TAPS_4x4_USDOT_INTRIN, integer_taps(4, "uint8", "int8", "int32"), taps_4x4_usdot)

@@ -47,6 +47,8 @@ class Function:
         self.block = "entry"
         #: variables of the program: operand, and whether it is held as an i64 index
         self.env: dict[Var, tuple[str, bool]] = {}
+        #: float operand that was rounded to bfloat16 -> the bfloat that it equals
+        self.bfloats: dict[str, str] = {}
         self.cleanup: list[str] = []
         #: of the loops around: where the next round starts, where the loop ends, cleanup before it
         self.exits: list[tuple[str, str, int]] = []

@@ -285,6 +285,11 @@ class Emitter:
             return value
         lanes, f = kind.lanes, self.f
         floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
+        if "avx512bf16" in self.features:
+            low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
+            made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
+            f.bfloats[made] = low
+            return made
 
         def literal(number: int) -> str:
             return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)

@@ -102,6 +102,9 @@ def to_memory(em: Emitter, value: str, kind: DType) -> str:
     if kind.bits < 8:
         return em.f.emit(f"zext {register} {value} to {memory}")
     if kind.element == "bfloat16":
+        if value in em.f.bfloats:
+            narrow = t.vector("bfloat", kind.lanes)
+            return em.f.emit(f"bitcast {narrow} {em.f.bfloats[value]} to {memory}")
         wide = t.vector("i32", kind.lanes)
         bits = em.f.emit(f"bitcast {register} {value} to {wide}")
         amount = "16" if kind.lanes == 1 else t.splat("i32", "16", kind.lanes)
