@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, replace, rewrite, walk
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import Var
+from mlcnb.ir.expr import IntImm, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.lower_init_block import lower_init_block
@@ -82,6 +83,12 @@ class Placed:
     numbers: dict[Buffer, int]
 
 
+#: pointer, what tells its size, whether it is an argument
+_Memory = tuple[Var, Buffer | s.Allocate, bool]
+#: what a size that is not known counts as, where that may be guessed
+UNKNOWN = 64
+
+
 def placed(func: PrimFunc) -> Placed:
     """The arrays and accesses of a program.
 
@@ -106,10 +113,52 @@ def named(func: PrimFunc) -> Placed:
     Raises:
         MLCError: it has sizes that are not known, or accesses to memory that is not its own.
     """
-    arrays = {data: n for n, (data, _, _) in enumerate(_memory(func))}
-    namer = _Namer(arrays)
-    body = func.with_body(namer.body(func.body, ""))
-    return Placed(body, tuple(_laid_out(func)), tuple(namer.sites), namer.numbers)
+    return _named(func, list(_memory(func)))
+
+
+def guessed(func: PrimFunc) -> Placed:
+    """The same of any program, as well as it can be told: for a prediction.
+
+    Sizes that are not known count as `UNKNOWN`, the threads of a GPU as loops; what is touched
+    through pointers is not seen. The start of a reduction is left out: its update touches the same.
+    """
+    func = _sized(func)
+    for step in (_without_init, *_STEPS[1:]):
+        try:
+            func = step(func)
+        except MLCError:  # as it is, then
+            continue
+    memory = {owned[0]: owned for owned in _memory(func)}
+    for n in walk(func.body):
+        if isinstance(n, BufferLoad | s.BufferStore):
+            memory.setdefault(n.buffer.data, (n.buffer.data, n.buffer, False))
+    return _named(func, list(memory.values()), UNKNOWN)
+
+
+def _named(func: PrimFunc, memory: list[_Memory], otherwise: int | None = None) -> Placed:
+    """The function with a buffer for each access; sizes that are not known count as `otherwise`."""
+    namer = _Namer({data: n for n, (data, _, _) in enumerate(memory)})
+    named = func.with_body(namer.body(func.body, ""))
+    return Placed(named, tuple(_laid_out(memory, otherwise)), tuple(namer.sites), namer.numbers)
+
+
+def _sized(func: PrimFunc) -> PrimFunc:
+    """The function with numbers for the sizes that are not known."""
+    shapes = (n for b in func.buffers for n in (*b.shape, *b.strides) if as_int(n) is None)
+    free = {v for n in shapes for v in walk(n) if isinstance(v, Var)}
+    free |= {v for v in func.params if v not in func.buffer_map and not v.dtype.is_handle}
+    if not free:
+        return func
+    known = {v: IntImm(v.dtype, UNKNOWN) for v in free if v.dtype.is_int}
+    buffers = {v: substitute(b, known) for v, b in func.buffer_map.items()}
+    return replace(func, body=substitute(func.body, known), buffer_map=FrozenDict(buffers))
+
+
+def _without_init(func: PrimFunc) -> PrimFunc:
+    def rule(n: Node) -> Node | None:
+        return replace(n, init=None) if isinstance(n, s.Block) and n.init is not None else None
+
+    return func.with_body(rewrite_statements(func.body, rule))
 
 
 def _refuse_pointers(func: PrimFunc) -> None:
@@ -133,8 +182,8 @@ def _is_pointer(x: Any) -> bool:
     return not isinstance(x, e.StringImm) and getattr(kind, "is_handle", False)
 
 
-def _memory(func: PrimFunc) -> Iterator[tuple[Var, Buffer | s.Allocate, bool]]:
-    """(pointer, what tells its size, whether it is an argument) of all memory, in order."""
+def _memory(func: PrimFunc) -> Iterator[_Memory]:
+    """All memory of a function, in order."""
     seen: set[Var] = set()
     for buffer in func.buffers:
         if buffer.data not in seen:
@@ -147,11 +196,11 @@ def _memory(func: PrimFunc) -> Iterator[tuple[Var, Buffer | s.Allocate, bool]]:
             yield buffer.data, buffer, False
 
 
-def _laid_out(func: PrimFunc) -> Iterator[Array]:
+def _laid_out(memory: list[_Memory], otherwise: int | None) -> Iterator[Array]:
     at = 0
-    for data, owner, is_argument in _memory(func):
+    for data, owner, is_argument in memory:
         dims = owner.extents if isinstance(owner, s.Allocate) else owner.shape
-        shape = [as_int(n) for n in dims]
+        shape = [otherwise if as_int(n) is None else as_int(n) for n in dims]
         known = [n for n in shape if n is not None]
         if len(known) < len(shape):
             raise MLCError(

@@ -125,7 +125,7 @@ class Storyboard:
         found: list[int] = []
         for place in places(func)[:MOST]:
             spans = page.spans_of(place.node)
-            row = _row(place, touched.get(place.node))
+            row = _row(place, touched.get(getattr(place.node, "loop_var", None)))
             if row not in self._rows:
                 self._rows[row] = len(self.rows)
                 self.rows.append(list(row))
