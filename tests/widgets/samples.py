@@ -65,6 +65,7 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
     "WarpLens": lambda name: mlc.replay(copied(name)),
+    "WarpRun": lambda name: mlc.replay(copied(name)).runs[0],
 }
 
 
