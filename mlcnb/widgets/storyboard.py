@@ -75,8 +75,8 @@ def page_of(func: PrimFunc) -> Any:
 
 
 @lru_cache(KEPT)
-def _touched(func: PrimFunc) -> dict[Any, int]:
-    return dict(footprints(func))
+def _touched(func: PrimFunc, target: str) -> dict[Any, int]:
+    return dict(footprints(func, Target(target) if target else None))
 
 
 class Storyboard:
@@ -121,7 +121,7 @@ class Storyboard:
 
     def tree(self, func: PrimFunc, page: Any) -> list[int]:
         """Depth, row and line of each loop and block, one after the other."""
-        touched = _touched(func)
+        touched = _touched(func, str(self.target or ""))
         found: list[int] = []
         for place in places(func)[:MOST]:
             spans = page.spans_of(place.node)
