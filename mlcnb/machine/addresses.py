@@ -13,8 +13,10 @@ the same memory: so whoever watches the program tells them apart, the interprete
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -113,33 +115,70 @@ def named(func: PrimFunc) -> Placed:
     Raises:
         MLCError: it has sizes that are not known, or accesses to memory that is not its own.
     """
-    return _named(func, list(_memory(func)))
+    memory = list(_memory(func))
+    namer = _Namer({data: n for n, (data, _, _) in enumerate(memory)})
+    body = func.with_body(namer.body(func.body, ""))
+    return Placed(body, tuple(_laid_out(memory)), tuple(namer.sites), namer.numbers)
 
 
-def guessed(func: PrimFunc) -> Placed:
-    """The same of any program, as well as it can be told: for a prediction.
+#: pointer -> the memory that it points to
+Layout = dict[Var, Array]
 
-    Sizes that are not known count as `UNKNOWN`, the threads of a GPU as loops; what is touched
-    through pointers is not seen. The start of a reduction is left out: its update touches the same.
+
+def guessed(func: PrimFunc) -> tuple[PrimFunc, Layout]:
+    """Any program with the places of its arrays, as well as they can be told: for a prediction.
+
+    Sizes that are not known count as `UNKNOWN`; what is touched through pointers is not seen.
+    Buffers are cut to what is used only where that may change one.
     """
     func = _sized(func)
-    for step in (_without_init, *_STEPS[1:]):
-        try:
-            func = step(func)
-        except MLCError:  # as it is, then
-            continue
+    if _is_staged(func):
+        for step in (_without_init, *_STEPS[1:]):
+            try:
+                func = step(func)
+            except MLCError:  # as it is, then
+                continue
     memory = {owned[0]: owned for owned in _memory(func)}
-    for n in walk(func.body):
-        if isinstance(n, BufferLoad | s.BufferStore):
-            memory.setdefault(n.buffer.data, (n.buffer.data, n.buffer, False))
-    return _named(func, list(memory.values()), UNKNOWN)
+    for buffer in (x for n in _top(func) for x in _uses(n)[0]):
+        memory.setdefault(buffer.data, (buffer.data, buffer, False))
+    return func, dict(zip(memory, _laid_out(list(memory.values()), UNKNOWN), strict=True))
 
 
-def _named(func: PrimFunc, memory: list[_Memory], otherwise: int | None = None) -> Placed:
-    """The function with a buffer for each access; sizes that are not known count as `otherwise`."""
-    namer = _Namer({data: n for n, (data, _, _) in enumerate(memory)})
-    named = func.with_body(namer.body(func.body, ""))
-    return Placed(named, tuple(_laid_out(memory, otherwise)), tuple(namer.sites), namer.numbers)
+def _top(func: PrimFunc) -> tuple[Any, ...]:
+    """The statements that are done one after the other in the whole function."""
+    n: Any = func.body
+    while isinstance(n, s.BlockRealize) and not n.block.iter_vars:
+        n = n.block.body
+    return n.seq if isinstance(n, s.SeqStmt) else (n,)
+
+
+@lru_cache(1024)
+def _uses(n: Any) -> tuple[frozenset[Buffer], bool]:
+    """The buffers that a statement touches, and whether it has any of its own."""
+    buffers, stages = set(), False
+    for x in walk(n):
+        if isinstance(x, BufferLoad | s.BufferStore):
+            buffers.add(x.buffer)
+        elif isinstance(x, s.Allocate | s.Block):
+            stages |= isinstance(x, s.Allocate) or bool(x.alloc_buffers or x.match_buffers)
+    return frozenset(buffers), stages
+
+
+def _is_staged(func: PrimFunc) -> bool:
+    """Whether a buffer is, or may be, allocated inside of a loop."""
+    top = [_uses(n) for n in _top(func)]
+    if any(stages for _, stages in top):
+        return True
+    own = {data for data, _, is_argument in _memory_at_root(func) if not is_argument}
+    used = Counter(data for buffers, _ in top for data in {b.data for b in buffers} & own)
+    return any(times == 1 for times in used.values())
+
+
+def _memory_at_root(func: PrimFunc) -> Iterator[_Memory]:
+    n: Any = func.body
+    while isinstance(n, s.BlockRealize) and not n.block.iter_vars:
+        yield from ((buffer.data, buffer, False) for buffer in n.block.alloc_buffers)
+        n = n.block.body
 
 
 def _sized(func: PrimFunc) -> PrimFunc:
@@ -196,7 +235,7 @@ def _memory(func: PrimFunc) -> Iterator[_Memory]:
             yield buffer.data, buffer, False
 
 
-def _laid_out(memory: list[_Memory], otherwise: int | None) -> Iterator[Array]:
+def _laid_out(memory: list[_Memory], otherwise: int | None = None) -> Iterator[Array]:
     at = 0
     for data, owner, is_argument in memory:
         dims = owner.extents if isinstance(owner, s.Allocate) else owner.shape

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +24,11 @@ import numpy as np
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.machine.addresses import UNKNOWN, Placed, Site, guessed
+from mlcnb.machine.addresses import UNKNOWN, Array, guessed
 from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.machine.touching import Touched, Toucher, both
 from mlcnb.tir import stmt as s
-from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 
 #: iterations of one loop that are looked at, and iterations of all loops on which sums are tried
@@ -35,6 +37,10 @@ SAMPLES, TRIED = 512, 24
 CACHED = ("", "global")
 #: stands for the addresses of an access that depend on values in memory
 ANYWHERE = None
+#: pointers with the memory that they point to
+_Layout = tuple[tuple[e.Var, Array], ...]
+#: no two loops have the same number
+_NUMBERS = count()
 
 
 class Level(NamedTuple):
@@ -69,7 +75,6 @@ class Access:
     array: int
     name: str
     nbytes: int
-    is_write: bool
     around: tuple[Level, ...]
     at: int
     until: int
@@ -106,12 +111,23 @@ class Nest:
 
 def nest_of(func: PrimFunc) -> Nest:
     """The loops and accesses of a function."""
-    program = guessed(func)
-    return _Reader(program).region(program.func.body)
+    func, layout = guessed(func)
+    return _Reader(tuple(layout.items())).region(func.body)
+
+
+@lru_cache(1024)
+def _outermost(n: s.For, layout: _Layout) -> Nest:
+    """A loop that stands in no other: a step changes few of them."""
+    return _Reader(layout).read(n)
 
 
 class _Toucher(Toucher):
     """Touches also what depends on values in memory: ANYWHERE."""
+
+    def __init__(self, layout: _Layout) -> None:
+        self.arrays = dict(layout)
+        self.numbers = {data: n for n, data in enumerate(self.arrays)}
+        self.reading: dict[int, bool] = {}
 
     def all(self, n: Any, frame: Frame, mask: Any) -> list[Touched]:
         """The accesses of a store or value, in the iterations of `mask`."""
@@ -133,12 +149,14 @@ class _Toucher(Toucher):
             yield from self.value(index, frame, mask)
         yield from super().value(x, frame, mask)
 
-    def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Touched:
-        """One load or store, wherever it is."""
+    def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Any:
+        """One load or store, wherever it is: (buffer, addresses, mask)."""
         try:
-            return super().access(buffer, indices, predicate, frame, mask)
+            position, kept = self.position(buffer, indices, predicate, frame, mask)
         except Unknown:
-            return self.program.numbers[buffer], ANYWHERE, mask
+            return buffer, ANYWHERE, mask
+        array = self.arrays[buffer.data]
+        return buffer, position * _itemsize(buffer) + array.base, kept
 
 
 @dataclass(frozen=True)
@@ -170,28 +188,26 @@ class _Place:
                 if not self.toucher.reads(condition):
                     held = both(held, evaluate(condition, frame, None))
             return [
-                (site, self._anywhere(site, points) if at is ANYWHERE else at, mask)
-                for site, at, mask in self.toucher.all(n, frame, held)
-                if self.toucher.program.sites[site].node.buffer.scope in CACHED
+                (buffer, self._anywhere(buffer, points) if at is ANYWHERE else at, mask)
+                for buffer, at, mask in self.toucher.all(n, frame, held)
+                if buffer.scope in CACHED
             ]
 
-    def _anywhere(self, site: int, points: np.ndarray) -> np.ndarray:
+    def _anywhere(self, buffer: Buffer, points: np.ndarray) -> np.ndarray:
         """Addresses all over the array, the same each time."""
-        own = self.toucher.program.sites[site]
-        array = self.toucher.program.arrays[own.array]
+        array, itemsize = self.toucher.arrays[buffer.data], _itemsize(buffer)
         mixed = points @ (np.arange(points.shape[1]) * 2 + 0x9E3779B1)
         mixed = (mixed ^ mixed >> 15) * 0x85EBCA6B & 0xFFFFFFFF
-        return array.base + (mixed >> 7) % max(1, array.nbytes // own.itemsize) * own.itemsize
+        return array.base + (mixed >> 7) % max(1, array.nbytes // itemsize) * itemsize
 
 
 class _Reader:
     """Walks statements, with what is around them."""
 
-    def __init__(self, program: Placed) -> None:
-        self.place = _Place(_Toucher(program))
-        self.sites = program.sites
-        self.arrays = program.arrays
-        self.tick = self.levels = 0
+    def __init__(self, layout: _Layout) -> None:
+        self.layout = layout
+        self.place = _Place(_Toucher(layout))
+        self.tick = 0
 
     def region(self, n: Any) -> Nest:
         """A statement as one nest."""
@@ -237,7 +253,9 @@ class _Reader:
                     found += self.inside(no, conditions=(p.logical_not(condition),))
                 return found
             case s.BlockRealize():
-                return self.inside(n.block.body, conditions=(n.predicate,))
+                axes = [x.var for x in n.block.iter_vars]
+                lets = tuple(zip(axes, n.iter_values, strict=True))
+                return self.inside(n.block.body, conditions=(n.predicate,), lets=lets)
             case s.LetStmt(var, value, body):
                 return [self.leaf(value), *self.inside(body, lets=((var, value),))]
         inner: Any = getattr(n, "body", None)
@@ -256,14 +274,17 @@ class _Reader:
         return found
 
     def loop(self, n: s.For) -> Nest:
+        """A loop; one that stands in no other is kept."""
+        place = self.place
+        alone = not (place.levels or place.lets or place.conditions)
+        return _outermost(n, self.layout) if alone else self.read(n)
+
+    def read(self, n: s.For) -> Nest:
         """A loop; one whose extent varies runs as often as it does at most."""
         extent = p.as_int(n.extent)
         trips = self.most(n.extent) if extent is None else extent
         limits = () if extent is not None else (p.less(p.subtract(n.loop_var, n.min), n.extent),)
-        first = self.levels
-        pieces = _pieces(n, trips)
-        self.levels += len(pieces)
-        levels = [Level(n, some, unit, first + at) for at, (some, unit) in enumerate(pieces)]
+        levels = [Level(n, some, unit, next(_NUMBERS)) for some, unit in _pieces(n, trips)]
         begin = self.tick
         inner = self.inside(n.body, levels=tuple(levels), conditions=limits)
         self.tick = begin + (self.tick - begin) * trips
@@ -289,13 +310,13 @@ class _Reader:
         and some. With the rows of each loop.
         """
         levels = self.place.levels
-        counts = [min(x.trips, SAMPLES) for x in levels]
-        points = np.zeros((sum(counts) + 2 + TRIED, len(levels)), np.int64)
+        sizes = [min(x.trips, SAMPLES) for x in levels]
+        points = np.zeros((sum(sizes) + 2 + TRIED, len(levels)), np.int64)
         rows, begin = [], 1
-        for column, (level, count) in enumerate(zip(levels, counts, strict=True)):
-            rows.append(slice(begin, begin + count))
-            points[rows[-1], column] = np.arange(count)
-            begin += count
+        for column, (level, size) in enumerate(zip(levels, sizes, strict=True)):
+            rows.append(slice(begin, begin + size))
+            points[rows[-1], column] = np.arange(size)
+            begin += size
             parts = (np.arange(1, TRIED + 1) * (0.754877666 + 0.569840291 * column)) % 1
             points[-TRIED:, column] = parts * level.trips
             points[-TRIED - 1, column] = level.trips - 1
@@ -306,34 +327,34 @@ class _Reader:
         found: dict[Any, Access] = {}
         begin = self.tick
         if isinstance(n, s.BufferStore) or self.place.toucher.reads(getattr(n, "value", n)):
-            points, rows = self.probes()
-            for which, (site, at, mask) in enumerate(self.place.touched(n, points)):
-                for lane in _lanes(at):
-                    made, key = self.access(
-                        n, which, self.sites[site], lane, at, mask, points, rows
-                    )
+            probes = self.probes()
+            for which, touched in enumerate(self.place.touched(n, probes[0])):
+                for lane in _lanes(touched[1]):
+                    made, key = self.access(n, which, touched, lane, probes)
                     found[key] = replace(found.get(key, made), until=self.tick)
                     self.tick += 1
         return self.nest(None, (), tuple(found.values()), self.tick - begin)
 
     def access(
-        self, n: Any, which: int, site: Site, lane: int, at: Any, mask: Any, points: Any, rows: Any
+        self, n: Any, which: int, touched: Touched, lane: int, probes: tuple[Any, Any]
     ) -> tuple[Access, Any]:
         """An access as it was found in some iterations, and what tells that another is the same."""
-        place, count = self.place, len(points)
+        place, (buffer, at, mask), (points, rows) = self.place, touched, probes
+        many = len(points)
 
         def exact(points: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
             _, at, mask = place.touched(n, points)[which]
             return _column(at, lane, len(points)), _mask(mask, lane, len(points))
 
-        address, held = _column(at, lane, count), _mask(mask, lane, count)
+        address, held = _column(at, lane, many), _mask(mask, lane, many)
         steps = tuple(_step(address[r] - address[0]) for r in rows)
         moving = tuple(not isinstance(x, int) or x != 0 for x in steps)
+        number = place.toucher.numbers[buffer.data]
         made = Access(
-            site.array, self.arrays[site.array].name, site.itemsize, site.is_write, place.levels,
-            self.tick, self.tick, int(address[0]), steps, None, moving,
+            number, buffer.name, _itemsize(buffer), place.levels, self.tick, self.tick,
+            int(address[0]), steps, None, moving,
         )  # fmt: skip
-        key = (site.array, address.tobytes(), None if held is None else held.tobytes())
+        key = (number, address.tobytes(), None if held is None else held.tobytes())
         if (held is None or held.all()) and _adds_up(made, points, address):
             return made, key
         if held is None or not held[0]:
@@ -351,6 +372,10 @@ class _Reader:
             if var in seen:
                 seen |= {v for v in walk(value) if isinstance(v, e.Var)}
         return tuple(level.loop.loop_var in seen for level in access.around)
+
+
+def _itemsize(buffer: Buffer) -> int:
+    return buffer.dtype.nbytes
 
 
 def _lanes(at: Any) -> tuple[int, ...]:

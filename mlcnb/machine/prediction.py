@@ -21,13 +21,12 @@ from typing import Any
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache, caches
 from mlcnb.machine.locality import Access, Nest, nest_of
-from mlcnb.machine.windows import LINE, Found, found
+from mlcnb.machine.rounds import LINE
+from mlcnb.machine.windows import Found, found
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 
-#: levels where only what a loop touches is asked for
-_USUAL = caches("32K")
 #: cycles of a vector of work, and what a miss of L1, L2 and L3 adds (a part is hidden by others)
 STEP, MISS = 1.0, (4.0, 10.0, 40.0)
 #: cycles that it costs to hand out one task
@@ -77,12 +76,16 @@ def predict(func: PrimFunc, target: Target | None = None, cache: Any = None) -> 
         target: whose caches, vectors and cores; by default this machine's.
         cache: L1, L2 and L3, where they are not the target's: see `mlcnb.machine.cache.caches`.
     """
-    machine = target if target is not None and target.is_cpu else Target("llvm")
+    machine = _cpu(target)
     levels = caches(machine if cache is None else cache)
     nest = _nest(func)
     misses = tuple(round(n) for n in _counted(func, levels).misses)
     around = max(_leaves(nest, ()), key=lambda chain: prod(x.trips for x in chain), default=())
     return _assessed(misses, around, machine)
+
+
+def _cpu(target: Target | None) -> Target:
+    return target if target is not None and target.is_cpu else Target("llvm")
 
 
 def _leaves(nest: Nest, around: tuple[Nest, ...]) -> Iterator[tuple[Nest, ...]]:
@@ -125,11 +128,11 @@ def _bound(loops: list[tuple[s.For, int]], axis: str) -> int:
     return prod(t for x, t in loops if (x.thread_binding or "").startswith(axis))
 
 
-def footprints(func: PrimFunc) -> dict[Var, int]:
+def footprints(func: PrimFunc, target: Target | None = None) -> dict[Var, int]:
     """Variable of a loop -> bytes of the different lines that one run of it touches: what would
-    have to fit in a cache for nothing to be brought twice.
+    have to fit in a cache of the target for nothing to be brought twice.
     """
-    counted = _counted(func, _USUAL)
+    counted = _counted(func, caches(_cpu(target)))
     return {var: round(LINE * lines) for var, lines in counted.lines.items()}
 
 

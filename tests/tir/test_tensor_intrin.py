@@ -114,6 +114,7 @@ BYTES = {
     "dot_16x4_vnni": (16, U8, False, "znver4", {"vpdpbusd": 1}, "avx512vnni"),
     "dot_8x4_vnni": (8, U8, False, "alderlake", {"vpdpbusd": 1}, "avxvnni"),
     "dot_4x4_usdot": (4, U8, False, "neoverse-v1", {"usdot": 1}, "i8mm"),
+    "dot_4x4_shifted_sdot": (4, U8, False, "neoverse-n1", {"sdot": 3}, "dotprod"),
     "dot_8x4_avx2": (8, U8, False, "haswell", {"vpmaddwd": 2}, "avx2"),
     "dot_8x4_u7_avx2": (8, U8, True, "haswell", {"vpmaddubsw": 1, "vpmaddwd": 1}, "avx2"),
     "dot_4x4_i8i8s32_sdot": (4, S8, False, "neoverse-n1", {"sdot": 1}, "dotprod"),

@@ -17,6 +17,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            pairs            matrices with two rows of bfloat16 together
                            columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
+                           interpolation    images in another size: rows, then columns
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -32,6 +33,7 @@ from mlcnb.dlight.cpu.dot_matmul import dot_matmul
 from mlcnb.dlight.cpu.dot_window import dot_window
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.interpolation import interpolation
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
@@ -66,6 +68,7 @@ RULES = (
     pairs,
     columns,
     transpose,
+    interpolation,
     general,  # always applies
 )
 

@@ -78,9 +78,11 @@ def is_along_columns(block: BlockInfo, target: Target) -> bool:
     """Spatial axes first; the last of them is the last index of all that has it, and is long."""
     kinds = block.kinds
     last = len(block.spatial()) - 1
-    (write,) = block.node.writes
     if "R" not in kinds or last < 0 or "S" in kinds.lstrip("S") or None in block.extents:
         return False
+    if len(block.node.writes) != 1:
+        return False  # argmax: two results that go together
+    (write,) = block.node.writes
     var, length = block.node.iter_vars[last].var, block.extents[last] or 0
     reads = [r for r in block.node.reads if r.buffer is not write.buffer and r.region]
     inside = [r for r in reads if any(n is var for axis in r.region for n in walk(axis.min))]

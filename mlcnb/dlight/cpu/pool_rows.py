@@ -98,10 +98,10 @@ def _fill(length: int, lanes: int) -> float:
 
 def _is_window(block: BlockInfo, target: Target) -> bool:
     """(n, channel, row, column), a small window along one of the last two; float32 along memory."""
-    (write,) = block.node.writes
-    axes = block.node.iter_vars
+    axes, write = block.node.iter_vars, block.node.writes[0]
     return (
         block.kinds == "SSSSR"
+        and len(block.node.writes) == 1
         and None not in block.extents
         and 1 < (block.extents[4] or 0) < WINDOW
         and (block.extents[3] or 0) >= 4

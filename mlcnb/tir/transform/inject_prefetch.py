@@ -7,21 +7,23 @@ for k in T.serial(256, annotations=             for k in range(256):
             acc[i * 16 + c] += x[i]                         acc[i * 16 + c] += x[i]
                 * w[k * 16 + c]                                 * w[k * 16 + c]
 
-The first load of `w` below the loop says where it reads; the prefetch is so many elements further
-on, one for each place that loops which are written out give. Hardware follows a stream to the end
-of a page; weights that are read once in a run come from memory, a new page every few microseconds.
+The loads of `w` below the loop say where it reads; a prefetch is so many elements further on, one
+for each of them that differs and each place that loops which are written out give. Hardware
+follows a stream to the end of a page; weights that are read once in a run come from memory, a new
+page every few microseconds.
 
 A third number says how near it is brought, from 3 (the first cache, as without it) to 1 (the last).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import op
 from mlcnb.tir.buffer import BufferLoad
@@ -43,10 +45,18 @@ def _loop(n: Node) -> Node | None:
         return None
     name, ahead, *near = n.annotations[PRAGMA]
     rest = {key: value for key, value in n.annotations.items() if key != PRAGMA}
-    load = next((x for x in walk(n.body) if _reads(x, str(name))), None)
-    if load is None:
-        return replace(n, annotations=rest)
-    return replace(n, annotations=rest, body=seq(_prefetch(n, load, int(ahead), near), n.body))
+    loads = distinct(x for x in walk(n.body) if _reads(x, str(name)))
+    asked = (_prefetch(n, load, int(ahead), near) for load in loads)
+    return replace(n, annotations=rest, body=seq(*asked, n.body))
+
+
+def distinct(loads: Iterable[Any]) -> list[Any]:
+    """Those whose places differ."""
+    found: list[Any] = []
+    for load in loads:
+        if not any(structural_equal(load.indices[0], x.indices[0]) for x in found):
+            found.append(load)
+    return found
 
 
 def _reads(x: Any, name: str) -> bool:

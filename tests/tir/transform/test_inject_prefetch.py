@@ -32,6 +32,21 @@ def test_one_for_each_vector_of_the_tile():
 
 
 @T.prim_func
+def window(w: T.Buffer((40,), "float32"), y: T.Buffer((8,), "float32")):
+    for k in T.serial(8, annotations={"pragma_prefetch": ["w", 16]}):
+        y[k] = w[k] * T.float32(2) + w[k + 16] - w[k]
+
+
+def test_one_for_each_load_that_differs():
+    after = run_pass(InjectPrefetch(), window)
+    places = [line for line in statements(after).splitlines() if "T.prefetch" in line]
+    assert [line.split("w.data, ")[1] for line in places] == [
+        "k + 16, 1, 1))",
+        "k + 16 + 16, 1, 1))",
+    ]
+
+
+@T.prim_func
 def to_the_second_cache(w: T.Buffer((512,), "float32"), y: T.Buffer((16,), "float32")):
     for k in T.serial(8, annotations={"pragma_prefetch": ["w", 128, 2]}):
         for c in T.vectorized(16):

@@ -21,6 +21,8 @@ from mlcnb.ir import expr as e
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
 
+#: elements that a load has at least; a power of two, as LLVM 22 fails on some shuffles of others
+LEAST = 4
 #: loads that cost no more than a gather of as many lanes
 MOST = 4
 
@@ -103,26 +105,29 @@ def pick(
         return None
     first, last = min(wanted), max(wanted)
     span = last - first + 1
-    width = min(span, count)
+    if [*x.lanes] == [*range(first, last + 1)]:
+        return load(_moved(em, _base(em, x.terms), first), count)
+    width = 1 << min(span, count).bit_length() - 1
     starts = [*range(first, last - width + 1, width), last - width + 1]
-    if len(starts) > MOST:
+    if len(starts) > MOST or width < LEAST or count & (count - 1):
         return None
     base = _base(em, x.terms)
     windows = [load(_moved(em, base, start), width) for start in starts]
-    if starts == [first] and span == count and [*x.lanes] == [*range(first, last + 1)]:
-        return windows[0]
     found = [_window(n, starts, width) if first <= n <= last else (0, 0) for n in x.lanes]
-    if len(windows) == 1:
-        return _shuffled(em, memory, width, windows * 2, [at for _, at in found])
-    result, done = windows[0], {0}
-    picks = [at if w == 0 else -1 for w, at in found]
-    for number, window in enumerate(windows[1:], 1):
-        if number > 1 or len(done) > 1:
-            picks = [i if w in done else -1 for i, (w, _) in enumerate(found)]
-        mixed = [at + width if w == number else p for p, (w, at) in zip(picks, found, strict=True)]
-        result = _shuffled(em, memory, width, [result, window], mixed)
-        done.add(number)
-    return result
+    pairs = [*zip(windows[::2], [*windows[1::2], windows[-1]], strict=False)]
+    made = [
+        _shuffled(em, memory, width, pair, [_in_pair(w, at, number, width) for w, at in found])
+        for number, pair in enumerate(pairs)
+    ]
+    if len(made) == 1:
+        return made[0]
+    mixed = [lane + (count if w >= 2 else 0) for lane, (w, _) in enumerate(found)]
+    return _shuffled(em, memory, count, made, mixed)
+
+
+def _in_pair(window: int, lane: int, pair: int, width: int) -> int:
+    """Where a lane of a window lies in a pair of windows, one behind the other; -1: in another."""
+    return lane + (window - 2 * pair) * width if window // 2 == pair else -1
 
 
 def _window(place: int, starts: Sequence[int], width: int) -> tuple[int, int]:
