@@ -46,8 +46,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.magics": "load_ipython_extension",
     },
     submodules=(
-        "ir core arith target machine script tir te relax op codegen runtime dlight driver view "
-        "testing transform nd onnx_backend image peers widgets"
+        "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
+        "driver view testing transform nd onnx_backend image peers widgets"
     ).split(),
 )
 

@@ -143,6 +143,10 @@ class Target(TargetNode):
 
         return max(1, self.vector_bits // max(8, make(dtype).bits))
 
+    def sums_pairs(self, dtype: str) -> bool:
+        """True if an instruction sums products of two and two values of `dtype` in float32."""
+        return dtype == "bfloat16" and {"avx512bf16", "avx512f"} <= self.features
+
     @property
     def num_cores(self) -> int:
         """Cores to schedule for."""
@@ -217,10 +221,12 @@ _LEVELS = {
 }
 
 
-#: CPUs whose instructions sum products of bytes, and what those are called
+#: CPUs whose instructions sum products of bytes or of bfloat16, and what those are called
 _DOT_PRODUCTS = {
     "znver4 znver5 icelake-server sapphirerapids": "avx512vnni avx512vbmi",
+    "znver4 znver5 sapphirerapids": "avx512bf16",
     "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "avxvnni",
+    "neoverse-n1 cortex-a55 cortex-a76 cortex-a77 cortex-a78 apple-m1": "dotprod",
     "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
 }
 

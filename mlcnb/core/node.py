@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from mlcnb.core import display
@@ -72,6 +72,11 @@ class Node(display.Shown):
     child_fields: ClassVar[tuple[str, ...]] = ()
     #: those of them that may hold nodes
     walked_fields: ClassVar[tuple[str, ...]] = ()
+    #: node -> the values of `node_fields`, and of `walked_fields`; one call for all of them
+    values_of: ClassVar[Any] = tuple
+    walked_of: ClassVar[Any] = tuple
+    #: where `walked_fields` stand in `node_fields`
+    walked_places: ClassVar[tuple[int, ...]] = ()
     #: fields compared: binders first, labels left out
     compared_fields: ClassVar[tuple[str, ...]] = ()
     #: fields that define variables
@@ -95,12 +100,23 @@ def node(cls: type[T]) -> type[T]:
     made.node_fields = tuple(f.name for f in fields)
     made.child_fields = tuple(f.name for f in shown)
     made.walked_fields = tuple(f.name for f in shown if f.type not in _PLAIN)
+    made.values_of = staticmethod(_getter(made.node_fields))
+    made.walked_of = staticmethod(_getter(made.walked_fields))
+    made.walked_places = tuple(map(made.node_fields.index, made.walked_fields))
     made.binder_fields = frozenset(f.name for f in fields if f.metadata.get("binder"))
     made.label_fields = tuple(f.name for f in shown if f.metadata.get("label"))
     made.compared_fields = tuple(
         f.name for f in sorted(compared, key=lambda f: not f.metadata.get("binder"))
     )
     return made
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function from an object to the values of these fields."""
+    if not names:
+        return lambda _n: ()
+    get: Callable[[Any], Any] = attrgetter(*names)
+    return get if len(names) > 1 else lambda n: (get(n),)
 
 
 def replace(n: N, **changes: Any) -> N:
@@ -110,27 +126,38 @@ def replace(n: N, **changes: Any) -> N:
     return _changed(n, changes)
 
 
-def children(n: Node) -> Iterator[Node]:
+def children(n: Node) -> list[Node]:
     """The nodes that stand directly in the fields of `n` (tuples and dicts are looked into)."""
-    for name in n.walked_fields:
-        value = getattr(n, name)
+    found: list[Node] = []
+    for value in n.walked_of(n):
         if isinstance(value, Node):
-            yield value
+            found.append(value)
         elif type(value) not in _ATOMS:
-            yield from nodes_in(value)
+            _add_nodes(value, found)
+    return found
 
 
-def nodes_in(value: Any) -> Iterator[Node]:
+def nodes_in(value: Any) -> list[Node]:
     """The nodes that stand in the value of a field."""
+    found: list[Node] = []
     if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple):
+        found.append(value)
+    else:
+        _add_nodes(value, found)
+    return found
+
+
+def _add_nodes(value: Any, found: list[Node]) -> None:
+    """The nodes in a value that is none itself."""
+    if isinstance(value, tuple):
         for item in value:
-            yield from nodes_in(item)
+            if isinstance(item, Node):
+                found.append(item)
+            elif type(item) not in _ATOMS:
+                _add_nodes(item, found)
     elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from nodes_in(key)
-            yield from nodes_in(item)
+        for pair in value.items():
+            _add_nodes(pair, found)
 
 
 def walk(n: Node) -> Iterator[Node]:
@@ -141,12 +168,11 @@ def walk(n: Node) -> Iterator[Node]:
     while left:
         one = left.pop()
         found.append(one)
-        for name in one.walked_fields:
-            value = getattr(one, name)
+        for value in one.walked_of(one):
             if isinstance(value, Node):
                 left.append(value)
             elif type(value) not in _ATOMS:
-                left.extend(nodes_in(value))
+                _add_nodes(value, left)
     return reversed(found)
 
 
@@ -189,9 +215,8 @@ def rewrite(
 
 def map_children(n: N, fn: Callable[[Any], Any]) -> N:
     """`n` with `fn` applied to each child; `n` itself if every child came back the same."""
-    changes = None
-    for name in n.walked_fields:
-        old = getattr(n, name)
+    values = None
+    for place, old in zip(n.walked_places, n.walked_of(n)):  # noqa: B905 (as long by construction)
         if isinstance(old, Node):
             new = fn(old)
         elif type(old) in _ATOMS:
@@ -199,13 +224,13 @@ def map_children(n: N, fn: Callable[[Any], Any]) -> N:
         else:
             new = _map_value(old, fn)
         if new is not old:
-            changes = changes or {}
-            changes[name] = new
-    return n if changes is None else _changed(n, changes)
+            values = values or list(n.values_of(n))
+            values[place] = new
+    return n if values is None else type(n)(*values)
 
 
 def _changed(n: N, changes: dict[str, Any]) -> N:
-    values = {name: getattr(n, name) for name in n.node_fields}
+    values = dict(zip(n.node_fields, n.values_of(n), strict=True))
     values.update(changes)
     return type(n)(**values)
 
@@ -219,6 +244,8 @@ def _map_value(value: Any, fn: Callable[[Any], Any]) -> Any:
         new = [fn(x) if isinstance(x, Node) else _map_value(x, fn) for x in value]
         return value if all(map(is_, new, value)) else tuple(new)
     if isinstance(value, FrozenDict):
+        if not value:
+            return value
         pairs = [(_map_value(k, fn), _map_value(v, fn)) for k, v in value.items()]
         same = all(k is a and v is b for (k, v), (a, b) in zip(pairs, value.items(), strict=True))
         return value if same else FrozenDict(pairs)

@@ -101,15 +101,24 @@ def placed(func: PrimFunc) -> Placed:
     if uses_threads(func):
         raise MLCError(
             "replay: the program runs on the threads of a GPU, which have no one order",
-            hint="replay it before its loops are bound",
+            hint="mlc.replay(func), without cache, looks at its warps; or replay it before bind",
         )
     for step in _STEPS:
         func = step(func)
     _refuse_pointers(func)
+    return named(func)
+
+
+def named(func: PrimFunc) -> Placed:
+    """The arrays and accesses of a program without blocks, as it stands.
+
+    Raises:
+        MLCError: it has sizes that are not known, or accesses to memory that is not its own.
+    """
     memory = list(_memory(func))
     namer = _Namer({data: n for n, (data, _, _) in enumerate(memory)})
-    named = func.with_body(namer.body(func.body, ""))
-    return Placed(named, tuple(_laid_out(memory)), tuple(namer.sites), namer.numbers)
+    body = func.with_body(namer.body(func.body, ""))
+    return Placed(body, tuple(_laid_out(memory)), tuple(namer.sites), namer.numbers)
 
 
 #: pointer -> the memory that it points to

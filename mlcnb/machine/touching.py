@@ -41,10 +41,10 @@ class Toucher:
             self.reading[id(x)] = reads_memory(x)
         return self.reading[id(x)]
 
-    def store(self, n: s.BufferStore, frame: Frame) -> Iterator[Touched]:
-        """A store: its value first."""
-        yield from self.value(n.value, frame)
-        yield self.access(n.buffer, n.indices, n.predicate, frame, None)
+    def store(self, n: s.BufferStore, frame: Frame, mask: Any = None) -> Iterator[Touched]:
+        """A store: its value first, both in the iterations of `mask` (None: all)."""
+        yield from self.value(n.value, frame, mask)
+        yield self.access(n.buffer, n.indices, n.predicate, frame, mask)
 
     def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
         """The loads in a value, in the iterations of `mask` (None: all)."""

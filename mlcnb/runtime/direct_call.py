@@ -1,20 +1,23 @@
-"""A kernel called on NumPy arrays in a few microseconds: all that can be known before, is.
+"""A kernel called on NumPy arrays with next to no delay: all that can be known before, is.
 
     direct = DirectCall.of(kernel, func)     None: it has sizes, scalars or a result of its own
-    if not direct.run((a, b, c)):            False: the arrays are not just what it takes
+    direct.entry(a, b, c)                    NotImplemented: the arrays are not just what it takes
+    if not direct.run((a, b, c)):            or False; then
         kernel_call.run(kernel, …)           which converts, or says what is wrong
 
-A small product takes as long as finding out where three arrays lie, so the checks are one
-comparison each: type, dtype, shape, contiguity, what may be written, and what overlaps. Whatever is
-not as it should be goes the long way, which names the argument.
+`entry` checks and runs natively (entry_call.py); `run` does so from Python, where there is no
+`entry` or another thread is inside. A small product takes as long as finding out where three arrays
+lie, so the checks are one comparison each: type, dtype, shape, contiguity, what may be written, and
+what overlaps. Whatever is not as it should be goes the long way, which names the argument.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy import ndarray
@@ -22,7 +25,8 @@ from numpy import ndarray
 from mlcnb.core.node import Node, children
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime import kernel_call
-from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.entry_call import Given, entry
+from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -66,6 +70,23 @@ class DirectCall:
         if not plain or signature.dims or signature.result is not None:
             return None
         return DirectCall(kernel, func) if hasattr(kernel, "address") else None
+
+    @cached_property
+    def entry(self) -> Callable[..., Any] | None:
+        """The native way in; None where there is none."""
+        program, _ = self._program()
+        given = [
+            Given(kind, shape, (i,), is_written)  # type: ignore[arg-type]
+            for i, (kind, shape, is_written) in enumerate(self._params)
+        ]
+        pairs = [(i, j) for i, _, j, _ in self._apart]
+
+        def fail(status: int) -> NoReturn:
+            if status == CANCELLED:
+                program.cancelled()
+            raise kernel_call.failure(self._kernel, status)
+
+        return entry(program, given, [], fail, pairs=pairs, is_short=self._is_short)
 
     def run(self, args: Sequence[Any]) -> bool:
         """Run the kernel on the arrays; False where they are not just what it takes.

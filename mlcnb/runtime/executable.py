@@ -78,7 +78,7 @@ class Executable(display.Shown):
         self.timings = timings or []
         self.vm = VirtualMachine(self)
         self._plans: dict[str, GraphPlans] = {}
-        self._direct: dict[str | None, DirectCall | None] = {}
+        self._native: Callable[..., Any] = _no_entry
 
     @cached_property
     def entry(self) -> str:
@@ -102,20 +102,31 @@ class Executable(display.Shown):
             ExecutionError: the program stopped.
         """
         if not named:
-            direct = self._direct[None] if None in self._direct else self._direct_call(None)
-            if direct is not None and direct.run(args):
-                return None
-        return self.run(self.entry, args, named)
+            found = self._native(*args)
+            if found is not NotImplemented:
+                return found
+        return self._call(args, named)
 
-    def _direct_call(self, name: str | None) -> DirectCall | None:
-        """The short way to call a PrimFunc (None: `entry`), where there is one."""
-        entry = self.entry if name is None else name
-        function = self.mod[entry]
-        made = None
-        if isinstance(function, PrimFunc):
-            made = DirectCall.of(self.kernels[entry], function)
-        self._direct[name] = made
-        return made
+    def _call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """Run `entry` the long way; from now on there may be a native one for such arrays."""
+        direct = self._direct
+        if direct is not None and not named:
+            self._native = direct.entry or _no_entry
+            if direct.run(args):
+                return None
+        found = self.run(self.entry, args, named)
+        plans = self._plans.get(self.entry)
+        if plans is not None:
+            self._native = plans.native or _no_entry
+        return found
+
+    @cached_property
+    def _direct(self) -> DirectCall | None:
+        """The short way to call `entry`, where that is a PrimFunc and there is one."""
+        function = self.mod[self.entry]
+        if not isinstance(function, PrimFunc):
+            return None
+        return DirectCall.of(self.kernels[self.entry], function)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         self.mod[name]
@@ -202,6 +213,11 @@ class Executable(display.Shown):
 
     def __repr__(self) -> str:
         return display.text(self)
+
+
+def _no_entry(*args: Any) -> Any:
+    """What stands where there is no native way in, or none yet."""
+    return NotImplemented
 
 
 def _shared(name: str, given: Any, param: Buffer, on_gpu: bool) -> Any:

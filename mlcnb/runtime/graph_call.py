@@ -2,7 +2,8 @@
 
     plans = GraphPlans(function, kernels)
     plans.run(values, dims)          arguments that have been checked
-    plans.run_known(args)            arguments just like those of an earlier call: no check again
+    plans.run_known(plan, args)      arguments just like those of an earlier call: no check again
+    plans.native(*args)              the same, checked and run natively (entry_call.py)
 
 A call takes a BoundPlan (a plan with memory of its own and a native program) from a shelf and puts
 it back, so Python threads that call at once do not meet, and calls one after the other allocate
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.ir.memory import address_of, aligned_empty
 from mlcnb.relax import expr as rx
+from mlcnb.runtime.direct_call import SHORT, iterations
+from mlcnb.runtime.entry_call import Given, Made, entry
 from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, is_straight, plan
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
-from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.native.entry import ONE, TUPLE
+from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
 from mlcnb.runtime.pages import in_large_pages
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import flatten, fresh
@@ -43,6 +47,9 @@ class Plan:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.free: list[BoundPlan] = []
+        #: the native way in for the arrays that were met first; None: there is none
+        self.native: Callable[..., Any] | None = None
+        self.has_native = False
 
 
 class GraphPlans:
@@ -59,6 +66,8 @@ class GraphPlans:
         self.functions = functions
         native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
         self.straight = native and is_straight(function)
+        #: the native way in that served last
+        self.native: Callable[..., Any] | None = None
         self._plans: OrderedDict[tuple, Plan] = OrderedDict()
         self._known: dict[Kinds, Plan] = {}
         self._lock = threading.Lock()
@@ -85,8 +94,19 @@ class GraphPlans:
         return self._known.get(kinds) if kinds else None
 
     def run_known(self, found: Plan, args: Sequence[Any]) -> Any:
-        """Run a plan that is `known` for these arguments."""
-        return self._run(found, args)
+        """Run a plan that is `known` for these arguments; natively, where that can be."""
+        if not found.has_native:
+            found.has_native = True
+            found.native = self._bound(found).entry(args, self._is_short(found.layout))
+        self.native = found.native
+        result = NotImplemented if found.native is None else found.native(*args)
+        return self._run(found, args) if result is NotImplemented else result
+
+    def _is_short(self, layout: Layout) -> bool:
+        """Whether a call is over before anybody could press Ctrl-C."""
+        bodies = {var.name_hint: func.body for var, func in (self.functions or {}).items()}
+        kernels = [bodies.get(call.kernel) for call in layout.calls]
+        return sum(math.inf if b is None else iterations(b) for b in kernels) <= SHORT
 
     def timed(self, values: list[Any], dims: Dims) -> tuple[Any, list[tuple[KernelCall, int]]]:
         """Run once; the result, and each call with the nanoseconds it took."""
@@ -105,18 +125,23 @@ class GraphPlans:
             self._plans.move_to_end(key)
             if len(self._plans) > KEPT:
                 _, old = self._plans.popitem(last=False)
+                self.native = None
                 self._known = {k: p for k, p in self._known.items() if p is not old}
             return self._plans[key]
 
     def _run(self, found: Plan, inputs: Sequence[np.ndarray]) -> Any:
-        try:
-            bound = found.free.pop()  # one step of the interpreter: no lock
-        except IndexError:
-            bound = BoundPlan(found.layout, self.kernels)
+        bound = self._bound(found)
         try:
             return bound.run(inputs)
         finally:
             found.free.append(bound)
+
+    def _bound(self, found: Plan) -> BoundPlan:
+        """A program for a plan that nobody uses."""
+        try:
+            return found.free.pop()  # one step of the interpreter: no lock
+        except IndexError:
+            return BoundPlan(found.layout, self.kernels)
 
 
 def kinds_of(args: Sequence[Any]) -> Kinds | None:
@@ -197,6 +222,34 @@ class BoundPlan:
         outputs = self._prepare(inputs)
         self._check(self.program.run())
         return self._result(self.layout.result, inputs, outputs)
+
+    def entry(self, args: Sequence[np.ndarray], is_short: bool) -> Callable[..., Any] | None:
+        """`run` as a native function of arrays like these; from now on only that uses this plan.
+
+        None where there can be none, or the results are not simply the arrays that kernels fill.
+        """
+        form = self.layout.result
+        places = form if isinstance(form, tuple) else (form,)
+        made = [m for m in map(self._made_at, places) if m is not None]
+        if len(made) < len(places) or len(made) != len(self._outputs):
+            return None
+        if len({m.slots for m in made}) < len(made):
+            return None  # a result that is given twice would be one array
+        slots = dict(self._inputs)
+        given = [Given(a.dtype, a.shape, tuple(slots.get(i, ()))) for i, a in enumerate(args)]
+        answer = TUPLE if places is form else ONE
+        return entry(self.program, given, made, self._fail, form=answer, is_short=is_short)
+
+    def _made_at(self, place: Any) -> Made | None:
+        """The array that a call makes for a result; None for what lies elsewhere."""
+        if not isinstance(place, Place) or place.storage.kind != "output":
+            return None
+        return Made(place.dtype, place.shape, tuple(dict(self._outputs)[place.storage.number]))
+
+    def _fail(self, status: int) -> None:
+        if status == CANCELLED:
+            self.program.cancelled()
+        self._check(status)
 
     def run_timed(self, inputs: Sequence[np.ndarray]) -> tuple[Any, list[int]]:
         """As `run`, with the nanoseconds of each call."""

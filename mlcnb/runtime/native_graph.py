@@ -43,6 +43,7 @@ class NativeProgram:
 
     Attributes:
         arena: all slots as one int64 array; write here to patch arguments.
+        address: where its frame stands, for native code that runs it.
         lock: for callers that share the program between threads.
         failed_at: the call that the last run ended at, where its status was not 0.
     """
@@ -61,7 +62,7 @@ class NativeProgram:
         table = [(kernel, base + 8 * at) for kernel, at in zip(kernels, self.starts, strict=False)]
         self._table: _Array = np.array(table, np.int64).reshape(-1, 2)
         self._frame: _Array = np.array([self._table.ctypes.data, len(kernels), 0, 0], np.int64)
-        self._address = self._frame.ctypes.data
+        self.address = self._frame.ctypes.data
         self._keep = (*keep, native.library())
         self._run_plain, self._run_guarded = _entries()
         self.lock = threading.RLock()
@@ -91,10 +92,10 @@ class NativeProgram:
         if not pool.running:
             pool.start()
         if threading.get_ident() == threading.main_thread().ident:
-            status = self._run_guarded(self._address)
+            status = self._run_guarded(self.address)
         else:
-            status = self._run_plain(self._address)
-        return status if status != CANCELLED else self._cancelled()
+            status = self._run_plain(self.address)
+        return status if status != CANCELLED else self.cancelled()
 
     def run_briefly(self) -> int:
         """As `run`, without a handler for Ctrl-C, which costs as much as a small kernel: for what
@@ -102,8 +103,8 @@ class NativeProgram:
         pool = threads._pool
         if not pool.running:
             pool.start()
-        status = self._run_plain(self._address)
-        return status if status != CANCELLED else self._cancelled()
+        status = self._run_plain(self.address)
+        return status if status != CANCELLED else self.cancelled()
 
     def run_timed(self) -> tuple[int, _Array]:
         """Run all calls; the status, and how many nanoseconds each call that ran took."""
@@ -116,8 +117,10 @@ class NativeProgram:
         ran = self.failed_at + (status != 0)
         return status, np.diff(stamps[: ran + 1])
 
-    def _cancelled(self) -> int:
-        """Python's own handler raises here, unless it was `threads.cancel`.
+    def cancelled(self) -> int:
+        """The error of a run that was told to stop.
+
+        Python's own handler raises here, unless it was `threads.cancel`.
 
         The signal may have come on another thread, which may still be on its way to Python.
         """

@@ -126,6 +126,7 @@ class _Pool:
         if native.is_loaded():
             _function("mlcnb_pool_reset", None, ctypes.c_int32, ctypes.c_int64)(1, 0)
             _flag("mlcnb_active").value = 0
+            _flag("mlcnb_ready").value = 0
 
     def _start(self, n: int) -> None:
         _function("mlcnb_pool_reset", None, ctypes.c_int32, ctypes.c_int64)(n, _spins())
@@ -136,6 +137,8 @@ class _Pool:
         ]
         for thread in self._workers:
             thread.start()
+        _main_thread().value = threading.main_thread().ident or 0
+        _flag("mlcnb_ready").value = 1
         self.size, self.running = n, True
 
     def _stop(self, patience: float) -> None:
@@ -148,6 +151,7 @@ class _Pool:
         for thread in self._workers:
             thread.join(1.0)
         self._workers = []
+        _flag("mlcnb_ready").value = 0
         self.running = False
 
 
@@ -165,6 +169,12 @@ def _function(name: str, restype: Any, *argtypes: Any) -> Any:
 @cache
 def _flag(name: str) -> ctypes.c_int32:
     return ctypes.c_int32.from_address(native.library()[name])
+
+
+@cache
+def _main_thread() -> ctypes.c_uint64:
+    """Where native code finds the identifier of Python's main thread."""
+    return ctypes.c_uint64.from_address(native.library()["mlcnb_main_thread"])
 
 
 @cache

@@ -73,6 +73,7 @@ def access_replay(
     cache: Any = None,
     block: str | None = None,
     args: Sequence[Any] | None = None,
+    first: int | None = None,
 ) -> AccessReplay:
     """The replay of one program or two.
 
@@ -85,16 +86,16 @@ def access_replay(
             hint="replay them two by two",
         )
     wanted = None if cache is True else cache
-    names = _names(programs)
+    names = names_of(programs)
     return AccessReplay(
         [
-            replayed(function_of(p), wanted, block=block, args=args, name=name)
+            replayed(function_of(p), wanted, block=block, args=args, first=first, name=name)
             for p, name in zip(programs, names, strict=True)
         ]
     )
 
 
-def _names(programs: Sequence[Any]) -> list[str]:
+def names_of(programs: Sequence[Any]) -> list[str]:
     """Names that tell the programs apart: `matmul`, or `1: matmul` with what was done to it."""
     found = [_name(p) for p in programs]
     if len(found) < 2:
@@ -110,5 +111,5 @@ def _name(program: Any) -> str:
     if not done:
         return symbol
     kinds = list(dict.fromkeys(done))
-    shown = ", ".join(kinds[:3]) + (", …" if len(kinds) > 3 else "")
-    return f"{symbol} after {shown}"
+    shown = kinds if len(kinds) < 4 else [*kinds[:2], "…", done[-1]]
+    return f"{symbol} after {', '.join(shown)}"

@@ -30,6 +30,7 @@ from mlcnb.core.text import visible
 from mlcnb.view import as_html, as_text
 from mlcnb.view.parts import Part
 from mlcnb.view.words import clip
+from mlcnb.widgets import following
 
 #: where the ES modules and style sheets lie
 HERE = Path(__file__).parent
@@ -47,6 +48,8 @@ class Interactive(display.Shown):
     #: the name of the .js file of this folder
     module: ClassVar[str]
     _panel: Any = None
+    #: the `version` that the pages show
+    _seen: Any = None
 
     def snapshot(self) -> Mapping[str, Any]:
         """What the page shows, as JSON values; whole, so that it needs no kernel."""
@@ -69,10 +72,28 @@ class Interactive(display.Shown):
         """The static HTML that stands where no script may run."""
         return as_html.to_html(self.parts())
 
+    def version(self) -> Any:
+        """Another value (`!=`) whenever what is shown has changed; None: it never does.
+
+        It is asked after each cell, so it has to be cheap.
+        """
+        return None
+
     def refresh(self) -> None:
         """Show what is true now on every page of this object."""
         if self._panel is not None:
-            self._panel.packed = pack(self.snapshot())
+            self._panel.packed = self._packed()
+
+    def follow(self) -> bool:
+        """`refresh`, if something has changed since; True if it had."""
+        if self._panel is None or self._panel.comm is None or self.version() == self._seen:
+            return False
+        self.refresh()
+        return True
+
+    def _packed(self) -> str:
+        self._seen = self.version()
+        return pack(self.snapshot())
 
     def answer(self, kind: str, fields: Mapping[str, Any]) -> Any:
         """The answer to one question from a page; a refusal is an answer too.
@@ -136,7 +157,8 @@ def _label(text: str) -> str:
 
 
 def _made(shown: Interactive, label: str) -> Any:
-    panel = _panel_class(shown.module)(packed=pack(shown.snapshot()), label=label)
+    panel = _panel_class(shown.module)(packed=shown._packed(), label=label)
+    following.keep(shown)
 
     def hear(_: Any, message: Any, __: Any) -> None:
         answer = shown.answer(str(message["ask"]), message["fields"])

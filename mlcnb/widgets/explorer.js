@@ -191,10 +191,12 @@ function explorer(root, view) {
   s.at = branch().at;
   fresh();
 
-  /** A new snapshot: stay on the branch; what was asked is asked again only where it still holds. */
+  /** A new snapshot: stay on the branch, and with its schedule if there; what was asked is asked again only where it still holds. */
   function fresh() {
     const b = branch();
+    if (s.stood === s.at && s.branch === b.name) s.at = b.at;
     s.branch = b.name;
+    s.stood = b.at;
     s.at = Math.min(s.at, b.steps.length - 1);
     s.fn = Math.min(s.fn, Math.max(0, view.data.functions.length - 1));
     if (s.compare && !view.data.branches.some((x) => x.name === s.compare)) s.compare = "";

@@ -333,6 +333,13 @@ class Explorer(Interactive):
 
     # -- what is shown ---------------------------------------------------------------------------
 
+    def version(self) -> Any:
+        """The programs that its branches stand at, and those that could be done again."""
+        return [
+            (name, sch.position, len(sch.steps), sch.mod, sch.steps[-1].mod)
+            for name, sch in self.branches.items()
+        ]
+
     def snapshot(self) -> Mapping[str, Any]:
         """All branches with all their steps and programs, and the legal steps asked for so far."""
         board = Storyboard(self.target)

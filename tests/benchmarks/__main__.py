@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,12 @@ from tests.benchmarks import (
     machine,
     memory,
     models,
+    narrow,
     operators,
     quantized,
     report,
     schedule,
+    singles,
     threads,
 )
 from tests.benchmarks.case import Case
@@ -48,7 +51,7 @@ SUITES: dict[str, Cases] = {
     "softmax": operators.softmax,
     "layernorm": operators.layernorm,
     "attention": operators.attention,
-    "movement": operators.movement,
+    **{name: partial(singles.cases, name) for name in singles.SUITES},
     "models": models.cases,
 }
 
@@ -162,6 +165,7 @@ def _calls(args: argparse.Namespace) -> None:
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "quantized": quantized.run,
+    "narrow": narrow.run,
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,

@@ -113,19 +113,25 @@ def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
 def model_of(
     nodes: Sequence[onnx.NodeProto],
     inputs: dict[str, tuple[int, ...]],
-    output: str,
+    output: str | Sequence[str],
     weights: dict[str, np.ndarray] | None = None,
     opset: int = 17,
+    dtypes: dict[str, np.dtype] | None = None,
 ) -> onnx.ModelProto:
-    """A float32 model of a few nodes, its output's shape inferred."""
-    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
-    open_end = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
+    """A model of a few nodes, its outputs inferred; inputs are float32 unless `dtypes` says."""
+    outputs = [output] if isinstance(output, str) else list(output)
+    kinds = {n: helper.np_dtype_to_tensor_dtype(d) for n, d in (dtypes or {}).items()}
+    given = [
+        helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), s)
+        for n, s in inputs.items()
+    ]
+    ends = [onnx.ValueInfoProto(name=name) for name in outputs]
     made = [numpy_helper.from_array(a, n) for n, a in (weights or {}).items()]
-    graph = helper.make_graph(list(nodes), "case", given, [open_end], made)
+    graph = helper.make_graph(list(nodes), "case", given, ends, made)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-    shape = shapes_of(model)[output]
-    end = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
-    model.graph.output[0].CopyFrom(end)
+    inferred = shape_inference.infer_shapes(model, data_prop=True)
+    del model.graph.output[:]
+    model.graph.output.extend(inferred.graph.output)
     return model
 
 

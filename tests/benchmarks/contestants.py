@@ -124,7 +124,8 @@ def _torch(case: Case, threads: int) -> Run:
 
     def in_inference() -> list[np.ndarray]:
         with torch.inference_mode():
-            return [run().numpy()]
+            found = run()
+            return [y.numpy() for y in (found if isinstance(found, list | tuple) else [found])]
 
     return in_inference
 

@@ -81,6 +81,13 @@ class Softmax(OpRun):
         return (y / y.sum(axes, keepdims=True),)
 
 
+class GatherElements(OpRun):
+    """One element for each index (its own gives up beyond 64 of them)."""
+
+    def _run(self, x, indices, axis=0):
+        return (np.take_along_axis(x, indices, axis),)
+
+
 def _pads(auto_pad: str, pads: Any, shape: Any, reach: Any, strides: Any) -> list[tuple[int, int]]:
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         missing = [
@@ -98,7 +105,8 @@ def _pads(auto_pad: str, pads: Any, shape: Any, reach: Any, strides: Any) -> lis
 def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a model in float64."""
     wide = in_double(model)
-    ours = [Conv, BatchNormalization, LRN, *([Softmax] if opset_of(model) < 13 else [])]
+    old = [Softmax] if opset_of(model) < 13 else []
+    ours = [Conv, BatchNormalization, LRN, GatherElements, *old]
     evaluator = ReferenceEvaluator(wide, new_ops=ours)
     initial = {i.name for i in wide.graph.initializer}
     names = [i.name for i in wide.graph.input if i.name not in initial]

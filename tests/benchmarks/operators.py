@@ -1,4 +1,4 @@
-"""Single operators beside convolution: softmax, layer norm, attention, and what only moves data."""
+"""Operators over rows: softmax, layer norm, attention. The other single ones are in singles.py."""
 
 from __future__ import annotations
 
@@ -104,80 +104,3 @@ def _torch_attention(q: Any, k: Any, v: Any) -> Callable[[], Any]:
     import torch
 
     return lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
-
-#: name -> input shapes, nodes, weights, PyTorch's spelling
-MOVES: dict[str, tuple[Any, ...]] = {
-    "max pool 3x3/2, 64x112": (
-        [(1, 64, 112, 112)],
-        [("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4})],
-        lambda f, x: f.max_pool2d(x, 3, 2, 1),
-    ),
-    "average pool 3x3, 256x28": (
-        [(1, 256, 28, 28)],
-        [("AveragePool", {"kernel_shape": [3, 3], "pads": [1] * 4, "count_include_pad": 1})],
-        lambda f, x: f.avg_pool2d(x, 3, 1, 1),
-    ),
-    "global average pool, 2048x7": (
-        [(1, 2048, 7, 7)],
-        [("GlobalAveragePool", {})],
-        lambda f, x: f.adaptive_avg_pool2d(x, 1),
-    ),
-    "add, 256x56": (
-        [(1, 256, 56, 56)] * 2,
-        [("Add", {})],
-        lambda f, x, y: x + y,
-    ),
-    "gelu's erf, 128x1536": (
-        [(128, 1536)],
-        [("Erf", {})],
-        lambda f, x: x.erf(),
-    ),
-    "transpose, 128x12x32": (
-        [(1, 128, 12, 32)],
-        [("Transpose", {"perm": [0, 2, 1, 3]})],
-        lambda f, x: x.permute(0, 2, 1, 3).contiguous(),
-    ),
-    "transpose, 2048x2048": (
-        [(2048, 2048)],
-        [("Transpose", {"perm": [1, 0]})],
-        lambda f, x: x.t().contiguous(),
-    ),
-    "concat, 4 of 64x28": (
-        [(1, 64, 28, 28)] * 4,
-        [("Concat", {"axis": 1})],
-        lambda f, *xs: _cat(xs),
-    ),
-    "mean of rows, 4096x1024": (
-        [(4096, 1024)],
-        [("ReduceMean", {"axes": [1], "keepdims": 0})],
-        lambda f, x: x.mean(1),
-    ),
-}
-
-
-def _cat(parts: Any) -> Any:
-    import torch
-
-    return torch.cat(parts, 1)
-
-
-def movement(quick: bool = False) -> Iterator[Case]:
-    """Pooling, elementwise, transposition, joining, reduction: bound by memory."""
-    for name in list(MOVES)[:2] if quick else MOVES:
-        shapes, nodes, run = MOVES[name]
-        inputs = {f"x{n}": shape for n, shape in enumerate(shapes)}
-        ((op, attributes),) = nodes
-        made = helper.make_node(op, list(inputs), ["y"], **attributes)
-        arrays = tuple(random(*shape, seed=n) for n, shape in enumerate(shapes))
-        model = model_of([made], inputs, "y", opset=17)
-        yield Case("movement", name, model, arrays, torch=_bound(run))
-
-
-def _bound(run: Any) -> Any:
-    def bound(*xs: Any) -> Callable[[], Any]:
-        import torch
-
-        return lambda: run(torch.nn.functional, *xs)
-
-    return bound

@@ -121,3 +121,13 @@ def test_scheduling_by_clicking(lab, axe, screenshot):
     root.get_by_role("slider", name="step").press("End")
     expect(root.locator(".mlc-at")).to_have_text("step 2 of 2")
     expect(root.get_by_role("button", name="undo")).to_be_disabled()
+
+
+def test_the_page_follows_what_later_cells_do(lab):
+    later = "i, j, k = sch.get_loops('C')\nsch.reorder(j, i)\nassert len(sch.steps) == 2"
+    nb = lab.open([*CELLS, later], trusted=True)
+    nb.run()
+    root = nb.output(1).locator(".mlcnb")
+    expect(root.get_by_role("option", name="reorder(j, i)")).to_be_visible()
+    expect(root.locator(".mlc-at")).to_have_text("step 1 of 1")
+    assert nb.output(2).count() == 0

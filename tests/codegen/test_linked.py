@@ -106,7 +106,10 @@ def scale():
 def test_locations_change_neither_ir_nor_code(compiled):
     assert len(compiled) >= 5
     for kernel in compiled:
-        located = emit_located(kernel.lowered, PREFIX + kernel.name, kernel.target.vector_bits)
+        target = kernel.target
+        located = emit_located(
+            kernel.lowered, PREFIX + kernel.name, target.vector_bits, features=target.features
+        )
         assert located.kernel.ir != kernel.llvm_ir
         assert located.plain == kernel.llvm_ir
         made = compile_ir(located.kernel.ir, kernel.compiled.cpu, kernel.compiled.options)

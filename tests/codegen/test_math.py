@@ -17,6 +17,7 @@ from mlcnb.codegen.llvm.math.build import Body
 from mlcnb.codegen.llvm.math.exponential import EXP2_Q, EXP_Q
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
+from mlcnb.target import Target
 
 INF, NAN = math.inf, math.nan
 KIND = {"float32": "float", "float64": "double"}
@@ -29,8 +30,9 @@ ULPS = {
 }  # fmt: skip
 
 
-def loop(name: str, lanes: int, dtype: str = "float32") -> str:
+def loop(name: str, lanes: int, dtype: str = "float32", cpu: str = "x86-64") -> str:
     """void f(x, y, result, n): a loop that calls the function on `lanes` elements at a time."""
+    features = Target(f"llvm -mcpu={cpu}").features
     kind = KIND[dtype]
     vector = Body(lanes).type(kind)
     given = f"{vector} %x" if ARITY[name] == 1 else f"{vector} %x, {vector} %y"
@@ -53,12 +55,12 @@ loop:
 end:
   ret void
 }}
-{math_module([(name, lanes, dtype)])}"""
+{math_module([(name, lanes, dtype)], features)}"""
 
 
 @cache
 def compiled_loop(name: str, lanes: int, cpu: str = "host", dtype: str = "float32") -> Compiled:
-    return compile_ir(loop(name, lanes, dtype), Cpu.named(cpu))
+    return compile_ir(loop(name, lanes, dtype, cpu), Cpu.named(cpu))
 
 
 def apply(name, lanes, x, y=None, cpu="host", dtype="float32"):
@@ -211,11 +213,22 @@ def test_pow(lanes, cpu):
 @pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))
 def test_pure_vector_code(name, cpu):
     for lanes in (4, 8, 16):
-        found = facts(compile_ir(loop(name, lanes), Cpu.named(cpu)))
+        found = facts(compile_ir(loop(name, lanes, cpu=cpu), Cpu.named(cpu)))
         assert list(found) == ["f"]
         kernel = found["f"]
         assert kernel.calls == ()
         assert kernel.hot is not None and kernel.hot.vector_share > 0.8
+
+
+@pytest.mark.parametrize("lanes, width", [(4, "xmm"), (8, "ymm"), (16, "zmm")])
+def test_an_exponential_is_fifteen_instructions_where_there_is_vscalef(lanes, width):
+    """Limits, range reduction, six multiply-adds, the power of two; a load and a store."""
+    made = compile_ir(loop("exp", lanes, cpu="x86-64-v4"), Cpu.named("x86-64-v4"))
+    scaled = [line for line in made.assembly.splitlines() if "vscalefps" in line]
+    assert scaled and all(width in line for line in scaled)
+    hot = facts(made)["f"].hot
+    assert hot is not None and hot.instructions <= 15 * len(scaled) + 6
+    assert "vscalefps" not in compile_ir(loop("exp", lanes), Cpu.named("x86-64-v4")).assembly
 
 
 @pytest.mark.parametrize("name", sorted(set(ARITY) - {"sin", "cos"}))

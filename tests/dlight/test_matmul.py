@@ -109,6 +109,30 @@ def test_a_few_rows_are_done_together_where_the_matrix_comes_from_memory():
     check(3, 2100, 2100, bias=True)
 
 
+@pytest.mark.parametrize(
+    "k, n, rows, lanes, ahead",
+    [
+        (4096, 4096, 8, 16, 8 * 4096),  # from memory: the rows after these come meanwhile
+        (4096, 5000, 8, 8, 8 * 5000),
+        (
+            512,
+            1000,
+            8,
+            8,
+            None,
+        ),  # 1000 columns: no row begins a line of the cache, halves of one do
+        (512, 1024, 4, 16, None),  # 4096 bytes apart
+        (512, 512, 8, 16, None),
+        (512, 999, 8, 16, None),
+    ],
+)
+def test_how_the_rows_of_a_matrix_are_read_side_by_side(k, n, rows, lanes, ahead):
+    text = schedule_cpu(product(1, k, n), AVX512).mod.script()
+    assert f"in T.unroll({rows}):" in text and f"in T.vectorized({lanes}):" in text
+    assert ("pragma_prefetch" in text) == (ahead is not None)
+    assert ahead is None or f'{{"pragma_prefetch": ["B", {ahead}, 2]}}' in text
+
+
 @pytest.mark.parametrize("m, k, form", [(1024, 1000, "NN"), (515, 37, "NN"), (1, 640, "NT")])
 def test_a_matrix_times_a_column_is_read_in_vectors_along_its_rows(m, k, form):
     func = product(m, k, 1, form) if m > 1 else product(1, k, 300, form)
@@ -212,6 +236,35 @@ def test_when_b_is_copied():
     assert not is_copied(shape_of(5, 64, 1001), AVX512), "too few rows to pay for it"
     assert is_copied(shape_of(100, 64, 1001), AVX512), "rows that end inside a vector"
     assert is_copied(shape_of(16, 4000, 4000), AVX512), "it comes from memory"
+
+
+def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
+    """Column tile after column tile, each for all rows: it is read once, by one thread."""
+    sch = schedule_cpu(product(128, 768, 768), AVX512)
+    text, width = sch.mod["main"].script(), 3 * 16
+    assert f'"pragma_prefetch": ["B", {width}]' in text
+    assert "B_global" not in text and "T.parallel(2)" in text
+    assert text.index("j_1") < text.index("i_1"), "rows are the inner tiles"
+    made = mlc.compile(sch, target=AVX512).kernels["main"].compiled
+    assert made.assembly.count("prefetch") >= 3
+    for m, k, n, form in [
+        (128, 256, 256, "NN"),  # fits in the second cache
+        (256, 768, 768, "NN"),  # enough rows
+        (8, 768, 768, "NN"),  # a tile alone
+        (128, 768, 1024, "NN"),  # copied
+        (128, 768, 768, "TN"),
+        (128, 768, 768, "NT"),
+    ]:
+        plain = schedule_cpu(product(m, k, n, form), AVX512)
+        assert "pragma_prefetch" not in plain.mod["main"].script(), (m, k, n, form)
+    check(61, 700, 400, bias=True)
+
+
+def test_panels_are_copied_eight_rows_at_a_time():
+    """A page is left after 8 rows, not after each: 1024 x 1024 took nearly twice the time."""
+    text = schedule_cpu(product(1024, 1024, 1024), AVX512).mod["main"].script()
+    copy = text[text.index("T.parallel") : text.index("T.axis")]
+    assert "in T.grid(128, 8, 8):" in copy, "blocks of 8 rows, panels, the rows of a block"
 
 
 def test_what_is_no_product():

@@ -43,16 +43,17 @@ def functions_called(action: Callable[[], object]) -> int:
 def test_a_call_costs_little_in_python(relu_add):
     """A call of a function costs about 0.1 microseconds: counted, since time depends on the day."""
     x, y = random(2, 3), random(3)
-    assert functions_called(lambda: relu_add(x, y)) < 60
+    relu_add(x, y)
+    assert functions_called(lambda: relu_add(x, y)) < 5
 
 
 def test_a_call_allocates_its_result_and_nothing_else(relu_add):
     x, y = random(2, 3), random(3)
     (plan,) = relu_add.plans()._plans.values()
-    (bound,) = plan.free
+    assert len(plan.free) == 1
     for _ in range(3):
         relu_add(x, y)
-        assert plan.free == [bound]
+        assert plan.free == [], "its memory is that of the native way in"
 
 
 def test_results_of_calls_are_apart(relu_add):

@@ -389,9 +389,13 @@ def core_of_the_worker_after_sleep() -> int:
 def test_a_worker_wakes_up_off_the_callers_core(caller_core):
     core, everywhere = caller_core
     os.sched_setaffinity(worker(), everywhere)
+    kept_off = threads._flag("mlcnb_kept_off")
+    before = kept_off.value
     cores = [core_of_the_worker_after_sleep() for _ in range(20)]
-    moved_back = "on a busy machine the balancer may have moved it by the time it says where it is"
-    assert sum(c != core for c in cores) >= 4, moved_back
+    # on a busy machine a worker may not have come to its sleep, and the balancer may have moved it
+    # back by the time it says where it is
+    assert kept_off.value - before >= 10
+    assert any(c != core for c in cores)
     assert os.sched_getaffinity(worker()) == everywhere
 
 

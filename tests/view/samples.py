@@ -12,6 +12,7 @@ import numpy as np
 from mlcnb import access, te
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
+from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.llvm.apart import PassChange, Remark
 from mlcnb.codegen.llvm.backend import CompiledKernel, build
 from mlcnb.codegen.llvm.emit.kernel import signature_of
@@ -28,6 +29,7 @@ from mlcnb.ir.rules import Rule, RuleCount
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
 from mlcnb.machine.roofline import Level, Roofline
+from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
@@ -52,6 +54,7 @@ from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 from mlcnb.view.order import Order
+from mlcnb.warps.lens import warp_run
 from mlcnb.widgets.explorer_parts import Comparison as Branches
 
 
@@ -151,6 +154,17 @@ def scheduled(name: str | None = None) -> Schedule:
     return sch.undo()
 
 
+def tuned(name: str | None = None) -> MemoryDatabase:
+    """Three records of one workload: the second the fastest, the third never run."""
+    database = MemoryDatabase()
+    sch = scheduled(name)
+    database.commit(sch, [4e-3, 6e-3], "llvm -mcpu=x86-64-v3")
+    sch.redo()
+    record = database.commit(sch, 1e-3, "llvm -mcpu=x86-64-v3")
+    database.commit_tuning_record(TuningRecord(sch.trace, record.workload))
+    return database
+
+
 def passes(name: str) -> PassTrace:
     """A run of passes, one of which says this name."""
 
@@ -243,6 +257,7 @@ def everything(name: str) -> dict[str, Any]:
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
         "GPU kernel": CudaKernel(name, copied(name), Target("cuda")),
+        "linked GPU kernel": CudaLinked(CudaKernel(name, copied(name), Target("cuda"))),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "strip": named_strip(name),
@@ -250,10 +265,13 @@ def everything(name: str) -> dict[str, Any]:
         "roofline": roof(name),
         "replay": replayed(name),
         "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
+        "warps": warp_run(copied(name), name=name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
         ),
+        "tuning record": tuned(name).get_all_tuning_records()[0],
+        "database": tuned(name),
         "order": Order(named_loops(name)),
         "branches": Branches(name, scheduled(name), name, scheduled(name), None),
         "example": named_example(name),

@@ -37,6 +37,7 @@ from tests.view.samples import (
     roof,
     scheduled,
     still,
+    tuned,
 )
 from tests.view.snapshot import same
 
@@ -581,4 +582,46 @@ def test_roofline():
           L1      32 KiB   400         0.25 FLOP/B
           memory            20         5.00 FLOP/B
         """,
+    )
+
+
+def test_tuning_records():
+    database = tuned()
+    shows(
+        "database",
+        database,
+        """
+        MemoryDatabase: 3 records of 1 workload
+          workload  records     best  GFLOP/s  first / best
+          matmul          3  1.00 ms  0.00819             5
+        matmul: record by record:
+                  mean  speed         so far   instructions  target
+            1  5.00 ms  ██▍           fastest             5  llvm -mcpu=x86-64-v3
+            2  1.00 ms  ████████████  fastest             6  llvm -mcpu=x86-64-v3
+            3   no run                                    6
+        """,
+    )
+    shows(
+        "tuning record",
+        database.get_all_tuning_records()[0],
+        """
+        Tuning record of matmul: 5.00 ms
+          instructions  5
+          target        llvm -mcpu=x86-64-v3
+          work          8.19 kFLOP, 0.00164 GFLOP/s
+          runs          2, 4.00 ms to 6.00 ms
+        steps: print(record.trace)
+        TVMScript (loops), 11 lines:
+          @T.prim_func
+          def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+              # with T.block("root"):
+              for i, j, k in T.grid(16, 32, 8):
+                  with T.block("C"):
+                      vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                      T.reads(A[vi, vk], B[vk, vj])
+                      T.writes(C[vi, vj])
+                      with T.init():
+                          C[vi, vj] = T.float32(0.0)
+                      C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+        """,  # noqa: E501
     )

@@ -8,8 +8,10 @@ and saturation. What works lane by lane (fma, sqrt, …) is in `intrinsics`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
+from ctypes import c_float
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +22,8 @@ from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.ir.dtype import DType
 
 Lanes = list[Any]
+#: the smallest float32 that is no denormal
+_SMALLEST = 2.0**-126
 #: (dtype of the result, dtypes of the operands) -> what the instruction does
 Maker = Callable[[DType, Sequence[DType]], Callable[..., Any]]
 
@@ -113,6 +117,37 @@ def _pairs(saturate: bool) -> Maker:
     return make
 
 
+def _dot_of_pairs(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
+    """C[i] + A[2 i + 1] * B[2 i + 1], rounded to float32, and to that + A[2 i] * B[2 i], rounded;
+    what is denormal counts as zero.
+    """
+
+    def run(c: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        xs, ys = [_flushed(x) for x in a], [_flushed(y) for y in b]
+        products = [x * y for x, y in zip(xs, ys, strict=True)]  # exact in double
+        sums = [_sum_in_float32(_flushed(v), p) for v, p in zip(c, products[1::2], strict=True)]
+        return [_sum_in_float32(v, p) for v, p in zip(sums, products[::2], strict=True)]
+
+    return run
+
+
+def _flushed(x: float) -> float:
+    """Zero for a float32 that is denormal."""
+    return math.copysign(0.0, x) if abs(x) < _SMALLEST else x
+
+
+def _sum_in_float32(a: float, b: float) -> float:
+    """a + b rounded once: a double with its last bit set where it is inexact rounds on rightly."""
+    total = a + b
+    part = total - a
+    rest = (a - (total - part)) + (b - part)
+    if rest and math.isfinite(total):
+        away = math.inf if (rest > 0) else -math.inf
+        odd = int(np.float64(total).view(np.int64)) & 1
+        total = total if odd else math.nextafter(total, away)
+    return _flushed(c_float(total).value)
+
+
 def _widening_product(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
     fit = wrapper(kind.element)
     return lambda a, b: [fit(x * y) for x, y in zip(a, b, strict=True)]
@@ -137,6 +172,7 @@ def _float_sum(kind: DType, operands: Sequence[DType]) -> Callable[..., Any]:
 
 _TABLE: tuple[tuple[str, Maker], ...] = (
     (r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)", _dot("u1", "i1")),
+    (r"llvm\.x86\.avx512bf16\.dpbf16ps\.(128|256|512)", _dot_of_pairs),
     (r"llvm\.aarch64\.neon\.sdot\..*", _dot("i1", "i1")),
     (r"llvm\.aarch64\.neon\.usdot\..*", _dot("u1", "i1")),
     (r"llvm\.aarch64\.neon\.udot\..*", _dot("u1", "u1")),

@@ -91,7 +91,7 @@ class Linked(display.Shown):
         self.kernel = kernel
         self.schedule = kernel.schedule if schedule is None else schedule
         self._codes: dict[tuple[str, int], Code] = {}
-        self._emitted: dict[int, Located] = {}
+        self._emitted: dict[int | None, Located] = {}
 
     @property
     def host(self) -> str:
@@ -205,12 +205,17 @@ class Linked(display.Shown):
     # -- forms below -----------------------------------------------------------------------------
 
     def located(self, vector_bits: int | None = None) -> Located:
-        """The IR before optimisation, with debug locations."""
-        bits = vector_bits or self.kernel.target.vector_bits
-        if bits not in self._emitted:
-            name = symbol_of(self.kernel.name)
-            self._emitted[bits] = emit_located(self.func, name, bits, self.page)
-        return self._emitted[bits]
+        """The IR before optimisation, with debug locations.
+
+        vector_bits: of another machine, which may not have this one's instructions; by default the
+        IR is that of the kernel.
+        """
+        if vector_bits not in self._emitted:
+            target, name = self.kernel.target, symbol_of(self.kernel.name)
+            bits = vector_bits or target.vector_bits
+            features = frozenset() if vector_bits else target.features
+            self._emitted[vector_bits] = emit_located(self.func, name, bits, self.page, features)
+        return self._emitted[vector_bits]
 
     @cached_property
     def is_exact(self) -> bool:
@@ -233,7 +238,7 @@ class Linked(display.Shown):
         return self._codes[name, at]
 
     def _compiled(self, name: str, level: int) -> Code:
-        here = self.kernel.compiled.cpu, self.kernel.target.vector_bits, False
+        here = self.kernel.compiled.cpu, None, False
         cpu, bits, is_apart = MACHINES.get(name, here)
         ir = self.located(bits).kernel.ir
         if is_apart:

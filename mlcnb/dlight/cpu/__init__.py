@@ -1,10 +1,11 @@
 """Schedules for CPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    quantized_window convolutions of bytes on blocked channels
-                           quantized_matmul products of bytes with a packed matrix
+RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on blocked channels
+                           dot_matmul       products of bytes or bfloat16 with a packed matrix
                            attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
                            pool             windows of one operand, on blocked channels
+                           pool_rows        windows of one operand, on the plain layout
                            lrn              windows along channels in blocks
                            winograd         convolutions by Winograd's minimal filtering
                            pointwise        1 x 1 convolutions
@@ -13,7 +14,10 @@ RULES, first that fits:    quantized_window convolutions of bytes on blocked cha
                            gemv             few rows or a column times a matrix
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
+                           pairs            matrices with two rows of bfloat16 together
+                           columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
+                           interpolation    images in another size: rows, then columns
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -23,16 +27,20 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.columns import columns
 from mlcnb.dlight.cpu.depthwise import depthwise
+from mlcnb.dlight.cpu.dot_matmul import dot_matmul
+from mlcnb.dlight.cpu.dot_window import dot_window
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.interpolation import interpolation
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
+from mlcnb.dlight.cpu.pairs import pairs
 from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
-from mlcnb.dlight.cpu.quantized_matmul import quantized_matmul
-from mlcnb.dlight.cpu.quantized_window import quantized_window
+from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
@@ -43,11 +51,12 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.stmt import For, ForKind
 
 RULES = (
-    quantized_window,
-    quantized_matmul,
+    dot_window,
+    dot_matmul,
     attention,
     depthwise,
     pool,
+    pool_rows,
     lrn,
     winograd,
     pointwise,
@@ -56,7 +65,10 @@ RULES = (
     gemv,
     matmul,
     rows,
+    pairs,
+    columns,
     transpose,
+    interpolation,
     general,  # always applies
 )
 

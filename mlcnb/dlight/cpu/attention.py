@@ -28,10 +28,17 @@ STAGES = ("query", "scores", "masked", "max", "exp", "norm", "inverse", "sum")
 def attention(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to the blocks of nn.attention, all sizes known."""
     lanes = target.lanes("float32")
-    info = {b.name.removeprefix("attention_"): b for b in survey.blocks}
-    if not is_attention(info, lanes):
+    whole = next((b for b in survey.blocks if b.name == "attention"), None)
+    after = [] if whole is None else survey.after(whole)
+    info = {b.name.removeprefix("attention_"): b for b in survey.blocks if b not in after}
+    if not is_attention(info, lanes) or whole is None:
+        return False
+    if not all(b.is_spatial and b.spatial() == whole.spatial() for b in after):
         return False
     blocks = {name: block.handle for name, block in info.items()}
+    for block in after:  # what is done with each result is done before it is stored
+        sch.compute_inline(blocks["attention"])
+        blocks["attention"] = block.handle
     keys, queries, dim = (e or 1 for e in (*info["sum"].reduced(), *info["sum"].spatial()[2:]))
     vectors = 2 if queries % (2 * lanes) == 0 else 1
     b, n, i, _, _ = sch.get_loops(blocks["sum"])

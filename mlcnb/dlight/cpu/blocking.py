@@ -51,8 +51,17 @@ class Blocking:
     parts: int
 
 
-def blocking(product: Product, is_copied: bool, target: Target) -> Blocking:
-    """The cheapest tile and the cheapest parts."""
+def blocking(
+    product: Product, is_copied: bool, target: Target, is_streamed: bool = False
+) -> Blocking:
+    """The cheapest tile and the cheapest parts.
+
+    Args:
+        product: what is multiplied.
+        is_copied: B is read from a copy.
+        target: whose registers, caches and cores count.
+        is_streamed: B is read once, column tile by column tile: each thread has columns of its own.
+    """
     lanes = target.lanes("float32")
     rows, depth = product.rows or USUAL, product.depth or USUAL
     vectors = -(-(product.columns or USUAL) // lanes)
@@ -65,7 +74,9 @@ def blocking(product: Product, is_copied: bool, target: Target) -> Blocking:
     cores = target.num_cores if work >= ALONE else 1
     least = max(1, work // LONGEST)
     down, across = -(-rows // tile.rows), -(-vectors // tile.vectors)
-    widest = _widest(depth, lanes, is_copied, target) // tile.vectors
+    widest = across
+    if not is_streamed:
+        widest = _widest(depth, lanes, is_copied, target) // tile.vectors
 
     def time(cut: tuple[int, int]) -> float:
         row_tiles, column_tiles = cut
@@ -76,7 +87,8 @@ def blocking(product: Product, is_copied: bool, target: Target) -> Blocking:
         turns = -(-parts // cores) if parts < 4 * cores else parts / cores
         return turns * part + (0 if parts >= least else math.inf) + parts
 
-    cut = min(_cuts(down, across, max(1, widest), cores, least, is_copied), key=time)
+    by_columns = is_copied or is_streamed
+    cut = min(_cuts(down, across, max(1, widest), cores, least, by_columns), key=time)
     parts = -(-down // cut[0]) * -(-across // cut[1])
     return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
 
@@ -127,17 +139,17 @@ def _widest(depth: int, lanes: int, is_copied: bool, target: Target) -> int:
 
 
 def _cuts(
-    down: int, across: int, widest: int, cores: int, least: int, is_copied: bool
+    down: int, across: int, widest: int, cores: int, least: int, by_columns: bool
 ) -> Iterator[tuple[int, int]]:
     """(row tiles, column tiles) of a part: few parts, as many as there are cores, some more.
 
-    Parts that lie below each other would copy the same columns of B, at the same time: where B is
-    copied, either the rows are cut or the columns.
+    Parts that lie below each other would copy the same columns of B, or fetch them, at the same
+    time: `by_columns`, either the rows are cut or the columns.
     """
     fewest = -(-across // widest)
     for columns in (*range(fewest, fewest + 2 * cores), max(fewest, least)):
         beside = min(columns, across)
         for rows in (1, *range(2, 2 * cores + 1), -(-least // fewest)):
             below = min(rows, down)
-            if below == 1 or beside == 1 or not is_copied:
+            if below == 1 or beside == 1 or not by_columns:
                 yield -(-down // below), -(-across // beside)

@@ -17,6 +17,9 @@ they lie a multiple of 4096 bytes apart, so that a column's elements want the sa
 cache, where it comes from memory, and where there are rows enough to pay for it. Each thread copies
 the columns it works on.
 
+A large B that is not copied, with not so many rows, is streamed: tiles below each other come one
+after the other, and with what they read of B they ask for what lies one tile further to the right.
+
 Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests.
 (Constant matrices are packed beforehand and go to `packed_matmul`; a row alone goes to `gemv`.)
 """
@@ -33,6 +36,7 @@ from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 #: rows of C from which on a copy of B pays: where B's rows lie badly in the cache, and anyhow
 ROWS_IF_ALIASED, ROWS = 128, 1024
@@ -40,6 +44,10 @@ ROWS_IF_ALIASED, ROWS = 128, 1024
 ROWS_IF_RAGGED = 24
 #: bytes after which addresses want the same place in the first cache
 ALIASED = 4096
+#: rows of C from which on a large B that is not copied is not asked for ahead either
+ROWS_IF_STREAMED = 256
+#: rows of B that are copied together: as many lines in a row, of so many pages at a time
+COPIED_ROWS = 8
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -57,16 +65,20 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         elementwise(sch, block, target)
     lanes = target.lanes("float32")
     copies = is_copied(product, target)
-    cut = blocking(product, copies, target)
+    streams = not copies and is_streamed(product, target)
+    cut = blocking(product, copies, target, streams)
     width = cut.tile.vectors * lanes
     panels, last = copied(sch, anchor, after, product, width, lanes) if copies else (None, None)
     last = last or fuse_epilogue(sch, anchor, after)
     rows = turned(sch, anchor, product, cut.tile.rows) if product.a.is_transposed else None
-    parts, row_tile, column_tile = tiled(sch, anchor, cut, lanes)
-    begun_and_stored(sch, anchor, last, column_tile, lanes)
+    parts, row_tile, column_tile, k = tiled(sch, anchor, cut, lanes, streams)
+    if streams:
+        matrix = anchor.node.reads[product.b.index].buffer
+        sch.annotate(k, PREFETCH, [matrix.data.name, width])
+    begun_and_stored(sch, anchor, last, row_tile if streams else column_tile, lanes)
     if panels is not None:
         sch.compute_at(panels, parts[-1])
-        copy_panels(sch, panels, product.b.is_transposed, lanes)
+        copy_panels(sch, panels, product.b.is_transposed, cut.tile.vectors, lanes)
     if rows is not None:
         sch.compute_at(rows, row_tile)
         sch.vectorize(sch.get_loops(rows)[-1])
@@ -83,6 +95,18 @@ def is_copied(product: Product, target: Target) -> bool:
     if from_memory(product, target) and rows > FEW_ROWS:
         return True
     return rows >= (ROWS_IF_ALIASED if columns * 4 % ALIASED == 0 else ROWS)
+
+
+def is_streamed(product: Product, target: Target) -> bool:
+    """Whether a B that is read as it lies is asked for one column tile ahead.
+
+    Pays where B does not fit in a core's own cache. With many rows it is fetched anyhow long
+    before all of them are done, and prefetches only cost time.
+    """
+    nbytes = 4 * (product.depth or 0) * (product.columns or 0)
+    is_few = FEW_ROWS < (product.rows or 0) < ROWS_IF_STREAMED
+    lies_well = not product.a.is_transposed and not product.b.has_batch
+    return is_few and lies_well and nbytes >= target.caches[1]
 
 
 def copied(
@@ -140,17 +164,19 @@ def turned(sch: Schedule, anchor: BlockInfo, product: Product, rows: int) -> Any
 
 
 def tiled(
-    sch: Schedule, anchor: BlockInfo, cut: Blocking, lanes: int
-) -> tuple[list[Any], Any, Any]:
-    """The loops over parts, over tiles below each other in a part, and over tiles in their row."""
+    sch: Schedule, anchor: BlockInfo, cut: Blocking, lanes: int, is_streamed: bool
+) -> tuple[list[Any], Any, Any, Any]:
+    """The loops over parts, over tiles below each other in a part, over tiles in their row, and
+    over the depth; the tiles below each other come last where B is streamed."""
     *batch, row, column, k = sch.get_loops(anchor.handle)
     i_p, i_0, i_1 = sch.split(row, [None, cut.row_tiles, cut.tile.rows])
     j_p, j_0, j_1, lane = sch.split(column, [None, cut.column_tiles, cut.tile.vectors, lanes])
-    sch.reorder(*batch, i_p, j_p, i_0, j_0, k, i_1, j_1, lane)
+    tiles = (j_0, i_0) if is_streamed else (i_0, j_0)
+    sch.reorder(*batch, i_p, j_p, *tiles, k, i_1, j_1, lane)
     sch.unroll(i_1)
     sch.unroll(j_1)
     sch.vectorize(lane)
-    return [*batch, i_p, j_p], i_0, j_0
+    return [*batch, i_p, j_p], i_0, j_0, k
 
 
 def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lanes: int) -> None:
@@ -169,11 +195,15 @@ def begun_and_stored(sch: Schedule, anchor: BlockInfo, last: Any, tile: Any, lan
     sch.vectorize(lane)
 
 
-def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, lanes: int) -> None:
-    """Vector by vector; a transposed B is read along its rows, by all lanes side by side."""
+def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, width: int, lanes: int) -> None:
+    """Some rows of one panel after the other; a transposed B by all lanes, along its rows."""
     *_, outer, inner = sch.get_loops(panels)
-    k, column = (inner, outer) if is_transposed else (outer, inner)
-    vectors, lane = sch.split(column, [None, lanes])
     if is_transposed:
-        sch.reorder(vectors, k, lane)
+        vectors, lane = sch.split(outer, [None, lanes])
+        sch.reorder(vectors, inner, lane)
+    else:
+        k_0, k_1 = sch.split(outer, [None, COPIED_ROWS])
+        panel, vector, lane = sch.split(inner, [None, width, lanes])
+        sch.reorder(k_0, panel, k_1, vector, lane)
+        sch.unroll(vector)
     sch.vectorize(lane)

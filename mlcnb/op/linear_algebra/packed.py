@@ -1,9 +1,11 @@
 """The product with a matrix whose columns lie in blocks: nn.matmul_packed.
 
 for i, j, k:    C[i, j] += A[i, k] * W[j // 32, k, j % 32]
+                C[i, j] += A[i, k] * W[j // 32, k // 2, j % 32, k % 2]          in pairs of rows
 
 What a matmul with a constant matrix becomes when it is compiled for a CPU: a block of columns is
-one piece of memory, read from front to back.
+one piece of memory, read from front to back. In pairs it is what an instruction takes that sums
+two products of bfloat16.
 """
 
 from __future__ import annotations
@@ -17,45 +19,68 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank, want_same_dtype
+from mlcnb.op.linear_algebra._groups import check_groups, sums_in_groups, unpacked
 from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+#: values of 16 bits whose products one instruction sums
+PAIR = 2
 
 
 @operator("relax.nn.matmul_packed")
 class MatmulPacked(OpDecl):
-    """`x` (…, K) times a matrix (K, columns) that lies as `weight` (ceil(columns / b), K, b).
+    """`x` (…, K) times a matrix (K, columns) that lies as `weight` (ceil(columns / b), K, b), or in
+    pairs as (ceil(columns / b), K / 2, b, 2).
 
     Columns beyond `columns`, which fill up the last block, are not computed. The result is
-    (…, columns); float16 and bfloat16 are summed in float32.
+    (…, columns) in `out_dtype`, by default that of x; float16 and bfloat16 are summed in float32
+    and rounded once, at the end.
     """
 
     x: Tensor
     weight: Tensor
     columns: int
+    out_dtype: str | None = None
 
     def infer(self, x: Any, weight: Any) -> Any:
         """The dimensions of x but the last, then `columns`."""
-        want_rank(self, "weight", weight, 3)
+        if weight.ndim not in (-1, 3, 4):
+            want_rank(self, "weight", weight, 3)
         want_same_dtype(self, x=x, weight=weight)
+        kind = self.out_dtype or x.dtype
         if x.dims is None:
-            return tensor(None, x.dtype, x.ndim)
-        if x.ndim < 1 or (weight.dims is not None and differ(x.dims[-1], weight.dims[1])):
+            return tensor(None, kind, x.ndim)
+        if weight.dims is not None:
+            self.check_weight(x, weight)
+        return tensor((*x.dims[:-1], self.columns), kind)
+
+    def check_weight(self, x: Any, weight: Any) -> None:
+        """Refuse an x, or a number of columns, that the packed weight does not fit."""
+        if weight.ndim == 4:
+            check_groups(self, x, weight, self.columns, PAIR)
+            return
+        if x.ndim < 1 or differ(x.dims[-1], weight.dims[1]):
             refuse(self, f"{tell(x)} does not fit the packed {tell(weight)}")
-        room = None if weight.dims is None else as_int(tidy(weight.dims[0] * weight.dims[2]))
+        room = as_int(tidy(weight.dims[0] * weight.dims[2]))
         if room is not None and not 0 < self.columns <= room:
             refuse(self, f"{self.columns} columns are not in {tell(weight)}")
-        return tensor((*x.dims[:-1], self.columns), x.dtype)
 
     def numpy(self, x: Any, weight: Any) -> Any:
         """numpy.matmul with the matrix unpacked"""
-        kind = accumulator(x.dtype.name).numpy
-        matrix = np.concatenate(list(weight), axis=1)[:, : self.columns]
-        result = np.matmul(x.astype(kind, copy=False), matrix.astype(kind, copy=False))
-        return result.astype(x.dtype, copy=False)
+        kind = dtype(self.out_dtype or x.dtype.name)
+        wide = accumulator(kind).numpy
+        if weight.ndim == 4:
+            matrix = unpacked(weight, self.columns)
+        else:
+            matrix = np.concatenate(list(weight), axis=1)[:, : self.columns]
+        result = np.matmul(x.astype(wide, copy=False), matrix.astype(wide, copy=False))
+        return result.astype(kind.numpy, copy=False)
 
     def compute(self, x: Any, weight: Any) -> Any:
         """One reduction over the inner dimension; a second loop rounds half precision."""
-        kind = dtype(x.dtype)
+        kind = dtype(self.out_dtype or x.dtype)
         wide = accumulator(kind)
+        if len(weight.shape) == 4:
+            return sums_in_groups(x, weight, self.columns, (wide, kind), "matmul_pairs_packed")
         block = weight.shape[2]
         k = te.reduce_axis((0, x.shape[-1]), name="k")
 

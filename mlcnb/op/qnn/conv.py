@@ -17,7 +17,6 @@ padding is the data's zero point (`pad_value`), and goes into the bias (`mlcnb.o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,8 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op import _layout
 from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank
-from mlcnb.op.manipulate.pad import pad_constant
 from mlcnb.op.nn._conv_loops import conv_loops, pad_spatial
-from mlcnb.op.nn._window import each, extent, settle, sides
+from mlcnb.op.nn._packed_window import NAMES, DenseWindow, PackedWindow, blocked
 from mlcnb.op.nn.conv import Conv, correlate
 from mlcnb.op.qnn.elementwise import BYTES, want_kind, want_scalar
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -92,63 +90,14 @@ class QuantizedConv2d(Conv):
         return dataclasses.replace(this, padding=(0,) * (2 * len(self.spatial)))
 
 
-class _Packed(OpDecl):
-    """Base of the packed forms: windows over channels in blocks."""
-
-    __slots__ = ()
-    strides: Any
-    padding: Any
-
-    def __post_init__(self) -> None:
-        settle(self, strides=each(self.strides, 2), padding=sides(self.padding, 2))
-
-    def check(self, data: Any, weight: Any, pad_value: Any, rank: int) -> None:
-        """Refuse wrong dtypes and numbers of dimensions."""
-        want_kind(self, data=(data, BYTES), weight=(weight, BYTES), pad_value=(pad_value, BYTES))
-        want_scalar(self, pad_value=pad_value)
-        want_rank(self, "data", data, 5)
-        want_rank(self, "weight", weight, rank)
-
-    def steps(self) -> tuple[int, int]:
-        """The strides down and across."""
-        return self.strides[0], self.strides[1]
-
-    def places(self, size: Sequence[Any], kernel: Sequence[Any]) -> list[Any]:
-        """How many positions the window has in rows and columns."""
-        found = []
-        for i in range(2):
-            pad = self.padding[i] + self.padding[2 + i]
-            found.append(extent(size[i], pad, kernel[i], self.strides[i], 1))
-        if any(p < 1 for p in map(as_int, found) if p is not None):
-            refuse(
-                self, f"the window {tuple(kernel)} is larger than {tuple(size)} with its padding"
-            )
-        return found
-
-    def padded(self, data: Any, pad_value: Any, more: int = 0) -> Any:
-        """te tensor of data with its padding, and `more` columns to the right."""
-        top, left, bottom, right = self.padding
-        if not any((*self.padding, more)):
-            return data
-        widths = [(0, 0), (0, 0), (top, bottom), (left, right + more), (0, 0)]
-        return pad_constant(data, widths, pad_value(), "pad_temp")
-
-    def padded_array(self, data: Any, pad_value: Any) -> Any:
-        """(N, C, H, W) of blocks, padded, in int32."""
-        top, left, bottom, right = self.padding
-        plain = data.transpose(0, 1, 4, 2, 3).reshape(data.shape[0], -1, *data.shape[2:4])
-        widths = [(0, 0), (0, 0), (top, bottom), (left, right)]
-        return np.pad(plain.astype(np.int32), widths, constant_values=pad_value)
-
-
-def _blocked(x: np.ndarray, block: int) -> np.ndarray:
-    """(N, C, H, W) as (N, C / block, H, W, block)."""
-    n, c, h, w = x.shape
-    return np.ascontiguousarray(x.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2))
+def check_bytes(op: OpDecl, data: Any, weight: Any, pad_value: Any) -> None:
+    """Refuse wrong dtypes."""
+    want_kind(op, data=(data, BYTES), weight=(weight, BYTES), pad_value=(pad_value, BYTES))
+    want_scalar(op, pad_value=pad_value)
 
 
 @operator("relax.qnn.conv2d_packed")
-class QuantizedConv2dPacked(_Packed):
+class QuantizedConv2dPacked(DenseWindow):
     """qnn.conv2d on blocks: data (N, I / a, H, W, a), weight (O / b, I / a, H, W, a / 4, b, 4).
 
     The result is (N, O / b, H, W, b) int32. A block of input channels is a multiple of four.
@@ -162,51 +111,24 @@ class QuantizedConv2dPacked(_Packed):
 
     def infer(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """Samples, blocks of output channels, positions, channels of a block."""
-        self.check(data, weight, pad_value, 7)
-        if data.dims is None or weight.dims is None:
-            return tensor(None, "int32", 5)
-        outer, inner, *kernel, quads, block, dot = weight.dims
-        wrong = differ(inner, data.dims[1]) or differ(tidy(quads * dot), data.dims[4])
-        if wrong or as_int(dot) != DOT:
-            refuse(self, f"{tell(data)} does not fit the packed {tell(weight)}")
-        return tensor((data.dims[0], outer, *self.places(data.dims[2:4], kernel), block), "int32")
+        check_bytes(self, data, weight, pad_value)
+        return self.result(data, weight, DOT, "int32")
 
     def numpy(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """As qnn.conv2d, on plain arrays"""
-        o, i, h, w, quads, block, dot = weight.shape
-        plain = weight.transpose(0, 5, 1, 4, 6, 2, 3).reshape(o * block, i * quads * dot, h, w)
-        x = self.padded_array(data, pad_value)
-        found = correlate(x, plain.astype(np.int32), self.steps(), (0,) * 4, (1, 1), 1)
-        return _blocked(found, block)
+        return self.sums(data, weight, pad_value, np.int32)
 
     def compute(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """`pad_temp` where there is padding, then one reduction."""
-        x = self.padded(data, pad_value)
-        outer, inner, rows, columns, quads, block, dot = weight.shape
-        i0 = te.reduce_axis((0, inner), name="ic_outer")
-        kh, kw = te.reduce_axis((0, rows), name="kh"), te.reduce_axis((0, columns), name="kw")
-        i1, i2 = te.reduce_axis((0, quads), name="ic_quad"), te.reduce_axis((0, dot), name="ic_dot")
-        shape = (data.shape[0], outer, *self.places(data.shape[2:4], (rows, columns)), block)
-        down, across = self.steps()
-
-        def element(n: Any, o: Any, y: Any, z: Any, c: Any) -> Any:
-            a = x(n, i0, y * down + kh, z * across + kw, i1 * dot + i2)
-            b = weight(o, i0, kh, kw, i1, c, i2)
-            return te.sum(cast("int32", a) * cast("int32", b), axis=[i0, kh, kw, i1, i2])
-
-        return te.compute(shape, element, "qconv2d_packed", varargs_names=_NAMES)
+        return self.loops(data, weight, pad_value(), "int32", "qconv2d_packed")
 
     def flops(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """Two for each multiplication."""
-        found = self.infer(data, weight, pad_value).dims
-        if found is None:
-            return None
-        _, inner, *kernel, quads, _, dot = weight.dims
-        return tidy(product(found) * product([inner, *kernel, quads, dot]) * 2)
+        return self.cost(self.infer(data, weight, pad_value).dims, weight)
 
 
 @operator("relax.qnn.depthwise_conv2d_packed")
-class QuantizedDepthwiseConv2dPacked(_Packed):
+class QuantizedDepthwiseConv2dPacked(PackedWindow):
     """Depthwise on blocks: data (N, C / b, H, W, b), weight (C / b, H, ceil(width / 4), b, 4).
 
     `width` is how many columns the kernel has; those that fill it up to a multiple of four must
@@ -222,7 +144,9 @@ class QuantizedDepthwiseConv2dPacked(_Packed):
 
     def infer(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """Samples, blocks of channels, positions, channels of a block."""
-        self.check(data, weight, pad_value, 5)
+        check_bytes(self, data, weight, pad_value)
+        want_rank(self, "data", data, 5)
+        want_rank(self, "weight", weight, 5)
         if data.dims is None or weight.dims is None:
             return tensor(None, "int32", 5)
         outer, rows, groups, block, dot = weight.dims
@@ -236,15 +160,15 @@ class QuantizedDepthwiseConv2dPacked(_Packed):
         """As qnn.conv2d, on plain arrays"""
         c, rows, groups, block, dot = weight.shape
         plain = weight.transpose(0, 3, 1, 2, 4).reshape(c * block, 1, rows, groups * dot)
-        x = self.padded_array(data, pad_value)
+        x = self.padded_array(data, pad_value, np.int32)
         kernel = plain[..., : self.width].astype(np.int32)
         found = correlate(x, kernel, self.steps(), (0,) * 4, (1, 1), c * block)
-        return _blocked(found, block)
+        return blocked(found, block)
 
     def compute(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """`pad_temp`, wide enough for the columns that are filled up; then one reduction."""
         outer, rows, groups, block, dot = weight.shape
-        x = self.padded(data, pad_value, -self.width % DOT)
+        x = self.padded(data, pad_value(), -self.width % DOT)
         kh, q0 = te.reduce_axis((0, rows), name="kh"), te.reduce_axis((0, groups), name="kw")
         q1 = te.reduce_axis((0, dot), name="kw_dot")
         shape = (*data.shape[:2], *self.places(data.shape[2:4], (rows, self.width)), block)
@@ -255,12 +179,9 @@ class QuantizedDepthwiseConv2dPacked(_Packed):
             b = weight(o, kh, q0, c, q1)
             return te.sum(cast("int32", a) * cast("int32", b), axis=[kh, q0, q1])
 
-        return te.compute(shape, element, "depthwise_qconv2d_packed", varargs_names=_NAMES)
+        return te.compute(shape, element, "depthwise_qconv2d_packed", varargs_names=NAMES)
 
     def flops(self, data: Any, weight: Any, pad_value: Any) -> Any:
         """Two for each multiplication."""
         found = self.infer(data, weight, pad_value).dims
         return None if found is None else tidy(product(found) * weight.dims[1] * self.width * 2)
-
-
-_NAMES = ["n", "oc_chunk", "oh", "ow", "oc_block"]

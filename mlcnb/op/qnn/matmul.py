@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.ir.prim_ops import cast
 from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op.linear_algebra._groups import check_groups, sums_in_groups, unpacked
 from mlcnb.op.qnn.conv import DOT
 from mlcnb.op.qnn.elementwise import BYTES, want_kind
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -83,35 +84,14 @@ class QuantizedMatmulPacked(_Product):
         want_rank(self, "weight", weight, 4)
         if x.dims is None or weight.dims is None:
             return tensor(None, "int32", x.ndim)
-        blocks, quads, block, dot = weight.dims
-        if x.ndim < 1 or differ(x.dims[-1], tidy(quads * dot)) or as_int(dot) != DOT:
-            refuse(self, f"{tell(x)} does not fit the packed {tell(weight)}")
-        room = as_int(tidy(blocks * block))
-        if room is not None and not 0 < self.columns <= room:
-            refuse(self, f"{self.columns} columns are not in {tell(weight)}")
+        check_groups(self, x, weight, self.columns, DOT)
         return tensor((*x.dims[:-1], self.columns), "int32")
 
     def numpy(self, x: Any, weight: Any) -> Any:
         """numpy.matmul with the matrix unpacked"""
-        blocks, quads, block, dot = weight.shape
-        matrix = weight.transpose(1, 3, 0, 2).reshape(quads * dot, blocks * block)
-        columns = matrix[:, : self.columns].astype(np.int32)
+        columns = unpacked(weight, self.columns).astype(np.int32)
         return np.asarray(np.matmul(x.astype(np.int32), columns))
 
     def compute(self, x: Any, weight: Any) -> Any:
         """One reduction over the inner dimension, in quads; a copy of the columns that count."""
-        blocks, quads, block, dot = weight.shape
-        k0, k1 = te.reduce_axis((0, quads), name="k_quad"), te.reduce_axis((0, dot), name="k_dot")
-
-        def element(*index: Any) -> Any:
-            *rows, j, column = index
-            a, b = x(*rows, k0 * dot + k1), weight(j, k0, column, k1)
-            return te.sum(cast("int32", a) * cast("int32", b), axis=[k0, k1])
-
-        def column(*index: Any) -> Any:
-            *rows, j = index
-            return sums(*rows, j // block, j % block)
-
-        rows = x.shape[:-1]
-        sums = te.compute((*rows, blocks, block), element, name="qmatmul_packed")
-        return te.compute((*rows, self.columns), column, name="qmatmul_columns")
+        return sums_in_groups(x, weight, self.columns, ("int32", "int32"), "qmatmul_packed")

@@ -33,6 +33,8 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.sink_reshape": "SinkReshape",
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.choose_convolution": "ChooseConvolution ConvolutionChoices convolution_choices",
+        f"{_HERE}.narrow_products": "NarrowProducts",
+        f"{_HERE}.to_mixed_precision": "ToMixedPrecision",
         f"{_HERE}.pack_matmul": "PackMatmul",
         f"{_HERE}.pack_quantized": "PackQuantizedMatmul",
         f"{_HERE}.legalize_ops": "LegalizeOps",
@@ -54,6 +56,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.inline_private_functions": "InlinePrivateFunctions",
         f"{_HERE}.remove_unused_parameters": "RemoveUnusedParameters",
         f"{_HERE}.attach_global_symbol": "AttachGlobalSymbol",
+        "mlcnb.meta_schedule.apply": "MetaScheduleApplyDatabase",
         f"{_HERE}.pipeline": "get_pipeline register_pipeline pipeline_names",
     },
 )

@@ -39,6 +39,7 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
+from mlcnb.relax.transform.narrow_products import takes_pairs
 from mlcnb.target import Target
 
 #: what is done to each element alone, and keeps the zeros that fill up a block finite
@@ -66,8 +67,10 @@ class ConvertLayout(FunctionPass):
         if not any(_is_conv(getattr(b, "value", None)) for b in func.body.bindings):
             ctx.note("no 2-D convolution")
             return func
-        block = self.block or (Target.current() or Target("llvm")).lanes("float32")
+        target = Target.current() or Target("llvm")
+        block = self.block or target.lanes("float32")
         converter = _Converter(func, mod, block)
+        converter.target = target
         result = converter.function()
         ctx.note(f"{converter.blocked} convolutions in blocks of {block} channels")
         return result
@@ -85,6 +88,8 @@ def _op_name(value: Any) -> str:
 
 class _Converter:
     """One function on its way: which variables have a blocked form, and which a plain one."""
+
+    target: Target
 
     def __init__(self, func: Function, mod: Any, block: int) -> None:
         self.func = func
@@ -197,7 +202,11 @@ def _conv2d(c: _Converter, var: Var, call: Call) -> Call | None:
     conv: Any = attrs_of(call)
     data, weight = call_arguments(call)
     layouts = (conv.data_layout, conv.kernel_layout, conv.out_layout)
-    if layouts != ("NCHW", "OIHW", "NCHW") or data.struct_info.dtype != "float32":
+    if layouts != ("NCHW", "OIHW", "NCHW"):
+        return None
+    if data.struct_info.dtype == "bfloat16" and takes_pairs(call, c.target):
+        return layout_quantized.pairs(c, call)
+    if data.struct_info.dtype != "float32":
         return None
     shape = [as_int(d) for d in weight.struct_info.dims or ()]
     if None in shape or not shape:

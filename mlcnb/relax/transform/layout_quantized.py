@@ -21,6 +21,7 @@ from mlcnb.ir.rules import rule
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.transform.narrow_products import PAIR
 from mlcnb.relax.transform.pack_quantized import (
     pack_depthwise,
     pack_kernel,
@@ -68,11 +69,23 @@ def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
     return make_call(declaration("relax.add"), c.emitter.emit(made), shaped)
 
 
-def _input(c: Any, data: Any, channels: int, depthwise: bool) -> Any:
-    """The data in blocks of the target's lanes, or of fours where there are fewer channels."""
+@rule("ConvertLayout", "pairs_conv2d")
+def pairs(c: Any, call: Call) -> Call:
+    """A dense convolution of bfloat16, its weights in pairs of input channels."""
+    conv: Any = attrs_of(call)
+    data, weight = call_arguments(call)
+    x = _input(c, data, weight.data.shape[1], False, PAIR)
+    packed = const(pack_kernel(weight.data, c.block, int(x.struct_info.dims[4].value), PAIR))
+    c.blocked += 1
+    window = {"strides": conv.strides, "padding": conv.padding, "out_dtype": conv.out_dtype}
+    return make_call(declaration("relax.nn.conv2d_packed"), x, packed, **window)
+
+
+def _input(c: Any, data: Any, channels: int, depthwise: bool, dot: int = DOT) -> Any:
+    """The data in blocks of the target's lanes, or just wide enough where there are fewer."""
     if depthwise or channels >= c.block or c.is_blocked(data):
         return c.as_blocks(data)
-    block = -(-channels // DOT) * DOT
+    block = -(-channels // dot) * dot
     return c.emitter.emit(c.transform(c.old_to_plain(data), "NCHW", f"NCHW{block}c"))
 
 

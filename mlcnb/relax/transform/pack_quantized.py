@@ -80,11 +80,11 @@ def pack_matrix(matrix: np.ndarray, block: int) -> np.ndarray:
     return np.ascontiguousarray(cut)
 
 
-def pack_kernel(kernel: np.ndarray, outer: int, inner: int) -> np.ndarray:
-    """(O, I, H, W) as (O / outer, I / inner, H, W, inner / 4, outer, 4), zeros filled in."""
+def pack_kernel(kernel: np.ndarray, outer: int, inner: int, dot: int = DOT) -> np.ndarray:
+    """(O, I, H, W) as (O / outer, I / inner, H, W, inner / dot, outer, dot), zeros filled in."""
     o, i, h, w = kernel.shape
     filled = np.pad(kernel, ((0, -o % outer), (0, -i % inner), (0, 0), (0, 0)))
-    cut = filled.reshape(-(-o // outer), outer, -(-i // inner), inner // DOT, DOT, h, w)
+    cut = filled.reshape(-(-o // outer), outer, -(-i // inner), inner // dot, dot, h, w)
     return np.ascontiguousarray(cut.transpose(0, 2, 5, 6, 3, 1, 4))
 
 

@@ -39,6 +39,7 @@ from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunction
 from mlcnb.relax.transform.integer_ops import IntegerOps
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
+from mlcnb.relax.transform.narrow_products import NarrowProducts
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
@@ -47,6 +48,7 @@ from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshap
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
 from mlcnb.relax.transform.sink_reshape import SinkReshape
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
+from mlcnb.relax.transform.to_mixed_precision import ToMixedPrecision
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
 from mlcnb.target import Target
 
@@ -128,6 +130,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
 def layout_passes(target: Any = None) -> list[Pass]:
     """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
     return [
+        NarrowProducts(),
         GroupConvToMatmul(),
         SinkReshape(),
         SimplifyOps(),
@@ -166,11 +169,16 @@ def zero_pipeline(target: Any = None) -> list[Pass]:
 
 
 @register_pipeline("default")
-def default_pipeline(target: Any = None) -> list[Pass]:
-    """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes."""
+def default_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
+    """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes.
+
+    precision: "float16" or "bfloat16" rounds what products read to it (ToMixedPrecision).
+    """
     where = target or Target.current() or Target("llvm")
+    mixed = [ToMixedPrecision(dtype=precision), SimplifyOps()] if precision else []
     return [
         *clean_up_passes(where),
+        *mixed,
         *(layout_passes(where) if where.kind == "llvm" else []),
         LegalizeOps(),
         ConcatInPlace(),
@@ -181,9 +189,9 @@ def default_pipeline(target: Any = None) -> list[Pass]:
 
 
 @register_pipeline("cpu")
-def cpu_pipeline(target: Any = None) -> list[Pass]:
+def cpu_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
     """The default pipeline for a CPU."""
-    return default_pipeline(target or Target("llvm"))
+    return default_pipeline(target or Target("llvm"), precision)
 
 
 @register_pipeline("lower")

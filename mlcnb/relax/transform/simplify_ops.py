@@ -78,6 +78,35 @@ def _same_shape(s: _Simplifier, call: Call) -> Any:
     return _unchanged(call)
 
 
+@rule("SimplifyOps")
+def _astype(s: _Simplifier, call: Call) -> Any:
+    """astype to what the operand is; of what was made wider before, where nothing is lost."""
+    unchanged, before = _unchanged(call), s.inner(call.args[0], "relax.astype")
+    if unchanged is not None or before is None:
+        return unchanged
+    x: Any = before.args[0]
+    if not _holds(before.struct_info.dtype, x.struct_info.dtype):
+        return None
+    return x if same_info(x.struct_info, call.struct_info) else _with_operand(call, x, before)
+
+
+def _with_operand(call: Call, x: Any, before: Call) -> Call:
+    """The call on `x`, where `before` stood between."""
+    span = merge(before.span, call.span)
+    return Call(call.op, (x, *call.args[1:]), call.attrs, (), call.struct_info, span)
+
+
+#: dtype -> those floats whose values all are values of it
+_HOLDS = {
+    "float64": ("float16", "bfloat16", "float32"),
+    "float32": ("float16", "bfloat16"),
+}
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    return str(narrow) in _HOLDS.get(str(wide), ())
+
+
 def _unchanged(call: Call) -> Any:
     """The operand, where the result has its shape and dtype."""
     x: Any = call.args[0]
@@ -103,9 +132,7 @@ def _reshape(s: _Simplifier, call: Call) -> Any:
         if before is not None and same_info(before.args[0].struct_info, call.struct_info):
             return before.args[0]
         if before is not None:
-            span = merge(before.span, call.span)
-            args = (before.args[0], *call.args[1:])
-            return Call(call.op, args, call.attrs, (), call.struct_info, span)
+            return _with_operand(call, before.args[0], before)
     return None
 
 
@@ -175,7 +202,7 @@ _RULES: dict[str, Rule] = {
     "relax.squeeze": _same_shape,
     "relax.flatten": _same_shape,
     "relax.broadcast_to": _same_shape,
-    "relax.astype": _same_shape,
+    "relax.astype": _astype,
     "relax.strided_slice": _strided_slice,
     "relax.permute_dims": _permute_dims,
     "relax.add": _neutral(0, "both"),

@@ -4,6 +4,7 @@
     void gets_up(i64 worker)        it no longer does; inside the lock
     void keep_off()                 the caller, before it wakes the sleepers; inside the lock
     void settle(i64 worker)         the worker, once awake: it may run anywhere again
+    i32 mlcnb_kept_off              how often a sleeper was kept off the caller's core
 
 Linux takes the core of a virtual machine that has slept for some milliseconds for one that the
 hypervisor has taken away (`available_idle_cpu` asks `vcpu_is_preempted`), and wakes the worker on
@@ -23,6 +24,7 @@ MASK_BYTES = 128
 _LINUX = """
 ; the thread while it sleeps, else 0; whether its mask is ours; the mask that it had
 %Place = type {{ i64, i64, [{mask_bytes} x i8] }}
+@mlcnb_kept_off = global i32 0
 @places = internal global [{max_threads} x %Place] zeroinitializer, align 128
 declare i64 @pthread_self()
 declare i32 @pthread_getaffinity_np(i64, i64, ptr)
@@ -96,6 +98,9 @@ narrow:
   br i1 %done, label %note, label %end
 note:
   store i64 1, ptr %moved.at
+  %count = load i32, ptr @mlcnb_kept_off
+  %more = add i32 %count, 1
+  store i32 %more, ptr @mlcnb_kept_off
   br label %end
 end:
   ret void
@@ -119,6 +124,7 @@ end:
 """
 
 _NONE = """
+@mlcnb_kept_off = global i32 0
 define internal void @forget_places() {
   ret void
 }

@@ -11,17 +11,19 @@ from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc, TensorIntrin
 
 
-def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """`lanes` sums of four products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
+def dot_of(lanes: int, left: str, right: str, result: str, width: int = 4) -> PrimFunc:
+    """`lanes` sums of `width` products each: C[i] += A[0:4] . B[i, 0:4], in the dtype of C."""
 
     @T.prim_func
     def desc(
-        A: T.Buffer((4,), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+        A: T.Buffer((width,), left),
+        B: T.Buffer((lanes, width), right),
+        C: T.Buffer((lanes,), result),
     ):
         with T.block("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.reads(C[0:lanes], A[0:width], B[0:lanes, 0:width])
             T.writes(C[0:lanes])
-            for i, k in T.grid(lanes, 4):
+            for i, k in T.grid(lanes, width):
                 with T.block("update"):
                     vi, vk = T.axis.remap("SR", [i, k])
                     C[vi] = C[vi] + T.Cast(result, A[vk]) * T.Cast(result, B[vi, vk])
@@ -30,7 +32,7 @@ def integer_dot(lanes: int, left: str, right: str, result: str) -> PrimFunc:
 
 
 def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
-    """As `integer_dot`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
+    """As `dot_of`, with values of A for each sum: C[i] += A[0:4, i] . B[i, 0:4]."""
 
     @T.prim_func
     def desc(
@@ -50,10 +52,15 @@ def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
 def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad:
     """Some rows of a two-dimensional buffer (all by default) as one vector, row after row."""
     height, width = (p.as_int(n) or 0 for n in buffer.shape)
-    lanes = (height if count is None else count) * width
+    return BufferLoad(buffer, places(height if count is None else count, width, first))
+
+
+def places(height: int, width: int, first: Any = 0) -> tuple[e.PrimExpr, e.PrimExpr]:
+    """The indices of `height` rows from `first` on, of `width` elements each, row after row."""
+    lanes = height * width
     place, columns = e.Ramp(p.const(0), p.const(1), lanes), e.Broadcast(p.const(width), lanes)
     row = e.Add(e.Broadcast(p.as_expr(first), lanes), e.FloorDiv(place, columns))
-    return BufferLoad(buffer, (row, e.FloorMod(place, columns)))
+    return row, e.FloorMod(place, columns)
 
 
 def columns(buffer: Buffer) -> e.Shuffle:

@@ -20,7 +20,7 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
 from mlcnb.tir.tensor_intrin.descriptions import (
     columns,
-    integer_dot,
+    dot_of,
     integer_taps,
     register,
     rows,
@@ -104,5 +104,5 @@ def dot_8x4_u7_avx2(
 
 
 register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_8x4_u7_avx2)
-register(AVX2_DOT_8x4_INTRIN, integer_dot(8, "uint8", "int8", "int32"), dot_8x4_avx2)
+register(AVX2_DOT_8x4_INTRIN, dot_of(8, "uint8", "int8", "int32"), dot_8x4_avx2)
 register(AVX2_TAPS_8x4_INTRIN, integer_taps(8, "uint8", "int8", "int32"), taps_8x4_avx2)

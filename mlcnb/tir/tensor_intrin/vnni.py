@@ -14,7 +14,7 @@ from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import (
     columns,
-    integer_dot,
+    dot_of,
     integer_taps,
     register,
     rows,
@@ -71,5 +71,5 @@ def taps(lanes: int) -> PrimFunc:
 
 
 for _lanes in (16, 8):
-    register(f"dot_{_lanes}x4_vnni", integer_dot(_lanes, "uint8", "int8", "int32"), dot(_lanes))
+    register(f"dot_{_lanes}x4_vnni", dot_of(_lanes, "uint8", "int8", "int32"), dot(_lanes))
     register(f"taps_{_lanes}x4_vnni", integer_taps(_lanes, "uint8", "int8", "int32"), taps(_lanes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlcnb.ir.expr import Var
 
@@ -39,11 +40,15 @@ class Function:
     def __init__(self, header: str) -> None:
         self.header = header
         self.allocas: list[str] = []
+        #: variable of a buffer on this function's stack -> its bytes
+        self.on_stack: dict[Any, int] = {}
         self.lines: list[str] = []
         self.count = 0
         self.block = "entry"
         #: variables of the program: operand, and whether it is held as an i64 index
         self.env: dict[Var, tuple[str, bool]] = {}
+        #: float operand that was rounded to bfloat16 -> the bfloat that it equals
+        self.bfloats: dict[str, str] = {}
         self.cleanup: list[str] = []
         #: of the loops around: where the next round starts, where the loop ends, cleanup before it
         self.exits: list[tuple[str, str, int]] = []

@@ -15,6 +15,7 @@ from mlcnb.codegen.llvm.emit.memory import address, from_memory, to_memory
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
 
 if TYPE_CHECKING:
@@ -259,10 +260,18 @@ def _llvm_intrinsic(em: Emitter, x: e.Call) -> str:
         raise CodegenError("call_llvm_intrin needs the intrinsic's name as its first argument")
     rest = e.Call(x.dtype, x.op, x.args[1:])
     kind = em.type(x.dtype)
-    operands = _operands(em, rest)
+    operands = [_machine_operand(em, a) for a in rest.args]
     suffix = "" if name.value.count(".") > 1 else f".{t.intrinsic_suffix(x.dtype)}"
     fn = em.intrinsic(name.value + suffix, kind, tuple(k for k, _ in operands))
     return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+def _machine_operand(em: Emitter, x: e.PrimExpr) -> tuple[str, str]:
+    """An operand as an instruction takes it: bfloat16 as itself, not as the float it equals."""
+    if x.dtype.element != "bfloat16":
+        return em.type(x.dtype), em.expr(x)
+    bits, kind = t.memory_type(x.dtype), t.vector("bfloat", x.dtype.lanes)
+    return kind, em.f.emit(f"bitcast {bits} {to_memory(em, em.expr(x), x.dtype)} to {kind}")
 
 
 def _popcount(em: Emitter, x: e.Call) -> str:
@@ -282,8 +291,11 @@ def _clz(em: Emitter, x: e.Call) -> str:
 
 
 def _prefetch(em: Emitter, x: e.Call) -> str:
+    """T.prefetch(address[, write, locality, data]): constants, as LLVM wants them."""
     fn = em.intrinsic("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-    em.f.do(f"call void {fn}(ptr {em.expr(x.args[0])}, i32 0, i32 3, i32 1)")
+    given = [as_int(arg) for arg in x.args[1:]]
+    write, near, data = given if len(given) == 3 and None not in given else (0, 3, 1)
+    em.f.do(f"call void {fn}(ptr {em.expr(x.args[0])}, i32 {write}, i32 {near}, i32 {data})")
     return ""
 
 

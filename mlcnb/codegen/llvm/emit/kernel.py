@@ -53,18 +53,21 @@ class Kernel:
     messages: tuple[str, ...]
 
 
-def emit_kernel(func: PrimFunc, name: str, vector_bits: int = 512) -> Kernel:
+def emit_kernel(
+    func: PrimFunc, name: str, vector_bits: int = 512, features: frozenset[str] = frozenset()
+) -> Kernel:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
     Args:
         func: the function after `mlcnb.tir.transform.lower`.
         name: the symbol to define.
         vector_bits: register width to prefer for vectors.
+        features: of the CPU, LLVM's words, for what has an instruction on some only.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    return Emitter(func, name, vector_bits).kernel()
+    return Emitter(func, name, vector_bits, features).kernel()
 
 
 class Emitter:
@@ -72,14 +75,19 @@ class Emitter:
     variables.
     """
 
-    def __init__(self, func: PrimFunc, name: str, vector_bits: int) -> None:
+    def __init__(
+        self, func: PrimFunc, name: str, vector_bits: int, features: frozenset[str] = frozenset()
+    ) -> None:
         self.func = func
         self.name = name
         self.vector_bits = vector_bits
+        self.features = features
         self.module = Module()
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
         self.in_loop = False
+        #: the variable of the innermost loop that is emitted
+        self.innermost: e.Var | None = None
         self.workspace_bytes = 0
         #: allocations inside of the parallel loop that is emitted -> what its chunk acquired
         self.scratch: dict[Any, str] = {}
@@ -277,6 +285,11 @@ class Emitter:
             return value
         lanes, f = kind.lanes, self.f
         floats, ints = t.vector("float", lanes), t.vector("i32", lanes)
+        if "avx512bf16" in self.features:
+            low = f.emit(f"fptrunc {floats} {value} to {t.vector('bfloat', lanes)}")
+            made = f.emit(f"fpext {t.vector('bfloat', lanes)} {low} to {floats}")
+            f.bfloats[made] = low
+            return made
 
         def literal(number: int) -> str:
             return str(number) if lanes == 1 else t.splat("i32", str(number), lanes)
@@ -313,7 +326,9 @@ class Emitter:
         for line in math.declarations(name, element):
             self.module.declare(line, line)
         symbol = math.symbol(name, kind.lanes, element)
-        self.module.declare(symbol, math.math_functions(name, kind.lanes, element))
+        fits = 32 * kind.lanes <= self.vector_bits
+        features = self.features if fits else frozenset()
+        self.module.declare(symbol, math.math_functions(name, kind.lanes, element, features))
         return symbol
 
     def any_lane(self, value: str, lanes: int) -> str:

@@ -52,19 +52,22 @@ def symbol(name: str, lanes: int, dtype: str = "float32") -> str:
     return f"@mlcnb.{name}.{Body(lanes).suffix(_kind(name, lanes, dtype))}"
 
 
-def math_functions(name: str, lanes: int, dtype: str = "float32") -> str:
+def math_functions(
+    name: str, lanes: int, dtype: str = "float32", features: frozenset[str] = frozenset()
+) -> str:
     """The definition of one function as IR text.
 
     Args:
         name: one of `ARITY`.
         lanes: 1 for scalars, else the length of the vectors.
         dtype: `float32` or `float64`.
+        features: of the CPU that it is for, LLVM's words; without any it runs on all.
 
     Raises:
         CodegenError: no such function, dtype or number of lanes.
     """
     kind = _kind(name, lanes, dtype)
-    body = Body(lanes)
+    body = Body(lanes, features)
     arguments = [body.argument(letter, kind) for letter in "xy"[: ARITY[name]]]
     if kind == "float":
         result = _FLOAT32[name](body, *arguments)
@@ -96,11 +99,14 @@ def declarations(name: str, dtype: str = "float32") -> tuple[str, ...]:
     return (f"declare {kind} @{called}({parameters}) nounwind willreturn memory(none)",)
 
 
-def math_module(requests: Iterable[tuple[str, int, str]]) -> str:
+def math_module(
+    requests: Iterable[tuple[str, int, str]], features: frozenset[str] = frozenset()
+) -> str:
     """All definitions for (name, lanes, dtype) requests, each once, with their declarations."""
     wanted = sorted(set(requests))
     declared = sorted({line for name, _, dtype in wanted for line in declarations(name, dtype)})
-    return "\n\n".join([*declared, *(math_functions(*request) for request in wanted)]) + "\n"
+    made = (math_functions(*request, features) for request in wanted)
+    return "\n\n".join([*declared, *made]) + "\n"
 
 
 def _kind(name: str, lanes: int, dtype: str) -> str:

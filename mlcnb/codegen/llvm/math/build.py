@@ -72,10 +72,12 @@ class Body:
 
     Args:
         lanes: 1 or more.
+        features: of the CPU that may be used, LLVM's words.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, features: frozenset[str] = frozenset()) -> None:
         self.lanes = lanes
+        self.features = features
         self.lines: list[str] = []
         self.last_label = "entry"
         self._count = 0
@@ -143,6 +145,20 @@ class Body:
             total = self.fma(x, total, coefficient)
         assert isinstance(total, Value)
         return total
+
+    @property
+    def has_scalef(self) -> bool:
+        """True if one instruction multiplies these lanes by powers of two."""
+        needed = {"avx512f"} if self.lanes == 16 else {"avx512f", "avx512vl"}
+        return self.lanes in (4, 8, 16) and needed <= self.features
+
+    def scalef(self, x: Value, n: Value) -> Value:
+        """x 2^n, n a whole number in a float; denormals round once (AVX-512's vscalefps)."""
+        kind, mask = self.type("float"), 16 if self.lanes == 16 else 8
+        given = f"{kind} {x.text}, {kind} {n.text}, {kind} {x.text}, i{mask} -1"
+        mode = ", i32 4" if self.lanes == 16 else ""
+        name = f"@llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}"
+        return self.emit("float", f"call {kind} {name}({given}{mode})")
 
     def bits(self, x: Value) -> Value:
         """The same bits, as integers of floats or as floats of integers."""

@@ -4,7 +4,7 @@ The way from x to the result:
 
     x = n ln 2 + r,  |r| <= ln 2 / 2         n by adding and subtracting 1.5 * 2^23
     t = r + r^2 Q(r)  ~  e^r - 1             Q of degree 4 or 5, from `fit.py`
-    e^x     = (1 + t) * 2^(n>>1) * 2^(n - (n>>1))         two factors: denormals round once
+    e^x     = (1 + t) * 2^n                  in two factors, or by vscalefps: denormals round once
     e^x - 1 = t * 2^n + (2^n - 1)                         small results stay exact to the last bit
 
     sigmoid(x) = {1 or e^-|x|} / (1 + e^-|x|)
@@ -52,8 +52,8 @@ EXP2_Q = (
 
 def exp(b: Body, x: Value) -> Value:
     """e^x: inf above 88.7228, denormals below -87.3366, 0 below -103.973."""
-    n, r = _reduce(b, b.clamp(x, -104.0, 89.0))
-    return _scale(b, _expm1_of(b, r, EXP_Q) + 1.0, n)
+    shifted, r = _reduce(b, b.clamp(x, -104.0, 89.0))
+    return _scale(b, b.polynomial(r, (1.0, 1.0, *EXP_Q)), shifted)
 
 
 def exp2(b: Body, x: Value) -> Value:
@@ -62,13 +62,14 @@ def exp2(b: Body, x: Value) -> Value:
     shifted = x + _ROUND
     r = x - (shifted - _ROUND)
     q = b.polynomial(r, EXP2_Q)
-    return _scale(b, b.fma(r, q, 1.0), b.bits(shifted) - _ROUND_BITS)
+    return _scale(b, b.fma(r, q, 1.0), shifted)
 
 
 def expm1(b: Body, x: Value) -> Value:
     """e^x - 1: exact to the last bits near 0, -1 far below, inf above 88.7228."""
     x = b.clamp(x, -20.0, 89.0)
-    n, r = _reduce(b, x)
+    shifted, r = _reduce(b, x)
+    n = _integer(b, shifted)
     top = n.gt(127)
     power = _power_of_two(b, b.select(top, 127, n))
     result = b.fma(_expm1_of(b, r, EXPM1_Q), power, power - 1.0)
@@ -115,11 +116,15 @@ def erf(b: Body, x: Value) -> Value:
 
 
 def _reduce(b: Body, x: Value) -> tuple[Value, Value]:
-    """n as an integer and r with x = n ln 2 + r."""
+    """n, as its sum with _ROUND, and r with x = n ln 2 + r."""
     shifted = b.fma(x, _LOG2E, _ROUND)
     n = shifted - _ROUND
-    r = b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x))
-    return b.bits(shifted) - _ROUND_BITS, r
+    return shifted, b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x))
+
+
+def _integer(b: Body, shifted: Value) -> Value:
+    """The n of `_reduce` as an integer."""
+    return b.bits(shifted) - _ROUND_BITS
 
 
 def _expm1_of(b: Body, r: Value, q: tuple[float, ...]) -> Value:
@@ -129,8 +134,8 @@ def _expm1_of(b: Body, r: Value, q: tuple[float, ...]) -> Value:
 
 def _expm1_small(b: Body, x: Value) -> Value:
     """e^x - 1 for x between -87 and 87, with no care for the sign of zero."""
-    n, r = _reduce(b, x)
-    power = _power_of_two(b, n)
+    shifted, r = _reduce(b, x)
+    power = _power_of_two(b, _integer(b, shifted))
     return b.fma(_expm1_of(b, r, EXPM1_Q), power, power - 1.0)
 
 
@@ -139,7 +144,10 @@ def _power_of_two(b: Body, n: Value) -> Value:
     return b.bits((n + 127) << 23)
 
 
-def _scale(b: Body, p: Value, n: Value) -> Value:
-    """p 2^n for -252 <= n <= 254."""
+def _scale(b: Body, p: Value, shifted: Value) -> Value:
+    """p 2^n for -252 <= n <= 254, n as its sum with _ROUND."""
+    if b.has_scalef:
+        return b.scalef(p, shifted - _ROUND)
+    n = _integer(b, shifted)
     half = n >> 1
     return p * _power_of_two(b, half) * _power_of_two(b, n - half)

@@ -143,7 +143,7 @@ class _Checker:
     def tensors(self, graph: Any, place: str) -> None:
         """Initializers, sparse ones, and those in attributes."""
         for tensor in graph.initializer:
-            check_tensor(tensor, f"{self.source.name}: initializer {tensor.name!r}")
+            check_tensor(tensor, self.source, f"{self.source.name}: initializer {tensor.name!r}")
         for sparse in graph.sparse_initializer:
             self.sparse(sparse, f"sparse initializer {sparse.values.name!r}")
         for node in graph.node:
@@ -151,8 +151,8 @@ class _Checker:
 
     def sparse(self, tensor: Any, place: str) -> None:
         """The two tensors that make a sparse one."""
-        check_tensor(tensor.values, f"{self.source.name}: {place} (values)")
-        check_tensor(tensor.indices, f"{self.source.name}: {place} (indices)")
+        check_tensor(tensor.values, self.source, f"{self.source.name}: {place} (values)")
+        check_tensor(tensor.indices, self.source, f"{self.source.name}: {place} (indices)")
         if element_count(tensor.dims) is None:
             self.refuse(f"{place} has dimensions that are negative or overflow")
 
@@ -161,7 +161,7 @@ class _Checker:
         for attribute in node.attribute:
             place = f"attribute {attribute.name!r} of {label(node)}"
             for tensor in tensors_of(attribute):
-                check_tensor(tensor, f"{self.source.name}: {place}")
+                check_tensor(tensor, self.source, f"{self.source.name}: {place}")
             for sparse in sparse_of(attribute):
                 self.sparse(sparse, place)
 

@@ -1,17 +1,21 @@
 """From a path, bytes or a ModelProto to a ModelProto and where it came from.
 
-Only regular files are read, whole and once; what is no ONNX file is named for what it is.
+Only regular files are read, whole and once, large tensors beside the rest (`apart`); what is no
+ONNX file is named for what it is.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mlcnb.core.errors import ModelError
+from mlcnb.relax.frontend.onnx.apart import Apart, NotApart
 from mlcnb.relax.frontend.onnx.limits import MAX_FILE_BYTES, size_text
 
 
@@ -19,11 +23,13 @@ from mlcnb.relax.frontend.onnx.limits import MAX_FILE_BYTES, size_text
 class Source:
     """Where a model came from.
 
-    name: what messages call it; folder: where its external data lie (None: it may have none).
+    name: what messages call it; folder: where its external data lie (None: it may have none);
+    held: the data of large tensors, by the token that the ModelProto has in their place.
     """
 
     name: str
     folder: Path | None = None
+    held: Mapping[bytes, Any] = field(default_factory=dict, repr=False)
 
 
 def load(model: Any) -> tuple[Any, Source]:
@@ -37,24 +43,24 @@ def load(model: Any) -> tuple[Any, Source]:
     if isinstance(model, onnx.ModelProto):
         return model, Source("the model")
     if isinstance(model, bytes | bytearray | memoryview):
-        source = Source("the model")
-        return parse(bytes(model), source), source
+        data = bytes(model)
+        return _parse_file(BytesIO(data), len(data), Source("the model"))
     if not isinstance(model, str | os.PathLike):
         raise ModelError(
             f"from_onnx takes a path, bytes or a ModelProto, not {type(model).__name__}",
             hint='mlcnb.from_onnx("model.onnx")',
         )
     path = Path(model)
-    source = Source(path.name, path.parent)
-    return parse(read(path, source.name), source), source
+    return _read(path, Source(path.name, path.parent))
 
 
-def read(path: Path, name: str) -> bytes:
-    """The bytes of a regular file.
+def _read(path: Path, source: Source) -> tuple[Any, Source]:
+    """The model in a regular file.
 
     Raises:
-        ModelError: it cannot be read, or is larger than an ONNX file can be.
+        ModelError: it cannot be read, is larger than an ONNX file can be, or no model.
     """
+    name = source.name
     try:
         info = path.stat()
         if not stat.S_ISREG(info.st_mode):
@@ -65,12 +71,24 @@ def read(path: Path, name: str) -> bytes:
                 f"{name}: {size_text(info.st_size)} is more than an ONNX file can have (2 GiB)",
                 hint="save its weights apart: onnx.save(m, path, save_as_external_data=True)",
             )
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return _parse_file(file, os.fstat(file.fileno()).st_size, source)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}",
             hint=f"is the path right? {str(path)!r}",
         ) from error
+
+
+def _parse_file(file: BinaryIO, size: int, source: Source) -> tuple[Any, Source]:
+    """The model in an open file: its large tensors apart, where it has the form of messages."""
+    try:
+        apart = Apart(file, size)
+    except NotApart:
+        file.seek(0)
+        return parse(file.read(), source), source
+    source = replace(source, held=apart.held)
+    return parse(apart.message, source), source
 
 
 def parse(data: bytes, source: Source) -> Any:

@@ -1,6 +1,7 @@
-"""TensorProto to NumPy: checked first, then copied once to where vectors are loaded whole.
+"""TensorProto to NumPy: checked first, then in memory from where vectors are loaded whole.
 
-raw bytes        one copy, read-only          float_data, int32_data, …  converted
+raw bytes        read-only: those that were read apart as they are, others copied once
+float_data, …    converted
 external data    read from the model's folder (`external`)
 sparse           written out
 """
@@ -16,6 +17,7 @@ from mlcnb.core.errors import ModelError, UnsupportedDtypeError
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.memory import aligned
 from mlcnb.relax.frontend.onnx import external
+from mlcnb.relax.frontend.onnx.apart import TOKEN_BYTES
 from mlcnb.relax.frontend.onnx.limits import element_count, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.load import Source
 
@@ -47,7 +49,7 @@ def dtype_of(number: int, place: str) -> DType:
         ) from error
 
 
-def check_tensor(tensor: Any, place: str) -> None:
+def check_tensor(tensor: Any, source: Source, place: str) -> None:
     """Refuse a tensor whose header is hostile or contradicts its data.
 
     Raises:
@@ -75,8 +77,8 @@ def check_tensor(tensor: Any, place: str) -> None:
         external.span(given, place, needed)
     elif not tensor.HasField("raw_data"):
         check_fields(tensor, kind, count, place)
-    elif tensor.ByteSize() <= SMALL:
-        check_raw(len(tensor.raw_data), kind, count, place)
+    elif needed <= SMALL or source.held:
+        check_raw(len(_raw(tensor, source)), kind, count, place)
 
 
 def check_raw(found: int, kind: DType, count: int, place: str) -> None:
@@ -117,18 +119,25 @@ def to_array(tensor: Any, source: Source, place: str) -> np.ndarray:
         ModelError: as `check_tensor`, or the data are of another length than the dimensions say.
         UnsupportedDtypeError: a dtype that mlcnb does not have.
     """
-    check_tensor(tensor, place)
+    check_tensor(tensor, source, place)
     kind = dtype_of(tensor.data_type, place)
     count = element_count(tensor.dims)
     assert count is not None
     if is_external(tensor):
         raw: Any = external.read(tensor, source, place, stored_bytes(count, kind))
     elif tensor.HasField("raw_data"):
-        raw = np.frombuffer(tensor.raw_data, np.uint8)
+        raw = _raw(tensor, source)
     else:
         return _from_fields(tensor, kind)
     check_raw(len(raw), kind, count, place)
     return _from_raw(raw, kind, count).reshape(tuple(tensor.dims))
+
+
+def _raw(tensor: Any, source: Source) -> np.ndarray:
+    """The raw bytes of a tensor: those that were read apart, or the message's own."""
+    data = tensor.raw_data
+    held = source.held.get(data) if len(data) == TOKEN_BYTES else None
+    return np.frombuffer(data, np.uint8) if held is None else held
 
 
 def _from_raw(raw: np.ndarray, kind: DType, count: int) -> np.ndarray:

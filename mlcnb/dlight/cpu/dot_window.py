@@ -1,4 +1,4 @@
-"""quantized_window: convolutions of bytes on channels in blocks, summed in int32.
+"""dot_window: convolutions of narrow values on channels in blocks, by sums of products.
 
 for n, oc, oh, ow, c, ic, kh, kw, q, k in …:      for n_oc_oh in T.parallel(…):
     conv[n, oc, oh, ow, c] += …             ->        acc = 7 x 4 vectors, in registers
@@ -6,9 +6,10 @@ for n, oc, oh, ow, c, ic, kh, kw, q, k in …:      for n_oc_oh in T.parallel(�
                                                           for ow_1, oc_1: vpdpbusd: 16 sums of 4
                                                       y[…] = saturate(round((acc + bias) * scale))
 
-The sums live in registers for the whole reduction; what follows (bias, scaling back to bytes, a
-residual) is done on them before they are stored. A depthwise window is written out whole, and its
-padding made for one block of channels at a time, so that it stays in the cache.
+Bytes are summed in int32 in fours, bfloat16 in float32 in twos (vdpbf16ps). The sums live in
+registers for the whole reduction; what follows (bias, scaling back to bytes, a residual) is done on
+them before they are stored. A depthwise window is written out whole, and its padding made for one
+block of channels at a time, so that it stays in the cache.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
+from mlcnb.dlight.cpu.dot_products import use_instruction
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import Tile, choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
@@ -25,13 +27,17 @@ from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
 #: block name -> how the instructions for it are called, before the target's own part
-NAMES = {"qconv2d_packed": "dot", "depthwise_qconv2d_packed": "taps"}
+NAMES = {
+    "qconv2d_packed": "dot",
+    "conv2d_pairs_packed": "dot",
+    "depthwise_qconv2d_packed": "taps",
+}
 #: sums of a depthwise tile: each needs a register, its data and its weights another
 DEPTHWISE_ROWS = 14
 
 
-def quantized_window(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to the packed convolutions of `mlcnb.op.qnn.conv`."""
+def dot_window(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to the packed convolutions of `mlcnb.op.qnn.conv` and `mlcnb.op.nn.conv_packed`."""
     anchor = survey.anchor
     if anchor is None or anchor.name not in NAMES or anchor.extents[4] != target.lanes("int32"):
         return False
@@ -41,21 +47,11 @@ def quantized_window(sch: Schedule, survey: Survey, target: Target) -> bool:
     if sum(b.is_reduction for b in survey.blocks) > 1:
         return False
     last = fuse_epilogue(sch, anchor, after)
-    if anchor.name == "qconv2d_packed":
+    if NAMES[anchor.name] == "dot":
         dense(sch, survey, anchor, last, target)
     else:
         depthwise(sch, survey, anchor, last, target)
     return True
-
-
-def instruction(kind: str, target: Target) -> str | None:
-    """The tensor intrinsic for sums of four products; None where the target has none."""
-    lanes, have = target.lanes("int32"), target.features
-    if (lanes == 16 and "avx512vnni" in have) or (lanes == 8 and "avxvnni" in have):
-        return f"{kind}_{lanes}x4_vnni"
-    if lanes == 4 and "i8mm" in have:
-        return f"{kind}_4x4_usdot"
-    return f"{kind}_8x4_avx2" if lanes == 8 and "avx2" in have else None
 
 
 def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: Target) -> None:
@@ -71,7 +67,7 @@ def dense(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, target: T
     start_sums(sch, anchor, ic)
     for loop in (ow_1, oc_1):
         sch.unroll(loop)
-    use_instruction(sch, c, "dot", target)
+    use_instruction(sch, anchor, c, "dot", target)
     spread(sch, [n, oc_0, oh], anchor.work)
 
 
@@ -98,7 +94,7 @@ def depthwise(sch: Schedule, survey: Survey, anchor: BlockInfo, last: Any, targe
     start_sums(sch, anchor, kh)
     for loop in (kh, ow_1, kw):
         sch.unroll(loop)
-    use_instruction(sch, c, "taps", target)
+    use_instruction(sch, anchor, c, "taps", target)
     for block in survey.before(anchor):
         pad(sch, block, oc, target)
     spread(sch, [n, oc], anchor.work)
@@ -133,12 +129,3 @@ def start_sums(sch: Schedule, anchor: BlockInfo, at: Any) -> None:
     for loop in outer[4:]:
         sch.unroll(loop)
     sch.vectorize(lanes)
-
-
-def use_instruction(sch: Schedule, lanes: Any, kind: str, target: Target) -> None:
-    """The loops over a vector's sums and their four products, as the target can do them."""
-    name = instruction(kind, target)
-    if name is None:
-        sch.vectorize(lanes)
-    else:
-        sch.tensorize(lanes, name)

@@ -1,4 +1,4 @@
-"""quantized_matmul: products of bytes with a packed matrix, summed in int32.
+"""dot_matmul: products of narrow values with a packed matrix, by sums of products.
 
 for i, j, b, k, d in …:                          for j_0, i_0 in T.parallel(…):
     sums[i, j, b] += x[i, 4 * k + d] *     ->        acc = 14 x 2 vectors, in registers
@@ -6,25 +6,29 @@ for i, j, b, k, d in …:                          for j_0, i_0 in T.parallel(�
 for i, j in …:                                       for i_1, vectors, lanes:
     y[i, j] = saturate(round(sums * scale))              y[…] = saturate(round(acc * scale))
 
-The last block of columns may be partly empty: its sums are formed, but not stored.
+Bytes are summed in int32 in fours, bfloat16 in float32 in twos (vdpbf16ps). The last block of
+columns may be partly empty: its sums are formed, but not stored.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.dlight.cpu.dot_products import use_instruction
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
-from mlcnb.dlight.cpu.quantized_window import use_instruction
 from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 
+#: the blocks that are such products
+NAMES = ("qmatmul_packed", "matmul_pairs_packed")
 
-def quantized_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
-    """Apply to the block `qmatmul_packed`, with the elementwise blocks that follow it."""
+
+def dot_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to one of the blocks NAMES, with the elementwise blocks that follow it."""
     anchor = survey.anchor
-    if anchor is None or anchor.name != "qmatmul_packed" or len(anchor.kinds) < 5:
+    if anchor is None or anchor.name not in NAMES or len(anchor.kinds) < 5:
         return False
     after, lanes, block = survey.after(anchor), target.lanes("int32"), anchor.extents[-3]
     if not after or not all(b.is_spatial and b.spatial() == after[0].spatial() for b in after):
@@ -52,19 +56,22 @@ def quantized_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 
 def _rows(count: int | None, vectors: int, target: Target) -> int:
-    """Rows of a tile, which divide all rows."""
+    """Rows of a tile: if they can be many, rows that divide all rows, else tiles about even."""
     most = choose_tile(count, None, target.vector_registers, vectors).rows
-    return next(r for r in range(most, 0, -1) if r == 1 or (count is not None and count % r == 0))
+    if count is None:
+        return 1
+    dividing = next(r for r in range(most, 0, -1) if count % r == 0)
+    return dividing if 2 * dividing > most else -(-count // -(-count // most))
 
 
 def _sums(sch: Schedule, anchor: BlockInfo, depth: int, target: Target) -> None:
     """The accumulators of one tile: a reduction with the vectors inside."""
-    *spatial, column, quad, dot = sch.get_loops(anchor.handle)[depth:]
+    *spatial, column, group, dot = sch.get_loops(anchor.handle)[depth:]
     vector, lane = sch.split(column, [None, target.lanes("int32")])
-    sch.reorder(quad, *spatial, vector, lane, dot)
-    start: Any = sch.decompose_reduction(anchor.handle, quad)
+    sch.reorder(group, *spatial, vector, lane, dot)
+    start: Any = sch.decompose_reduction(anchor.handle, group)
     *outer, inner = sch.get_loops(start)[depth:]
     for loop in (*outer, *spatial, vector):
         sch.unroll(loop)
     sch.vectorize(inner)
-    use_instruction(sch, lane, "dot", target)
+    use_instruction(sch, anchor, lane, "dot", target)

@@ -1,0 +1,24 @@
+"""Schedules that were measured: records of them, databases, and their use when a model is compiled.
+
+db = mlc.meta_schedule.JSONDatabase(work_dir="tuned")     or MemoryDatabase()
+db.commit(sch, run_secs=[0.0012])                         what this schedule took
+with db:
+    ex = mlc.compile(mod)                                 its loops run as the best record says
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+_HERE = "mlcnb.meta_schedule"
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        f"{_HERE}.record": "TuningRecord Workload",
+        f"{_HERE}.database": "Database MemoryDatabase OrderedUnionDatabase",
+        f"{_HERE}.json_database": "JSONDatabase",
+        f"{_HERE}.apply": "MetaScheduleApplyDatabase",
+    },
+    submodules=("database",),
+)

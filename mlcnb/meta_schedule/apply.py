@@ -1,0 +1,50 @@
+"""MetaScheduleApplyDatabase: loop functions as the best records of a database schedule them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.meta_schedule.database import Database
+from mlcnb.meta_schedule.json_database import JSONDatabase
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+
+
+class MetaScheduleApplyDatabase(PrimFuncPass):
+    """Schedule each loop function that the database has a record of for the current target.
+
+    Args:
+        work_dir: the folder of a JSONDatabase; default: the database of the innermost `with`.
+
+    Raises:
+        MLCError: there is no database.
+        ScheduleError: the steps of a record are not legal for its workload.
+    """
+
+    work_dir: str | None = None
+
+    def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
+        """All loop functions, with one database."""
+        if self.work_dir is None:
+            return super().transform_module(mod, ctx)
+        with JSONDatabase(work_dir=self.work_dir, allow_missing=False):
+            return super().transform_module(mod, ctx)
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """The function scheduled by its best record; as it was where there is none."""
+        database = Database.current()
+        if database is None:
+            raise MLCError(
+                "MetaScheduleApplyDatabase: no database",
+                hint="`with database:` around it, or work_dir=…",
+            )
+        record = database.query_tuning_record(func, Target.current() or "llvm")
+        if record is None:
+            return func
+        done = record.schedule().mod[record.workload.name]
+        ctx.note(f"{len(record)} steps")
+        return replace(done, attrs=FrozenDict({**func.attrs, "tir.is_scheduled": True}))
