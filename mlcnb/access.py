@@ -27,7 +27,7 @@ from mlcnb.machine.addresses import Placed, Site, placed
 from mlcnb.machine.cache import EMPTY, Cache, Touches, caches, narrowed, run
 from mlcnb.machine.indices import Unknown
 from mlcnb.machine.reuse import Histogram, histogram, stack_distances
-from mlcnb.machine.stream import MOST, Stream, stream, too_long
+from mlcnb.machine.stream import MOST, Stream, beginning, stream
 from mlcnb.tir.function import PrimFunc
 
 #: accesses that the interpreter makes at most: about ten seconds
@@ -69,7 +69,12 @@ class Run(display.Shown):
     """
 
     def __init__(
-        self, name: str, program: Placed, accesses: Stream, levels: tuple[Cache, ...]
+        self,
+        name: str,
+        program: Placed,
+        accesses: Stream,
+        levels: tuple[Cache, ...],
+        is_part: bool = False,
     ) -> None:
         self.name = name
         self.program = program
@@ -77,6 +82,8 @@ class Run(display.Shown):
         self.levels = levels
         self.lines = narrowed(accesses.addresses // levels[0].line)
         self.served = np.full(len(accesses), len(levels), np.uint8)
+        #: only where the program begins
+        self.is_part = is_part
         self.counts: dict[str, Counts] = {}
         came: Any = slice(None)  # to this level: all, then what the level before missed
         for number, level in enumerate(levels):
@@ -160,6 +167,7 @@ def replayed(
     block: str | None = None,
     args: Sequence[Any] | None = None,
     most: int = MOST,
+    first: int | None = None,
     name: str = "",
 ) -> Run:
     """A program's accesses through caches.
@@ -170,6 +178,7 @@ def replayed(
         block: only the accesses of the block of this name, as if there were no others.
         args: what it runs on, where values in memory decide what it touches.
         most: accesses at most.
+        first: only so many accesses, from where the program begins.
         name: of the program; default: its symbol.
 
     Raises:
@@ -177,14 +186,20 @@ def replayed(
     """
     levels = caches(cache)
     program = placed(func)
-    accesses = recorded(program, args, most)
+    accesses = recorded(program, args, most, first)
+    is_part = first is not None and len(accesses) >= first
     if block is not None:
-        accesses = _of_block(program, accesses, block)
+        accesses = of_block(program, accesses, block)
     symbol = name or str(func.attrs.get("global_symbol") or "main")
-    return Run(symbol, program, accesses, levels)
+    return Run(symbol, program, accesses, levels, is_part)
 
 
-def _of_block(program: Placed, accesses: Stream, block: str) -> Stream:
+def of_block(program: Placed, accesses: Stream, block: str) -> Stream:
+    """The accesses of one block.
+
+    Raises:
+        MLCError: there is no such block.
+    """
     wanted = np.array([site.block == block for site in program.sites], bool)
     if not wanted.any():
         names = dict.fromkeys(site.block for site in program.sites if site.block)
@@ -222,22 +237,30 @@ def words_of(site: Site) -> str:
     return f"{node.buffer.name}[{indices}]"
 
 
-def recorded(program: Placed, args: Sequence[Any] | None = None, most: int = MOST) -> Stream:
+def recorded(
+    program: Placed, args: Sequence[Any] | None = None, most: int = MOST, first: int | None = None
+) -> Stream:
     """Every access of a program, in order.
 
     Args:
         program: the program with the places of its arrays.
         args: what it runs on, where that decides what it touches; by default arrays of zeros.
         most: accesses at most.
+        first: only so many, from where the program begins.
 
     Raises:
         MLCError: more accesses than `most`, or a program that cannot be run.
     """
+    if first is not None and not 0 < first <= most:
+        raise MLCError(f"replay: first={first} accesses", hint=f"from 1 to {most:,}")
     try:
+        if first is not None:
+            return beginning(program, first)
         with progress_bar("finding accesses", most) as bar:
             return stream(program, most, bar.update)
     except Unknown:
-        return interpreted(program, args, min(most, MOST_INTERPRETED))
+        found = interpreted(program, args, min(most, MOST_INTERPRETED))
+        return found if first is None else Stream(found.addresses[:first], found.sites[:first])
 
 
 def interpreted(program: Placed, args: Sequence[Any] | None = None, most: int = MOST) -> Stream:
@@ -273,7 +296,11 @@ class _Record:
         if len(self.sites) % _TICK == 0:
             self.bar.update(_TICK)
             if len(self.sites) > self.most:
-                raise too_long(self.most)
+                raise MLCError(
+                    f"replay: the program makes more than {self.most:,} accesses, and values in "
+                    "memory decide which",
+                    hint="replay it with smaller shapes: the order of its loops is the same",
+                )
 
 
 def _arguments(func: PrimFunc) -> list[np.ndarray]:

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from mlcnb.codegen.llvm import backend
+from mlcnb.codegen.llvm import backend, foresight
+from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
 from mlcnb.core.errors import TargetError
+from mlcnb.core.garbage import collected_between
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
 from mlcnb.meta_schedule.database import Database
-from mlcnb.relax.expr import Function
+from mlcnb.relax.analysis.struct_info import static_shape
+from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
@@ -68,13 +73,14 @@ def compile(
         _check_gpu(module, where, schedule)
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
-    if _has_graph(module):
-        module = _timed(
-            timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
-        )
-    if schedule == "default" and Database.current() is not None:
-        module = _timed(timings, "tuning records", _apply_records, module, where)
-    kernels = _timed(timings, "kernels", _kernels, module, where, schedule)
+    with collected_between(), _workers(module, where) as workers:
+        if _has_graph(module):
+            module = _timed(
+                timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
+            )
+        if schedule == "default" and Database.current() is not None:
+            module = _timed(timings, "tuning records", _apply_records, module, where)
+        kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
     release_freed()
     return Executable(module, kernels, where, timings)
 
@@ -135,13 +141,38 @@ def _lower_graph(
         return (get_pipeline(pipeline) if isinstance(pipeline, str) else pipeline)(mod)
 
 
+@contextmanager
+def _workers(mod: IRModule, target: Target) -> Iterator[Workers]:
+    """Processes that compile kernels beside this one: started at once for a graph that is new."""
+    outline = _outline(mod, target)
+    with Workers(threads.default_num_threads() - 1 if target.kind == "llvm" else 0) as workers:
+        is_new = bool(outline) and not foresight.met(outline)
+        if is_new:
+            workers.start()
+        yield workers
+    if is_new:
+        foresight.meet(outline)
+
+
+def _outline(mod: IRModule, target: Target) -> str:
+    """The operators of a module's graphs and their sizes; "" where there are few."""
+    calls = [
+        f"{b.value.op.name} {static_shape(b.var.struct_info)}"
+        for func in mod.functions.values()
+        if isinstance(func, Function)
+        for b in bindings_of(func)
+        if isinstance(b.value, Call) and isinstance(b.value.op, Op)
+    ]
+    return "\n".join((str(target), *calls)) if len(calls) > 2 * WORTHWHILE else ""
+
+
 def _apply_records(mod: IRModule, target: Target) -> IRModule:
     """Loop functions that the current database has records of, as the best of them makes them."""
     with target:
         return MetaScheduleApplyDatabase()(mod)
 
 
-def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
+def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
     if target.kind == "interp":
@@ -152,7 +183,7 @@ def _kernels(mod: IRModule, target: Target, schedule: Any) -> dict[str, Any]:
             from mlcnb.codegen.cuda import backend as cuda
 
             return dict(cuda.build(funcs, target, rule, bar.update))
-        return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update))
+        return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update, workers))
 
 
 def progress_bar(what: str, total: int) -> Any:

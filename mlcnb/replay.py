@@ -116,6 +116,8 @@ def replay(
     args: Sequence[Any] | None = None,
     at: Sequence[int] | None = None,
     threads: int | None = None,
+    first: int | None = None,
+    trace: bool = True,
     warp: int | None = None,
     kernel: int | None = None,
 ) -> Any:
@@ -135,6 +137,9 @@ def replay(
         args: arrays that a program runs on, where values in memory decide what it touches.
         at: of stages: numbers of steps; default: where one kind of step ends and another begins.
         threads: of stages: how many run the loops that are parallel by then; default: 1.
+        first: only so many accesses, from where the program begins: for long ones.
+        trace: False: count what caches make of all accesses, however many, and keep none of them
+            (`mlcnb.access_counts.AccessCounts`): exact, but nothing is played.
         warp: of a program for a GPU: which warp of the block; default: 0.
         kernel: of a program for a GPU that is several kernels: which; default: 0.
 
@@ -151,6 +156,7 @@ def replay(
                 hint="replay each by itself",
             )
         wrong = [("cache", cache), ("args", args), ("at", at), ("threads", threads)]
+        wrong += [("first", first), ("trace", None if trace else False)]
         for name, given in wrong:
             if given is not None:
                 raise MLCError(
@@ -166,7 +172,9 @@ def replay(
                 hint='bind its loops: sch.bind(loop, "threadIdx.x")',
             )
     is_timed = len(programs) == 1 and isinstance(programs[0], Schedule) and cache is None
-    of_accesses = [name for name, x in (("block", block), ("args", args)) if x is not None]
+    counted_only = None if trace else False
+    named = ("block", block), ("args", args), ("first", first), ("trace", counted_only)
+    of_accesses = [name for name, x in named if x is not None]
     of_stages = [name for name, x in (("at", at), ("threads", threads)) if x is not None]
     if not programs:
         raise MLCError("replay: nothing to replay", hint="pass a schedule or a PrimFunc")
@@ -177,8 +185,14 @@ def replay(
     if of_stages:
         hint = "leave cache out to time the stages of one schedule"
         raise MLCError(f"replay: {of_stages[0]} goes with the stages of a schedule", hint=hint)
+    if not trace:
+        if args is not None or first is not None:
+            wrong_one = "args" if args is not None else "first"
+            raise MLCError(f"replay: {wrong_one} goes with a trace", hint="leave trace=False out")
+        count: Any = display.load("mlcnb.access_counts:counted_all")
+        return count(programs, cache, block)
     make: Any = display.load("mlcnb.widgets.access:access_replay")
-    return make(programs, cache, block, args)
+    return make(programs, cache, block, args, first)
 
 
 def _on_gpu(program: Any) -> bool:

@@ -226,6 +226,7 @@ _DOT_PRODUCTS = {
     "znver4 znver5 icelake-server sapphirerapids": "avx512vnni avx512vbmi",
     "znver4 znver5 sapphirerapids": "avx512bf16",
     "alderlake raptorlake meteorlake arrowlake lunarlake sierraforest": "avxvnni",
+    "neoverse-n1 cortex-a55 cortex-a76 cortex-a77 cortex-a78 apple-m1": "dotprod",
     "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
 }
 

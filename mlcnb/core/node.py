@@ -73,8 +73,8 @@ class Node(display.Shown):
     #: those of them that may hold nodes
     walked_fields: ClassVar[tuple[str, ...]] = ()
     #: node -> the values of `node_fields`, and of `walked_fields`; one call for all of them
-    values_of: ClassVar[Callable[[Any], tuple[Any, ...]]] = tuple
-    walked_of: ClassVar[Callable[[Any], tuple[Any, ...]]] = tuple
+    values_of: ClassVar[Any] = tuple
+    walked_of: ClassVar[Any] = tuple
     #: where `walked_fields` stand in `node_fields`
     walked_places: ClassVar[tuple[int, ...]] = ()
     #: fields compared: binders first, labels left out

@@ -29,17 +29,18 @@ from mlcnb.ir.dtype import DType, dtype
 
 FORMAT, VERSION = "mlcnb-ir", 1
 
-#: where the classes of nodes are found; op declarations come with mlcnb.op
-_MODULES = (
-    "mlcnb.ir.expr",
-    "mlcnb.ir.module",
-    "mlcnb.ir.span",
-    "mlcnb.tir.buffer",
-    "mlcnb.tir.stmt",
-    "mlcnb.tir.function",
-    "mlcnb.tir.index_map",
-    "mlcnb.relax.struct_info",
-    "mlcnb.relax.expr",
+#: where the classes of nodes are found, loops before graphs; op declarations come with mlcnb.op
+_LEVELS = (
+    (
+        "mlcnb.ir.expr",
+        "mlcnb.ir.module",
+        "mlcnb.ir.span",
+        "mlcnb.tir.buffer",
+        "mlcnb.tir.stmt",
+        "mlcnb.tir.function",
+        "mlcnb.tir.index_map",
+    ),
+    ("mlcnb.relax.struct_info", "mlcnb.relax.expr"),
 )
 
 
@@ -141,7 +142,7 @@ class _Reader:
             raise ModelError(f"load_json: damaged text, {what}") from error
 
     def node(self, entry: dict) -> Node:
-        cls = _classes().get(entry["class"])
+        cls = _class_named(entry["class"])
         if cls is None:
             raise ModelError(f"load_json: no node class {entry['class']!r}")
         fields = {name: self.value(v) for name, v in entry["fields"].items()}
@@ -202,18 +203,29 @@ def _key(cls: type) -> str:
     return f"op:{op_name}" if op_name else f"{cls.__module__.split('.')[1]}.{cls.__name__}"
 
 
+def _class_named(name: str) -> Any:
+    """A node class by its name in the text; a file is loaded when a class of it is met."""
+    if name.startswith("op:"):
+        return _declared().get(name)
+    return next((found[name] for level in _LEVELS if name in (found := _classes(level))), None)
+
+
 @cache
-def _classes() -> dict[str, Any]:
-    """Every node class by its name in the text."""
-    for module in _MODULES:
-        importlib.import_module(module)
+def _classes(modules: tuple[str, ...]) -> dict[str, Any]:
+    """The node classes of some files by their names."""
+    return {
+        _key(cls): cls
+        for module in modules
+        for cls in vars(importlib.import_module(module)).values()
+        if isinstance(cls, type) and issubclass(cls, Node) and cls.__module__ == module
+    }
+
+
+@cache
+def _declared() -> dict[str, Any]:
+    """The classes of declared operators."""
     declared: Any = display.load("mlcnb.relax.operator:declarations")()  # type: ignore[call-arg]
-    found: dict[str, Any] = {_key(cls): cls for cls in declared.values()}
-    for module in _MODULES:
-        for cls in vars(importlib.import_module(module)).values():
-            if isinstance(cls, type) and issubclass(cls, Node) and cls.__module__ == module:
-                found[_key(cls)] = cls
-    return found
+    return {_key(cls): cls for cls in declared.values()}
 
 
 @cache

@@ -13,19 +13,22 @@ the same memory: so whoever watches the program tells them apart, the interprete
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, replace, rewrite, walk
+from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
-from mlcnb.ir.expr import Var
+from mlcnb.ir.expr import IntImm, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.lower_init_block import lower_init_block
@@ -82,6 +85,12 @@ class Placed:
     numbers: dict[Buffer, int]
 
 
+#: pointer, what tells its size, whether it is an argument
+_Memory = tuple[Var, Buffer | s.Allocate, bool]
+#: what a size that is not known counts as, where that may be guessed
+UNKNOWN = 64
+
+
 def placed(func: PrimFunc) -> Placed:
     """The arrays and accesses of a program.
 
@@ -106,10 +115,89 @@ def named(func: PrimFunc) -> Placed:
     Raises:
         MLCError: it has sizes that are not known, or accesses to memory that is not its own.
     """
-    arrays = {data: n for n, (data, _, _) in enumerate(_memory(func))}
-    namer = _Namer(arrays)
+    memory = list(_memory(func))
+    namer = _Namer({data: n for n, (data, _, _) in enumerate(memory)})
     body = func.with_body(namer.body(func.body, ""))
-    return Placed(body, tuple(_laid_out(func)), tuple(namer.sites), namer.numbers)
+    return Placed(body, tuple(_laid_out(memory)), tuple(namer.sites), namer.numbers)
+
+
+#: pointer -> the memory that it points to
+Layout = dict[Var, Array]
+
+
+def guessed(func: PrimFunc) -> tuple[PrimFunc, Layout]:
+    """Any program with the places of its arrays, as well as they can be told: for a prediction.
+
+    Sizes that are not known count as `UNKNOWN`; what is touched through pointers is not seen.
+    Buffers are cut to what is used only where that may change one.
+    """
+    func = _sized(func)
+    if _is_staged(func):
+        for step in (_without_init, *_STEPS[1:]):
+            try:
+                func = step(func)
+            except MLCError:  # as it is, then
+                continue
+    memory = {owned[0]: owned for owned in _memory(func)}
+    for buffer in (x for n in _top(func) for x in _uses(n)[0]):
+        memory.setdefault(buffer.data, (buffer.data, buffer, False))
+    return func, dict(zip(memory, _laid_out(list(memory.values()), UNKNOWN), strict=True))
+
+
+def _top(func: PrimFunc) -> tuple[Any, ...]:
+    """The statements that are done one after the other in the whole function."""
+    n: Any = func.body
+    while isinstance(n, s.BlockRealize) and not n.block.iter_vars:
+        n = n.block.body
+    return n.seq if isinstance(n, s.SeqStmt) else (n,)
+
+
+@lru_cache(1024)
+def _uses(n: Any) -> tuple[frozenset[Buffer], bool]:
+    """The buffers that a statement touches, and whether it has any of its own."""
+    buffers, stages = set(), False
+    for x in walk(n):
+        if isinstance(x, BufferLoad | s.BufferStore):
+            buffers.add(x.buffer)
+        elif isinstance(x, s.Allocate | s.Block):
+            stages |= isinstance(x, s.Allocate) or bool(x.alloc_buffers or x.match_buffers)
+    return frozenset(buffers), stages
+
+
+def _is_staged(func: PrimFunc) -> bool:
+    """Whether a buffer is, or may be, allocated inside of a loop."""
+    top = [_uses(n) for n in _top(func)]
+    if any(stages for _, stages in top):
+        return True
+    own = {data for data, _, is_argument in _memory_at_root(func) if not is_argument}
+    used = Counter(data for buffers, _ in top for data in {b.data for b in buffers} & own)
+    return any(times == 1 for times in used.values())
+
+
+def _memory_at_root(func: PrimFunc) -> Iterator[_Memory]:
+    n: Any = func.body
+    while isinstance(n, s.BlockRealize) and not n.block.iter_vars:
+        yield from ((buffer.data, buffer, False) for buffer in n.block.alloc_buffers)
+        n = n.block.body
+
+
+def _sized(func: PrimFunc) -> PrimFunc:
+    """The function with numbers for the sizes that are not known."""
+    shapes = (n for b in func.buffers for n in (*b.shape, *b.strides) if as_int(n) is None)
+    free = {v for n in shapes for v in walk(n) if isinstance(v, Var)}
+    free |= {v for v in func.params if v not in func.buffer_map and not v.dtype.is_handle}
+    if not free:
+        return func
+    known = {v: IntImm(v.dtype, UNKNOWN) for v in free if v.dtype.is_int}
+    buffers = {v: substitute(b, known) for v, b in func.buffer_map.items()}
+    return replace(func, body=substitute(func.body, known), buffer_map=FrozenDict(buffers))
+
+
+def _without_init(func: PrimFunc) -> PrimFunc:
+    def rule(n: Node) -> Node | None:
+        return replace(n, init=None) if isinstance(n, s.Block) and n.init is not None else None
+
+    return func.with_body(rewrite_statements(func.body, rule))
 
 
 def _refuse_pointers(func: PrimFunc) -> None:
@@ -133,8 +221,8 @@ def _is_pointer(x: Any) -> bool:
     return not isinstance(x, e.StringImm) and getattr(kind, "is_handle", False)
 
 
-def _memory(func: PrimFunc) -> Iterator[tuple[Var, Buffer | s.Allocate, bool]]:
-    """(pointer, what tells its size, whether it is an argument) of all memory, in order."""
+def _memory(func: PrimFunc) -> Iterator[_Memory]:
+    """All memory of a function, in order."""
     seen: set[Var] = set()
     for buffer in func.buffers:
         if buffer.data not in seen:
@@ -147,11 +235,11 @@ def _memory(func: PrimFunc) -> Iterator[tuple[Var, Buffer | s.Allocate, bool]]:
             yield buffer.data, buffer, False
 
 
-def _laid_out(func: PrimFunc) -> Iterator[Array]:
+def _laid_out(memory: list[_Memory], otherwise: int | None = None) -> Iterator[Array]:
     at = 0
-    for data, owner, is_argument in _memory(func):
+    for data, owner, is_argument in memory:
         dims = owner.extents if isinstance(owner, s.Allocate) else owner.shape
-        shape = [as_int(n) for n in dims]
+        shape = [otherwise if as_int(n) is None else as_int(n) for n in dims]
         known = [n for n in shape if n is not None]
         if len(known) < len(shape):
             raise MLCError(

@@ -238,3 +238,36 @@ def through(levels: Sequence[Cache], lines: np.ndarray) -> np.ndarray:
         served[at[hit]] = number
         at = at[~hit]
     return served
+
+
+class Carried:
+    """A cache that goes on where it stood: touches in pieces, what becomes of them as if in one.
+
+    The lines that it holds are touched again before each piece, the one that would go first first:
+    so every set stands as it did.
+    """
+
+    def __init__(self, level: Cache) -> None:
+        self.level = level
+        #: the lines that it holds, in each set the one that would go first first
+        self.held = np.empty(0, np.int64)
+
+    def run(self, lines: np.ndarray) -> Touches:
+        """What becomes of the next touches."""
+        before = len(self.held)
+        whole = np.concatenate([self.held, lines])
+        found = run(self.level, whole)
+        self.held = _held(self.level, whole)
+        return Touches(self.level, found.depth[before:], found.victim[before:])
+
+
+def _held(level: Cache, lines: np.ndarray) -> np.ndarray:
+    """What a cache holds after touches from empty: of each set the last lines, in their order."""
+    backwards = lines[::-1]
+    _, first = np.unique(backwards, return_index=True)
+    last = backwards[np.sort(first)]  # each line once, the one touched last in front
+    order = np.argsort(last % level.sets, kind="stable")
+    of_set = last[order] % level.sets
+    begins = np.searchsorted(of_set, of_set)  # where each one's set begins
+    kept = order[np.arange(len(last)) - begins < level.ways]
+    return last[np.sort(kept)][::-1].astype(np.int64)

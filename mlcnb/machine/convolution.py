@@ -8,14 +8,13 @@
 Large weights stay as they are, for they would be 4 times larger, in memory and on the way from it:
 each run transforms them, a row of the tile at a time, in L2.
 
-A choice's time is the sum of what its units do, or what memory needs to bring the weights: the
-longer one. The constants are cycles, fitted to convolutions of nine models on one core with
-AVX-512 (znver4, 3.7 GHz). Measured again on 14 convolutions, 7 x 7 to 112 x 112, 64 to 512
-channels, alone: half of the predictions of direct loops are within 4 % of the time measured and
-nine of ten within 14 %; of Winograd's algorithm 11 % and 20 % where each run transforms the
-weights, 9 % where they are transformed before, but 70 % too long at 7 x 7, where a benchmark keeps
-in L3 what a model has to bring from memory. They are ratios of cache and multiply-add speeds, much
-alike on other machines; what is compared is one choice with another on the same machine.
+A choice's time is what its units do, or what memory needs to bring the weights, the longer one.
+The constants are cycles, fitted on one core with AVX-512 (znver4, 3.7 GHz) to 31 convolutions of
+ResNet-50, VGG-19, Inception v2 and DenseNet-121, each forced to every algorithm and timed where it
+stands in its model, so that weights come from memory as they do there: most predictions are within
+10 % of that, of direct loops and of tiles of 4 all but three within 15 %. They are ratios of cache
+and multiply-add speeds, much alike on other machines; what is compared is one choice with another
+on the same machine. Narrower vectors are taken to be done side by side: two of 256 bits a cycle.
 """
 
 from __future__ import annotations
@@ -23,25 +22,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mlcnb.machine.winograd import Size, choose_pieces, register_tile, step_cycles
+from mlcnb.machine.winograd import Pieces, Size, choose_pieces, register_tile, step_cycles
 from mlcnb.target import Target
 
 #: fitted: of a step of a register tile (`step_cycles`), in direct loops and in Winograd's products
-DIRECT, PRODUCT = 0.84, 0.98
+DIRECT, PRODUCT = 0.89, 0.98
 #: fitted: for a vector of transformed inputs and each input along its tile, with its share of
 #: everything that is not a product: fused with the products, and where all are transformed first
 FUSED, FIRST = 2.17, 1.66
 #: fitted: for a line of transformed weights, where tasks do not follow each other on the same ones
 WEIGHT_LINE = 2.5
+#: fitted: for a multiply-add or another operation of a step, where a step transforms its weights
+WHOLE_ROWS = 1.5
 #: fitted: for a line of weights that is read or written where each run transforms them
 TRANSFORM_LINE = 3.0
 #: fitted: for a line of transformed inputs that each of its tasks brings from L3
 INPUT_LINE = 4.0
 #: bytes of weights, as they are, that are not transformed before
 LARGE_WEIGHTS = 3 << 19
-#: not fitted: a line of weights at 40 GB/s, and at 18 where they fill half of L3 and each run
-#: brings them from memory; and a nominal clock
-NEAR_LINE, FAR_LINE = 6.0, 13.0
+#: fitted: a line of weights that comes from L3 or from memory, however little is done with it
+FAR_LINE = 9.5
+#: not fitted: lanes of the vectors that one cycle multiplies and adds; and a nominal clock
+LANES = 16
 LINE, HERTZ = 64, 3.7e9
 #: a larger tile must save so much: it needs more memory, which threads share, and errs more
 GAIN = 0.92
@@ -104,12 +106,12 @@ def direct(conv: Convolution, target: Target) -> Choice:
     high, wide, vectors = register_tile(size._replace(tiles=(1, columns)), target)
     tiles = conv.images * rows * -(-columns // wide)
     steps = tiles * chunks // vectors * conv.window**2 * conv.inner
-    cycles = DIRECT * steps * step_cycles(high * wide, vectors)
+    cycles = DIRECT * steps * step_cycles(high * wide, vectors) * _width(target)
     flops = 2 * conv.images * rows * columns * conv.window**2 * conv.inner * conv.outer
     weights = 4 * conv.window**2 * conv.inner * conv.outer
     name = "gemm" if conv.window == 1 else "direct"
     waste = 1 - columns / (-(-columns // wide) * wide)
-    return _choice(name, 0, flops, waste, 0, weights, cycles, target)
+    return _choice(name, 0, flops, waste, 0, weights, cycles)
 
 
 def winograd(conv: Convolution, tile: int, target: Target, each_run: bool = False) -> Choice:
@@ -118,28 +120,70 @@ def winograd(conv: Convolution, tile: int, target: Target, each_run: bool = Fals
     tiles = (-(-conv.places[0] // tile), -(-conv.places[1] // tile))
     size = Size(conv.images, tiles, conv.inner, conv.outer, tile + conv.window - 1)
     pieces = choose_pieces(size, target, each_run)
-    high, wide = pieces.registers
-    covered = conv.images * -(-tiles[0] // high) * high * -(-tiles[1] // wide) * wide
-    steps = covered // (high * wide) * size.alpha**2 * conv.inner * -(-conv.outer // lanes)
-    count = conv.images * tiles[0] * tiles[1]
-    blocks = conv.images * -(-tiles[0] // pieces.block[0]) * -(-tiles[1] // pieces.block[1])
-    cycles = PRODUCT * steps / pieces.vectors * step_cycles(high * wide, pieces.vectors)
-    each = size.alpha * size.data_bytes(count) / (4 * lanes)
-    cycles += (FUSED if pieces.fused else FIRST) * each
-    weights = size.weight_bytes
-    if each_run:
-        weights = 4 * conv.window**2 * conv.inner * conv.outer
-        cycles += TRANSFORM_LINE * blocks * (size.alpha * weights + size.weight_bytes) / LINE
-        if size.data_bytes(count) > target.caches[1]:
-            tasks = -(-conv.outer // (lanes * pieces.vectors))
-            cycles += INPUT_LINE * size.data_bytes(count) * tasks / LINE
-    elif not pieces.fused:
-        cycles += WEIGHT_LINE * size.weight_bytes * blocks / LINE
+    weights = 4 * conv.window**2 * conv.inner * conv.outer if each_run else size.weight_bytes
+    data = _data(size)
+    each = size.alpha * data / (4 * lanes)
+    cycles = (FUSED if pieces.fused else FIRST) * each
+    if pieces.whole_rows:
+        cycles += _whole_rows(conv, size, lanes)
+    else:
+        cycles += PRODUCT * _product_cycles(size, pieces, lanes)
+    cycles *= _width(target)
+    if each_run and not pieces.whole_rows:
+        cycles += _each_run(conv, size, pieces, target)
+    if not each_run and not pieces.fused:
+        again = _blocks(size, pieces) if size.weight_bytes > target.caches[1] else 1
+        cycles += WEIGHT_LINE * size.weight_bytes * again / LINE
+    covered = _covered(size, pieces)
     flops = 2 * size.alpha**2 * covered * conv.inner * conv.outer
     waste = 1 - conv.images * conv.places[0] * conv.places[1] / (covered * tile**2)
-    data = size.data_bytes(count)
-    made = _choice("winograd", tile, flops, waste, data, weights, cycles, target)
+    made = _choice("winograd", tile, flops, waste, data, weights, cycles)
     return made._replace(each_run=each_run)
+
+
+def _width(target: Target) -> float:
+    """Cycles that a vector takes in the units."""
+    return target.lanes("float32") / LANES
+
+
+def _covered(size: Size, pieces: Pieces) -> int:
+    """Tiles, with those that are thrown away at the edges."""
+    high, wide = pieces.registers
+    return size.images * -(-size.tiles[0] // high) * high * -(-size.tiles[1] // wide) * wide
+
+
+def _blocks(size: Size, pieces: Pieces) -> int:
+    """How many blocks of tiles go through all weights."""
+    high, wide = pieces.block
+    return size.images * -(-size.tiles[0] // high) * -(-size.tiles[1] // wide)
+
+
+def _product_cycles(size: Size, pieces: Pieces, lanes: int) -> float:
+    """Of the steps of all register tiles."""
+    rows = pieces.registers[0] * pieces.registers[1]
+    steps = _covered(size, pieces) // rows * size.alpha**2 * size.inner * -(-size.outer // lanes)
+    return steps / pieces.vectors * step_cycles(rows, pieces.vectors)
+
+
+def _whole_rows(conv: Convolution, size: Size, lanes: int) -> float:
+    """Each step makes a row of weights from a window, and multiplies it with that of every tile."""
+    tiles = size.images * size.tiles[0] * size.tiles[1]
+    operations = size.alpha * tiles + conv.window**2 + 2 * size.alpha
+    return WHOLE_ROWS * size.alpha * conv.inner * -(-conv.outer // lanes) * operations
+
+
+def _each_run(conv: Convolution, size: Size, pieces: Pieces, target: Target) -> float:
+    """Weights are read for each row of the tile, written, and read; inputs by each task."""
+    plain, data = 4 * conv.window**2 * conv.inner * conv.outer, _data(size)
+    lines = _blocks(size, pieces) * (size.alpha * plain + size.weight_bytes) / LINE
+    tasks = -(-conv.outer // (target.lanes("float32") * pieces.vectors))
+    far = INPUT_LINE * data * tasks / LINE if data > target.caches[1] else 0
+    return TRANSFORM_LINE * lines + far
+
+
+def _data(size: Size) -> int:
+    """Bytes of all transformed inputs."""
+    return size.data_bytes(size.images * size.tiles[0] * size.tiles[1])
 
 
 def _choice(
@@ -150,10 +194,8 @@ def _choice(
     transformed: int,
     weights: int,
     cycles: float,
-    target: Target,
 ) -> Choice:
-    far = weights > target.caches[2] // 2
-    memory = (FAR_LINE if far else NEAR_LINE) * weights / LINE
+    memory = FAR_LINE * weights / LINE
     bound = "memory" if memory > cycles else "units"
     ms = max(cycles, memory) / HERTZ * 1e3
     return Choice(name, tile, flops, waste, transformed, weights, ms, bound)

@@ -1,261 +1,413 @@
 """Where a loop program touches memory, loop by loop: what the prediction of cache misses reads.
 
-    for i in range(64):              A[i, k]   i: 64 steps of 256 bytes, k: 64 steps of 4
-        for k in range(64):          B[k, j]   k: 64 steps of 256 bytes
+    for i in range(64):              A[i, k]   i: 256 bytes an iteration, k: 4
+        for k in range(64):          B[k, j]   k: 256
             C[i, j] += A[i, k] * B[k, j]
 
-Each access has, for each loop around it, the steps that its address takes while that loop runs
-alone. They are found by evaluating the index. A loop that indices divide (it was fused from
+An access has an address for each iteration of the loops around it. Nearly always that is a sum of
+what each loop adds, and the sums are tried on a few iterations; else, and where a condition leaves
+iterations out, `Access.exact` evaluates it. The accesses and their addresses are those of the exact
+replay (`mlcnb.machine.addresses`, `touching`). A loop that indices divide (it was fused from
 several) counts as the loops that it was made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.machine.addresses import UNKNOWN, Array, guessed
+from mlcnb.machine.indices import Frame, Unknown, evaluate
+from mlcnb.machine.touching import Touched, Toucher, both
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 
-#: what a size that is not known counts as
-UNKNOWN = 64
-#: iterations of one loop that are looked at
-SAMPLES = 4096
+#: iterations of one loop that are looked at, and iterations of all loops on which sums are tried
+SAMPLES, TRIED = 512, 24
 #: memory that caches hold: registers and a GPU's shared memory are not of it
 CACHED = ("", "global")
+#: stands for the addresses of an access that depend on values in memory
+ANYWHERE = None
+#: pointers with the memory that they point to
+_Layout = tuple[tuple[e.Var, Array], ...]
+#: no two loops have the same number
+_NUMBERS = count()
 
 
-class Steps(NamedTuple):
-    """An address goes on by `stride` bytes, `times` places in all (the first place counted)."""
+class Level(NamedTuple):
+    """A loop around an access: a loop of the program, or one of those that it was fused from.
 
-    stride: int
-    times: int
-
-
-@dataclass(frozen=True)
-class Access:
-    """One load or store: its buffer, bytes of an element and of the buffer, and the steps of each
-    loop around it, outermost first. `steps` is None for a loop that takes it anywhere; `comes_back`
-    is True for one that leaves a place and returns to it later (a remainder of a fused loop).
-    `start` is the first byte that it touches.
+    Iteration n gives the loop variable n * unit more than its least value; `number` tells the level
+    from all others.
     """
 
-    buffer: Any
+    loop: s.For
+    trips: int
+    unit: int
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One load or store.
+
+    Attributes:
+        array: number of its array; `nbytes` of an element.
+        around: the loops around it, outermost first.
+        at, until: how many accesses of the program stand before it, and before the last one of its
+            statement that touches the same.
+        base: its address in the first iteration of all loops.
+        steps: bytes that the iterations of each loop add: a number for each, or one for the next.
+        exact: (iterations, a column for each loop) -> (addresses, mask or None); None where the
+            steps say all.
+        moving: of each loop whether it changes the address, or decides if there is an access.
+    """
+
+    array: int
     name: str
     nbytes: int
-    size: int
-    is_write: bool
-    steps: tuple[tuple[Steps, ...] | None, ...]
-    comes_back: tuple[bool, ...]
-    start: int = 0
+    around: tuple[Level, ...]
+    at: int
+    until: int
+    base: int
+    steps: tuple[Any, ...]
+    exact: Any
+    moving: tuple[bool, ...]
+
+    def added(self, depth: int, iterations: np.ndarray) -> np.ndarray:
+        """What the iterations of the loop at that depth add to the address."""
+        step = self.steps[depth]
+        return iterations * step if isinstance(step, int) else step[iterations]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A loop (its parts are done in each iteration), or parts one after the other, or accesses.
+
+    depth: how many loops are around it; ticks: accesses that one run could make, those left out
+    counted; inside: all accesses.
+    """
+
+    level: Level | None
+    depth: int
+    parts: tuple[Nest, ...]
+    inside: tuple[Access, ...]
+    ticks: int = field(default=0)
+
+    @property
+    def trips(self) -> int:
+        """How often the parts are done."""
+        return 1 if self.level is None else self.level.trips
+
+
+def nest_of(func: PrimFunc) -> Nest:
+    """The loops and accesses of a function."""
+    func, layout = guessed(func)
+    return _Reader(tuple(layout.items())).region(func.body)
+
+
+@lru_cache(1024)
+def _outermost(n: s.For, layout: _Layout) -> Nest:
+    """A loop that stands in no other: a step changes few of them."""
+    return _Reader(layout).read(n)
+
+
+class _Toucher(Toucher):
+    """Touches also what depends on values in memory: ANYWHERE."""
+
+    def __init__(self, layout: _Layout) -> None:
+        self.arrays = dict(layout)
+        self.numbers = {data: n for n, data in enumerate(self.arrays)}
+        self.reading: dict[int, bool] = {}
+
+    def all(self, n: Any, frame: Frame, mask: Any) -> list[Touched]:
+        """The accesses of a store or value, in the iterations of `mask`."""
+        parts = [n.value] if isinstance(n, s.Evaluate) else [n]
+        if isinstance(n, s.BufferStore):
+            parts = [*n.indices, n.value]
+        try:
+            found = [x for part in parts for x in self.value(part, frame, mask)]
+        except Unknown:  # which of them are made depends on memory: all
+            loads = [x for x in walk(n) if isinstance(x, BufferLoad)]
+            found = [self.access(x.buffer, x.indices, None, frame, mask) for x in loads]
+        if isinstance(n, s.BufferStore):
+            found.append(self.access(n.buffer, n.indices, n.predicate, frame, mask))
+        return found
+
+    def value(self, x: Any, frame: Frame, mask: Any = None) -> Iterator[Touched]:
+        """The loads in a value, each after what its indices read."""
+        for index in x.indices if isinstance(x, BufferLoad) else ():
+            yield from self.value(index, frame, mask)
+        yield from super().value(x, frame, mask)
+
+    def access(self, buffer: Any, indices: Any, predicate: Any, frame: Frame, mask: Any) -> Any:
+        """One load or store, wherever it is: (buffer, addresses, mask)."""
+        try:
+            position, kept = self.position(buffer, indices, predicate, frame, mask)
+        except Unknown:
+            return buffer, ANYWHERE, mask
+        array = self.arrays[buffer.data]
+        return buffer, position * _itemsize(buffer) + array.base, kept
 
 
 @dataclass(frozen=True)
-class Nest:
-    """A loop, or a place of accesses (`loop` is None), with what is inside.
+class _Place:
+    """What is around a statement: loops, variables, and conditions that have to hold."""
 
-    depth: how many loops are around it.
-    """
+    toucher: _Toucher
+    levels: tuple[Level, ...] = ()
+    lets: tuple[tuple[e.Var, Any], ...] = ()
+    conditions: tuple[Any, ...] = ()
 
-    loop: s.For | None
-    trips: int
-    depth: int
-    parts: tuple[Nest, ...] = ()
-    accesses: tuple[Access, ...] = ()
-    inside: tuple[Access, ...] = field(default=())
+    def frame(self, points: np.ndarray) -> Frame:
+        """Values of the variables in iterations: a row for each, a column for each loop."""
+        frame: Frame = {}
+        for column, level in enumerate(self.levels):
+            found = frame.get(level.loop.loop_var)
+            if found is None:
+                found = evaluate(level.loop.min, frame, 0)
+            frame[level.loop.loop_var] = found + points[:, column] * level.unit
+        for var, value in self.lets:
+            frame[var] = None if self.toucher.reads(value) else evaluate(value, frame, None)
+        return frame
 
+    def touched(self, n: Any, points: np.ndarray) -> list[Touched]:
+        """The accesses of a statement or value in these iterations."""
+        with np.errstate(all="ignore"):
+            frame, held = self.frame(points), None
+            for condition in self.conditions:
+                if not self.toucher.reads(condition):
+                    held = both(held, evaluate(condition, frame, None))
+            return [
+                (buffer, self._anywhere(buffer, points) if at is ANYWHERE else at, mask)
+                for buffer, at, mask in self.toucher.all(n, frame, held)
+                if buffer.scope in CACHED
+            ]
 
-@lru_cache(64)
-def nest_of(func: PrimFunc) -> Nest:
-    """The loops and accesses of a function."""
-    return _Reader().region(func.body)
-
-
-@lru_cache(256)
-def _outermost(n: s.For) -> Nest:
-    """A loop that stands in no other: a step changes few of them."""
-    return _Reader().read(n)
-
-
-class _Unknown(Exception):
-    """An index that depends on values in memory."""
+    def _anywhere(self, buffer: Buffer, points: np.ndarray) -> np.ndarray:
+        """Addresses all over the array, the same each time."""
+        array, itemsize = self.toucher.arrays[buffer.data], _itemsize(buffer)
+        mixed = points @ (np.arange(points.shape[1]) * 2 + 0x9E3779B1)
+        mixed = (mixed ^ mixed >> 15) * 0x85EBCA6B & 0xFFFFFFFF
+        return array.base + (mixed >> 7) % max(1, array.nbytes // itemsize) * itemsize
 
 
 class _Reader:
-    """Walks statements, with the loops around."""
+    """Walks statements, with what is around them."""
 
-    def __init__(self) -> None:
-        #: each loop around with its trips, and what one trip adds to its variable
-        self.loops: list[tuple[s.For, int, int]] = []
-        #: a block's axis -> the expression that it stands for
-        self.axes: dict[e.Var, e.PrimExpr] = {}
+    def __init__(self, layout: _Layout) -> None:
+        self.layout = layout
+        self.place = _Place(_Toucher(layout))
+        self.tick = 0
 
-    def region(self, n: s.Stmt) -> Nest:
-        """A statement as one nest; several parts stand in a nest of one trip."""
-        parts, accesses = self.parts(n)
-        inside = (*accesses, *(x for part in parts for x in part.inside))
-        return Nest(None, 1, len(self.loops), tuple(parts), tuple(accesses), tuple(inside))
+    def region(self, n: Any) -> Nest:
+        """A statement as one nest."""
+        return self.joined(self.parts(n))
 
-    def parts(self, n: Any) -> tuple[list[Nest], list[Access]]:
-        """The loops in a statement, and the accesses beside them."""
+    def joined(self, parts: Iterable[Nest]) -> Nest:
+        """Parts one after the other; accesses that stand side by side are one part."""
+        kept: list[Nest] = []
+        for part in parts:
+            if kept and not part.parts and not kept[-1].parts:
+                one = kept.pop()
+                part = self.nest(None, (), (*one.inside, *part.inside), one.ticks + part.ticks)
+            if part.inside:
+                kept.append(part)
+        if len(kept) == 1:
+            return kept[0]
+        return self.nest(None, tuple(kept), tuple(x for part in kept for x in part.inside))
+
+    def nest(
+        self,
+        level: Level | None,
+        parts: tuple[Nest, ...],
+        inside: tuple[Access, ...],
+        ticks: int = 0,
+    ) -> Nest:
+        """A nest at the depth that is being read."""
+        ticks += sum(x.ticks for x in parts)
+        depth = len(self.place.levels)
+        return Nest(level, depth, parts, inside, ticks * (1 if level is None else level.trips))
+
+    def parts(self, n: Any) -> list[Nest]:
+        """What is done one after the other in a statement."""
         match n:
             case s.For():
-                return [self.loop(n)], []
-            case s.BlockRealize():
-                self.axes.update(
-                    zip((a.var for a in n.block.iter_vars), n.iter_values, strict=True)
-                )
-                return self.parts(n.block.body)
-            case s.SeqStmt(seq=parts):
-                return self.several(parts)
-            case s.IfThenElse():
-                return self.several([x for x in (n.then_case, n.else_case) if x is not None])
+                return [self.loop(n)]
+            case s.SeqStmt(seq=several):
+                return [x for part in several for x in self.parts(part)]
             case s.BufferStore() | s.Evaluate():
-                return [], self.accesses(n)
-        body = getattr(n, "body", None)
-        return ([], []) if body is None else self.parts(body)
+                return [self.leaf(n)]
+            case s.IfThenElse(condition, yes, no):
+                found = [self.leaf(condition), *self.inside(yes, conditions=(condition,))]
+                if no is not None:
+                    found += self.inside(no, conditions=(p.logical_not(condition),))
+                return found
+            case s.BlockRealize():
+                axes = [x.var for x in n.block.iter_vars]
+                lets = tuple(zip(axes, n.iter_values, strict=True))
+                return self.inside(n.block.body, conditions=(n.predicate,), lets=lets)
+            case s.LetStmt(var, value, body):
+                return [self.leaf(value), *self.inside(body, lets=((var, value),))]
+        inner: Any = getattr(n, "body", None)
+        return [] if inner is None else self.parts(inner)
 
-    def several(self, statements: Sequence[s.Stmt]) -> tuple[list[Nest], list[Access]]:
-        """One after the other: each with loops is a nest of its own."""
-        nests: list[Nest] = []
-        accesses: list[Access] = []
-        for statement in statements:
-            more, own = self.parts(statement)
-            nests += more
-            accesses += own
-        return nests, accesses
+    def inside(self, n: Any, **more: tuple[Any, ...]) -> list[Nest]:
+        """The parts of a statement in a place that has more levels, variables or conditions."""
+        outer = self.place
+        added: dict[str, Any] = {
+            name: (*getattr(outer, name), *(x for x in some if not isinstance(x, e.IntImm)))
+            for name, some in more.items()
+        }
+        self.place = replace(outer, **added)
+        found = self.parts(n)
+        self.place = outer
+        return found
 
     def loop(self, n: s.For) -> Nest:
-        """A loop; an extent that is not known counts as `UNKNOWN`."""
-        return self.read(n) if self.loops else _outermost(n)
+        """A loop; one that stands in no other is kept."""
+        place = self.place
+        alone = not (place.levels or place.lets or place.conditions)
+        return _outermost(n, self.layout) if alone else self.read(n)
 
     def read(self, n: s.For) -> Nest:
-        """A loop, with what is inside."""
-        pieces = _pieces(n, _extent(n.extent))
-        depth = len(self.loops)
-        self.loops += [(n, trips, unit) for trips, unit in pieces]
-        inner = self.region(n.body)
-        del self.loops[depth:]
-        for at in range(len(pieces) - 1, -1, -1):
-            inner = Nest(n, pieces[at][0], depth + at, (inner,), (), inner.inside)
-        return inner
+        """A loop; one whose extent varies runs as often as it does at most."""
+        extent = p.as_int(n.extent)
+        trips = self.most(n.extent) if extent is None else extent
+        limits = () if extent is not None else (p.less(p.subtract(n.loop_var, n.min), n.extent),)
+        levels = [Level(n, some, unit, next(_NUMBERS)) for some, unit in _pieces(n, trips)]
+        begin = self.tick
+        inner = self.inside(n.body, levels=tuple(levels), conditions=limits)
+        self.tick = begin + (self.tick - begin) * trips
+        outer = self.place
+        for at in range(len(levels) - 1, -1, -1):
+            self.place = replace(outer, levels=(*outer.levels, *levels[: at + 1]))
+            body = self.joined(inner)
+            self.place = replace(outer, levels=(*outer.levels, *levels[:at]))
+            inner = [self.nest(levels[at], (body,) if body.inside else (), body.inside)]
+        self.place = outer
+        return inner[0]
 
-    def accesses(self, n: s.Stmt) -> list[Access]:
-        """The accesses of one statement, those to the same place once."""
-        found: dict[Any, Access] = {}
-        if isinstance(n, s.BufferStore):
-            self.add(found, n.buffer, n.indices, True)
-        for x in walk(n):
-            if isinstance(x, BufferLoad):
-                self.add(found, x.buffer, x.indices, False)
-        return list(found.values())
-
-    def add(self, found: dict[Any, Access], buffer: Buffer, indices: Any, is_write: bool) -> None:
-        """An access, if caches hold its buffer and it is not known already."""
-        if buffer.scope not in CACHED:
-            return
-        moves = [self.steps(buffer, indices, at) for at in range(len(self.loops))]
-        steps = tuple(found for found, _ in moves)
-        size = int(np.prod([_extent(x) for x in buffer.shape], dtype=object)) * buffer.dtype.nbytes
-        start = self.start(buffer, indices)
-        access = Access(
-            buffer.data,
-            buffer.name,
-            buffer.dtype.nbytes,
-            size,
-            is_write,
-            steps,
-            tuple(b for _, b in moves),
-            start,
-        )
-        found.setdefault((buffer.data, steps, start), access)
-
-    def start(self, buffer: Buffer, indices: Any) -> int:
-        """The first byte that is touched, as far as that is known."""
-        env = {loop.loop_var: np.int64(p.as_int(loop.min) or 0) for loop, *_ in self.loops}
+    def most(self, extent: Any) -> int:
+        """The largest value of an extent."""
         try:
-            return int(self.flat(buffer, indices, env)) * buffer.dtype.nbytes
-        except (_Unknown, MLCError, ZeroDivisionError):
-            return 0
+            found = evaluate(extent, self.place.frame(self.probes()[0]))
+        except Unknown:
+            return UNKNOWN
+        return max(1, int(np.max(found)))
 
-    def steps(self, buffer: Buffer, indices: Any, at: int) -> tuple[tuple[Steps, ...] | None, bool]:
-        """How the address moves while the loop at that depth runs and the others stand still, and
-        whether it comes back to a place that it left.
+    def probes(self) -> tuple[np.ndarray, list[slice]]:
+        """Iterations: the first; those of each loop while the others are at their first; the last;
+        and some. With the rows of each loop.
         """
-        loop, trips, unit = self.loops[at]
-        values = np.arange(min(trips, SAMPLES), dtype=np.int64) * unit
-        try:
-            offsets = self.offsets(buffer, indices, loop.loop_var, values)
-        except (_Unknown, MLCError, ZeroDivisionError):
-            return None, False
-        visited = np.broadcast_to(offsets, values.shape) * buffer.dtype.nbytes
-        places = np.unique(visited)
-        comes_back = np.count_nonzero(np.diff(visited)) >= len(places)
-        found = progressions(places - places[0])
-        if found and trips > SAMPLES:
-            last = found[-1]
-            found[-1] = Steps(last.stride, last.times * trips // SAMPLES)
-        return tuple(found), bool(comes_back)
+        levels = self.place.levels
+        sizes = [min(x.trips, SAMPLES) for x in levels]
+        points = np.zeros((sum(sizes) + 2 + TRIED, len(levels)), np.int64)
+        rows, begin = [], 1
+        for column, (level, size) in enumerate(zip(levels, sizes, strict=True)):
+            rows.append(slice(begin, begin + size))
+            points[rows[-1], column] = np.arange(size)
+            begin += size
+            parts = (np.arange(1, TRIED + 1) * (0.754877666 + 0.569840291 * column)) % 1
+            points[-TRIED:, column] = parts * level.trips
+            points[-TRIED - 1, column] = level.trips - 1
+        return points, rows
 
-    def offsets(self, buffer: Buffer, indices: Any, loop_var: e.Var, values: Any) -> Any:
-        """Offsets in elements for values of one loop variable."""
-        env = {loop.loop_var: np.int64(0) for loop, *_ in self.loops} | {loop_var: values}
-        return self.flat(buffer, indices, env)
+    def leaf(self, n: Any) -> Nest:
+        """The accesses of one statement or value."""
+        found: dict[Any, Access] = {}
+        begin = self.tick
+        if isinstance(n, s.BufferStore) or self.place.toucher.reads(getattr(n, "value", n)):
+            probes = self.probes()
+            for which, touched in enumerate(self.place.touched(n, probes[0])):
+                for lane in _lanes(touched[1]):
+                    made, key = self.access(n, which, touched, lane, probes)
+                    found[key] = replace(found.get(key, made), until=self.tick)
+                    self.tick += 1
+        return self.nest(None, (), tuple(found.values()), self.tick - begin)
 
-    def flat(self, buffer: Buffer, indices: Any, env: Mapping[e.Var, Any]) -> Any:
-        """Offsets in elements for values of the loop variables."""
-        numbers = [self.value(x, env) for x in indices]
-        strides = [_extent(x) for x in buffer.strides] or _row_major(buffer)
-        pairs = zip(numbers, strides, strict=True)
-        return sum((n * stride for n, stride in pairs), np.int64(0))
+    def access(
+        self, n: Any, which: int, touched: Touched, lane: int, probes: tuple[Any, Any]
+    ) -> tuple[Access, Any]:
+        """An access as it was found in some iterations, and what tells that another is the same."""
+        place, (buffer, at, mask), (points, rows) = self.place, touched, probes
+        many = len(points)
 
-    def value(self, x: Any, env: Mapping[e.Var, Any]) -> Any:
-        """An index expression on arrays of numbers."""
-        if isinstance(x, e.IntImm):
-            return np.int64(x.value)
-        if isinstance(x, e.Var):
-            if x in env:
-                return env[x]
-            return self.value(self.axes[x], env) if x in self.axes else np.int64(0)
-        if isinstance(x, e.Cast | e.Broadcast):
-            return self.value(x.value, env)
-        if isinstance(x, e.Ramp):
-            return self.value(x.base, env)
-        if isinstance(x, e.Select):
-            chosen = self.value(x.condition, env)
-            return np.where(chosen, self.value(x.true_value, env), self.value(x.false_value, env))
-        rule = _RULES.get(type(x))
-        if rule is None:
-            raise _Unknown
-        return rule(self.value(x.a, env), self.value(x.b, env))
+        def exact(points: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+            _, at, mask = place.touched(n, points)[which]
+            return _column(at, lane, len(points)), _mask(mask, lane, len(points))
+
+        address, held = _column(at, lane, many), _mask(mask, lane, many)
+        steps = tuple(_step(address[r] - address[0]) for r in rows)
+        moving = tuple(not isinstance(x, int) or x != 0 for x in steps)
+        number = place.toucher.numbers[buffer.data]
+        made = Access(
+            number, buffer.name, _itemsize(buffer), place.levels, self.tick, self.tick,
+            int(address[0]), steps, None, moving,
+        )  # fmt: skip
+        key = (number, address.tobytes(), None if held is None else held.tobytes())
+        if (held is None or held.all()) and _adds_up(made, points, address):
+            return made, key
+        if held is None or not held[0]:
+            made = replace(made, moving=self.deciding(n, made))
+        return replace(made, exact=exact), key
+
+    def deciding(self, n: Any, access: Access) -> tuple[bool, ...]:
+        """The loops that may have a say in an access: those that it or its conditions name.
+
+        Where the first iteration makes the access, those that move it are enough: that others
+        leave it out in some iterations changes no line that it touches in all.
+        """
+        seen = {v for x in (n, *self.place.conditions) for v in walk(x) if isinstance(v, e.Var)}
+        for var, value in reversed(self.place.lets):
+            if var in seen:
+                seen |= {v for v in walk(value) if isinstance(v, e.Var)}
+        return tuple(level.loop.loop_var in seen for level in access.around)
 
 
-_RULES: dict[type, Callable[[Any, Any], Any]] = {
-    e.Add: np.add,
-    e.Sub: np.subtract,
-    e.Mul: np.multiply,
-    e.FloorDiv: np.floor_divide,
-    e.FloorMod: np.mod,
-    e.Min: np.minimum,
-    e.Max: np.maximum,
-    e.EQ: np.equal,
-    e.NE: np.not_equal,
-    e.LT: np.less,
-    e.LE: np.less_equal,
-    e.GT: np.greater,
-    e.GE: np.greater_equal,
-    e.And: np.logical_and,
-    e.Or: np.logical_or,
-}
+def _itemsize(buffer: Buffer) -> int:
+    return buffer.dtype.nbytes
+
+
+def _lanes(at: Any) -> tuple[int, ...]:
+    """The lanes of a vector that stand for all: the first and the last."""
+    return (0, -1) if np.ndim(at) == 2 and at.shape[1] > 1 else (0,)
+
+
+def _column(x: Any, lane: int, count: int) -> np.ndarray:
+    """One number for each iteration."""
+    x = np.asarray(x)
+    return np.broadcast_to(x[:, lane] if x.ndim == 2 else x, (count,)).astype(np.int64)
+
+
+def _mask(x: Any, lane: int, count: int) -> np.ndarray | None:
+    return None if x is None else _column(x, lane, count).astype(bool)
+
+
+def _step(added: np.ndarray) -> Any:
+    """What the iterations of a loop add: a number where each adds the same to the one before."""
+    if len(added) < 2:
+        return 0
+    step = int(added[1])
+    return step if np.array_equal(added, np.arange(len(added)) * step) else added
+
+
+def _adds_up(access: Access, points: np.ndarray, address: np.ndarray) -> bool:
+    """Whether the steps of all loops give the addresses that were found."""
+    long = [level.trips > SAMPLES for level in access.around]
+    if any(many and not isinstance(x, int) for many, x in zip(long, access.steps, strict=True)):
+        return False
+    total = sum((access.added(n, points[:, n]) for n in range(points.shape[1])), access.base)
+    return bool(np.array_equal(np.broadcast_to(total, address.shape), address))
 
 
 def _pieces(n: s.For, trips: int) -> list[tuple[int, int]]:
@@ -271,32 +423,3 @@ def _pieces(n: s.For, trips: int) -> list[tuple[int, int]]:
             pieces.append((divisor // below, below))
             below, left = divisor, trips // divisor
     return [(left, below), *pieces[::-1]]
-
-
-def progressions(places: Any) -> list[Steps]:
-    """Distinct places in order, the first one 0, as steps inside steps, the smallest stride first.
-
-    [0, 4, 8, 64, 68, 72]   ->   3 of 4 bytes, 2 of 64
-    """
-    count = len(places)
-    if count <= 1:
-        return []
-    gaps = np.diff(places)
-    changes = np.flatnonzero(gaps != gaps[0])
-    run = int(changes[0]) + 1 if len(changes) else count
-    if run == count or count % run:
-        return [Steps(max(1, int(places[-1]) // (count - 1)), count)]
-    return [Steps(int(gaps[0]), run), *progressions(places[::run])]
-
-
-def _row_major(buffer: Buffer) -> list[int]:
-    strides, stride = [], 1
-    for extent in reversed(buffer.shape):
-        strides.append(stride)
-        stride *= _extent(extent)
-    return strides[::-1]
-
-
-def _extent(x: Any) -> int:
-    known = p.as_int(x)
-    return UNKNOWN if known is None else known

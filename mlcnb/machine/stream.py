@@ -14,7 +14,7 @@ What depends on values in memory (A[idx[i]], `while`, a condition that reads) is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,8 @@ def too_long(most: int) -> MLCError:
     """What is raised where a program makes more accesses than are looked at."""
     return MLCError(
         f"replay: the program makes more than {most:,} accesses",
-        hint="replay it with smaller shapes: the order of its loops is the same",
+        hint=f"first={most:_} plays where it begins; trace=False counts all of them and plays "
+        "none; or replay it with smaller shapes: the order of its loops is the same",
     )
 
 
@@ -95,21 +96,64 @@ def stream(
         Unknown: where it depends on values in memory.
         MLCError: more accesses than `most`.
     """
-    addresses, sites, count = [], [], 0
+    found, count = [], 0
+    for piece in pieces(program):
+        count += len(piece)
+        if count > most:
+            raise too_long(most)
+        found.append(piece)
+        tick(len(piece))
+    return joined(found)
+
+
+def beginning(program: Placed, first: int) -> Stream:
+    """The first accesses of a program, in order: so many, or all.
+
+    Raises:
+        Unknown: where they depend on values in memory.
+    """
+    found, count = [], 0
+    for piece in pieces(program):
+        found.append(Stream(piece.addresses[: first - count], piece.sites[: first - count]))
+        count += len(found[-1])
+        if count >= first:
+            break
+    return joined(found)
+
+
+def pieces(program: Placed) -> Iterator[Stream]:
+    """Every access of a program, in order, about CHUNK at a time.
+
+    Raises:
+        Unknown: where it depends on values in memory.
+    """
     # half the memory where numbers are small: a long run has to fit beside what it is made into
     end = max((a.base + a.nbytes for a in program.arrays), default=0)
     kind, many = np.int32 if end < 1 << 31 else np.int64, len(program.sites) >= 1 << 16
-    with np.errstate(all="ignore"):
-        for piece in _Outer(program).pieces(program.func.body, {}):
-            count += len(piece.addresses)
-            if count > most:
-                raise too_long(most)
-            addresses.append(piece.addresses.astype(kind, copy=False))
-            sites.append(piece.sites.astype(np.int32 if many else np.uint16, copy=False))
-            tick(len(piece.addresses))
-    if not addresses:
+    outer = _Outer(program).pieces(program.func.body, {})
+    while True:
+        with np.errstate(all="ignore"):
+            piece = next(outer, None)
+        if piece is None:
+            return
+        yield Stream(
+            piece.addresses.astype(kind, copy=False),
+            piece.sites.astype(np.int32 if many else np.uint16, copy=False),
+        )
+
+
+def joined(parts: Sequence[Stream]) -> Stream:
+    """Streams one after the other."""
+    if not parts:
         return Stream(NOTHING.addresses, NOTHING.sites)
-    return Stream(np.concatenate(addresses), np.concatenate(sites))
+    return Stream(
+        np.concatenate([p.addresses for p in parts]), np.concatenate([p.sites for p in parts])
+    )
+
+
+def about(program: Placed) -> int:
+    """About how many accesses a program makes."""
+    return _Outer(program).size(program.func.body)
 
 
 class _Outer:

@@ -19,8 +19,8 @@ from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 
-#: site, addresses, mask
-Touched = tuple[int, Any, Any]
+#: what is touched (the number of a site), addresses, mask
+Touched = tuple[Any, Any, Any]
 
 
 def reads_memory(x: Any) -> bool:
@@ -95,6 +95,15 @@ class Toucher:
         Raises:
             Unknown: an index is read from memory, or lies outside of the buffer.
         """
+        position, kept = self.position(buffer, indices, predicate, frame, mask)
+        number = self.program.numbers[buffer]
+        site = self.program.sites[number]
+        return number, position * site.itemsize + self.program.arrays[site.array].base, kept
+
+    def position(
+        self, buffer: Buffer, indices: Any, predicate: Any, frame: Frame, mask: Any
+    ) -> tuple[Any, Any]:
+        """Which elements of its memory an access touches, and in which iterations."""
         if any(map(self.reads, (*indices, *([] if predicate is None else [predicate])))):
             raise Unknown("an index that is read from memory")
         points = [evaluate(i, frame) for i in indices]
@@ -106,9 +115,7 @@ class Toucher:
         for point, extent, stride in zip(points, *_layout(buffer, frame), strict=True):
             _check(point, extent, kept)
             position = position + point * stride
-        number = self.program.numbers[buffer]
-        site = self.program.sites[number]
-        return number, position * site.itemsize + self.program.arrays[site.array].base, kept
+        return position, kept
 
 
 def _layout(buffer: Buffer, frame: Frame) -> tuple[list[int], list[int]]:

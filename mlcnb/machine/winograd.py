@@ -21,12 +21,17 @@ LARGEST_BLOCK = 64
 
 
 class Pieces(NamedTuple):
-    """(rows, columns) of tiles in a block and in registers; vectors of channels in registers."""
+    """(rows, columns) of tiles in a block and in registers; vectors of channels in registers.
+
+    whole_rows: registers hold the products of a row of the tile, for the weights of that row are
+    transformed at each step of the sum.
+    """
 
     block: tuple[int, int]
     registers: tuple[int, int]
     vectors: int
     fused: bool
+    whole_rows: bool = False
 
 
 class Size(NamedTuple):
@@ -58,11 +63,20 @@ def choose_pieces(size: Size, target: Target, plain_weights: bool = False) -> Pi
         return Pieces((rows, columns), (rows, columns), vectors, True)
     if not plain_weights and size.weight_bytes <= second:
         return Pieces((rows, columns), (rows, columns), vectors, False)
+    if plain_weights and has_whole_rows(size, target):
+        return Pieces(size.tiles, size.tiles, 1, False, whole_rows=True)
     if plain_weights:
         return Pieces(_shared_weights(size, target), (rows, columns), vectors, False)
     wide = columns * max(1, min(size.tiles[1], LARGEST_BLOCK) // columns)
     high = rows * max(1, min(size.tiles[0], LARGEST_BLOCK // wide) // rows)
     return Pieces((high, wide), (rows, columns), vectors, False)
+
+
+def has_whole_rows(size: Size, target: Target) -> bool:
+    """True if registers hold a row of the tile's products of all tiles, a row of the transformed
+    weights, and two more."""
+    tiles = size.tiles[0] * size.tiles[1]
+    return size.alpha * (tiles + 1) + 2 <= target.vector_registers
 
 
 def _shared_weights(size: Size, target: Target) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Order: sort, argsort, topk.
 
-All stand on argsort, a merge sort of positions, bottom up and stable, row by row:
+A few of the first are kept in order while a row is read. All others stand on argsort, a merge sort
+of positions, bottom up and stable, row by row:
 
     order = 0 1 2 … n-1
     width = 1, 2, 4, … while width < n:
@@ -46,6 +47,8 @@ from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.stmt import IfThenElse, Stmt, While
 
+#: so many of the first elements are found by insertion, which costs more for each the more they are
+INSERTED = 128
 Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
@@ -135,6 +138,70 @@ def _merge_sort(data: Buffer, order: Buffer, axis: int, before: Before) -> Stmt:
 
     others = [*data.shape[:axis], *data.shape[axis + 1 :]]
     return with_scratch([work, width, left, right], nest(others, row, index), name="merge_sort")
+
+
+def first_of(x: te.Tensor, axis: int, count: Any, descending: bool) -> te.Tensor:
+    """The first `count` of that order: by insertion where they are few, else of the whole order."""
+    few, size = as_int(count), as_int(x.shape[axis])
+    if few is None or size is None or few > min(INSERTED, size // 4):
+        return order_of(x, axis, descending)
+
+    def loops(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        return _insertion(ins[0], outs[0], axis, few, _falling if descending else _rising)
+
+    kind = "int32" if all(as_int(d) is not None for d in x.shape) else "int64"
+    shape = [*x.shape[:axis], few, *x.shape[axis + 1 :]]
+    return te.extern(shape, [x], loops, "first", kind)
+
+
+def _insertion(data: Buffer, order: Buffer, axis: int, count: int, before: Before) -> Stmt:
+    """The best so far, in order: most elements are compared with the last of them only.
+
+    Args:
+        count: of the best; no more than there are elements.
+    """
+    index = index_dtype(data)
+    best = scratch("best", data.dtype, count)
+    hole = scratch("hole", order.dtype)
+
+    def row(*others: Var) -> Stmt:
+        def place(k: Any) -> tuple[Any, ...]:
+            return (*others[:axis], k, *others[axis:])
+
+        def shift(value: Var) -> Stmt:
+            """Up to the hole, those that come after `value` make room for it."""
+            previous = p.maximum(held(hole) - 1, 0)
+            after = p.logical_and(p.greater(held(hole), 0), before(value, load(best, previous)))
+            moved = seq(
+                store(best, [held(hole)], load(best, previous)),
+                store(order, place(held(hole)), load(order, *place(previous))),
+                hold(hole, held(hole) - 1),
+            )
+            return While(after, moved)
+
+        def put(k: Any, value: Var, last: Any) -> Stmt:
+            return seq(
+                hold(hole, last),
+                shift(value),
+                store(best, [held(hole)], value),
+                store(order, place(held(hole)), k),
+            )
+
+        def first(k: Var) -> Stmt:
+            return let(lambda v: put(k, v, k), value=load(data, *place(k)))
+
+        def later(k: Var) -> Stmt:
+            at = k + count
+            return let(
+                lambda v: IfThenElse(before(v, load(best, count - 1)), put(at, v, count - 1)),
+                value=load(data, *place(at)),
+            )
+
+        rest = data.shape[axis] - count
+        return seq(loop("k", count, first, index), loop("k", rest, later, index))
+
+    others = [*data.shape[:axis], *data.shape[axis + 1 :]]
+    return with_scratch([best, hole], nest(others, row, index), name="insertion")
 
 
 def gathered(x: te.Tensor, order: te.Tensor, axis: int, count: Any, name: str) -> te.Tensor:
@@ -255,8 +322,8 @@ class Topk(OpDecl):
     def compute(self, data: Any) -> Any:
         """The order, then one copy of each result."""
         axis = self.axis % len(data.shape)
-        order = order_of(data, axis, self.largest)
         count = self.k if self.k >= 1 else data.shape[axis]
+        order = first_of(data, axis, count, self.largest)
         shape = [*data.shape[:axis], count, *data.shape[axis + 1 :]]
         return self.chosen(
             lambda: gathered(data, order, axis, count, "topk_values"),

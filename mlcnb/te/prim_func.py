@@ -23,6 +23,7 @@ from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from mlcnb.te.translate import Translator, index_dtype
 from mlcnb.tir.analysis.access import complete_regions
+from mlcnb.tir.analysis.made import note_made
 from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
@@ -67,7 +68,7 @@ def create_prim_func(
     stmts = [stmt for op in order for stmt in maker.statements(op)]
     func = maker.function(args, stmts)
     _check_bound(func)
-    return func
+    return func if any(isinstance(op, ExternOp) for op in order) else note_made(func)
 
 
 def _operations(tensors: Sequence[Tensor]) -> list[Operation]:

@@ -41,11 +41,13 @@ def one(r: Run) -> list[Part]:
 def parts_of(runs: Sequence[Run]) -> list[Part]:
     """Counts of all runs, then pictures and details of each."""
     title = f"Access replay of {listed([clip(r.name) for r in runs])}"
-    parts: list[Part] = [Title(f"{title}: {len(runs[0]):,} accesses through {levels(runs[0])}")]
+    count = f"{'the first ' if runs[0].is_part else ''}{len(runs[0]):,} accesses"
+    parts: list[Part] = [Title(f"{title}: {count} through {levels(runs[0])}")]
     parts += [Line(sentence) for sentence in verdicts(runs)]
     for r in runs:
         if len(runs) > 1:
-            parts.append(Line(f"{clip(r.name)}: {len(r):,} accesses"))
+            part = "the first " if r.is_part else ""
+            parts.append(Line(f"{clip(r.name)}: {part}{len(r):,} accesses"))
         parts.append(by_array(r))
     most = max((int(per_line(r).max(initial=0)) for r in runs), default=0)
     is_narrow = len(runs) > 1
@@ -274,3 +276,19 @@ def _shade(count: int, most: int) -> str:
     """White for none, to the colour of misses for the most; by the logarithm."""
     share = min(float(np.log1p(count) / np.log1p(most)), 1.0) if most else 0.0
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*_HEAT, strict=True))
+
+
+@shows("mlcnb.access_counts:AccessCounts")
+def counts(x: Any) -> list[Part]:
+    """Accesses that were counted and not kept: what is known of them without their order."""
+    runs = x.runs
+    names = listed([clip(r.name) for r in runs])
+    title = f"Accesses of {names}, counted: {len(runs[0]):,} through {levels(runs[0])}"
+    parts: list[Part] = [Title(title), *(Line(sentence) for sentence in verdicts(runs))]
+    for r in runs:
+        of = f" of {clip(r.name)}" if len(runs) > 1 else ""
+        if of:
+            parts.append(Line(f"{clip(r.name)}: {len(r):,} accesses"))
+        parts.append(by_array(r))
+        parts.append(Fold(f"loads and stores{of}", [by_site(r)], in_text=True))
+    return [*parts, Line(ASSUMED, "note")]

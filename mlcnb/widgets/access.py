@@ -73,6 +73,7 @@ def access_replay(
     cache: Any = None,
     block: str | None = None,
     args: Sequence[Any] | None = None,
+    first: int | None = None,
 ) -> AccessReplay:
     """The replay of one program or two.
 
@@ -88,7 +89,7 @@ def access_replay(
     names = names_of(programs)
     return AccessReplay(
         [
-            replayed(function_of(p), wanted, block=block, args=args, name=name)
+            replayed(function_of(p), wanted, block=block, args=args, first=first, name=name)
             for p, name in zip(programs, names, strict=True)
         ]
     )

@@ -51,7 +51,7 @@ def _snapshot(runs: Sequence[Run], shown: int) -> dict[str, Any]:
     clock = max(len(r) for r in runs)
     starts = _starts(clock, shown)
     return {
-        "title": f"Access replay through {levels(runs[0])}",
+        "title": _title(runs),
         "levels": [level.name for level in runs[0].levels],
         "line": runs[0].levels[0].line,
         "holds": [level.lines for level in runs[0].levels],
@@ -63,6 +63,11 @@ def _snapshot(runs: Sequence[Run], shown: int) -> dict[str, Any]:
         "assumed": ASSUMED,
         "runs": [_run(r, starts, clock) for r in runs],
     }
+
+
+def _title(runs: Sequence[Run]) -> str:
+    part = ", where the program begins" if any(r.is_part for r in runs) else ""
+    return f"Access replay through {levels(runs[0])}{part}"
 
 
 def _starts(clock: int, shown: int) -> list[int]:

@@ -235,6 +235,7 @@ function explorer(root, view) {
     draw();
     const [call] = steps()[s.at];
     view.announce(`step ${s.at}: ${call}; ${changed(rowsNow())}`);
+    if (view.live && program() && !program().cost) view.ask("costs", { branch: s.branch, at: s.at }).catch(refused);
   }
 
   /** Choose a loop or block: what is legal there. */
@@ -346,7 +347,8 @@ function explorer(root, view) {
 
   function drawSteps() {
     const b = branch();
-    const costs = b.steps.map((_, i) => (program(i) ? program(i).cost.cycles : 0));
+    const costs = b.steps.map((_, i) => (program(i) && program(i).cost ? program(i).cost.cycles : 0));
+    const told = (cost) => (cost ? `predicted cost ${amount(cost)} cycles` : "not predicted yet: go there");
     const most = Math.max(1, ...costs);
     fill(ui.steps, b.steps.map(([call, badge], i) => el("div", {
       class: `x-step${i > b.at ? " x-undone" : ""}`, role: "option", "aria-selected": String(i === s.at), tabindex: i === s.at ? 0 : -1,
@@ -354,8 +356,8 @@ function explorer(root, view) {
       el("span", { class: "x-number" }, i === b.at ? `▶${i}` : String(i)),
       el("span", { class: "x-call", title: call }, call),
       ...badges(badge), i > b.at ? el("span", { class: "mlc-faint" }, "undone") : null,
-      el("span", { class: "x-bar", title: `predicted cost ${amount(costs[i])} cycles`, role: "img", "aria-label": `predicted cost ${amount(costs[i])} cycles` },
-        el("span", { style: `width:${Math.max(1, Math.round(100 * costs[i] / most))}%` })))));
+      el("span", { class: "x-bar", title: told(costs[i]), role: "img", "aria-label": told(costs[i]) },
+        el("span", { style: `width:${costs[i] ? Math.max(1, Math.round(100 * costs[i] / most)) : 0}%` })))));
   }
 
   function drawTree() {
@@ -466,7 +468,7 @@ function explorer(root, view) {
   }
 
   function offerRow(x) {
-    const now = program().cost, then = x.cost;
+    const then = x.cost, now = program().cost || then;
     const press = button(x.label, () => act("apply", { name: view.data.functions[s.fn], row: s.place, n: x.n }, `done: ${x.label}`),
       { class: "mlc-button x-offer", disabled: !view.live || !atHead() });
     const cell = el("div", { class: "mlc-row", onpointerenter: () => preview(x), onfocusin: () => preview(x), onfocusout: () => preview(null) }, press);

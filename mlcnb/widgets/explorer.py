@@ -45,6 +45,8 @@ MAIN = "main"
 OFFERS, NAME = 120, 40
 #: places whose legal steps travel with the page
 KEPT = 4
+#: steps on each side of where a schedule stands, or the reader looks, that are predicted
+AROUND = 6
 
 
 @explores("mlcnb.tir.function:PrimFunc")
@@ -82,6 +84,7 @@ class Explorer(Interactive):
         self._legal: dict[tuple[PrimFunc, int], LegalSteps] = {}
         self._instead: list[LegalStep] = []
         self._shown: dict[str, Any] = {}
+        self._looked_at: dict[str, set[int]] = {}
         for name, other in (branches or {}).items():
             self._add(name, other)
 
@@ -232,9 +235,17 @@ class Explorer(Interactive):
     def on_legal(self, branch: str, at: int, name: str, row: int) -> dict[str, Any]:
         """What is legal at a place of a step, with what each call would do."""
         sch, name = self._branch(branch), self._function(branch, name)
+        self._looked_at.setdefault(branch, set()).add(at)
         found = self._legal_at(sch, at, name, row)
         self.refresh()  # so that it is there when the notebook is opened again
         return offers_of(sch.steps[at].mod[name], found, self.target)
+
+    def on_costs(self, branch: str, at: int) -> dict[str, Any]:
+        """Predict the steps around one that the reader looks at."""
+        self._branch(branch)
+        self._looked_at.setdefault(branch, set()).add(at)
+        self.refresh()
+        return {}
 
     def on_apply(self, branch: str, name: str, row: int, n: int) -> dict[str, Any]:
         """Do the n-th of the legal steps at a place; of those refused, be told why."""
@@ -351,8 +362,10 @@ class Explorer(Interactive):
         self, board: Storyboard, name: str, sch: Schedule, names: list[str]
     ) -> dict[str, Any]:
         steps = []
+        looked_at = {0, sch.position, *self._looked_at.get(name, ())}
         for step in sch.steps:
-            numbers = [board.add(x, step.mod[x]) if x in step.mod else -1 for x in names]
+            asked = any(abs(step.number - at) <= AROUND for at in looked_at)
+            numbers = [board.add(x, step.mod[x], asked) if x in step.mod else -1 for x in names]
             badge = self._checks.badge(sch, step)
             call = (
                 "as given"

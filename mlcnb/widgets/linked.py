@@ -30,7 +30,7 @@ from mlcnb.view.parts import Fold, Part, Title
 from mlcnb.view.registry import find
 from mlcnb.view.words import at_ones, clip, flops, percent, plural
 from mlcnb.widgets.base import Interactive, Lines
-from mlcnb.widgets.registry import explores
+from mlcnb.widgets.registry import explores, page_of
 
 #: lines of one listing that travel with the page; what is hot comes first
 MOST = 700
@@ -151,10 +151,11 @@ def _work(kernel: Any) -> int:
     return at_ones(survey.work(kernel.func)) or 0
 
 
-def of_executable(ex: Any, schedule: Any = None) -> LinkedSource:
+def of_executable(ex: Any, schedule: Any = None) -> Interactive:
     """The page of an executable's code: of its only kernel, or of all."""
     if len(ex.kernels) == 1:
-        return LinkedSource(ex.kernels[0], schedule)
+        page = page_of(ex.kernels[0], schedule=schedule)
+        return page or LinkedSource(ex.kernels[0], schedule)
     return LinkedKernels(ex.kernels, ex.mod)
 
 

@@ -75,8 +75,8 @@ def page_of(func: PrimFunc) -> Any:
 
 
 @lru_cache(KEPT)
-def _touched(func: PrimFunc) -> dict[Any, int]:
-    return dict(footprints(func))
+def _touched(func: PrimFunc, target: str) -> dict[Any, int]:
+    return dict(footprints(func, Target(target) if target else None))
 
 
 class Storyboard:
@@ -92,8 +92,8 @@ class Storyboard:
         self._programs: dict[tuple[str, int], int] = {}
         self._kept: list[PrimFunc] = []
 
-    def add(self, name: str, func: PrimFunc) -> int:
-        """The number of a function's program."""
+    def add(self, name: str, func: PrimFunc, costed: bool = True) -> int:
+        """The number of a function's program; what it costs is told if that is known or asked."""
         key = (name, id(func))
         if key not in self._programs:
             self._kept.append(func)
@@ -103,8 +103,8 @@ class Storyboard:
                 {
                     "text": self.text(func, name),
                     "more": max(0, len(page.lines) - MOST),
-                    "tree": self.tree(func, page),
-                    "cost": cost(predicted(func, self.target)),
+                    "tree": self.tree(func, page, costed),
+                    "cost": cost(predicted(func, self.target)) if costed else None,
                 }
             )
         return self._programs[key]
@@ -119,13 +119,13 @@ class Storyboard:
             found += [indent, self._lines[line]]
         return found
 
-    def tree(self, func: PrimFunc, page: Any) -> list[int]:
+    def tree(self, func: PrimFunc, page: Any, costed: bool = True) -> list[int]:
         """Depth, row and line of each loop and block, one after the other."""
-        touched = _touched(func)
+        touched = _touched(func, str(self.target or "")) if costed else {}
         found: list[int] = []
         for place in places(func)[:MOST]:
             spans = page.spans_of(place.node)
-            row = _row(place, touched.get(place.node))
+            row = _row(place, touched.get(getattr(place.node, "loop_var", None)))
             if row not in self._rows:
                 self._rows[row] = len(self.rows)
                 self.rows.append(list(row))
@@ -152,15 +152,17 @@ def _lines(func: PrimFunc, name: str) -> list[tuple[int, Line]]:
 
 def _cut(lines: list[list[Text]]) -> list[tuple[int, Line]]:
     """Each line as its indentation, and the rest as spans."""
-    found = []
-    for line in lines[:MOST]:
-        rest = spans(narrow(line))
-        head = rest[0][1] if rest else ""
-        text = head.lstrip(" ")
-        if rest:
-            rest[0][1] = text
-        found.append((len(head) - len(text), tuple((k, x) for k, x in rest if x)))
-    return found
+    return [_cut_line(tuple((x.text, x.kind) for x in line)) for line in lines[:MOST]]
+
+
+@lru_cache(1 << 14)
+def _cut_line(line: tuple[tuple[str, str], ...]) -> tuple[int, Line]:
+    rest = spans(narrow([Text(text, kind) for text, kind in line]))
+    head = rest[0][1] if rest else ""
+    text = head.lstrip(" ")
+    if rest:
+        rest[0][1] = text
+    return len(head) - len(text), tuple((k, x) for k, x in rest if x)
 
 
 def _row(place: Place, touched: int | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from mlcnb.warps.requests import Request
 from mlcnb.warps.totals import Count
 from mlcnb.widgets.access import MOST_RUNS, names_of
 from mlcnb.widgets.base import Interactive
+from mlcnb.widgets.registry import explores
 
 #: requests of each that the page steps through
 SHOWN = 320
@@ -76,6 +77,12 @@ class WarpLens(Interactive):
     def parts(self) -> list[Part]:
         """Totals, and the first requests."""
         return view.parts_of(self.runs)
+
+
+@explores("mlcnb.warps.lens:WarpRun")
+def of_run(run: WarpRun) -> WarpLens:
+    """The page of one warp and the totals of its kernel."""
+    return WarpLens([run])
 
 
 def warp_lens(

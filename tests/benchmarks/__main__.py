@@ -22,6 +22,7 @@ from tests.benchmarks import (
     machine,
     memory,
     models,
+    narrow,
     operators,
     quantized,
     report,
@@ -164,6 +165,7 @@ def _calls(args: argparse.Namespace) -> None:
 #: suites with tables of their own
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "quantized": quantized.run,
+    "narrow": narrow.run,
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,

@@ -12,6 +12,7 @@ from tests.browser.test_base import HEADINGS
 from tests.codegen.test_linked import GRAPHS, MATMUL, SCALE, V3
 from tests.view import samples
 from tests.view.names import NAMES
+from tests.warps.programs import schedule_of_transpose
 from tests.widgets.test_roofline import scheduled
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -119,3 +120,30 @@ def test_the_trail(page_of, axe, screenshot, dark):
     assert root.locator("tbody tr.mlc-lit").count() == 1
     axe(root, HEADINGS)
     screenshot(f"roofline-{'dark' if dark else 'light'}", root)
+
+
+@DARK
+def test_a_kernel_for_a_gpu(page_of, axe, screenshot, dark):
+    sch = schedule_of_transpose(64, True)
+    kernel = mlc.compile(sch.mod, target="cuda").kernels[0]
+    root = page_of(mlc.explore(kernel, schedule=sch), dark=dark).locator(".mlcnb")
+    row = listing(root, "CUDA C++").get_by_text("A_shared[ax0_0 * 264").first
+    row.hover()
+    assert [text.partition(" = ")[0] for text in lit(root, "lowered")] == [
+        "A_shared_1[ax0_0 * 264 + ax0_1 * 33 + ax1]"
+    ]
+    assert len(lit(root, "TensorIR")) == 1
+    if root.locator(".mlc-code[aria-label='PTX']").count():
+        assert sum("st.shared" in text for text in lit(root, "PTX")) == 4
+    axe(root, HEADINGS)
+    screenshot(f"linked-cuda-{'dark' if dark else 'light'}", root)
+    row.click()
+    root.locator("h3").hover()
+    expect(root.locator(".src-say")).to_contain_text("CUDA C++, line 10 ↔ ")
+    listing(root, "CUDA C++").press("Escape")
+    code = listing(root, "lowered")
+    code.press("Home")
+    for _ in range(5):
+        code.press("ArrowDown")
+    expect(root.locator(".src-say")).to_contain_text("lowered, line 6 ↔ ")
+    assert lit(root, "CUDA C++") == ["const int i_0 = blockIdx.y;"]

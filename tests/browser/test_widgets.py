@@ -18,7 +18,7 @@ STEPS = "input[type=range]:enabled, [role=tab], [role=listbox], [role=tree], [ro
 #: keys that change what is shown, in a page's first slider, listing, list of tabs or table
 MOVES = ("End", "Home", "ArrowRight", "ArrowDown")
 #: samples whose pages are drawn by the code of another's
-ALIKE = ("Linked", "Kernels", "Function", "PassStep")
+ALIKE = ("Linked", "CudaLinked", "WarpRun", "Kernels", "Function", "PassStep")
 
 
 def test_every_page_has_a_sample():

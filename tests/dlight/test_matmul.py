@@ -109,6 +109,30 @@ def test_a_few_rows_are_done_together_where_the_matrix_comes_from_memory():
     check(3, 2100, 2100, bias=True)
 
 
+@pytest.mark.parametrize(
+    "k, n, rows, lanes, ahead",
+    [
+        (4096, 4096, 8, 16, 8 * 4096),  # from memory: the rows after these come meanwhile
+        (4096, 5000, 8, 8, 8 * 5000),
+        (
+            512,
+            1000,
+            8,
+            8,
+            None,
+        ),  # 1000 columns: no row begins a line of the cache, halves of one do
+        (512, 1024, 4, 16, None),  # 4096 bytes apart
+        (512, 512, 8, 16, None),
+        (512, 999, 8, 16, None),
+    ],
+)
+def test_how_the_rows_of_a_matrix_are_read_side_by_side(k, n, rows, lanes, ahead):
+    text = schedule_cpu(product(1, k, n), AVX512).mod.script()
+    assert f"in T.unroll({rows}):" in text and f"in T.vectorized({lanes}):" in text
+    assert ("pragma_prefetch" in text) == (ahead is not None)
+    assert ahead is None or f'{{"pragma_prefetch": ["B", {ahead}, 2]}}' in text
+
+
 @pytest.mark.parametrize("m, k, form", [(1024, 1000, "NN"), (515, 37, "NN"), (1, 640, "NT")])
 def test_a_matrix_times_a_column_is_read_in_vectors_along_its_rows(m, k, form):
     func = product(m, k, 1, form) if m > 1 else product(1, k, 300, form)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import tir
+from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.relax import op as R
@@ -91,3 +92,67 @@ def test_lrn_keeps_to_its_channels():
     blocked = x.reshape(1, 2, LANES, 4, 3).transpose(0, 1, 3, 4, 2).copy()
     _, found = loops_of(lambda a: plain(a, size=5, alpha=0.3, layout=LAYOUT), blocked)
     np.testing.assert_array_equal(found.transpose(0, 1, 4, 2, 3).reshape(x.shape), expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(["max", "avg", "avg with padding"]),
+    size=st.tuples(st.integers(1, 20), st.integers(1, 40)),
+    window=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    padding=st.tuples(*[st.integers(0, 2)] * 4),
+    ceil=st.booleans(),
+)
+def test_any_window_on_the_plain_layout(kind, size, window, stride, padding, ceil):
+    room = zip(size, window, padding[:2], padding[2:], strict=True)
+    if any(max(a, b) >= k or n + a + b < k for n, k, a, b in room):
+        return
+    attrs = {"pool_size": window, "strides": stride, "padding": padding, "ceil_mode": ceil}
+    if kind == "max":
+        check(lambda a: R.nn.max_pool2d(a, **attrs), random(2, 3, *size))
+    else:
+        counted = kind == "avg with padding"
+        check(lambda a: R.nn.avg_pool2d(a, count_include_pad=counted, **attrs), random(2, 3, *size))
+
+
+def plain(x):
+    return R.nn.max_pool2d(x, pool_size=3, strides=2, padding=1)
+
+
+def test_rows_of_the_plain_layout_are_combined_before_columns():
+    """Three rows, then three columns: six steps where nine would be needed; all of it local."""
+    func, _ = loops_of(plain, random(1, 32, 33, 33))
+    sch = schedule_cpu(func, HOST)
+    buffers = {b.name: b.scope for b in sch.get(sch.get_block("root")).alloc_buffers}
+    assert set(buffers.values()) == {"local"}
+    text = sch.mod["main"].script()
+    assert text.count("T.unroll(3)") == 2
+    assert "T.parallel" in text
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4", "cortex-a72"])
+def test_pools_on_the_plain_layout_are_vector_code(cpu):
+    func, _ = loops_of(plain, random(1, 8, 112, 112))
+    target = mlc.target.Target(f"llvm -mcpu={cpu}")
+    made = mlc.compile(func, target=target, schedule="default").kernels["main"]
+    found = max((f for f in facts(made.compiled).values() if f.hot), key=lambda f: f.total.vector)
+    assert found.hot.vector_share > 0.6
+    assert found.hot.spills == 0
+    assert "gather" not in made.compiled.assembly or cpu != "cortex-a72"
+
+
+def test_the_trace_on_the_plain_layout_replays():
+    func, _ = loops_of(plain, random(1, 4, 9, 30))
+    sch = schedule_cpu(func, HOST)
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)
+
+
+def test_nan_goes_through_a_maximum_on_the_plain_layout():
+    x = random(1, 2, 12, 40)
+    x[0, 0, 2, 2], x[0, 1, 5, 5], x[0, 0, 0, 0] = np.nan, np.inf, -np.inf
+    func, expected = loops_of(plain, x)
+    out = np.zeros(expected.shape, np.float32)
+    mlc.compile(func, schedule="default")(x, out)
+    np.testing.assert_array_equal(out, expected)

@@ -18,6 +18,7 @@ from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.cpu.dot_products import instruction
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.op.qnn.conv import QuantizedConv2dPacked, QuantizedDepthwiseConv2dPacked
 from mlcnb.op.qnn.elementwise import Requantize
@@ -195,6 +196,25 @@ def test_on_arm_with_the_matrix_extension_it_is_usdot():
     assert len(re.findall(r"\busdot\b", kernel.asm)) >= 8
     kernel = kernel_of(*depthwise(8, (8, 8), (3, 3), 1, 1, "random", 4), target)
     assert len(re.findall(r"\busdot\b", kernel.asm)) >= 8
+
+
+def test_on_arm_with_dot_products_it_is_sdot():
+    """One for each sum and step, two for the weights of a step."""
+    target = ELSEWHERE[2]
+    assert instruction("dot", target) == "dot_4x4_shifted_sdot"
+    kernel = kernel_of(*dense(16, 16, (8, 8), (1, 1), 1, 0, "random", 4), target)
+    found = hot(kernel)
+    sums = len(re.findall(r"\bsdot\b", found.hot_text))
+    assert sums >= 8
+    kernel = kernel_of(*depthwise(8, (8, 8), (3, 3), 1, 1, "random", 4), target)
+    assert len(re.findall(r"\bsdot\b", kernel.asm)) >= 8
+
+
+def test_with_avx_vnni_it_is_vpdpbusd_on_256_bits():
+    kernel = kernel_of(*dense(32, 32, (8, 8), (1, 1), 1, 0, "random", 8), ELSEWHERE[0])
+    assert len(re.findall(r"\bvpdpbusd\b", kernel.asm)) >= 8
+    assert "zmm" not in kernel.asm
+    assert "vpmaddubsw" not in kernel.asm
 
 
 def test_the_trace_replays():

@@ -121,6 +121,27 @@ def test_a_row_of_partial_sums_is_added_up_in_halves():
     assert widths == [64, 16, 8, 4, 2]
 
 
+@pytest.mark.parametrize("length, joined", [(384, True), (100, False), (40, False)])
+def test_exponentials_are_summed_as_they_are_made(length, joined):
+    func, _ = loops_of(lambda a: R.nn.softmax(a), random(8, length))
+    sch = schedule_cpu(func, Target("llvm -mcpu=x86-64-v4"))
+    blocks = sch.get_child_blocks(sch.get_block("root"))
+    names = [sch.get(block).name_hint for block in blocks]
+    made = names.index("T_softmax_exp")
+    assert names[made + 1].startswith("T_softmax_expsum_rf")
+    loops = [sch.get(sch.get_loops(blocks[made + n])[1]) for n in (0, 1)]
+    assert (loops[0] is loops[1]) == joined
+
+
+def test_partial_results_of_a_short_row_stay_in_registers():
+    """37 elements, two vectors and a part of one: nothing is stored but the result."""
+    func, _ = loops_of(lambda a: R.nn.softmax(a), random(100, 37))
+    made = mlc.compile(func, target="llvm -mcpu=x86-64-v4", schedule="default").kernels["main"]
+    hot = max((f.hot for f in facts(made.compiled).values() if f.hot), key=lambda c: c.instructions)
+    assert hot.spills == 0
+    assert hot.stores <= 4
+
+
 def test_no_element_is_computed_alone():
     func, _ = loops_of(
         lambda a, b, c: R.nn.layer_norm(a, b, c), random(128, 384), random(384), random(384)

@@ -12,6 +12,7 @@ from mlcnb import te, tir
 from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.machine.winograd import Size, choose_pieces
 from mlcnb.op import _layout
 from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.nn.winograd import WinogradConv2d, WinogradConv2dWhole, WinogradWeightTransform
@@ -157,6 +158,28 @@ def test_weights_are_transformed_once_for_all_tiles():
     places = [products.index(f'T.block("{name}') for name in names]
     assert places == sorted(places)
     assert "for ax0 in range(6):" in products.split('T.block("weight_rows')[0]
+
+
+@pytest.mark.parametrize("size, images", [((7, 7), 1), ((8, 5), 2), ((3, 2), 1)])
+def test_few_tiles_of_which_a_step_transforms_the_weights(size, images):
+    check(size, 4, 1, inner=3, outer=4, images=images, whole=True)
+
+
+def test_weights_of_few_tiles_are_made_in_registers():
+    """A row of the tile's weights is made at each step of the sum, and no array of them is left."""
+    func = program((7, 7), inner=4, outer=4, whole=True)
+    if not choose_pieces(Size(1, (2, 2), 64, 64, 6), HOST, plain_weights=True).whole_rows:
+        pytest.skip("this machine has too few registers")
+    sch = schedule_cpu(func, HOST)
+    _, products = sch.mod["main"].script().split("T.parallel(")[1:]
+    names = ["bgemm_init", "weight_rows", "transform_weight", "bgemm_update"]
+    places = [products.index(f'T.block("{name}"') for name in names]
+    assert places == sorted(places)
+    text = str(tir.transform.lower(sch.mod["main"]).script())
+    assert "T.prefetch(" in text
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod["main"], sch.mod["main"])
 
 
 def test_products_are_summed_in_registers():

@@ -106,7 +106,7 @@ def _declared() -> list[str]:
 
 
 def test_a_pass_lists_its_rules():
-    known = "dropout same_shape strided_slice reshape permute_dims idempotent concat neutral"
+    known = "dropout same_shape astype strided_slice reshape permute_dims idempotent concat neutral"
     assert [r.short for r in SimplifyOps().rules] == known.split()
 
 

@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from itertools import permutations
 
-import numpy as np
 import pytest
 
-from mlcnb.codegen.interp import run_prim_func
-from mlcnb.machine.locality import Steps, progressions
-from mlcnb.machine.prediction import LINE, WAYS, footprints, predict
+from mlcnb.access import replayed
+from mlcnb.machine.prediction import footprints, predict
 from mlcnb.script import tir as T
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import copy_2d, matmul, matmul_relu, softmax
 
-SIZES = (1 << 10, 1 << 13, 1 << 15)
+#: caches that programs of a few thousand accesses overflow
+CACHES = "1K/8way, 8K/8way, 32K/8way"
 
 
 class Machine(Target):
-    """A target with small caches."""
+    """A target with few cores and small caches."""
 
-    caches = SIZES
+    caches = (1 << 10, 1 << 13, 1 << 15)
     num_cores = 2
 
 
 MACHINE = Machine("llvm -mcpu=x86-64-v4")
 
 
-def simulated(func, size):
-    """Misses of one set-associative cache, least recently used lines first."""
-    base, lines, touched = 0, {}, []
-    for buffer in func.buffers:
-        lines[buffer.name] = base
-        base += -(-int(np.prod([int(x) for x in buffer.shape])) * 4 // LINE)
-
-    def record(name, index, _kind, _loops):
-        if name not in lines:
-            lines[name] = (len(lines) + 1) << 16
-        touched.append(lines[name] + index * 4 // LINE)
-
-    arrays = [np.zeros([int(x) for x in b.shape], "float32") for b in func.buffers]
-    run_prim_func(func, arrays, record=record)
-    sets = [OrderedDict() for _ in range(size // LINE // WAYS)]
-    misses = 0
-    for line in touched:
-        found = sets[line % len(sets)]
-        if line not in found:
-            misses += 1
-            found[line] = True
-            if len(found) > WAYS:
-                found.popitem(last=False)
-        found.move_to_end(line)
-    return misses
+def simulated(func):
+    """Misses of each level, counted access by access."""
+    counts = replayed(func, CACHES).counts
+    return [counts[name].misses for name in ("L1", "L2", "L3")]
 
 
 def orders(n):
@@ -86,26 +63,18 @@ PROGRAMS = {
 }
 
 
+def near(found, real, most):
+    """Whether a prediction is within a factor of what was counted."""
+    return real / most <= found <= real * most
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_misses_are_those_of_a_simulated_cache(name):
-    """L1 and L3 within a quarter; where a program is on the edge of L2, within a factor of 4."""
+    """Every level within a quarter; caches of 16 lines are all edge."""
     func = PROGRAMS[name]
-    found = predict(func, MACHINE).misses
-    real = [simulated(func, size) for size in SIZES]
+    found, real = predict(func, MACHINE, CACHES).misses, simulated(func)
     print(f"\n{name}: predicted {found}, simulated {real}")
-    assert found[0] == pytest.approx(real[0], rel=0.25)
-    assert found[2] == pytest.approx(real[2], rel=0.25)
-    assert real[1] / 4 <= found[1] <= real[1] * 4
-
-
-def test_the_order_of_programs_is_that_of_the_simulation():
-    """What a reader asks: which of two is better."""
-    found = {name: predict(f, MACHINE).misses[0] for name, f in PROGRAMS.items()}
-    real = {name: simulated(f, SIZES[0]) for name, f in PROGRAMS.items()}
-    for a in PROGRAMS:
-        for b in PROGRAMS:
-            if real[a] > 1.5 * real[b]:
-                assert found[a] > found[b], (a, b)
+    assert all(near(mine, truth, 1.25) for mine, truth in zip(found, real, strict=True))
 
 
 def test_a_stride_that_is_a_power_of_two_shares_sets():
@@ -113,9 +82,9 @@ def test_a_stride_that_is_a_power_of_two_shares_sets():
     func = Schedule(copy_2d(16, 256))
     i, j = func.get_loops("B")
     func.reorder(j, i)
-    found, real = predict(func.mod["main"], MACHINE), simulated(func.mod["main"], SIZES[1])
-    assert found.misses[1] == pytest.approx(real, rel=0.25)
-    assert real == 2 * 16 * 256, "every touch misses, though a column has only 16 lines"
+    found, real = predict(func.mod["main"], MACHINE, CACHES), simulated(func.mod["main"])
+    assert found.misses[1] == pytest.approx(real[1], rel=0.01)
+    assert real[1] == 2 * 16 * 256, "every touch misses, though a column has only 16 lines"
 
 
 def test_vectors_and_tasks_are_those_of_the_program():
@@ -182,15 +151,8 @@ def test_what_is_not_known_is_guessed():
 
 def test_what_a_loop_touches():
     func = matmul(32, 32, 32)
-    found = {loop.loop_var.name: size for loop, size in footprints(func).items()}
+    found = {var.name: size for var, size in footprints(func).items()}
     assert found == {"i": 3 * 4096, "j": 128 + 4096 + 128, "k": 128 + 32 * 64 + 64}
-
-
-def test_places_as_strides():
-    fused = np.array([a * 64 + b * 4 for a in range(3) for b in range(5)])
-    assert progressions(fused) == [Steps(4, 5), Steps(64, 3)]
-    assert progressions(np.array([0])) == []
-    assert progressions(np.array([0, 8, 12])) == [Steps(6, 3)]
 
 
 def test_parts_of_one_array_add_up_where_they_lie_apart():
@@ -198,5 +160,5 @@ def test_parts_of_one_array_add_up_where_they_lie_apart():
     sch = Schedule(matmul(40, 40, 40))
     i, j, k = sch.get_loops("C")
     sch.loop_partition(k, [20, None])
-    found, real = predict(sch.mod["main"], MACHINE), simulated(sch.mod["main"], SIZES[0])
-    assert found.misses[0] == pytest.approx(real, rel=0.25)
+    found, real = predict(sch.mod["main"], MACHINE, CACHES), simulated(sch.mod["main"])
+    assert found.misses[0] == pytest.approx(real[0], rel=0.05)

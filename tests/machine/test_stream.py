@@ -147,7 +147,8 @@ def refused(func, *args, **options) -> str:
 def test_what_is_refused():
     assert refused(matmul(16, 16, 16), most=1000) == (
         "replay: the program makes more than 1,000 accesses\n"
-        "hint: replay it with smaller shapes: the order of its loops is the same"
+        "hint: first=1_000 plays where it begins; trace=False counts all of them and plays none; "
+        "or replay it with smaller shapes: the order of its loops is the same"
     )
 
     @T.prim_func
@@ -166,5 +167,5 @@ def test_what_is_refused():
     sch.bind(sch.get_loops("C")[0], "threadIdx.x")
     assert refused(scheduled(sch)) == (
         "replay: the program runs on the threads of a GPU, which have no one order\n"
-        "hint: replay it before its loops are bound"
+        "hint: mlc.replay(func), without cache, looks at its warps; or replay it before bind"
     )

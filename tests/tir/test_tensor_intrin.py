@@ -14,6 +14,7 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError, MLCError, UnsupportedOpError
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
 from mlcnb.script import tir as T
 from mlcnb.tir import IndexMap, TensorIntrin
 from mlcnb.tir.schedule import Schedule
@@ -113,6 +114,7 @@ BYTES = {
     "dot_16x4_vnni": (16, U8, False, "znver4", {"vpdpbusd": 1}, "avx512vnni"),
     "dot_8x4_vnni": (8, U8, False, "alderlake", {"vpdpbusd": 1}, "avxvnni"),
     "dot_4x4_usdot": (4, U8, False, "neoverse-v1", {"usdot": 1}, "i8mm"),
+    "dot_4x4_shifted_sdot": (4, U8, False, "neoverse-n1", {"sdot": 3}, "dotprod"),
     "dot_8x4_avx2": (8, U8, False, "haswell", {"vpmaddwd": 2}, "avx2"),
     "dot_8x4_u7_avx2": (8, U8, True, "haswell", {"vpmaddubsw": 1, "vpmaddwd": 1}, "avx2"),
     "dot_4x4_i8i8s32_sdot": (4, S8, False, "neoverse-n1", {"sdot": 1}, "dotprod"),
@@ -163,6 +165,61 @@ def test_bytes_saturate_only_where_the_description_says_that_they_cannot():
     c[:] = 0
     run_prim_func(only(sch.mod), [a, b, c])
     assert (c == 127 * 127 * 4).all()
+
+
+def bits(rng, shape, low: int, high: int) -> np.ndarray:
+    """bfloat16 of both signs, of magnitudes from 2 ** low to 2 ** high."""
+    scale = 2.0 ** rng.integers(low, high, shape)
+    return (rng.standard_normal(shape) * scale).astype(dtype("bfloat16").numpy)
+
+
+@pytest.mark.parametrize("lanes", [16, 8])
+@pytest.mark.parametrize("low, high", [(-3, 4), (-60, 60), (-75, -55)])
+def test_dots_of_bfloat16_are_those_of_the_machine_bit_by_bit(lanes, low, high):
+    """Sums of sizes far apart, and sums and operands that are denormal: the interpreter's result is
+    the instruction's, which rounds each product's sum once and knows no denormals.
+    """
+    n, k, rng = 3, 6, np.random.default_rng(lanes + 100 + low)
+    A = te.placeholder((n, k), "bfloat16", name="A")
+    B = te.placeholder((2, k // 2, lanes, 2), "bfloat16", name="B")
+    r = te.reduce_axis((0, k), name="k")
+
+    def product(i, j):
+        a, b = A[i, r], B[j // lanes, r // 2, j % lanes, r % 2]
+        return te.sum(p.cast("float32", a) * p.cast("float32", b), axis=r)
+
+    func = te.create_prim_func([A, B, te.compute((n, 2 * lanes), product, name="C")])
+    sch = Schedule(func)
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    j0, j1 = sch.split(j, [None, lanes])
+    k0, k1 = sch.split(k, [None, 2])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.decompose_reduction(sch.get_block("C"), k0)
+    sch.tensorize(j1, f"dot_{lanes}x2_bf16")
+    replays(sch)
+    assert instructions(sch, "znver4", r"vdpbf16ps|v?cvt\w+") == {"vdpbf16ps": 1, "stack": 0}
+    a, b = bits(rng, (n, 6), low, high), bits(rng, (2, 3, lanes, 2), low, high)
+    interpreted, native = (np.zeros((n, 2 * lanes), np.float32) for _ in range(2))
+    run_prim_func(only(sch.mod), [a, b, interpreted])
+    exact = a.astype(float) @ b.astype(float).transpose(1, 3, 0, 2).reshape(6, -1)
+    most = np.abs(a).astype(float) @ np.abs(b).astype(float).transpose(1, 3, 0, 2).reshape(6, -1)
+    assert (np.abs(interpreted - exact) <= 6 * 2.0**-24 * most + 6 * 2.0**-126).all()
+    if has("avx512bf16"):
+        natively(only(sch.mod), [a, b, native])
+        assert (native.view(np.int32) == interpreted.view(np.int32)).all()
+
+
+@pytest.mark.parametrize("lanes", [32, 16, 8])
+def test_two_rows_in_turns(lanes):
+    A = te.placeholder((4, 2 * lanes), "bfloat16", name="A")
+    shape = (2, 2, lanes, 2)
+    C = te.compute(shape, lambda j, k, i, p: A[k * 2 + p, j * lanes + i], name="C")
+    func = te.create_prim_func([A, C])
+    sch = Schedule(func)
+    sch.tensorize(sch.get_loops(sch.get_block("C"))[2], f"pairs_{lanes}x2")
+    same(func, sch, run_prim_func)
+    same(func, sch, natively)
+    replays(sch)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 from mlcnb import access, te
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
+from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.llvm.apart import PassChange, Remark
 from mlcnb.codegen.llvm.backend import CompiledKernel, build
 from mlcnb.codegen.llvm.emit.kernel import signature_of
@@ -256,6 +257,7 @@ def everything(name: str) -> dict[str, Any]:
         "tensor": tensor(np.arange(6.0).reshape(2, 3)),
         "kernel": named_kernel(name),
         "GPU kernel": CudaKernel(name, copied(name), Target("cuda")),
+        "linked GPU kernel": CudaLinked(CudaKernel(name, copied(name), Target("cuda"))),
         "machine code": facts_of_text(f"\t.text\nk:\n\tret # {name}\n", "x86_64"),
         "classes": Classes([ClassScore(282, name, 0.386), ClassScore(281, None, 0.25)]),
         "strip": named_strip(name),

@@ -10,8 +10,11 @@ from functools import cache
 from typing import Any
 
 import mlcnb as mlc
+from mlcnb.codegen.cuda.backend import CudaKernel
+from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
+from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.base import Interactive
 from tests.view.samples import copied, named_loops, named_module, passes, replayed, scheduled
@@ -39,11 +42,19 @@ def kernel(name: str) -> Any:
     return mlc.compile(named_loops(name), target="llvm").kernels[0]
 
 
+@cache
+def gpu_kernel(name: str) -> Any:
+    """A copy by threads of these names, for a GPU."""
+    return CudaKernel(name, copied(name), Target("cuda"))
+
+
 SAMPLES: dict[str, Callable[[str], Any]] = {
     "Schedule": scheduled,
     "PrimFunc": named_loops,
     "ScheduleError": refused,
     "CompiledKernel": kernel,
+    "CudaKernel": gpu_kernel,
+    "CudaLinked": lambda name: CudaLinked(gpu_kernel(name)),
     "Linked": lambda name: Linked(kernel(name)),
     "Executable": executable,
     "Kernels": lambda name: executable(name).kernels,
@@ -54,6 +65,7 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "Replay": replayed,
     "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
     "WarpLens": lambda name: mlc.replay(copied(name)),
+    "WarpRun": lambda name: mlc.replay(copied(name)).runs[0],
 }
 
 

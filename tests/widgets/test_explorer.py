@@ -356,6 +356,11 @@ def test_two_hundred_steps_open_and_refresh():
     page.refresh()
     print(f"\n200 steps: {opened:.2f} s, {len(pack(first)):,} bytes packed")
     assert len(first["branches"][0]["steps"]) == 201
+    told = {n for n, x in enumerate(first["programs"]) if x["cost"]}
+    assert told == {*range(7), *range(194, 201)}, "those at both ends are predicted"
+    assert page.answer("costs", {"branch": "main", "at": 100}) == {}
+    told = {n for n, x in enumerate(page.snapshot()["programs"]) if x["cost"]}
+    assert told == {*range(7), *range(94, 107), *range(194, 201)}, "and those looked at"
     assert len(pack(first)) <= 150_000
     assert len(page.to_html()) <= 200_000 and len(page.explain().splitlines()) <= 301
 

@@ -50,7 +50,7 @@ class CudaKernel(display.Shown):
         _check_bound(name, self.scheduled)
         self.lowered: PrimFunc = lower(self.scheduled)
         assert_gpu_code(self.lowered, GpuLimits.of(target))
-        self.host, self.device_functions = split_host_device(self.lowered, _identifier(name))
+        self.host, self.device_functions = split_host_device(self.lowered, identifier(name))
         self.sources: dict[str, CudaSource] = {
             symbol: emit_kernel(kernel, symbol) for symbol, kernel in self.device_functions.items()
         }
@@ -136,7 +136,7 @@ class CudaKernel(display.Shown):
         return display.text(self)
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
     """A name as C++ takes it."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     return plain if plain and not plain[0].isdigit() else f"_{plain}"

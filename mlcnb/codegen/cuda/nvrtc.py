@@ -50,9 +50,16 @@ class CompiledCuda:
     @cached_property
     def ptx(self) -> str:
         """The text of NVIDIA's virtual instruction set."""
-        return _run(self.source, [f"--gpu-architecture={self.arch.replace('sm_', 'compute_')}"])[
-            0
-        ].decode()
+        return _run(self.source, [self._virtual])[0].decode()
+
+    @cached_property
+    def located_ptx(self) -> tuple[list[str], list[int]]:
+        """The lines of the same, and of each the line of the source that it came of; 0: none."""
+        return _located(_run(self.source, [self._virtual, "--generate-line-info"])[0].decode())
+
+    @property
+    def _virtual(self) -> str:
+        return f"--gpu-architecture={self.arch.replace('sm_', 'compute_')}"
 
     @property
     def resources(self) -> dict[str, Resources]:
@@ -169,6 +176,30 @@ def _check(status: int) -> None:
         lib = _library()
         lib.nvrtcGetErrorString.restype = ctypes.c_char_p
         raise CodegenError(f"NVRTC: {lib.nvrtcGetErrorString(status).decode()}")
+
+
+_LOCATION = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\s")
+
+
+def _located(ptx: str) -> tuple[list[str], list[int]]:
+    """PTX without its directives of location, and the line that each instruction came of."""
+    lines: list[str] = []
+    places: list[int] = []
+    now = 0
+    for line in ptx.split("\n"):
+        found = _LOCATION.match(line)
+        if found:
+            now = int(found[1])
+        elif line.lstrip().startswith((".file", ".section", "}")):
+            now = 0
+            if line.startswith("}"):
+                lines.append(line)
+                places.append(0)
+        else:
+            is_code = line.strip().endswith(";") and not line.strip().startswith(".")
+            lines.append(line)
+            places.append(now if is_code else 0)
+    return lines, places
 
 
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for")

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core.errors import CodegenError
@@ -177,21 +178,27 @@ def _clean(text: str) -> str:
     )
 
 
+def own_python(module: str) -> dict[str, Any]:
+    """How `subprocess` runs a module of this very mlcnb, whatever lies in the current folder."""
+    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "args": [sys.executable, "-P", "-m", module],
+        "env": {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    }
+
+
 def _ask(ir: str, cpu: Cpu, level: int, options: Sequence[str]) -> tuple[str, str, str]:
     """IR after, assembly and standard error of a child."""
-    root = str(Path(__file__).parents[3])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     question = {"ir": ir, "cpu": [cpu.triple, cpu.cpu, cpu.features], "level": level}
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "mlcnb.codegen.llvm.child"],
+            **own_python("mlcnb.codegen.llvm.child"),
             input=json.dumps({**question, "options": options}),
             capture_output=True,
             text=True,
             errors="replace",
             timeout=PATIENCE,
             check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise CodegenError(f"no second process for LLVM: {error}") from error

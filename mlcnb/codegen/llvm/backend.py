@@ -23,8 +23,10 @@ from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
 from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
 from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.target_machine import Cpu
+from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.garbage import collect_young
 from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -149,6 +151,7 @@ def build(
     schedule: Schedule | None = None,
     symbols: Mapping[str, int] | None = None,
     progress: Callable[[float], Any] | None = None,
+    workers: Workers | None = None,
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
 
@@ -158,6 +161,7 @@ def build(
         schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
         symbols: addresses of the runtime's functions that kernels may call.
         progress: called with 0.5 after each of a kernel's two steps: its IR, its object.
+        workers: processes that take a part where there is much to do; none by default.
 
     Raises:
         CodegenError: a function that cannot become code.
@@ -168,7 +172,7 @@ def build(
         first.setdefault(meaning, name)
     entries = [(name, funcs[name], texts[name]) for name in first.values()]
     cpu = cpu_of(target)
-    made = _compile(entries, target, cpu, schedule, disk.user_store(), progress or _silent)
+    made = _Build(entries, target, schedule, progress or _silent, workers or Workers(0)).made()
     library = link([m[0] for m in made], symbols) if cpu.runs_here and made else None
     by_meaning = dict(zip(first, made, strict=True))
     kernels = {}
@@ -192,37 +196,94 @@ def cpu_of(target: Target) -> Cpu:
 #: a function by name, and its whole content (`structural_text`)
 Entry = tuple[str, PrimFunc, tuple[str, str]]
 Made = tuple[Compiled, int, tuple[str, ...]]
+#: IR, bytes of workspace, texts of assertions
+Emitted = tuple[str, int, list[str]]
 
 
-def _compile(
-    entries: list[Entry],
-    target: Target,
-    cpu: Cpu,
-    schedule: Schedule | None,
-    store: disk.Store | None,
-    tell: Callable[[float], Any],
-) -> list[Made]:
-    """(object, workspace bytes, assertion texts) of each function: from the cache, else made.
+class _Build:
+    """Kernels on their way: from the cache, from workers, or made here.
 
-    LLVM works on the first kernels while the next ones are scheduled and lowered.
+    LLVM works on the first kernels while the next ones are scheduled and lowered; where there are
+    many, workers take their part.
     """
-    level = Options(level=int(target.attrs.get("opt-level", 3)))
-    facts: list[tuple[int, tuple[str, ...]]] = []
-    rules = schedule_name(schedule)
-    kept = store if rules else None
 
-    def irs() -> Iterator[str]:
-        for name, func, text in entries:
-            key = "\n".join((PREFIX, str(target), str(cpu), str(rules), name, *text))
-            found = _lookup(kept, key) or _emit(name, func, target, schedule)
-            if kept is not None and not found[3]:
-                kept.put(key, json.dumps(found[:3]).encode())
-            facts.append((found[1], tuple(found[2])))
-            tell(0.5)
-            yield found[0]
+    def __init__(
+        self,
+        entries: list[Entry],
+        target: Target,
+        schedule: Schedule | None,
+        tell: Callable[[float], Any],
+        workers: Workers,
+    ) -> None:
+        self.entries, self.target, self.schedule = entries, target, schedule
+        self.tell, self.workers = tell, workers
+        self.cpu = cpu_of(target)
+        self.level = Options(level=int(target.attrs.get("opt-level", 3)))
+        self.store = disk.user_store()
+        self.rules = schedule_name(schedule)
+        #: where IR is kept; none of a user's own rules
+        self.kept = self.store if self.rules else None
+        #: number -> bytes of workspace and texts of assertions, in the order of the modules
+        self.facts: dict[int, tuple[int, tuple[str, ...]]] = {}
 
-    objects = compile_many(irs(), cpu, level, store=store, on_done=lambda _: tell(0.5))
-    return [(obj, *fact) for obj, fact in zip(objects, facts, strict=True)]
+    def made(self) -> list[Made]:
+        """(object, workspace bytes, assertion texts) of each function."""
+        objects = compile_many(
+            self.modules(), self.cpu, self.level, store=self.store, on_done=lambda _: self.tell(0.5)
+        )
+        found = dict(zip(self.facts, objects, strict=True))
+        return [(found[n], *self.facts[n]) for n in range(len(self.entries))]
+
+    def modules(self) -> Iterator[str | Compiled]:
+        """IR, or what a worker compiled, of each function, as it is there."""
+        missing: list[Task] = []
+        for number, (name, func, _) in enumerate(self.entries):
+            emitted = _lookup(self.kept, self.key(number))
+            if emitted is None:
+                missing.append(Task(number, name, func))
+            else:
+                yield self.noted(number, emitted)
+        work = self.shared(missing)
+        for task in work.here():
+            yield self.emitted(task)
+        for task, done in work.there():
+            if done is None:
+                yield self.emitted(task)
+            else:
+                self.noted(task.number, (done.ir, done.workspace, done.messages), new=True)
+                parts = done.object, done.bitcode
+                yield Compiled(done.ir, self.cpu, self.level, parts, done.seconds)
+
+    def shared(self, missing: list[Task]) -> Work:
+        """The work, shared with workers where it is worth while, and they can do it."""
+        if self.rules and len(missing) >= WORTHWHILE:
+            self.workers.start()
+        question = {
+            "target": str(self.target),
+            "cpu": str(self.cpu),
+            "level": self.level.level,
+            "rules": self.rules,
+        }
+        return self.workers.work(missing, question, here_only=self.rules is None)
+
+    def emitted(self, task: Task) -> str:
+        """The IR of a function, made here."""
+        return self.noted(
+            task.number, emit(task.name, task.func, self.target, self.schedule), new=True
+        )
+
+    def noted(self, number: int, emitted: Emitted, new: bool = False) -> str:
+        """Remember what goes with the IR of a function; the IR."""
+        if self.kept is not None and new:
+            self.kept.put(self.key(number), json.dumps(emitted).encode())
+        self.facts[number] = emitted[1], tuple(emitted[2])
+        self.tell(0.5)
+        return emitted[0]
+
+    def key(self, number: int) -> str:
+        """What the IR is found by: all that it is made from."""
+        name, _, text = self.entries[number]
+        return "\n".join((PREFIX, str(self.target), str(self.cpu), str(self.rules), name, *text))
 
 
 def _silent(_step: float) -> None:
@@ -258,17 +319,17 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogatepass")
 
 
-def _lookup(store: disk.Store | None, key: str) -> tuple[str, int, list[str], bool] | None:
+def _lookup(store: disk.Store | None, key: str) -> Emitted | None:
     blob = None if store is None else store.get(key)
     if blob is None:
         return None
     ir, workspace, messages = json.loads(blob)
-    return ir, workspace, messages, True
+    return ir, workspace, messages
 
 
-def _emit(
-    name: str, func: PrimFunc, target: Target, schedule: Schedule | None
-) -> tuple[str, int, list[str], bool]:
+def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
+    """The LLVM IR of a function: scheduled, lowered, written down."""
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
     kernel: Kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits, target.features)
-    return kernel.ir, kernel.signature.workspace, list(kernel.messages), False
+    collect_young()
+    return kernel.ir, kernel.signature.workspace, list(kernel.messages)

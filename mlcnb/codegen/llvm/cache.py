@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from mlcnb.codegen.llvm import sources
+
 _MAGIC = b"mlcnb-1\n"
 _HEAD = struct.Struct("<8sQQ32s")
 _GIB = 1 << 30
@@ -239,17 +241,19 @@ def user_store() -> Store | None:
 
 @cache
 def _store_at(folder: Path) -> Store:
-    return Store(folder, salt())
+    return Store(folder, salt(folder))
 
 
 @cache
-def salt() -> str:
+def salt(folder: Path) -> str:
     """What the user's keys start with: the versions that make code, and a digest of the sources.
 
-    Sources count by relative path, size and time of change, so that a change of the compiler makes
-    everything it compiled before a miss.
+    A change of the compiler makes everything it compiled before a miss; the same sources find what
+    they made, whenever they were written.
     """
-    return f"mlcnb {_version('mlcnb')} {_sources_digest()} llvmlite {_version('llvmlite')}"
+    found = sources.digest(Store(folder, "sources"))
+    others = " ".join(f"{name} {_version(name)}" for name in ("llvmlite", "islpy"))
+    return f"mlcnb {_version('mlcnb')} {found} {others}"
 
 
 def _version(package: str) -> str:
@@ -259,13 +263,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "checkout"
-
-
-def _sources_digest() -> str:
-    root = Path(__file__).resolve().parents[2]
-    hasher = hashlib.blake2b(digest_size=16)
-    for path in sorted(root.rglob("*.py")):
-        stat = path.stat()
-        name = path.relative_to(root).as_posix()
-        hasher.update(f"{name} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return hasher.hexdigest()

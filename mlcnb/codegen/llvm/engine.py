@@ -125,7 +125,7 @@ def compile_ir(
 
 
 def compile_many(
-    irs: Iterable[str],
+    irs: Iterable[str | Compiled],
     cpu: Cpu | None = None,
     options: Options = DEFAULT,
     *,
@@ -136,7 +136,8 @@ def compile_many(
     """Compile modules, each distinct text once; equal texts give the same `Compiled`.
 
     Args:
-        irs: IR texts. What makes them one by one works beside the threads that compile the first.
+        irs: IR texts, or what was compiled elsewhere. What makes them one by one works beside the
+            threads that compile the first.
         cpu: the host by default.
         store: a cache to look into and to fill; none by default.
         jobs: threads to compile on; the number of cores (at most 8) by default.
@@ -150,21 +151,30 @@ def compile_many(
     done: dict[str, Compiled | Future[Compiled]] = {}
     pool = ThreadPoolExecutor(jobs or min(os.cpu_count() or 1, 8), "mlcnb-compile")
     try:
-        for ir in irs:
+        for each in irs:
+            ir = each if isinstance(each, str) else each.ir
             order.append(ir)
-            if ir not in done:
+            if ir not in done and isinstance(each, Compiled):
+                done[ir] = each
+                _put(store, each)
+            elif ir not in done:
                 kept = _from_store(ir, cpu, options, store)
                 done[ir] = kept or pool.submit(_compile, ir, cpu, options)
         for ir, found in done.items():
             compiled = found if isinstance(found, Compiled) else found.result()
-            if store is not None and found is not compiled:
-                store.put(_key(ir, cpu, options), compiled.blob())
+            if found is not compiled:
+                _put(store, compiled)
             done[ir] = compiled
             if on_done is not None:
                 on_done(compiled)
     finally:
         pool.shutdown(cancel_futures=True)
     return [done[ir] for ir in order]  # type: ignore[misc]
+
+
+def _put(store: disk.Store | None, made: Compiled) -> None:
+    if store is not None:
+        store.put(_key(made.ir, made.cpu, made.options), made.blob())
 
 
 def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:

@@ -5,6 +5,7 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            attention        softmax(Q K^T) V, whole
                            depthwise        convolutions in which each channel has its own window
                            pool             windows of one operand, on blocked channels
+                           pool_rows        windows of one operand, on the plain layout
                            lrn              windows along channels in blocks
                            winograd         convolutions by Winograd's minimal filtering
                            pointwise        1 x 1 convolutions
@@ -14,7 +15,9 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            matmul           products of matrices as they lie, packed where it pays
                            rows             softmax, normalisations, reductions along rows
                            pairs            matrices with two rows of bfloat16 together
+                           columns          reductions over leading or middle axes
                            transpose        copies along another axis, in tiles turned in registers
+                           interpolation    images in another size: rows, then columns
                            general          everything else: parallel outside, vectors inside
 """
 
@@ -24,17 +27,20 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
+from mlcnb.dlight.cpu.columns import columns
 from mlcnb.dlight.cpu.depthwise import depthwise
 from mlcnb.dlight.cpu.dot_matmul import dot_matmul
 from mlcnb.dlight.cpu.dot_window import dot_window
 from mlcnb.dlight.cpu.gemv import gemv
 from mlcnb.dlight.cpu.general import general
+from mlcnb.dlight.cpu.interpolation import interpolation
 from mlcnb.dlight.cpu.lrn import lrn
 from mlcnb.dlight.cpu.matmul import matmul
 from mlcnb.dlight.cpu.packed_matmul import packed_matmul
 from mlcnb.dlight.cpu.pairs import pairs
 from mlcnb.dlight.cpu.pointwise import pointwise
 from mlcnb.dlight.cpu.pool import pool
+from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
@@ -50,6 +56,7 @@ RULES = (
     attention,
     depthwise,
     pool,
+    pool_rows,
     lrn,
     winograd,
     pointwise,
@@ -59,7 +66,9 @@ RULES = (
     matmul,
     rows,
     pairs,
+    columns,
     transpose,
+    interpolation,
     general,  # always applies
 )
 

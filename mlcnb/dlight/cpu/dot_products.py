@@ -2,7 +2,7 @@
 
 | values | sums | AVX-512 | AVX | NEON |
 | --- | --- | --- | --- | --- |
-| four of uint8, int8 | int32 | vpdpbusd | vpdpbusd, vpmaddwd | usdot |
+| four of uint8, int8 | int32 | vpdpbusd | vpdpbusd, vpmaddwd | usdot, sdot |
 | two of bfloat16 | float32 | vdpbf16ps | | |
 
 `dot` has the same values on the left for all sums of a vector, `taps` others for each.
@@ -26,6 +26,8 @@ def instruction(kind: str, target: Target, values: str = "uint8") -> str | None:
         return f"{kind}_{lanes}x4_vnni"
     if lanes == 4 and "i8mm" in have:
         return f"{kind}_4x4_usdot"
+    if lanes == 4 and "dotprod" in have:
+        return f"{kind}_4x4_shifted_sdot"
     return f"{kind}_8x4_avx2" if lanes == 8 and "avx2" in have else None
 
 

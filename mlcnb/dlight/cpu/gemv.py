@@ -16,7 +16,9 @@ for i, k in …:                          for i_0 in T.parallel(…):           
                                             for i_1: C[…] = sum(acc[i_1])    4 rows at a time
 
 Each element is used once, so nothing is faster than the memory: several rows are read side by side,
-each from front to back and as long as may be, as the prefetchers of the CPU like it.
+each from front to back and as long as may be, as the prefetchers of the CPU like it. They stop at
+the end of a page, so the rows after those are asked for meanwhile. Half precision is converted as
+it is read.
 """
 
 from __future__ import annotations
@@ -32,9 +34,16 @@ from mlcnb.dlight.cpu.rows import halves
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 #: rows of the matrix that are read side by side, to be added and to be summed
 STREAMS, SUMMED = 8, 4
+#: and of those, from a cache, how many may want the same place in the first one
+SAME_PLACE = 4
+#: bytes of a line of the cache, and after which addresses want the same place in the first one
+LINE, ALIASED = 64, 4096
+#: where the rows after those are brought meanwhile: the second cache
+SECOND = 2
 #: columns whose sums are kept in the first cache
 COLUMNS = 8192
 #: parts of the depth for each core, whose sums are added up in the end
@@ -46,7 +55,7 @@ WORTH = 1 << 18
 def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
     """Apply to a product with few rows or one column, with the elementwise blocks around it."""
     anchor = survey.anchor
-    product = None if anchor is None else Product.of(anchor)
+    product = None if anchor is None else Product.of(anchor, half=True)
     if anchor is None or product is None:
         return False
     before, after = survey.before(anchor), survey.after(anchor)
@@ -88,7 +97,7 @@ def rows_added(
     sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], product: Product, target: Target
 ) -> list[Any]:
     """A row times a matrix: the rows of B, each times a number, are added to the sums."""
-    lanes = target.lanes("float32")
+    lanes = lanes_of(product, target)
     blocks, parts = cuts(anchor, product, target)
     sums = anchor.handle
     if parts > 1:
@@ -100,7 +109,7 @@ def rows_added(
     rows = [outer.pop()] if product.has_rows else []
     width = -(-(product.columns or USUAL) // (lanes * blocks))
     j_0, j_1, lane = sch.split(column, [None, width, lanes])
-    k_0, k_1 = sch.split(k, [None, STREAMS])
+    k_0, k_1 = sch.split(k, [None, streams(product, target)])
     sch.reorder(*outer, j_0, k_0, j_1, k_1, *rows, lane)
     sch.reverse_compute_at(last, j_0)
     start = sch.decompose_reduction(sums, k_0)
@@ -109,7 +118,29 @@ def rows_added(
         sch.vectorize(loop)
     for loop in (k_1, *rows):
         sch.unroll(loop)
+    if product.columns and from_memory(product, target):
+        name = anchor.node.reads[product.b.index].buffer.data.name
+        sch.annotate(j_1, PREFETCH, [name, STREAMS * product.columns, SECOND])
     return [*outer, j_0]
+
+
+def lanes_of(product: Product, target: Target) -> int:
+    """Columns of a vector: half of one as long as a line of the cache, where each would lie in two
+    of them."""
+    lanes = target.lanes("float32")
+    half, columns = lanes // 2, product.columns or 0
+    return half if 4 * lanes == LINE and columns % lanes == half else lanes
+
+
+def streams(product: Product, target: Target) -> int:
+    """Rows of the matrix that are read side by side, to be added.
+
+    Rows a multiple of 4096 bytes apart want the same place in the first cache, which has room for
+    some; what comes from memory is slower than that.
+    """
+    if from_memory(product, target):
+        return STREAMS
+    return min(STREAMS, SAME_PLACE * ALIASED // math.gcd(4 * (product.columns or 1), ALIASED))
 
 
 def cuts(anchor: BlockInfo, product: Product, target: Target) -> tuple[int, int]:
@@ -119,8 +150,8 @@ def cuts(anchor: BlockInfo, product: Product, target: Target) -> tuple[int, int]
     alike = blocks * math.prod(USUAL if n is None else n for n in product.batch)
     if cores == 1 or anchor.work < WORTH:
         return blocks, 1
-    wanted = -(-PARTS * cores // alike)
-    parts = max((n for n in range(1, wanted + 1) if depth % (n * STREAMS) == 0), default=1)
+    wanted, together = -(-PARTS * cores // alike), streams(product, target)
+    parts = max((n for n in range(1, wanted + 1) if depth % (n * together) == 0), default=1)
     return (blocks, parts) if alike * parts >= cores else (cores, 1)
 
 

@@ -19,6 +19,7 @@ from mlcnb.tir.stmt import BufferStore
 #: most rows that are done at a time, one vector of each: with more, B takes less time to read than
 #: to multiply
 FEW_ROWS = 12
+HALVES = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,21 @@ class Product:
     b: Operand
 
     @staticmethod
-    def of(block: BlockInfo) -> Product | None:
-        """The product that a block computes; None if it computes something else."""
+    def of(block: BlockInfo, half: bool = False) -> Product | None:
+        """The product that a block computes; None if it computes something else.
+
+        half: its operands may be of half precision; the sums are float32.
+        """
         if block.kinds != "S" * (len(block.kinds) - 1) + "R" or len(block.kinds) < 2:
             return None
         store = [n for n in walk(block.node.body) if isinstance(n, BufferStore)]
         reads = block.node.reads
         if len(store) != 1 or len(reads) != 2 or reads[0].buffer is reads[1].buffer:
             return None
-        if {str(r.buffer.dtype) for r in (*reads, *block.node.writes)} != {"float32"}:
+        operands = {str(r.buffer.dtype) for r in reads}
+        if len(operands) > 1 or not operands <= {"float32", *(HALVES if half else ())}:
+            return None
+        if {str(r.buffer.dtype) for r in block.node.writes} != {"float32"}:
             return None
         return _roles(block)
 

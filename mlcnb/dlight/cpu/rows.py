@@ -12,6 +12,7 @@ lanes of several vectors, which are then added up in halves (`rfactor`).
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -20,6 +21,7 @@ from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import IterType
 
 #: vectors of partial results, so that one addition need not wait for the one before
 WAYS = 4
@@ -41,8 +43,10 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     for handle in reversed(order[:-1]):
         sch.compute_at(handle, loops[-1])
         sch.set_scope(handle, 0, "local")
+    taken = as_they_are_made(sch, order, len(loops), target)
     for handle in order:
-        in_vectors(sch, handle, len(loops), target)
+        if handle not in taken:
+            in_vectors(sch, handle, len(loops), target)
     spread(sch, loops, sum(b.work for b in survey.blocks))
     return True
 
@@ -113,6 +117,43 @@ def row_loops(sch: Schedule, block: Any, kept: list[int | None]) -> list[Any] | 
         kept = kept if extent == 1 else kept[1:]
         found.append(loop)
     return found or [sch.add_unit_loop(loops[0] if loops else block)]
+
+
+def as_they_are_made(sch: Schedule, order: list[Any], depth: int, target: Target) -> list[Any]:
+    """Elements that a reduction reads at once, some vectors at a time, are given to it at once.
+
+    for k: e[k] = exp(…)              for k_0: e[64 of them] = exp(…)
+    for k: sums[k % 64] += e[k]   ->           sums[0:64] += e[64 of them]
+
+    Gives the blocks that this was done with.
+    """
+    taken: list[Any] = []
+    for made, summed in itertools.pairwise(order):
+        inside = sch.get_loops(made)[depth:]
+        if len(inside) != 1 or not _is_read_by(sch, made, summed):
+            continue
+        (row,) = inside
+        width = as_int(sch.get(summed).writes[0].buffer.shape[-1]) or 1
+        length = as_int(sch.get(row).extent) or 0
+        if width % lanes_of(sch.get(made), target) or length <= width or length % width:
+            continue
+        outer, inner = sch.split(row, [None, width])
+        sch.reverse_compute_at(summed, outer)
+        start = sch.decompose_reduction(summed, outer)
+        for block, above in ((start, depth), (made, depth + 1), (summed, depth + 1)):
+            lanes = lanes_of(sch.get(block), target)
+            as_vectors(sch, list(sch.get_loops(block)[above:]), lanes, True)
+        taken += [made, summed]
+    return taken
+
+
+def _is_read_by(sch: Schedule, made: Any, summed: Any) -> bool:
+    """True if one block, without a reduction, makes what the next one, with one, reads."""
+    first, second = sch.get(made), sch.get(summed)
+    kinds = {axis.iter_type for axis in first.iter_vars}
+    summing = any(axis.iter_type is IterType.REDUCE for axis in second.iter_vars)
+    sources = [r.buffer for r in second.reads]
+    return summing and kinds == {IterType.SPATIAL} and first.writes[0].buffer in sources
 
 
 def in_vectors(sch: Schedule, block: Any, depth: int, target: Target) -> None:

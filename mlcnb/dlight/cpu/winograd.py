@@ -14,12 +14,15 @@ beyond the image read zeros; what they compute beyond it is not stored.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.winograd import Pieces, Size, choose_pieces
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 
 class Blocks(NamedTuple):
@@ -96,14 +99,14 @@ def _inlined(sch: Schedule, survey: Survey, found: dict[str, BlockInfo]) -> Bloc
 def _schedule(sch: Schedule, blocks: Blocks, tile: int, pieces: Pieces) -> None:
     n, th_0, tw_0, oc_0, oc_1 = _tile_output(sch, blocks.last, tile, pieces)
     _inverse(sch, blocks.inverse, oc_1)
-    eps = _product(sch, blocks.product, oc_0, pieces)
+    row = _product(sch, blocks.product, oc_0, pieces)
     if pieces.fused:
         _transform(sch, blocks, tw_0)
         sch.parallel(sch.fuse(n, th_0, tw_0))
     else:
         _transform(sch, blocks, None)
         if blocks.weights is not None:
-            _weights(sch, *blocks.weights, eps)
+            _weights(sch, *blocks.weights, row, pieces.whole_rows)
         sch.parallel(sch.fuse(n, th_0, tw_0, oc_0))
 
 
@@ -131,24 +134,28 @@ def _inverse(sch: Schedule, inverse: Any, at: Any) -> None:
 
 
 def _product(sch: Schedule, product: Any, at: Any, pieces: Pieces) -> Any:
-    """For every (eps, nu) a matrix product, whose sums are formed in registers; the loop of eps."""
+    """For every (eps, nu) a matrix product, whose sums are formed in registers; where all weights
+    that it needs of a row of the tile are made: in the loop over rows, or at a step of the sum.
+    """
     stored = sch.cache_write(product, 0, "global")
     sch.set_scope(product, 0, "local")
     sch.compute_at(stored, at, preserve_unit_loops=True)
     eps, nu, image, oc, th, tw, lane = sch.get_loops(stored)[-7:]
     th_0, th_1 = sch.split(th, [None, pieces.registers[0]])
     tw_0, tw_1 = sch.split(tw, [None, pieces.registers[1]])
-    sch.reorder(eps, nu, image, th_0, tw_0, th_1, tw_1, oc, lane)
+    inside, outside = ([nu], []) if pieces.whole_rows else ([], [nu])
+    sch.reorder(eps, *outside, image, th_0, tw_0, *inside, th_1, tw_1, oc, lane)
     sch.compute_at(product, tw_0, preserve_unit_loops=True)
-    *_, oc_1, row, column, channel, outer, inner = sch.get_loops(product)
-    sch.reorder(outer, inner, row, column, oc_1, channel)
+    *_, nu_1, image_1, oc_1, row, column, channel, outer, inner = sch.get_loops(product)
+    sch.reorder(outer, inner, nu_1, image_1, row, column, oc_1, channel)
     start = sch.decompose_reduction(product, outer)
-    unrolled = (th_1, tw_1, oc, row, column, oc_1, *sch.get_loops(start)[-4:-1])
-    for loop in unrolled:
+    begun = sch.get_loops(start)
+    written_out = (nu_1, image_1, row, column, oc_1, *begun[-6:-1])
+    for loop in (*inside, th_1, tw_1, oc, *written_out):
         sch.unroll(loop)
-    for loop in (lane, channel, sch.get_loops(start)[-1]):
+    for loop in (lane, channel, begun[-1]):
         sch.vectorize(loop)
-    return eps
+    return inner if pieces.whole_rows else eps
 
 
 def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
@@ -172,16 +179,29 @@ def _transform(sch: Schedule, blocks: Blocks, at: Any) -> None:
         sch.parallel(sch.fuse(image, th, ic))
 
 
-def _weights(sch: Schedule, rows: Any, both: Any, at: Any) -> None:
+def _weights(sch: Schedule, rows: Any, both: Any, at: Any, in_registers: bool) -> None:
     """The weights of some output channels and one row of the tile: a window goes in, alpha vectors
-    come out, which stay in L2 for the products of that row.
+    come out, which stay in L2 for the products of that row, or in registers for one step.
     """
     sch.compute_at(both, at, preserve_unit_loops=True)
     oc, outer, eps, nu, inner, lane = sch.get_loops(both)[-6:]
-    sch.reorder(oc, outer, inner, eps, nu, lane)
-    sch.compute_at(rows, inner, preserve_unit_loops=True)
+    if in_registers:
+        sch.set_scope(both, 0, "local")
+        _ask_early(sch, rows, at)
+        step, single = at, [oc, outer, eps, inner]
+    else:
+        sch.reorder(oc, outer, inner, eps, nu, lane)
+        step, single = inner, []
+    sch.compute_at(rows, step, preserve_unit_loops=True)
     *_, column, _, lane_1 = sch.get_loops(rows)[-6:]
-    for loop in (nu, column):
+    for loop in (*single, nu, column):
         sch.unroll(loop)
     for loop in (lane, lane_1):
         sch.vectorize(loop)
+
+
+def _ask_early(sch: Schedule, rows: Any, step: Any) -> None:
+    """The weights come from memory: those of the next channels are asked for."""
+    weights = sch.get(rows).reads[0].buffer
+    ahead = math.prod(as_int(d) or 1 for d in weights.shape[2:])
+    sch.annotate(step, PREFETCH, [weights.data.name, ahead])

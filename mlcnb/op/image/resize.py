@@ -117,29 +117,34 @@ class Resize2d(OpDecl):
         )
 
     def compute(self, data: Any, size: Any) -> Any:
-        """One loop over the result, which reads the neighbours."""
-        have = _layout.sizes_of(self.layout, data.shape)
-        shape = _layout.shape_in(self.layout, self.sizes(data.shape, size))
+        """nearest_neighbor: one loop nest. Else two: rows are blended, then columns."""
+        if self.method == "nearest_neighbor":
+            return self.resized(data, dict(zip("HW", size, strict=True)), data.dtype, "resize")
         kind = accumulator(data.dtype)
+        rows = self.resized(data, {"H": size[0]}, kind, "resize_rows")
+        return self.resized(rows, {"W": size[1]}, data.dtype, "resize")
+
+    def resized(self, data: Any, wanted: dict[str, Any], result: Any, name: str) -> Any:
+        """`data` with some dimensions changed to the sizes `wanted`, in one loop nest."""
+        have = _layout.sizes_of(self.layout, data.shape)
+        shape = _layout.shape_in(self.layout, {**have, **wanted})
+        kind, end = accumulator(data.dtype), "W" in wanted
+        result = (self.out_dtype or result) if end else result
 
         def element(*index: Any) -> Any:
             found = _layout.places(self.layout, index)
-            rows, columns = (
-                self.taps(found[c].outer, have[c], out, kind)
-                for c, out in zip("HW", size, strict=True)
-            )
+            taps = {c: self.taps(found[c].outer, have[c], out, kind) for c, out in wanted.items()}
 
-            def read(row: Tap, column: Tap) -> Any:
-                found["H"], found["W"] = _layout.Place(row.place), _layout.Place(column.place)
-                return data(*_layout.index_in(self.layout, found))
+            def read(**at: Tap) -> Any:
+                moved = {c: _layout.Place(tap.place) for c, tap in at.items()}
+                return data(*_layout.index_in(self.layout, {**found, **moved}))
 
             if self.method == "nearest_neighbor":
-                return cast(self.out_dtype or data.dtype, read(rows[0], columns[0]))
-            lines = [_sum([cast(kind, read(r, c)) * c.weight for c in columns]) for r in rows]
-            total = _sum([line * r.weight for line, r in zip(lines, rows, strict=True)])
-            return cast(self.out_dtype or data.dtype, total)
+                return cast(result, read(**{c: t[0] for c, t in taps.items()}))
+            ((c, both),) = taps.items()
+            return cast(result, _sum([cast(kind, read(**{c: t})) * t.weight for t in both]))
 
-        return te.compute(shape, element, name="resize")
+        return te.compute(shape, element, name=name)
 
     def taps(self, o: Any, size_in: Any, size_out: Any, kind: Any) -> list[Tap]:
         """The neighbours of output place `o` along one dimension."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mlcnb import te
-from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import as_int, cast, const, maximum, min_value, minimum, select
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
@@ -58,19 +57,46 @@ def result_shape(pool: Any, dims: Any) -> tuple[Any, ...]:
     return _layout.shape_in(pool.out_layout, {"N": sizes["N"], "C": sizes["C"], **places})
 
 
-def _pad(pool: Any, x: Any, value: Any) -> Any:
-    """`x` with padding, as far as the last window reaches (`ceil_mode` reaches further)."""
-    windows = windows_of(pool).values()
-    before = [w.before for w in windows]
-    after = [w.after + (w.stride - 1 if pool.ceil_mode else 0) for w in windows]
+def _pad(pool: Any, x: Any, value: Any, only: str | None = None) -> Any:
+    """`x` with padding, as far as the last window reaches (`ceil_mode` reaches further).
+
+    only: the one dimension that gets it; None: all.
+    """
+    windows = windows_of(pool)
+    wanted = [c in (only or pool.spatial) for c in windows]
+    before = [w.before * use for w, use in zip(windows.values(), wanted, strict=True)]
+    after = [
+        (w.after + (w.stride - 1 if pool.ceil_mode else 0)) * use
+        for w, use in zip(windows.values(), wanted, strict=True)
+    ]
     return pad_spatial(x, pool.layout, pool.spatial, (*before, *after), value)
 
 
-def slide(pool: Any, x: Any, value: Any, combine: Any, kind: DType, name: str) -> Any:
-    """`x` padded with `value`, then combined over each window."""
-    padded = _pad(pool, x, value)
+def slide(pool: Any, x: Any, value: Any, combine: Any, name: str) -> Any:
+    """`x` padded with `value`, then combined over each window.
+
+    On channels in blocks in one go. Otherwise along one dimension after the other, rows first: a
+    window of k x k takes 2 k steps, not k * k, and the rows that it takes together lie in memory.
+    """
     windows = windows_of(pool)
+    blocked = _layout.block_of(pool.layout, "C") or pool.layout != pool.out_layout
+    if blocked or sum(w.size > 1 for w in windows.values()) < 2:
+        return _slide(pool, _pad(pool, x, value), x.shape, windows, combine, name)
+    for c, w in windows.items():
+        padded = _pad(pool, x, cast(x.dtype, value), c)
+        more = name if c == pool.spatial[-1] else f"{name}_{c.lower()}"
+        x = _slide(pool, padded, x.shape, {c: w}, combine, more)
+    return x
+
+
+def _slide(
+    pool: Any, padded: Any, dims: Any, windows: dict[str, Window], combine: Any, name: str
+) -> Any:
+    """Combined over the windows of some dimensions, of what had `dims` before it was padded."""
     axes = {c: te.reduce_axis((0, w.size), name=f"r{c.lower()}") for c, w in windows.items()}
+    sizes = _layout.sizes_of(pool.layout, dims)
+    sizes |= {c: w.places(sizes[c], pool.ceil_mode) for c, w in windows.items()}
+    kind = accumulator(padded.dtype) if combine is te.sum else padded.dtype
 
     def element(*index: Any) -> Any:
         out = _layout.places(pool.out_layout, index)
@@ -80,19 +106,19 @@ def slide(pool: Any, x: Any, value: Any, combine: Any, kind: DType, name: str) -
             cast(kind, padded(*_layout.index_in(pool.layout, out))), axis=list(axes.values())
         )
 
-    return te.compute(result_shape(pool, x.shape), element, name=name)
+    return te.compute(_layout.shape_in(pool.out_layout, sizes), element, name=name)
 
 
 def max_pool(pool: Any, x: Any) -> Any:
     """The largest of each window."""
     low = const(float("-inf"), x.dtype) if x.dtype.is_float else min_value(x.dtype)
-    return slide(pool, x, low, te.max, x.dtype, "pool_max")
+    return slide(pool, x, low, te.max, "pool_max")
 
 
 def avg_pool(pool: Any, x: Any) -> Any:
     """The sum of each window, then divided by how many elements count."""
     kind = accumulator(x.dtype)
-    total = slide(pool, x, const(0, x.dtype), te.sum, kind, "pool_sum")
+    total = slide(pool, x, const(0, x.dtype), te.sum, "pool_sum")
     sizes = _layout.sizes_of(pool.layout, x.shape)
 
     def element(*index: Any) -> Any:

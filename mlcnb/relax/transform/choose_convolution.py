@@ -23,7 +23,15 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.machine.convolution import LARGE_WEIGHTS, TILES, Choice, Convolution, choices, table
+from mlcnb.machine.convolution import (
+    LARGE_WEIGHTS,
+    TILES,
+    Choice,
+    Convolution,
+    choices,
+    direct,
+    table,
+)
 from mlcnb.op import _layout
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
@@ -195,7 +203,14 @@ def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices
             conv = convolution_of(getattr(binding, "value", None))
             if conv is not None and _is_plain(binding.value):
                 counted[conv] = counted.get(conv, 0) + 1
-    return ConvolutionChoices(Explained(c, n, choices(c, where)) for c, n in counted.items())
+    return ConvolutionChoices(Explained(c, n, _open(c, where)) for c, n in counted.items())
+
+
+def _open(conv: Convolution, target: Target) -> list[Choice]:
+    """The choices there are: channels too few for a block (of an image, say) stay as they are."""
+    if conv.inner < target.lanes("float32"):
+        return [direct(conv, target)]
+    return choices(conv, target)
 
 
 def _is_plain(call: Any) -> bool:

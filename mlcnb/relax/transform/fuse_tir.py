@@ -29,6 +29,7 @@ from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
+from mlcnb.tir.analysis.made import is_made, note_made
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, LetStmt, Stmt, seq
@@ -107,6 +108,8 @@ class _Fusion:
         self.names: dict[str, int] = {}
         self.block_names: dict[str, int] = {}
         self.spans: list[Span | None] = []
+        #: the blocks of all callees are true by construction
+        self.are_made = True
 
     def result(self) -> PrimFunc:
         """Parameters, calls in order, then the function."""
@@ -118,7 +121,7 @@ class _Fusion:
         buffers += [self.buffers[v] for v in outputs]
         root = Block((), (), (), "root", seq(*self.stmts), alloc_buffers=tuple(self.local))
         params = [PrimVar(f"p_{b.name}", dtype("handle")) for b in buffers]
-        return PrimFunc(
+        made = PrimFunc(
             (*params, *scalars),
             BlockRealize((), p.const(True), root),
             None,
@@ -126,6 +129,7 @@ class _Fusion:
             FrozenDict({"tir.noalias": True}),
             merge(*self.spans),
         )
+        return note_made(made) if self.are_made else made
 
     def parameters(self) -> list[PrimVar]:
         """A buffer for each tensor; the scalars of a shape."""
@@ -179,6 +183,7 @@ class _Fusion:
         if isinstance(call, Call) and getattr(call.op, "name", "") == "relax.call_tir":
             func = self.mod.functions.get(call.args[0])  # type: ignore[call-overload]
             if isinstance(func, PrimFunc):
+                self.are_made = self.are_made and is_made(func)
                 return func
         raise PassError(
             "FuseTIR: a fused function holds something that is no call_tir of a loop function",

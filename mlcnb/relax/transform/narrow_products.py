@@ -9,8 +9,10 @@ y = R.matmul(x, w)                    ->    y1 = R.matmul(x1, w1)            w1:
 
 Both mean the same: products and sums in float32, rounded once at the end. In float32 they get all
 that products in float32 get (register tiles, Winograd's algorithm, packed weights), and what is
-elementwise joins the conversions. A convolution that the instruction can do stays as it is, and
-ConvertLayout packs it, unless Winograd's algorithm in float32 is predicted to be faster still.
+elementwise joins the conversions. A row times a matrix waits for memory: it is read in half
+precision, and each element converted as it comes. A convolution that the instruction can do stays
+as it is, and ConvertLayout packs it, unless Winograd's algorithm in float32 is predicted to be
+faster still.
 """
 
 from __future__ import annotations
@@ -51,18 +53,22 @@ class NarrowProducts(FunctionPass):
         chooser = _Chooser(mod.functions)
         chooser.target = Target.current() or Target("llvm")
         result = chooser.rewrite(func)
-        if chooser.pairs or chooser.widened:
-            ctx.note(f"{chooser.pairs} products in pairs, {chooser.widened} in float32")
+        if chooser.pairs or chooser.rows or chooser.widened:
+            ctx.note(
+                f"{chooser.pairs} products in pairs, {chooser.widened} in float32, "
+                f"{chooser.rows} of a row"
+            )
         return result
 
 
 class _Chooser(Mutator):
     target: Target
     pairs = 0
+    rows = 0
     widened = 0
 
     def visit_call(self, call: Call, var: Var) -> Any:
-        """Packed in pairs, left to ConvertLayout, or in float32."""
+        """Packed in pairs, left to ConvertLayout, a row as it is, or in float32."""
         if not isinstance(call.op, Op) or call.op.name not in PRODUCTS:
             return None
         if not all(_is_half(x) for x in call_arguments(call) if x is not None):
@@ -70,19 +76,29 @@ class _Chooser(Mutator):
         if takes_pairs(call, self.target):
             self.pairs += 1
             return self.packed(call) if call.op.name == "relax.matmul" else None
+        if is_row(call):
+            self.rows += 1
+            return self.blocks(call) if isinstance(call.args[1], Constant) else None
         self.widened += 1
         return self.wide(call)
 
     @rule("NarrowProducts", "pairs")
     def packed(self, call: Call) -> Call:
         """The matrix in blocks of columns, two rows together."""
-        x, weight = call.args
-        info: Any = x.struct_info
         # a row alone is read with four vectors at once, several rows with two
-        rows = [as_int(d) for d in info.dims[:-1]]
-        block = self.target.lanes("float32") * (4 if all(r == 1 for r in rows) else 2)
+        block = self.target.lanes("float32") * (4 if is_row(call) else 2)
+        return self.laid_out(call, f"NK{block}n{PAIR}k")
+
+    @rule("NarrowProducts", "row")
+    def blocks(self, call: Call) -> Call:
+        """The matrix in blocks of columns, in half precision."""
+        return self.laid_out(call, f"NK{4 * self.target.lanes('float32')}n")
+
+    def laid_out(self, call: Call, layout: str) -> Call:
+        """The product with its matrix in that layout."""
+        x, weight = call.args
         transform = declaration("relax.layout_transform")
-        made = self.emit(make_call(transform, weight, src="KN", dst=f"NK{block}n{PAIR}k"))
+        made = self.emit(make_call(transform, weight, src="KN", dst=layout))
         attrs: Any = attrs_of(call)
         return make_call(
             declaration("relax.nn.matmul_packed"),
@@ -103,7 +119,7 @@ class _Chooser(Mutator):
         kind = call.struct_info.dtype  # type: ignore[union-attr]
         if kind not in HALVES:
             return made
-        return make_call(declaration("relax.astype"), self.emit(made), kind)
+        return make_call(declaration("relax.astype"), self.emit(made), str(kind))
 
     def as_float32(self, x: Any) -> Any:
         """A constant is converted here and now."""
@@ -126,9 +142,23 @@ def takes_pairs(call: Call, target: Target) -> bool:
     return call.op.name == "relax.nn.conv2d" and _is_dense(call) and not _has_faster(call, target)  # type: ignore[attr-defined]
 
 
-def _is_packable(call: Call, x: Any, weight: Any) -> bool:
-    """Rows times one matrix of known size, of an even depth."""
+def is_row(call: Call) -> bool:
+    """True for a row times a matrix: as fast as memory brings the matrix in half precision."""
+    if call.op.name != "relax.matmul":  # type: ignore[attr-defined]
+        return False
+    x, weight = (a.struct_info for a in call_arguments(call))
     if x.dims is None or weight.dims is None or x.ndim < 2 or weight.ndim != 2:
+        return False
+    return all(as_int(d) == 1 for d in x.dims[:-1])
+
+
+def _is_packable(call: Call, x: Any, weight: Any) -> bool:
+    """Rows times one matrix of known size, of an even depth; a row only if the matrix can be
+    packed now.
+    """
+    if x.dims is None or weight.dims is None or x.ndim < 2 or weight.ndim != 2:
+        return False
+    if is_row(call) and not isinstance(call.args[1], Constant):
         return False
     depth, columns = map(as_int, weight.dims)
     even = depth is not None and depth > 0 and depth % PAIR == 0 and bool(columns)

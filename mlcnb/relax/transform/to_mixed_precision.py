@@ -202,7 +202,8 @@ def narrow_parameters(func: Function, names: tuple[str, ...], kind: str) -> Func
         )
     narrow = [replace(info, dtype=make_dtype(kind)) for info in infos]
     new = {p: Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
-    first = BindingBlock(tuple(VarBinding(p, _astype(q, "float32")) for p, q in new.items()))
+    wide = {p: replace(_astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
+    first = BindingBlock(tuple(VarBinding(p, value) for p, value in wide.items()))
     body = SeqExpr((first, *func.body.blocks), func.body.body)
     return replace(func, params=tuple(new.get(p, p) for p in func.params), body=body)
 

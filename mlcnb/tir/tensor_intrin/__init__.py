@@ -17,6 +17,7 @@ needs to be imported first.
 | pairs_32x2, pairs_16x2, pairs_8x2 | bfloat16 | any |
 | dot_8x4_avx2, dot_8x4_u7_avx2, taps_8x4_avx2 | int8_avx2 | x86 with AVX2 |
 | dot_4x4_i8i8s32_sdot, dot_4x4_u8u8u32_udot, dot_4x4_i8i8s32_neon | neon | ARMv8 |
+| dot_4x4_shifted_sdot, taps_4x4_shifted_sdot | neon | ARMv8.2 |
 | dot_4x4_usdot, taps_4x4_usdot | neon | ARMv8.6 with i8mm |
 | mma_sync_16x8x16_*, mma_load_*, mma_store_*, mma_fill_* | mma_sync | CUDA, sm_80 |
 """

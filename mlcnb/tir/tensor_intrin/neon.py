@@ -1,6 +1,7 @@
 """ARM NEON: four sums of four products of bytes.
 
-    sdot v_C.4s, v_A.16b, v_B.16b       int8, with the dot product extension (ARMv8.2)
+    sdot v_C.4s, v_A.16b, v_B.16b       int8, with the dot product extension (ARMv8.2); uint8 times
+                                        int8 after 128 is taken off the left values
     udot v_C.4s, v_A.16b, v_B.16b       uint8, the same
     usdot v_C.4s, v_A.16b, v_B.16b      uint8 times int8, with the int8 matrix extension (ARMv8.6)
     smull, saddlp, addp                 int8, on every ARMv8
@@ -25,6 +26,8 @@ ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
 ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
 ARM_DOT_4x4_USDOT_INTRIN = "dot_4x4_usdot"
 ARM_TAPS_4x4_USDOT_INTRIN = "taps_4x4_usdot"
+ARM_DOT_4x4_SHIFTED_SDOT_INTRIN = "dot_4x4_shifted_sdot"
+ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN = "taps_4x4_shifted_sdot"
 
 
 @T.prim_func
@@ -90,6 +93,44 @@ def taps_4x4_usdot(
         C[0:4] = usdot(C[0:4], columns(A), rows(B))
 
 
+def shifted_sdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """As `usdot`, by `sdot`: x . w = (x - 128) . w + 64 . w + 64 . w, wrapping around as it does.
+
+    What is added for the weights is the same for all sums that take them, and computed once.
+    """
+
+    def sdot(to: PrimExpr, x: PrimExpr) -> PrimExpr:
+        name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
+        return T.call_llvm_pure_intrin("int32x4", name, to, x, right)
+
+    half = T.Broadcast(T.int8(64), 16)
+    signed = T.reinterpret("int8x16", left ^ T.Broadcast(T.uint8(128), 16))
+    return sdot(sums, signed) + sdot(sdot(T.Broadcast(T.int32(0), 4), half), half)
+
+
+@T.prim_func
+def dot_4x4_shifted_sdot(
+    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """The four values of A are broadcast as one 32-bit number."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        four = T.Broadcast(T.reinterpret("int32", A[0:4]), 4)
+        C[0:4] = shifted_sdot(C[0:4], T.reinterpret("uint8x16", four), rows(B))
+
+
+@T.prim_func
+def taps_4x4_shifted_sdot(
+    A: T.Buffer((4, 4), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
+):
+    """Four values of A for each sum, one a row: taps of a depthwise convolution."""
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4, 0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        C[0:4] = shifted_sdot(C[0:4], columns(A), rows(B))
+
+
 @T.prim_func
 def dot_4x4_i8i8s32_neon(
     A: T.Buffer((4,), "int8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
@@ -121,3 +162,9 @@ register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
 register(ARM_DOT_4x4_u8_UDOT_INTRIN, dot_of(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot)
 register(ARM_DOT_4x4_USDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_usdot)
 register(ARM_TAPS_4x4_USDOT_INTRIN, integer_taps(4, "uint8", "int8", "int32"), taps_4x4_usdot)
+register(ARM_DOT_4x4_SHIFTED_SDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_shifted_sdot)
+register(
+    ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN,
+    integer_taps(4, "uint8", "int8", "int32"),
+    taps_4x4_shifted_sdot,
+)

@@ -13,9 +13,12 @@ for k in T.serial(256, annotations=             for k in range(256):
         for k in range(32):                             for … : reads w[0 … 4095]
             for … : reads w[0 … 4095]
 
-The first load of `w` below the loop says where it reads; the prefetch is so many elements further
-on, one for each place that loops which are written out give. Hardware follows a stream to the end
-of a page; weights that are read once in a run come from memory, a new page every few microseconds.
+The loads of `w` below the loop say where it reads; a prefetch is so many elements further on, one
+for each of them that differs and each place that loops which are written out give. Hardware
+follows a stream to the end of a page; weights that are read once in a run come from memory, a new
+page every few microseconds.
+
+A third number says how near it is brought, from 3 (the first cache, as without it) to 1 (the last).
 
 Where several tiles read the same elements, from a cache all but the first time, each asks for its
 share of what lies behind them, a little in every step: memory is read all the time, not in bursts.
@@ -23,11 +26,13 @@ share of what lies behind them, a little in every step: memory is read all the t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import op
 from mlcnb.tir.buffer import BufferLoad
@@ -35,7 +40,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import Evaluate, For, ForKind, Stmt, seq
 
-#: the annotation: (name of a buffer, elements ahead)
+#: the annotation: (name of a buffer, elements ahead[, how near])
 PRAGMA = "pragma_prefetch"
 #: that of a loop over tiles: (name of a buffer, elements that each of them reads, tiles there are)
 SHARED = "pragma_prefetch_next"
@@ -53,12 +58,20 @@ def _loop(n: Node) -> Node | None:
         return _tiles(n)
     if not isinstance(n, For) or PRAGMA not in n.annotations:
         return None
-    name, ahead = n.annotations[PRAGMA]
+    name, ahead, *near = n.annotations[PRAGMA]
     rest = _without(n, PRAGMA)
-    load = next((x for x in walk(n.body) if _reads(x, str(name))), None)
-    if load is None:
-        return replace(n, annotations=rest)
-    return replace(n, annotations=rest, body=seq(_prefetch(n, load, int(ahead)), n.body))
+    loads = distinct(x for x in walk(n.body) if _reads(x, str(name)))
+    asked = (_prefetch(n, load, int(ahead), near) for load in loads)
+    return replace(n, annotations=rest, body=seq(*asked, n.body))
+
+
+def distinct(loads: Iterable[Any]) -> list[Any]:
+    """Those whose places differ."""
+    found: list[Any] = []
+    for load in loads:
+        if not any(structural_equal(load.indices[0], x.indices[0]) for x in found):
+            found.append(load)
+    return found
 
 
 def _without(n: For, name: str) -> dict[str, Any]:
@@ -81,7 +94,7 @@ def _goes_along(x: Any, name: str) -> bool:
     """True for a serial loop of known extent with a load of that buffer at its variable."""
     if not isinstance(x, For) or x.kind is not ForKind.SERIAL or p.as_int(x.extent) is None:
         return False
-    load = next((y for y in walk(x.body) if _reads(y, name)), None)
+    load: Any = next((y for y in walk(x.body) if _reads(y, name)), None)
     return load is not None and x.loop_var in set(walk(load.indices[0]))
 
 
@@ -98,24 +111,25 @@ def _share(n: For, steps: For, name: str, size: int, tiles: int) -> list[Stmt]:
     return [_ask(n, load, first + p.const(line * LINE, place.dtype)) for line in range(lines)]
 
 
-def _ask(n: For, load: Any, place: Any) -> Stmt:
+def _ask(n: For, load: Any, place: Any, *how: Any) -> Stmt:
     """The prefetch of an element of the buffer that `load` reads."""
     pointer = op.tvm_access_ptr(load.buffer.dtype, load.buffer.data, place, 1, 1)
-    return Evaluate(e.Call(p.const(0).dtype, "tir.prefetch", (pointer,)), n.span)
+    return Evaluate(e.Call(p.const(0).dtype, "tir.prefetch", (pointer, *how)), n.span)
 
 
 def _reads(x: Any, name: str) -> bool:
     return isinstance(x, BufferLoad) and x.buffer.data.name == name and len(x.indices) == 1
 
 
-def _prefetch(n: For, load: Any, ahead: int) -> Stmt:
+def _prefetch(n: For, load: Any, ahead: int, near: Sequence[Any]) -> Stmt:
     """One prefetch of what `load` reads in its first lane, in copies of the loops written out."""
     place, used = load.indices[0], set(walk(load.indices[0]))
     inner = [x for x in walk(n.body) if isinstance(x, For) and x.loop_var in used]
     kept = [x for x in inner if x.kind is ForKind.UNROLLED]
     starts = {x.loop_var: x.min for x in inner if x.kind is not ForKind.UNROLLED}
     place = substitute(place, starts) + p.const(ahead, place.dtype)
-    made = _ask(n, load, place)
+    how = (p.const(0), p.const(int(near[0])), p.const(1)) if near else ()  # to read; where; data
+    made = _ask(n, load, place, *how)
     for loop in reversed(kept):
         fresh = e.Var(loop.loop_var.name, loop.loop_var.dtype)
         body = substitute(made, {loop.loop_var: fresh})

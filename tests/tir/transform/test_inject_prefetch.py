@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlcnb as mlc
 from mlcnb.core.node import replace, rewrite
 from mlcnb.script import tir as T
 from mlcnb.tir.stmt import For
@@ -30,6 +31,36 @@ def test_one_for_each_vector_of_the_tile():
         "    for i in T.unroll(2):",
     ]
     same_bits(product, after)
+
+
+@T.prim_func
+def window(w: T.Buffer((40,), "float32"), y: T.Buffer((8,), "float32")):
+    for k in T.serial(8, annotations={"pragma_prefetch": ["w", 16]}):
+        y[k] = w[k] * T.float32(2) + w[k + 16] - w[k]
+
+
+def test_one_for_each_load_that_differs():
+    after = run_pass(InjectPrefetch(), window)
+    places = [line for line in statements(after).splitlines() if "T.prefetch" in line]
+    assert [line.split("w.data, ")[1] for line in places] == [
+        "k + 16, 1, 1))",
+        "k + 16 + 16, 1, 1))",
+    ]
+
+
+@T.prim_func
+def to_the_second_cache(w: T.Buffer((512,), "float32"), y: T.Buffer((16,), "float32")):
+    for k in T.serial(8, annotations={"pragma_prefetch": ["w", 128, 2]}):
+        for c in T.vectorized(16):
+            y[c] = y[c] + w[k * 16 + c]
+
+
+def test_how_near_it_is_brought_is_said():
+    after = run_pass(InjectPrefetch(), to_the_second_cache)
+    assert "k * 16 + 128, 1, 1), 0, 2, 1)" in statements(after)
+    same_bits(to_the_second_cache, after)
+    target = mlc.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
+    assert "prefetcht1" in mlc.compile(to_the_second_cache, target=target).kernels[0].asm
 
 
 @T.prim_func

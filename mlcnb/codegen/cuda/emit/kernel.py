@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -28,7 +28,8 @@ class CudaSource:
 
     grid, block: their sizes (x, y, z) as text; headers, helpers: what its file needs above it;
     reports: its last parameter is an int that it sets where it stops (`messages` are the texts of
-    its assertions).
+    its assertions); made: of each line of the text the statement (or variable of a thread axis)
+    that it was written for.
     """
 
     name: str
@@ -40,6 +41,7 @@ class CudaSource:
     dynamic_shared: int
     reports: bool
     messages: tuple[str, ...]
+    made: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
 
 def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
@@ -59,7 +61,9 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
             writer.analyzer.mark_nonnegative(v)
     for tag, axis in [*launch.grid.items(), *launch.in_block.items()]:
         writer.analyzer.bind(axis.var, axis.dom)
+        writer.current = axis.var
         writer.do(f"const {ctype(axis.var.dtype)} {writer.name(axis.var)} = {tag};")
+    writer.current = None
     try:
         writer.stmt(launch.body)
     except CodegenError as error:
@@ -70,12 +74,14 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     if writer.dynamic:
         line = "  extern __shared__ __align__(16) unsigned char shared_memory[];"
         writer.lines.insert(0, line)
+        writer.made.insert(0, None)
     head = f'extern "C" __global__ void{_bounds(launch)}\n{_signature(name, params)} {{'
     grid, block = (_shape(launch, writer, part) for part in ("blockIdx", "threadIdx"))
     text = "\n".join([_title(grid, block, writer.dynamic), head, *writer.lines, "}"])
+    above = [None] * (2 + head.count("\n"))
     return CudaSource(
         name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
-        writer.dynamic, writer.reports, tuple(writer.messages),
+        writer.dynamic, writer.reports, tuple(writer.messages), (*above, *writer.made, None),
     )  # fmt: skip
 
 

@@ -31,6 +31,9 @@ class Writer(Emitter):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        #: of each line the statement that it was written for
+        self.made: list[Any] = []
+        self.current: Any = None
         self.depth = 1
         #: bytes of dynamic shared memory used so far
         self.dynamic = 0
@@ -39,6 +42,7 @@ class Writer(Emitter):
     def do(self, line: str) -> None:
         """One line at the present depth."""
         self.lines.append("  " * self.depth + line)
+        self.made.append(self.current)
 
     @contextmanager
     def block(self, head: str) -> Any:
@@ -61,7 +65,9 @@ class Writer(Emitter):
                 f"the cuda backend has no form for {type(x).__name__}",
                 hint="lower the function first: mlcnb.tir.transform.lower(func)",
             )
+        around, self.current = self.current, x
         rule(self, x)
+        self.current = around
 
 
 def _sequence(w: Writer, x: s.SeqStmt) -> None:

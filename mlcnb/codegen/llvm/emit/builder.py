@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlcnb.ir.expr import Var
 
@@ -39,6 +40,8 @@ class Function:
     def __init__(self, header: str) -> None:
         self.header = header
         self.allocas: list[str] = []
+        #: variable of a buffer on this function's stack -> its bytes
+        self.on_stack: dict[Any, int] = {}
         self.lines: list[str] = []
         self.count = 0
         self.block = "entry"

@@ -15,6 +15,7 @@ from mlcnb.codegen.llvm.emit.memory import address, from_memory, to_memory
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import BufferLoad
 
 if TYPE_CHECKING:
@@ -290,8 +291,11 @@ def _clz(em: Emitter, x: e.Call) -> str:
 
 
 def _prefetch(em: Emitter, x: e.Call) -> str:
+    """T.prefetch(address[, write, locality, data]): constants, as LLVM wants them."""
     fn = em.intrinsic("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-    em.f.do(f"call void {fn}(ptr {em.expr(x.args[0])}, i32 0, i32 3, i32 1)")
+    given = [as_int(arg) for arg in x.args[1:]]
+    write, near, data = given if len(given) == 3 and None not in given else (0, 3, 1)
+    em.f.do(f"call void {fn}(ptr {em.expr(x.args[0])}, i32 {write}, i32 {near}, i32 {data})")
     return ""
 
 

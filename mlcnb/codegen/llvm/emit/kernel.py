@@ -86,6 +86,8 @@ class Emitter:
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
         self.in_loop = False
+        #: the variable of the innermost loop that is emitted
+        self.innermost: e.Var | None = None
         self.workspace_bytes = 0
         #: allocations inside of the parallel loop that is emitted -> what its chunk acquired
         self.scratch: dict[Any, str] = {}

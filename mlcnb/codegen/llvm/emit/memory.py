@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.codegen.llvm.emit.picks import pick, places
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
@@ -31,7 +32,7 @@ def load(em: Emitter, x: BufferLoad) -> str:
     elif isinstance(place, e.Ramp) and isinstance(place.stride, e.IntImm):
         raw = _load_ramp(em, x, place, place.stride.value)
     else:
-        raw = _gather(em, x, place)
+        raw = _picked(em, x, place) or _gather(em, x, place)
     return from_memory(em, raw, kind)
 
 
@@ -118,7 +119,7 @@ def _load_ramp(em: Emitter, x: BufferLoad, place: e.Ramp, stride: int) -> str:
     if x.predicate is not None:
         if stride == 1:
             return _masked_load(em, x, base)
-        return _gather(em, x, place)
+        return _picked(em, x, place) or _gather(em, x, place)
     if stride == 1:
         pointer = address(em, x.buffer, base)
         return em.f.emit(f"load {t.memory_type(kind)}, ptr {pointer}, align {align_of(kind)}")
@@ -129,7 +130,23 @@ def _load_ramp(em: Emitter, x: BufferLoad, place: e.Ramp, stride: int) -> str:
         return em.raw_splat(one, element, kind.lanes)
     if stride == 2 and kind.lanes >= 4:
         return _load_every_other(em, x, base)
-    return _gather(em, x, place)
+    return _picked(em, x, place) or _gather(em, x, place)
+
+
+def _picked(em: Emitter, x: BufferLoad, place: e.PrimExpr) -> str | None:
+    """Lanes at places that lie together: loaded whole. None where that is not known."""
+    kind = x.dtype
+    live = None if x.predicate is None else _known_lanes(x.predicate)
+    found = places(place) if kind.bits >= 8 and kind.lanes > 2 else None
+    if found is None or (x.predicate is not None and live is None):
+        return None
+    memory = t.memory_scalar(kind)
+
+    def load(offset: str, count: int) -> str:
+        pointer = address(em, x.buffer, offset)
+        return em.f.emit(f"load <{count} x {memory}>, ptr {pointer}, align {align_of(kind)}")
+
+    return pick(em, found, live, load, memory)
 
 
 def _load_every_other(em: Emitter, x: BufferLoad, base: str) -> str:
@@ -178,10 +195,26 @@ def _store_vector(em: Emitter, x: BufferStore, place: e.Ramp, kind: DType, value
         return
     bools = f"<{kind.lanes} x i1>"
     mask = em.expr(x.predicate)
+    if _is_room(em, x.buffer, place, kind):
+        old = em.f.emit(f"load {memory}, ptr {pointer}, align {align_of(kind)}")
+        merged = em.f.emit(f"select {bools} {mask}, {memory} {value}, {memory} {old}")
+        em.f.do(f"store {memory} {merged}, ptr {pointer}, align {align_of(kind)}")
+        return
     fn = em.intrinsic(f"llvm.masked.store.{_overload(kind)}.p0", "void", (memory, "ptr", bools))
     em.f.do(
         f"call void {fn}({memory} {value}, ptr align {align_of(kind)} {pointer}, {bools} {mask})"
     )
+
+
+def _is_room(em: Emitter, buffer: Buffer, place: e.Ramp, kind: DType) -> bool:
+    """True if all lanes lie in a buffer on the stack, at a place that is known: such a buffer can
+    stay in registers, but not if it is stored under a mask (and a load after that waits long).
+    """
+    room = em.f.on_stack.get(buffer.data)
+    if room is None or not isinstance(place.base, e.IntImm) or kind.element.bits < 8:
+        return False
+    first = place.base.value * kind.element.bits // 8
+    return 0 <= first and first + kind.lanes * kind.element.bits // 8 <= room
 
 
 def _store_lane(em: Emitter, kind: DType, pointer: str, value: str, lanes: list[int]) -> None:

@@ -57,6 +57,7 @@ def serial(em: Emitter, x: s.For) -> None:
     stop = extent if start == "0" else em.f.emit(f"add nsw i64 {start}, {extent}")
     polls = asks_to_stop(em, x.body)
     outer, em.in_loop = em.in_loop, True
+    around, em.innermost = em.innermost, x.loop_var
 
     def body() -> None:
         if polls:
@@ -66,6 +67,7 @@ def serial(em: Emitter, x: s.For) -> None:
     runs, leaves = at_least_once(x.extent), is_left_early(x.body)
     count_loop(em, x.loop_var, start, stop, body, runs, x, leaves)
     em.in_loop = outer
+    em.innermost = around
 
 
 def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
@@ -246,6 +248,7 @@ def allocate(em: Emitter, x: s.Allocate) -> None:
     if None not in sizes:
         count = math.prod(sizes)  # type: ignore[arg-type]
         if count * x.dtype.nbytes <= STACK_BYTES:
+            em.f.on_stack[x.buffer_var] = count * x.dtype.nbytes
             _bind(em, x, em.f.alloca(element, max(1, count)))
             return
         if not em.in_parallel:

@@ -1,0 +1,121 @@
+"""A kernel for a GPU in all its forms, and which lines of them belong together.
+
+    found = CudaLinked(kernel)
+    found.lowered.lines[12]          "        A_shared_1[ax0 * 33 + ax1] = A_1[…]"
+    found.cuda.links[9]              {13}: lines of the lowered program count from 1
+    found.ptx.links[40]              {13}; None where NVRTC is not installed
+
+As for a CPU (`mlcnb.codegen.llvm.linked`) the lowered program is what all links go through. The
+writer of the CUDA C++ says which statement each line is for, and NVRTC which line of it each
+instruction of the PTX came of.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from mlcnb.codegen.cuda.backend import CudaKernel, identifier
+from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
+from mlcnb.codegen.cuda.nvrtc import compile_text
+from mlcnb.codegen.llvm.linked import Form, Linked
+from mlcnb.core import display
+from mlcnb.core.errors import CodegenError, MissingDependencyError
+from mlcnb.core.node import walk
+from mlcnb.core.render import Text
+from mlcnb.tir import stmt as s
+from mlcnb.tir.transform.split_host_device import split_host_device
+
+
+class CudaLinked(display.Shown):
+    """The forms of a kernel for a GPU. Everything is made when first asked for.
+
+    Args:
+        kernel: one of `ex.kernels`, made by the cuda backend.
+        schedule: the Schedule that made its program, where the kernel does not know it.
+    """
+
+    def __init__(self, kernel: CudaKernel, schedule: Any = None) -> None:
+        self.kernel = kernel
+        forms: Any = kernel  # as far as its program goes it is like one for a CPU
+        self._forms = Linked(forms, schedule)
+
+    @property
+    def source(self) -> Form | None:
+        """The Python text that the program was read from, where that is known."""
+        return self._forms.source
+
+    @property
+    def trace(self) -> Form | None:
+        """The steps of the schedule as Python."""
+        return self._forms.trace
+
+    @property
+    def scheduled(self) -> Form:
+        """The program with its blocks."""
+        return self._forms.scheduled
+
+    @property
+    def lowered(self) -> Form:
+        """Plain loops over flat buffers: each line stands for itself."""
+        return self._forms.lowered
+
+    @cached_property
+    def _sources(self) -> list[CudaSource]:
+        _, kernels = split_host_device(self._forms.func, identifier(self.kernel.name))
+        return [emit_kernel(kernel, symbol) for symbol, kernel in kernels.items()]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the text is that of the kernel, to the last character."""
+        return whole_text(self._sources) == self.kernel.source
+
+    @cached_property
+    def cuda(self) -> Form:
+        """The CUDA C++."""
+        text = whole_text(self._sources)
+        lines = text.rstrip("\n").split("\n")
+        links: list[frozenset[int]] = [frozenset()] * len(lines)
+        for source in self._sources:
+            begin = text[: text.index(source.text)].count("\n")
+            for n, made in enumerate(source.made):
+                links[begin + n] = frozenset(self._lines.get(id(made), ()))
+        return Form([[Text(line)] for line in lines], tuple(links))
+
+    @cached_property
+    def _lines(self) -> dict[int, set[int]]:
+        """Of each statement, and variable of a thread axis, the lowered line where it begins."""
+        page, found = self._forms.page, {}
+        for n in walk(self._forms.func.body):
+            where = page.places.get(id(n))
+            if not where:
+                continue
+            found[id(n)] = {min(where)[0]}
+            if isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):
+                found[id(n.node.var)] = {min(where)[0]}
+        return found
+
+    @cached_property
+    def ptx(self) -> Form | None:
+        """The PTX of the target's architecture; None where it cannot be compiled (`silent`)."""
+        try:
+            lines, places = compile_text(self.kernel.source, self.kernel.arch).located_ptx
+        except (MissingDependencyError, CodegenError):
+            return None
+        links = self.cuda.links
+        of = tuple(links[n - 1] if 0 < n <= len(links) else frozenset() for n in places)
+        return Form([[Text(line)] for line in lines], of)
+
+    @property
+    def silent(self) -> str:
+        """Why there is no PTX; '' where there is."""
+        if self.ptx is not None:
+            return ""
+        try:
+            compile_text(self.kernel.source, self.kernel.arch)
+        except (MissingDependencyError, CodegenError) as error:
+            return error.message.splitlines()[0]
+        return ""
+
+    def __repr__(self) -> str:
+        return display.text(self)

@@ -1,0 +1,95 @@
+"""columns: sums over leading or middle axes; results lie side by side, and so do their operands.
+
+for j, i: y[j] += x[i, j]                    for j_0 in T.parallel(…):
+for j: z[j] = y[j] / n                           for j_1, lane: acc[…] = 0      # 16 vectors
+                                     ->          for i in …:
+                                                     for j_1, lane: acc[…] += x[i, …]
+                                                 for j_1, lane: z[…] = acc[…] / n
+
+As many results are kept in registers as there is room for, so that each row is read once, in pieces
+as long as can be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.core.node import walk
+from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
+from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+#: pieces that a few threads share evenly
+PIECES = 8
+
+
+def columns(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to one reduction whose last spatial axis runs along memory, in all that it reads."""
+    anchor = survey.anchor
+    others = [b for b in survey.blocks if b is not anchor]
+    if anchor is None or not all(b.is_spatial for b in others):
+        return False
+    after = survey.after(anchor)
+    if not is_along_columns(anchor, target) or any(b.extents != anchor.spatial() for b in after):
+        return False
+    for block in survey.before(anchor):
+        sch.compute_inline(block.handle)
+    last = fuse_epilogue(sch, anchor, after)
+    lanes = target.lanes(str(anchor.node.writes[0].buffer.dtype))
+    count = len(anchor.spatial())
+    *outer, j = sch.get_loops(anchor.handle)[:count]
+    reduce = sch.get_loops(anchor.handle)[count:]
+    width = vectors(anchor, lanes, target) * lanes
+    j_0, j_1 = sch.split(j, [None, width])
+    sch.reorder(*outer, j_0, *reduce, j_1)
+    sch.reverse_compute_at(last, j_0)
+    start = sch.decompose_reduction(anchor.handle, reduce[0])
+    for block in (start, anchor.handle, last):
+        written_out(sch, block, lanes)
+    spread(sch, [*outer, j_0], anchor.work)
+    return True
+
+
+def vectors(anchor: BlockInfo, lanes: int, target: Target) -> int:
+    """Vectors of results at a time: half of the registers, but fewer if that makes too few pieces.
+
+    Pieces of one row that fill their vectors come first.
+    """
+    *outer, length = (e or 1 for e in anchor.spatial())
+    row = -(-length // lanes)
+    for count in (target.vector_registers // 2, 8, 4, 2):
+        pieces = math.prod(outer) * -(-row // count)
+        if row % count == 0 and pieces >= PIECES:
+            return count
+    return min(row, 4)
+
+
+def written_out(sch: Schedule, block: Any, lanes: int) -> None:
+    """The innermost loop as vectors, one after the other."""
+    each, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
+    sch.unroll(each)
+    sch.vectorize(lane)
+
+
+def is_along_columns(block: BlockInfo, target: Target) -> bool:
+    """Spatial axes first; the last of them is the last index of all that has it, and is long."""
+    kinds = block.kinds
+    last = len(block.spatial()) - 1
+    if "R" not in kinds or last < 0 or "S" in kinds.lstrip("S") or None in block.extents:
+        return False
+    if len(block.node.writes) != 1:
+        return False  # argmax: two results that go together
+    (write,) = block.node.writes
+    var, length = block.node.iter_vars[last].var, block.extents[last] or 0
+    reads = [r for r in block.node.reads if r.buffer is not write.buffer and r.region]
+    inside = [r for r in reads if any(n is var for axis in r.region for n in walk(axis.min))]
+    return (
+        bool(write.region)
+        and write.region[-1].min is var
+        and length >= target.lanes(str(write.buffer.dtype))
+        and bool(inside)
+        and all(r.region[-1].min is var for r in inside)
+    )

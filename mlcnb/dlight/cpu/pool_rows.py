@@ -1,0 +1,110 @@
+"""pool_rows: windows on the plain layout, combined down the rows first, then along them.
+
+for h, w, rh: tall[h, w] = max(x[h * 2 + rh - 1, w])     for n_c_h_0 in T.parallel(…):
+for h, w: pad[h, w] = tall[h, w - 1] if … else -inf          for h_1, w_0: tall[…]    # a vector
+for h, w, rw: y[h, w] = max(pad[h, w * 2 + rw])      ->      for h_1, w_0: pad[…]
+                                                             for h_1, w_0: y[…]
+
+Some rows of results at a time: what they need of `tall` stays in the first cache, and what has been
+written is not read at once (a load that overlaps two stores waits until both are in the cache).
+The padding above and below is not written: the test is made where the rows are read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.dlight.cpu.blocked_window import WINDOW, fuse_epilogue
+from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.loop_partition import HINT
+
+#: rows of results that are made together
+ROWS = 8
+
+
+def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to two reductions over small windows, of rows and then of columns."""
+    reductions = [b for b in survey.blocks if b.is_reduction]
+    if len(reductions) != 2 or not all(_is_window(b, target) for b in reductions):
+        return False
+    tall, anchor = reductions
+    columns = survey.blocks[survey.blocks.index(tall) + 1 : survey.blocks.index(anchor)]
+    if len(columns) > 1 or not all(b.is_spatial for b in survey.blocks if b not in reductions):
+        return False
+    if any(b.spatial() != anchor.spatial() for b in survey.after(anchor)):
+        return False
+    for block in survey.before(tall):
+        sch.compute_inline(block.handle)
+    last = fuse_epilogue(sch, anchor, survey.after(anchor))
+    n, c, oh, _, _ = sch.get_loops(anchor.handle)
+    oh_0, _ = sch.split(oh, [None, ROWS])
+    for block in (*reversed(columns), tall):
+        sch.compute_at(block.handle, oh_0)
+        sch.set_scope(block.handle, 0, "local")
+    window(sch, tall.handle, None, target)
+    sch.annotate(sch.get_loops(tall.handle)[3], HINT, True)
+    for block in columns:
+        by_vectors(sch, sch.get_loops(block.handle)[-1], target)
+    window(sch, anchor.handle, last, target)
+    spread(sch, [n, c, oh_0], tall.work + anchor.work)
+    return True
+
+
+def window(sch: Schedule, block: Any, last: Any, target: Target) -> None:
+    """Vectors along the row, the window written out inside; what follows is done on the result."""
+    row, step = sch.get_loops(block)[-2:]
+    outer, lane = by_vectors(sch, row, target)
+    sch.reorder(*outer, step, lane)
+    above = outer[0] if outer else sch.get_loops(block)[-3]
+    made = [sch.decompose_reduction(block, step)]
+    if last is not None:
+        sch.reverse_compute_at(last, above)
+        made.append(last)
+    for each in made:
+        inner = sch.get_loops(each)[-1]
+        if each is not block:
+            sch.vectorize(inner)
+    sch.unroll(step)
+
+
+def by_vectors(sch: Schedule, row: Any, target: Target) -> tuple[list[Any], Any]:
+    """The loop over vectors, if there are several, and the vectorized one over lanes."""
+    length = as_int(sch.get(row).extent) or 0
+    lanes = best_lanes(length, target.lanes("float32"))
+    outer, lane = ([], row) if length <= lanes else _cut(sch, row, lanes)
+    sch.vectorize(lane)
+    return outer, lane
+
+
+def _cut(sch: Schedule, row: Any, lanes: int) -> tuple[list[Any], Any]:
+    outer, lane = sch.split(row, [None, lanes])
+    return [outer], lane
+
+
+def best_lanes(length: int, lanes: int) -> int:
+    """Whole vectors, or half ones where a row of them is filled much better."""
+    half = lanes // 2
+    return half if length / (-(-length // half) * half) > 1.2 * _fill(length, lanes) else lanes
+
+
+def _fill(length: int, lanes: int) -> float:
+    """The part of the vectors of a row that is used."""
+    return length / (-(-length // lanes) * lanes)
+
+
+def _is_window(block: BlockInfo, target: Target) -> bool:
+    """(n, channel, row, column), a small window along one of the last two; float32 along memory."""
+    axes, write = block.node.iter_vars, block.node.writes[0]
+    return (
+        block.kinds == "SSSSR"
+        and len(block.node.writes) == 1
+        and None not in block.extents
+        and 1 < (block.extents[4] or 0) < WINDOW
+        and (block.extents[3] or 0) >= 4
+        and write.buffer.dtype == "float32"
+        and write.region[-1].min is axes[3].var
+    )
