@@ -262,7 +262,7 @@ def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
     assert made.assembly.count("prefetch") >= 3
     for m, k, n, form in [
         (128, 256, 256, "NN"),  # fits in the second cache
-        (256, 768, 768, "NN"),  # enough rows
+        (256, 3072, 768, "NN"),  # two tiles of columns do not fit
         (8, 768, 768, "NN"),  # a tile alone
         (128, 768, 1024, "NN"),  # copied
         (128, 768, 768, "TN"),
@@ -299,3 +299,38 @@ def test_large_products_are_cut_into_parts_that_copy_their_own_columns(m, k, n, 
     names = [step.name for step in sch.trace.insts]
     assert "rfactor" not in names and "transform_layout" in names
     assert ("parallel" in names) == (cores > 1)
+
+
+def packed(rows: int, depth: int, columns: int) -> tir.PrimFunc:
+    """C = A W, W in blocks of 32 columns."""
+    a = te.placeholder((rows, depth), name="A")
+    w = te.placeholder((columns // 32, depth, 32), name="W")
+    r = te.reduce_axis((0, depth), name="k")
+    c = te.compute(
+        (rows, columns),
+        lambda i, j: te.sum(a[i, r] * w[j // 32, r, j % 32], axis=r),
+        name="matmul_packed",
+    )
+    return te.create_prim_func([a, w, c])
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "asks"),
+    [
+        (128, 384, 384, True),
+        (100, 384, 96, True),
+        (128, 388, 384, False),  # no number of steps from line to line divides the depth
+        (16, 384, 384, False),  # too few tiles to share the work
+        (128, 64, 64, False),  # it stays in the cache
+    ],
+)
+def test_tiles_of_a_packed_product_ask_for_the_next_block_of_columns(rows, depth, columns, asks):
+    func = packed(rows, depth, columns)
+    sch = schedule_cpu(func, HOST)
+    if HOST.lanes("float32") == 16:
+        assert ("pragma_prefetch_next" in sch.mod["main"].script()) == asks
+    x, y = random(rows, depth), random(columns // 32, depth, 32)
+    found = np.full((rows, columns), np.nan, np.float32)
+    mlc.compile(sch)(x, y, found)
+    expected = x.astype("float64") @ y.transpose(1, 0, 2).reshape(depth, columns)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

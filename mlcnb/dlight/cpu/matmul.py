@@ -17,7 +17,7 @@ they lie a multiple of 4096 bytes apart, so that a column's elements want the sa
 cache, where it comes from memory, and where there are rows enough to pay for it. Each thread copies
 the columns it works on.
 
-A large B that is not copied, with not so many rows, is streamed: tiles below each other come one
+A large B that is not copied is streamed: tiles below each other come one
 after the other, and with what they read of B they ask for what lies one tile further to the right.
 
 Rows and columns that no tile divides become tiles of their own (LoopPartition), not tests.
@@ -45,8 +45,8 @@ ROWS_IF_ALIASED, ROWS = 128, 1024
 ROWS_IF_RAGGED = 24
 #: bytes after which addresses want the same place in the first cache
 ALIASED = 4096
-#: rows of C from which on a large B that is not copied is not asked for ahead either
-ROWS_IF_STREAMED = 256
+#: rows of C for which a part of B should stay in a core's own cache; columns of a tile, about
+MANY_ROWS, PANEL = 256, 48
 #: rows of B that are copied together: as many lines in a row, of so many pages at a time
 COPIED_ROWS = 8
 
@@ -103,13 +103,14 @@ def is_copied(product: Product, target: Target) -> bool:
 def is_streamed(product: Product, target: Target) -> bool:
     """Whether a B that is read as it lies is asked for one column tile ahead.
 
-    Pays where B does not fit in a core's own cache. With many rows it is fetched anyhow long
-    before all of them are done, and prefetches only cost time.
+    Pays where B does not fit in a core's own cache. With many rows two column tiles must: else
+    what is asked for drives out what is read again and again.
     """
-    nbytes = 4 * (product.depth or 0) * (product.columns or 0)
-    is_few = FEW_ROWS < (product.rows or 0) < ROWS_IF_STREAMED
+    depth, own = product.depth or 0, target.caches[1]
+    rows, nbytes = product.rows or 0, 4 * depth * (product.columns or 0)
+    fits = rows < MANY_ROWS or 2 * 4 * depth * PANEL <= own
     lies_well = not product.a.is_transposed and not product.b.has_batch
-    return is_few and lies_well and nbytes >= target.caches[1]
+    return rows > FEW_ROWS and fits and lies_well and nbytes > own
 
 
 def copied(

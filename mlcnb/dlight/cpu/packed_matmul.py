@@ -5,9 +5,15 @@ for i, j, k in …:                               for i_0, j_0 in T.parallel(…
                                          ->         for k in range(K):
                                                         for i_1, j_1, lanes: acc += …
                                                     C[…] = acc + bias
+
+The matrix comes from memory, a block of columns after the other: the tiles that use one ask for the
+next one, each for a share of it.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
@@ -16,7 +22,17 @@ from mlcnb.dlight.cpu.tiles import choose_tile
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.transform.inject_prefetch import LINE
+from mlcnb.tir.transform.inject_prefetch import SHARED as PREFETCH
+
+#: elements of a matrix that stays in a core's own cache from one run to the next, at most
+FEW = 32 << 10
+#: tiles that read the same columns from which on they share the work of asking for the next ones
+SHARING = 4
+#: steps of the depth from one prefetch to the next, at most
+FAR = 64
 
 
 def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -28,8 +44,9 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     if not all(b.is_spatial and b.spatial() == anchor.spatial() for b in after):
         return False
     lanes = target.lanes("float32")
-    block = packed_block(anchor)
-    if block is None or block % lanes or len(anchor.kinds) < 3:
+    matrix = packed_matrix(anchor)
+    block = None if matrix is None else as_int(matrix.shape[2])
+    if matrix is None or block is None or block % lanes or len(anchor.kinds) < 3:
         return False
     for before in survey.before(anchor):
         elementwise(sch, before, target)
@@ -38,13 +55,14 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     tile = choose_tile(anchor.extents[-3], None, target.vector_registers, block // lanes)
     j_0, j_1, lane = sch.split(columns, [None, block // lanes, lanes])
     i_0, i_1 = sch.split(rows[-1], [None, tile.rows])
-    sch.reorder(*rows[:-1], j_0, i_0, k, i_1, j_1, lane)
+    steps = asked_ahead(sch, matrix, i_0, k)
+    sch.reorder(*rows[:-1], j_0, i_0, *steps, i_1, j_1, lane)
     depth = len(rows) + 1
     sch.reverse_compute_at(last, i_0)
     for loop in sch.get_loops(last)[depth:-1]:
         sch.unroll(loop)
     sch.vectorize(sch.get_loops(last)[-1])
-    start = sch.decompose_reduction(anchor.handle, k)
+    start = sch.decompose_reduction(anchor.handle, steps[0])
     for loop in (i_1, j_1, *sch.get_loops(start)[depth:-1]):
         sch.unroll(loop)
     sch.vectorize(lane)
@@ -53,11 +71,28 @@ def packed_matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def packed_block(anchor: BlockInfo) -> int | None:
-    """Columns in a block of the packed matrix: the last dimension of what is read by columns."""
+def asked_ahead(sch: Schedule, matrix: Buffer, tile: Any, depth: Any) -> list[Any]:
+    """The loops over the depth, in which the tiles ask for the next block of columns.
+
+    They ask for all of it together, a line each after some steps: it comes from memory while the
+    block that is there is used, not all at once when the first tile reads it.
+    """
+    tiles, steps = as_int(sch.get(tile).extent), as_int(sch.get(depth).extent)
+    sizes = [as_int(d) or 0 for d in matrix.shape]
+    if tiles is None or steps is None or tiles < SHARING or math.prod(sizes) < FEW:
+        return [depth]
+    apart = 1 << math.ceil(math.log2(max(2, LINE * tiles / sizes[2])))
+    if apart > FAR or steps % apart:
+        return [depth]
+    sch.annotate(tile, PREFETCH, [matrix.data.name, steps * sizes[2], tiles])
+    return sch.split(depth, [None, apart])
+
+
+def packed_matrix(anchor: BlockInfo) -> Buffer | None:
+    """What is read by columns: (blocks of columns, depth, columns in a block)."""
     column, own = anchor.node.iter_vars[-2].var, anchor.node.writes[0].buffer
     for region in anchor.node.reads:
         packed = len(region.buffer.shape) == 3 and region.buffer is not own
         if packed and any(n is column for side in region.region for n in walk(side.min)):
-            return as_int(region.buffer.shape[2])
+            return region.buffer
     return None
