@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import access, te
+from mlcnb.access_counts import counted_all
 from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
@@ -265,6 +266,7 @@ def everything(name: str) -> dict[str, Any]:
         "roofline": roof(name),
         "replay": replayed(name),
         "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
+        "counted accesses": counted_all([named_loops(name)], "1K/2way"),
         "warps": warp_run(copied(name), name=name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
