@@ -143,6 +143,14 @@ class Target(TargetNode):
 
         return max(1, self.vector_bits // max(8, make(dtype).bits))
 
+    @property
+    def halves_vectors(self) -> bool:
+        """True if the longest vectors are worked on in two halves: half of one takes half the time.
+
+        So Zen 4 does (AMD, Software Optimization Guide for the Zen4 Microarchitecture, 2.11).
+        """
+        return self.vector_bits == 512 and _cpu_name(self.mcpu) == "znver4"
+
     def sums_pairs(self, dtype: str) -> bool:
         """True if an instruction sums products of two and two values of `dtype` in float32."""
         return dtype == "bfloat16" and {"avx512bf16", "avx512f"} <= self.features
@@ -229,6 +237,16 @@ _DOT_PRODUCTS = {
     "neoverse-n1 cortex-a55 cortex-a76 cortex-a77 cortex-a78 apple-m1": "dotprod",
     "neoverse-v1 neoverse-n2 neoverse-v2 apple-m2 apple-m3 apple-m4": "i8mm",
 }
+
+
+@cache
+def _cpu_name(mcpu: str) -> str:
+    """LLVM's name of the CPU, this computer's for "host"."""
+    if mcpu != "host":
+        return mcpu
+    import llvmlite.binding as llvm
+
+    return str(llvm.get_host_cpu_name())
 
 
 @cache

@@ -17,10 +17,11 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import IntImm
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis import bytes_touched, nested_flops
+from mlcnb.tir.analysis import nested_flops
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.view import survey
+from mlcnb.view.cost import cost_parts, moved
 from mlcnb.view.parts import Column, Fold, Part, Table, Title
 from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
@@ -37,17 +38,20 @@ def prim_func(func: PrimFunc) -> list[Part]:
     tree = loop_tree(func)
     title = "; ".join([f"PrimFunc {clip(name)}".strip(), *_facts(func)]).replace("; ", ": ", 1)
     folded = Fold(f"loops: {_shape(func)}", [tree], "func.show()", is_open=True, in_text=True)
-    return [Title(title), parameters(func), folded, function_fold(name, func)]
+    cost = (
+        [Fold("cost", parts, "predict(func)", in_text=True)] if (parts := cost_parts(func)) else []
+    )
+    return [Title(title), parameters(func), folded, *cost, function_fold(name, func)]
 
 
 def _facts(func: PrimFunc) -> list[str]:
     told = [f"made of {listed(parts)}"] if (parts := survey.parts_of(func)) else []
-    done, moved = survey.work(func), _moved(func)
+    done, touched = survey.work(func), moved(func)
     told += filter(None, [flops(done)])
-    if moved:
-        told.append(f"touches {size(moved)}")
-    if moved and isinstance(done, int) and done:
-        told.append(f"{done / moved:.3g} FLOP/B")
+    if touched:
+        told.append(f"touches {size(touched)}")
+    if touched and isinstance(done, int) and done:
+        told.append(f"{done / touched:.3g} FLOP/B")
     return told
 
 
@@ -61,15 +65,6 @@ def _statements(n: Any) -> Iterator[Any]:
     from mlcnb.tir.analysis.structure import statements
 
     return statements(n)
-
-
-def _moved(func: PrimFunc) -> int | None:
-    """Bytes of the parameters' elements that one call touches, where they can be counted."""
-    try:
-        sizes = bytes_touched(func).values()
-    except (MLCError, AttributeError, TypeError):  # lowered or broken programs are shown too
-        return None
-    return sum(sizes) if all(isinstance(n, int) for n in sizes) else None
 
 
 def parameters(func: PrimFunc) -> Table:

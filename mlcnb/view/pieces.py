@@ -13,6 +13,8 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.ir.expr import IntImm
 from mlcnb.tir import stmt as s
+from mlcnb.tir.function import PrimFunc
+from mlcnb.view.cost import cost_parts
 from mlcnb.view.loops import buffer_size, loop_tree
 from mlcnb.view.parts import Column, Facts, Fold, Part, Table, Title
 from mlcnb.view.program import folded, listing
@@ -116,7 +118,9 @@ def _regions(regions: Any) -> str:
 def nest(n: s.Stmt) -> list[Part]:
     """Loops and blocks as a tree, and the text."""
     inside = Fold("loops", [loop_tree(n)], "", is_open=True, in_text=True)
-    return [Title(_name(n)), inside, folded("TVMScript", listing(n, ""), "")]
+    cost = cost_parts(PrimFunc((), n)) if isinstance(n, s.For) else []
+    told = [Fold("cost", cost, "", in_text=True)] if cost else []
+    return [Title(_name(n)), inside, *told, folded("TVMScript", listing(n, ""), "")]
 
 
 def _name(n: s.Stmt) -> str:

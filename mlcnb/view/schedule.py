@@ -17,6 +17,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.handles import Handle
+from mlcnb.view.cost import change_of_cost, cost_parts
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
 from mlcnb.view.loops import loop_tree
@@ -48,8 +49,21 @@ def schedule(sch: Any) -> list[Part]:
     if name:
         func = sch.mod[name]
         parts.append(Fold("loops now", [loop_tree(func)], "sch.show()", True, True))
+        parts += cost_folds(sch, name)
         parts.append(function_fold(name, func, "sch.show()"))
     return parts
+
+
+def cost_folds(sch: Any, name: str) -> list[Part]:
+    """What a function costs now, and cost before the last step."""
+    now, func = sch.position, sch.mod[name]
+    earlier = sch.steps[max(now - 1, 0)].mod
+    before = next((f for v, f in earlier.items() if v.name_hint == name), func)
+    if before is func or not isinstance(before, PrimFunc):
+        parts, title = cost_parts(func), "cost"
+    else:
+        parts, title = change_of_cost(before, func), f"cost before and after step {now}"
+    return [Fold(title, parts, "", True, True)] if parts else []
 
 
 def _working_on(sch: Any, functions: list[str]) -> str:

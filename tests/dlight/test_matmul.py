@@ -13,7 +13,7 @@ from mlcnb.codegen.llvm.inspect import facts
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.dlight.cpu.blocking import ProductTile, blocking
 from mlcnb.dlight.cpu.matmul import is_copied
-from mlcnb.dlight.cpu.product import Operand, Product
+from mlcnb.dlight.cpu.product import Operand, Product, lanes_of
 from mlcnb.dlight.survey import Survey
 from mlcnb.ir.structural import assert_structural_equal
 
@@ -228,6 +228,19 @@ def test_tiles_and_parts():
     assert blocking(shape_of(1024, 1024, 1024), True, AVX512).parts == 2
     long = blocking(shape_of(4096, 4096, 4096), True, AVX512)
     assert long.parts >= 16, "a part is not interrupted"
+
+
+def test_half_vectors_where_fewer_lanes_are_idle_so():
+    zen4 = mlc.target.Target({"kind": "llvm", "mcpu": "znver4"})
+    avx2 = mlc.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
+    assert zen4.halves_vectors and not AVX512.halves_vectors and not avx2.halves_vectors
+    columns = [3, 8, 9, 16, 37, 64, 72, 100, 129, 512, 515, None]
+    assert [lanes_of(n, zen4) for n in columns] == [8, 8, 16, 16, 8, 16, 8, 8, 16, 16, 16, 16]
+    assert [lanes_of(n, AVX512) for n in columns] == [8, 8, *[16] * 10]
+    assert {lanes_of(n, avx2) for n in columns} == {8}
+    for target in (zen4, AVX512):
+        text = schedule_cpu(product(64, 50, 100), target).mod.script()
+        assert f"in T.vectorized({lanes_of(100, target)}):" in text
 
 
 def test_when_b_is_copied():

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlcnb.ir.memory import MAPPED, aligned, aligned_empty, is_aligned, mapped_empty
+from mlcnb.ir.memory import MAPPED, aligned, aligned_empty, by_halves, is_aligned, mapped_empty
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float64", "uint8"])
@@ -69,3 +69,27 @@ def test_pages_of_weights_go_back_when_they_are_dropped():
     del kept, array
     assert before - resident() >= 7 * (4 << 20)
     assert between.size == 1
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_large_arrays_are_copied_by_halves(rows):
+    given = np.arange(rows * 600 * 1024, dtype=np.float32).reshape(rows, 600, 1024)
+    turned = given.transpose(0, 2, 1)
+    made = aligned(turned)
+    assert is_aligned(made) and made.flags.c_contiguous
+    np.testing.assert_array_equal(made, turned)
+
+
+def test_halves_cover_every_row_once_and_tell_errors():
+    result, seen = np.zeros((5, 1 << 20), np.uint8), []
+    by_halves(result, seen.append)
+    assert sorted((s.start, s.stop) for s in seen) == [(0, 2), (2, 5)]
+
+    def broken(rows: slice) -> None:
+        raise ValueError(f"from {rows.start}")
+
+    with pytest.raises(ValueError, match="from 2"):
+        by_halves(result, broken)
+    scalar = np.zeros((), np.float32)
+    by_halves(scalar, lambda rows: scalar.__setitem__(rows, 3))
+    assert scalar == 3

@@ -99,6 +99,15 @@ def test_loops():
               for j            32  serial       512  8.19 kFLOP
                 for k           8  serial     4,096  8.19 kFLOP
                   block C          SSR, init  4,096  8.19 kFLOP  A, B -> C
+        cost:
+            work                 8.19 kFLOP
+            bytes of parameters  3.58 kB
+            intensity            2.29 FLOP/B
+            misses of L1         56
+            misses of L2         56
+            vector               1 element
+            in parallel          1 task
+          misses, vector and tasks are predicted, for caches of L1 32K/8way, L2 1M/8way (usual ones: the function names no target)
         TVMScript (loops), 11 lines:
           @T.prim_func
           def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
@@ -152,6 +161,16 @@ def test_schedule():
                 for k             8  serial       256  8.19 kFLOP
                   for j_1        16  serial     4,096  8.19 kFLOP
                     block C          SSR, init  4,096  8.19 kFLOP  A, B -> C
+        cost before and after step 3:
+                                      before        after
+            work                  8.19 kFLOP   8.19 kFLOP
+            bytes of parameters      3.58 kB      3.58 kB
+            intensity            2.29 FLOP/B  2.29 FLOP/B
+            misses of L1                  56           56
+            misses of L2                  56           56
+            vector                 1 element    1 element
+            in parallel               1 task       1 task
+          misses, vector and tasks are predicted, for caches of L1 32K/8way, L2 1M/8way (usual ones: the function names no target)
         TVMScript (loops), 14 lines:
           @T.prim_func
           def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mlcnb.dlight.cpu.product import Product
+from mlcnb.dlight.cpu.product import Product, lanes_of
 from mlcnb.target import Target
 
 #: what is taken for a depth, or a number of rows, that is not known
 USUAL = 512
+#: vectors of columns in a tile, at most
+MOST_VECTORS = 4
 #: multiply-adds of vectors that must be under way for the units to be busy
 LATENCY = 8
 #: cycles of a load of a vector of B that are not hidden: of a copied panel, and as it lies
@@ -29,7 +31,7 @@ BROADCAST = 0.05
 COPY = 8.0
 #: multiply-adds below which other threads are not worth waking, and most of them in one part: a
 #: part is not interrupted
-ALONE, LONGEST = 1 << 20, 1 << 32
+ALONE, LONGEST = 1 << 19, 1 << 32
 #: columns of a part, at least: the loops around a tile cost something
 FEWEST_COLUMNS = 128
 
@@ -62,7 +64,7 @@ def blocking(
         target: whose registers, caches and cores count.
         is_streamed: B is read once, column tile by column tile: each thread has columns of its own.
     """
-    lanes = target.lanes("float32")
+    lanes = lanes_of(product.columns, target)
     rows, depth = product.rows or USUAL, product.depth or USUAL
     vectors = -(-(product.columns or USUAL) // lanes)
     tile = min(
@@ -96,7 +98,7 @@ def blocking(
 def _tiles(rows: int, vectors: int, registers: int) -> Iterator[ProductTile]:
     """Tiles that fit in the registers: accumulators, a step's vectors of B and one of A."""
     most = registers * 3 // 4
-    for width in range(1, min(4, vectors) + 1):
+    for width in range(1, min(MOST_VECTORS, vectors) + 1):
         highest = 14 if width == 1 else 8
         for height in range(1, min(highest, rows) + 1):
             if height * width <= most and height * width + width + 1 <= registers:

@@ -97,7 +97,7 @@ def rows_added(
     sch: Schedule, anchor: BlockInfo, after: list[BlockInfo], product: Product, target: Target
 ) -> list[Any]:
     """A row times a matrix: the rows of B, each times a number, are added to the sums."""
-    lanes = lanes_of(product, target)
+    lanes = whole_lines(product, target)
     blocks, parts = cuts(anchor, product, target)
     sums = anchor.handle
     if parts > 1:
@@ -124,7 +124,7 @@ def rows_added(
     return [*outer, j_0]
 
 
-def lanes_of(product: Product, target: Target) -> int:
+def whole_lines(product: Product, target: Target) -> int:
     """Columns of a vector: half of one as long as a line of the cache, where each would lie in two
     of them."""
     lanes = target.lanes("float32")

@@ -30,9 +30,9 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
-from mlcnb.dlight.cpu.blocking import Blocking, blocking
+from mlcnb.dlight.cpu.blocking import MOST_VECTORS, Blocking, blocking
 from mlcnb.dlight.cpu.elementwise import elementwise
-from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
+from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -40,7 +40,8 @@ from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
 #: rows of C from which on a copy of B pays: where B's rows lie badly in the cache, and anyhow
 ROWS_IF_ALIASED, ROWS = 128, 1024
-#: and where they end inside a vector: fewer rows read it under a mask
+#: and where they end inside a vector: fewer rows read it under a mask, unless the tile that has the
+#: last vector is the only one
 ROWS_IF_RAGGED = 24
 #: bytes after which addresses want the same place in the first cache
 ALIASED = 4096
@@ -63,7 +64,7 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     for block in before:
         elementwise(sch, block, target)
-    lanes = target.lanes("float32")
+    lanes = lanes_of(product.columns, target)
     copies = is_copied(product, target)
     streams = not copies and is_streamed(product, target)
     cut = blocking(product, copies, target, streams)
@@ -89,8 +90,10 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 def is_copied(product: Product, target: Target) -> bool:
     """Whether reading a copy of B, in panels, is faster than B."""
-    columns, rows, lanes = product.columns or 0, product.rows or 0, target.lanes("float32")
-    if product.b.is_transposed or (columns % lanes and rows >= ROWS_IF_RAGGED):
+    columns, rows = product.columns or 0, product.rows or 0
+    lanes = lanes_of(product.columns, target)
+    one_tile = columns <= MOST_VECTORS * target.lanes("float32")
+    if product.b.is_transposed or (columns % lanes and (one_tile or rows >= ROWS_IF_RAGGED)):
         return True
     if from_memory(product, target) and rows > FEW_ROWS:
         return True

@@ -19,6 +19,8 @@ from mlcnb.tir.stmt import BufferStore
 #: most rows that are done at a time, one vector of each: with more, B takes less time to read than
 #: to multiply
 FEW_ROWS = 12
+#: lanes that half vectors take, of those that whole ones would: at most, to be worth it
+FEWER_LANES = 0.93
 HALVES = ("float16", "bfloat16")
 
 
@@ -75,6 +77,16 @@ class Product:
 def from_memory(product: Product, target: Target) -> bool:
     """True for a B so large that none of it is in a cache when it is needed."""
     return 8 * (product.depth or 0) * (product.columns or 0) >= target.caches[2]
+
+
+def lanes_of(columns: int | None, target: Target) -> int:
+    """Columns in a vector: half as many as there may be, where fewer lanes are idle so."""
+    lanes = target.lanes("float32")
+    half = lanes // 2
+    if columns is None or lanes < 16:
+        return lanes
+    fewer = -(-columns // half) * half <= FEWER_LANES * -(-columns // lanes) * lanes
+    return half if columns <= half or (fewer and target.halves_vectors) else lanes
 
 
 def _roles(block: BlockInfo) -> Product | None:

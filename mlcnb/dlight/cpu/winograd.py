@@ -8,8 +8,10 @@ for … y[…] = max(… + bias, 0)                           for eps, nu: acc =
                                                         for tile: y = max(A^T bgemm A + bias, 0)
 
 Where the weights are so large that they should be read but once, or the image so small that it has
-too few blocks, all inputs are transformed first: see `mlcnb.machine.winograd`. Tiles that reach
-beyond the image read zeros; what they compute beyond it is not stored.
+too few blocks, all inputs are transformed first: see `mlcnb.machine.winograd`. Large weights are
+transformed by each run: a row of the tile at a time, for all tiles; where those are so few (7 x 7:
+four) that registers hold the products of a row, each step makes the row's weights in registers.
+Tiles that reach beyond the image read zeros; what they compute beyond it is not stored.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.ir.memory import mapped_empty
+from mlcnb.ir.memory import by_halves, mapped_empty
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
@@ -142,7 +142,13 @@ class _Folding(Mutator):
         line = [-1 if c == "O" else 1 for c in attrs.kernel_layout]
         kind = affine.weight.dtype
         weight = mapped_empty(affine.weight.shape, kind)
-        np.multiply(affine.weight, scale.reshape(line), weight, dtype="float64", casting="unsafe")
+        factors = np.broadcast_to(scale.reshape(line), weight.shape)
+
+        def fill(rows: slice) -> None:
+            given, factor = affine.weight[rows], factors[rows]
+            np.multiply(given, factor, weight[rows], dtype="float64", casting="unsafe")
+
+        by_halves(weight, fill)
         source = conv.args[1].span  # type: ignore[attr-defined]
         args = (conv.args[0], Constant(weight, source))
         made = Call(conv.op, args, conv.attrs, (), conv.struct_info, span)

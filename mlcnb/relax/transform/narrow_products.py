@@ -41,6 +41,8 @@ PRODUCTS = frozenset(
 )
 #: values whose products the instruction sums
 PAIR = 2
+#: fewer input channels than these (an image's) are faster in float32: measured, 2.2 to 4.5 ms
+CHANNELS = 8
 #: how much faster direct loops are in pairs than in float32: measured, 1.7 to 1.9
 GAIN = 1.8
 
@@ -180,11 +182,15 @@ def _is_dense(call: Call) -> bool:
 
 
 def _has_faster(call: Call, target: Target) -> bool:
-    """True where Winograd's algorithm in float32 is predicted to be faster than pairs."""
+    """True where float32 is faster than pairs: for an image's channels, and where Winograd's
+    algorithm is predicted to be.
+    """
     conv: Any = attrs_of(call)
     dims = getattr(call.struct_info, "dims", None)
     sizes = [as_int(d) for d in dims or (None,)]
     outer, inner, *window = call_arguments(call)[1].data.shape
+    if inner < CHANNELS:
+        return True
     if None in sizes or conv.strides != (1, 1) or window[0] != window[1]:
         return False
     images, _, rows, columns = (s or 0 for s in sizes)

@@ -103,6 +103,12 @@ def test_the_reasons_are_told():
     assert text.startswith("1 x 64 -> 64 channels, 56 x 56, window 3\n")
 
 
+def test_too_few_channels_for_a_block_have_no_choice():
+    """As of an image: the pass leaves them as they are, and they are not said to be otherwise."""
+    ((_, _, found),) = convolution_choices(network(56, 3)[0], "llvm -mcpu=x86-64-v4")
+    assert [choice.name for choice in found] == ["direct"]
+
+
 def test_one_pass_option_turns_it_off():
     before = blocked(network()[0])
     assert ChooseConvolution(tile_size=-1)(before) is before

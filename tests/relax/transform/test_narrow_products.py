@@ -101,8 +101,12 @@ def test_with_it_the_matrix_is_packed_in_pairs() -> None:
             ),
             [((1, 8, 5, 5), "bfloat16")],
         ),
+        (
+            lambda emit, x: op.nn.conv2d(x, const(values((8, 3, 3, 3), "bfloat16")), strides=2),
+            [((1, 3, 9, 9), "bfloat16")],
+        ),
     ],
-    ids="odd_depth batch row float16 weights_not_known depthwise".split(),
+    ids="odd_depth batch row float16 weights_not_known depthwise image".split(),
 )
 def test_what_the_instruction_cannot_do_is_float32(make, infos) -> None:
     mod = program(make, *infos)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.onnx.check import check_model
 from mlcnb.relax.frontend.onnx.importer import Importer
@@ -75,4 +76,5 @@ def from_onnx(
     shapes = shape if shape_dict is None else shape_dict
     kinds = dtype if dtype_dict is None else dtype_dict
     inputs = Inputs(values, source, shapes, kinds, freeze or {})
-    return Importer(proto, source, opsets, inputs, keep_params_in_input).module()
+    with collected_between():
+        return Importer(proto, source, opsets, inputs, keep_params_in_input).module()
