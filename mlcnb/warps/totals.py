@@ -10,14 +10,13 @@ remainders of its steps by 128 count, and remainders of sums are found by convol
 variables are gone through, with all threads of a block at once, and patterns of lanes that come
 again are counted together.
 
-Where these are too many, a sample of the blocks is counted, evenly spread over the grid, and
-`Totals.blocks` says how many.
+Where these are too many, a sample of the blocks is counted; `Totals.blocks` says how many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -67,10 +66,9 @@ class Count:
         return self.ideal / self.taken if self.taken else 1.0
 
     def __add__(self, other: Count) -> Count:
-        return Count(
-            self.requests + other.requests, self.lanes + other.lanes, self.taken + other.taken,
-            self.ideal + other.ideal, max(self.worst, other.worst),
-        )  # fmt: skip
+        mine, theirs = astuple(self), astuple(other)
+        summed = [a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)]
+        return Count(*summed, max(self.worst, other.worst))
 
 
 @dataclass
@@ -103,9 +101,8 @@ class _Statement:
 class _Plan:
     """How a statement is counted.
 
-    through: variables that are gone through, with first value and count; steps: of each site the
-    other variables' (bytes in each step, count); times: iterations of variables that matter to
-    nobody.
+    through: variables that are gone through, with first value and count; fixed: the others' first
+    values; steps: of each site the others' (bytes in each step, count).
     """
 
     statement: _Statement
