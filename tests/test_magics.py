@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 import numpy as np
 import pytest
 from IPython.core.error import UsageError
@@ -29,6 +31,7 @@ def shell():
     yield made
     made.history_manager.end_session()
     made.atexit_operations()
+    atexit.unregister(made.atexit_operations)  # done: it fails when it is done twice
 
 
 def test_a_cell_becomes_a_function(shell):

@@ -19,6 +19,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import Fired, RuleCount, counted, find_rule
+from mlcnb.ir.steps import Steps
 from mlcnb.ir.transform import Pass, PassContext, PassInfo, Sequential
 
 
@@ -84,12 +85,14 @@ class PassStep(display.Shown):
         return f"{self.name}: {self.reason} ({self.seconds * 1e3:.1f} ms)"
 
 
-class PassTrace(display.Shown):
+class PassTrace(Steps[PassStep]):
     """Keeps every pass that runs: `steps`, in the order in which they ended.
 
     A Sequential is no step of its own; its passes are, one level deeper. It is an instrument (see
     `mlcnb.ir.instrument`).
     """
+
+    called = "PassTrace"
 
     def __init__(self) -> None:
         self.steps: list[PassStep] = []
@@ -169,22 +172,6 @@ class PassTrace(display.Shown):
             if step.depth == 0:
                 yield inside
                 inside = []
-
-    def __getitem__(self, key: int | str) -> PassStep:
-        """A step by number, or the first one of a pass's name."""
-        if isinstance(key, int):
-            return self.steps[key]
-        found = next((step for step in self.steps if step.name == key), None)
-        if found is None:
-            names = ", ".join(step.name for step in self.steps)
-            raise PassError(f"PassTrace: no step {key!r}", hint=f"steps: {names}")
-        return found
-
-    def __iter__(self) -> Iterator[PassStep]:
-        return iter(self.steps)
-
-    def __len__(self) -> int:
-        return len(self.steps)
 
     def __repr__(self) -> str:
         lines = [f"{len(self.steps)} passes, {self.seconds * 1e3:.1f} ms"]

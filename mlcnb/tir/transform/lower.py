@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from mlcnb.core import display
-from mlcnb.core.errors import PassError
+from mlcnb.ir.steps import Steps
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
@@ -118,8 +118,10 @@ class LoweringStep(display.Shown):
         return f"{self.name}: {self.reason} ({self.seconds * 1e3:.2f} ms)"
 
 
-class Lowering(display.Shown):
+class Lowering(Steps[LoweringStep]):
     """The steps of one lowering, in order; `result` is what came out."""
+
+    called = "lower"
 
     def __init__(self, func: PrimFunc, steps: list[LoweringStep]) -> None:
         self.func = func
@@ -134,22 +136,6 @@ class Lowering(display.Shown):
     def seconds(self) -> float:
         """Seconds of all passes together."""
         return sum(step.seconds for step in self.steps)
-
-    def __getitem__(self, key: int | str) -> LoweringStep:
-        """A step by number, or the first one of a pass's name."""
-        if isinstance(key, int):
-            return self.steps[key]
-        found = next((step for step in self.steps if step.name == key), None)
-        if found is None:
-            names = ", ".join(step.name for step in self.steps)
-            raise PassError(f"lower: no step {key!r}", hint=f"steps: {names}")
-        return found
-
-    def __iter__(self) -> Iterator[LoweringStep]:
-        return iter(self.steps)
-
-    def __len__(self) -> int:
-        return len(self.steps)
 
     def __repr__(self) -> str:
         lines = [f"{len(self.steps)} passes, {self.seconds * 1e3:.1f} ms"]
