@@ -68,7 +68,7 @@ class Count:
     def __add__(self, other: Count) -> Count:
         mine, theirs = astuple(self), astuple(other)
         summed = [a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)]
-        return Count(*summed, max(self.worst, other.worst))
+        return Count(*[*summed, max(self.worst, other.worst)])
 
 
 @dataclass
