@@ -16,7 +16,7 @@ Where these are too many, a sample of the blocks is counted; `Totals.blocks` say
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -66,9 +66,9 @@ class Count:
         return self.ideal / self.taken if self.taken else 1.0
 
     def __add__(self, other: Count) -> Count:
-        mine, theirs = astuple(self), astuple(other)
-        summed = [a + b for a, b in zip(mine[:-1], theirs[:-1], strict=True)]
-        return Count(*[*summed, max(self.worst, other.worst)])
+        a, b = self, other
+        requests, lanes = a.requests + b.requests, a.lanes + b.lanes
+        return Count(requests, lanes, a.taken + b.taken, a.ideal + b.ideal, max(a.worst, b.worst))
 
 
 @dataclass
