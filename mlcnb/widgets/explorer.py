@@ -45,8 +45,9 @@ MAIN = "main"
 OFFERS, NAME = 120, 40
 #: places whose legal steps travel with the page
 KEPT = 4
-#: steps on each side of where a schedule stands, or the reader looks, that are predicted
-AROUND = 6
+#: steps that are all predicted, so that a saved page knows them; of more, those on each side of
+#: where the schedule stands or the reader looks
+ALL, AROUND = 64, 6
 
 
 @explores("mlcnb.tir.function:PrimFunc")
@@ -364,7 +365,9 @@ class Explorer(Interactive):
         steps = []
         looked_at = {0, sch.position, *self._looked_at.get(name, ())}
         for step in sch.steps:
-            asked = any(abs(step.number - at) <= AROUND for at in looked_at)
+            asked = len(sch.steps) <= ALL or any(
+                abs(step.number - at) <= AROUND for at in looked_at
+            )
             numbers = [board.add(x, step.mod[x], asked) if x in step.mod else -1 for x in names]
             badge = self._checks.badge(sch, step)
             call = (
