@@ -22,6 +22,8 @@ STAMP  := .venv/.installed
 PIP    := -m pip install --quiet --disable-pip-version-check --no-input
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
+# Tests of threads, interrupts and whole notebooks: they want the cores to themselves.
+ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/test_benchmark.py
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
@@ -31,7 +33,12 @@ lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
 
 test: lint $(if $(PYTEST),,browser)
-	$(BIN)/python -m pytest $(or $(PYTEST),--ignore tests/browser)
+ifdef PYTEST
+	$(BIN)/python -m pytest $(PYTEST)
+else
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser $(ALONE))
+	$(BIN)/python -m pytest $(ALONE)
+endif
 
 browser: $(STAMP)
 	$(BIN)/python -m tests.browser.install_chromium

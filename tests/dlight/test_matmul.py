@@ -263,6 +263,7 @@ def test_a_large_matrix_that_is_not_copied_is_asked_for_a_tile_ahead():
     for m, k, n, form in [
         (128, 256, 256, "NN"),  # fits in the second cache
         (256, 3072, 768, "NN"),  # two tiles of columns do not fit
+        (128, 3072, 768, "NN"),  # a column tile lies in too many pages
         (8, 768, 768, "NN"),  # a tile alone
         (128, 768, 1024, "NN"),  # copied
         (128, 768, 768, "TN"),

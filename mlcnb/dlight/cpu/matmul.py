@@ -47,6 +47,8 @@ ROWS_IF_RAGGED = 24
 ALIASED = 4096
 #: rows of C for which a part of B should stay in a core's own cache; columns of a tile, about
 MANY_ROWS, PANEL = 256, 48
+#: bytes of a page, and pages of one column tile of a B that is streamed
+PAGE, MOST_PAGES = 4096, 1024
 #: rows of B that are copied together: as many lines in a row, of so many pages at a time
 COPIED_ROWS = 8
 
@@ -104,12 +106,16 @@ def is_streamed(product: Product, target: Target) -> bool:
     """Whether a B that is read as it lies is asked for one column tile ahead.
 
     Pays where B does not fit in a core's own cache. With many rows two column tiles must: else
-    what is asked for drives out what is read again and again.
+    what is asked for drives out what is read again and again. A deep B, whose column tile lies in
+    more pages than a processor knows the places of, is read as it lies: asking ahead sometimes made
+    it slower by a third.
     """
     depth, own = product.depth or 0, target.caches[1]
     rows, nbytes = product.rows or 0, 4 * depth * (product.columns or 0)
     fits = rows < MANY_ROWS or 2 * 4 * depth * PANEL <= own
     lies_well = not product.a.is_transposed and not product.b.has_batch
+    pages = depth * min(4 * (product.columns or 0), PAGE) // PAGE
+    fits = fits and pages <= MOST_PAGES
     return rows > FEW_ROWS and fits and lies_well and nbytes > own
 
 
