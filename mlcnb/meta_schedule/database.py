@@ -8,6 +8,7 @@ with db:              mlc.compile and MetaScheduleApplyDatabase ask this one
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -22,33 +23,33 @@ from mlcnb.tir.schedule import Schedule
 _current: ContextVar[tuple[Database, ...]] = ContextVar("databases", default=())
 
 
-class Database(display.Shown):
+class Database(display.Shown, ABC):
     """What every database does. A subclass keeps workloads and records."""
 
     @property
+    @abstractmethod
     def workloads(self) -> Sequence[Workload]:
         """The workloads, in the order in which they came."""
-        raise NotImplementedError
 
+    @abstractmethod
     def get_all_tuning_records(self) -> Sequence[TuningRecord]:
         """The records, in the order in which they came."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit_workload(self, mod: Any) -> Workload:
         """The workload of a PrimFunc or of a module with one; a new one is kept.
 
         Raises:
             MLCError: it is no single loop function.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def commit_tuning_record(self, record: TuningRecord) -> None:
         """Keep a record.
 
         Raises:
             MLCError: its workload is not this database's (`commit_workload` first).
         """
-        raise NotImplementedError
 
     def commit(self, sch: Schedule, run_secs: Any, target: Any = None) -> TuningRecord:
         """Keep a schedule and what its runs took: the workload is what the schedule began with.
