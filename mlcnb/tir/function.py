@@ -30,6 +30,14 @@ class PrimFunc(BaseFunc):
     attrs: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.params) is not tuple:
+            object.__setattr__(self, "params", tuple(self.params))
+        for name in ("buffer_map", "attrs"):
+            value = getattr(self, name)
+            if type(value) is not FrozenDict:
+                object.__setattr__(self, name, FrozenDict(value or {}))
+
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers of the parameters, in order (scalars left out)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb import tir
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir.schedule import Schedule, Trace
@@ -32,10 +33,10 @@ def test_as_python():
     sch.unroll(i0)
     u = sch.sample_categorical([16, 64], [0.0, 1.0])
     sch.annotate(i0, "steps", u)
-    lines = sch.trace.as_python().splitlines()
+    lines = str(sch.trace).splitlines()
     assert lines == [
         "# from tvm import tir",
-        "def apply_trace(sch: 'tir.Schedule') -> None:",
+        "def apply_trace(sch: tir.Schedule) -> None:",
         '  b0 = sch.get_block(name="B", func_name="main")',
         "  l1, = sch.get_loops(block=b0)",
         "  l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, "
@@ -50,8 +51,8 @@ def test_the_python_runs():
     sch = Schedule(matmul(8, 8, 8), seed=7)
     tiled(sch)
     again = Schedule(matmul(8, 8, 8))
-    space: dict = {}
-    exec(sch.trace.as_python(), space)  # noqa: S102
+    space: dict = {"tir": tir}
+    exec(str(sch.trace), space)  # noqa: S102
     space["apply_trace"](again)
     assert_structural_equal(again.mod, sch.mod)
     assert again.trace.as_python() == sch.trace.as_python()
@@ -69,11 +70,11 @@ def test_layouts_are_written_as_functions():
     sch = Schedule(elementwise())
     sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
     again = Schedule(elementwise())
-    space: dict = {}
-    exec(sch.trace.as_python(), space)  # noqa: S102
+    space: dict = {"tir": tir}
+    exec(str(sch.trace), space)  # noqa: S102
     space["apply_trace"](again)
     assert_structural_equal(again.mod, sch.mod)
-    assert "index_map=lambda i: (i // 4, i % 4)" in sch.trace.as_python()
+    assert "index_map=lambda i: (i // 4, i % 4)" in str(sch.trace)
 
 
 def test_as_json():
@@ -103,7 +104,7 @@ def test_other_decisions():
     third = Schedule(matmul(8, 8, 8))
     chosen = lambda inst, _inputs, _attrs, old: [2, 4] if inst is tile else old
     sch.trace.apply_to_schedule(third, decision_provider=chosen)
-    assert third.trace.decisions[3] == [2, 4]
+    assert third.trace.decisions[third.trace.insts[3]] == [2, 4]
 
 
 def test_simplified_leaves_out_what_nothing_uses():
