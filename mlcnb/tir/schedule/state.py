@@ -148,11 +148,7 @@ class StmtSRef:
 
     def same_as(self, other: Any) -> bool:
         """Whether it is the same place of the same state."""
-        return (
-            isinstance(other, StmtSRef)
-            and other.stmt is self.stmt
-            and other.owner is self.owner
-        )
+        return isinstance(other, StmtSRef) and other.stmt is self.stmt and other.owner is self.owner
 
     __eq__ = same_as
 

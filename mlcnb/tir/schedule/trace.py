@@ -229,7 +229,7 @@ class _Names:
         if isinstance(arg, Mapping):
             return f"{{{', '.join(f'{k!r}: {self.value(v)}' for k, v in arg.items())}}}"
         if isinstance(arg, e.IntImm | e.FloatImm):
-            return self.value(arg.value)
+            return self.value(bool(arg.value) if arg.dtype == "bool" else arg.value)
         if isinstance(arg, float) and not math.isfinite(arg):
             return f'float("{arg}")'
         if isinstance(arg, bool | int | float) or arg is None:

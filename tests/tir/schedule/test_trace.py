@@ -6,8 +6,13 @@ import pytest
 
 from mlcnb import tir
 from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import IRModule
 from mlcnb.ir.structural import assert_structural_equal
-from mlcnb.tir.schedule import Schedule, Trace
+from mlcnb.tir.schedule import BlockRV, Instruction, InstructionKind, LoopRV, Schedule, Trace
+from mlcnb.tir.schedule.testing import (
+    assert_structural_equal_ignore_global_symbol,
+    verify_trace_roundtrip,
+)
 from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, replays, row_sum
 
 
@@ -170,3 +175,61 @@ def test_json_that_is_no_trace_is_refused():
         with pytest.raises(ScheduleError) as caught:
             Trace.apply_json_to_schedule(data, sch)
         assert caught.value.message == message
+
+
+def test_instructions_by_their_two_lists():
+    block, loop = BlockRV(), LoopRV()
+    found = [
+        Instruction(InstructionKind.get("GetBlock"), [], ["B", "main"], [block]),
+        Instruction(kind=InstructionKind.get("GetLoops"), inputs=[block], outputs=[loop]),
+        Instruction(InstructionKind.get("Annotate"), [loop, '"'], ["key"], []),
+        Instruction(InstructionKind.get("EnterPostproc")),
+        Instruction("Split", [loop, None, tir.IntImm("int32", 4)], [True, False], [LoopRV()] * 2),
+    ]
+    trace = Trace(found, {})
+    assert str(found[1]) == "_ = sch.get_loops(block=_)"
+    assert found[1].kind.same_as(InstructionKind.get("GetLoops")) and found[1].kind.is_pure
+    assert found[2].inputs == [loop, '"'] and found[2].attrs == ["key"]
+    assert str(trace) == (
+        "# from tvm import tir\n"
+        "def apply_trace(sch: tir.Schedule) -> None:\n"
+        '  b0 = sch.get_block(name="B", func_name="main")\n'
+        "  l1, = sch.get_loops(block=b0)\n"
+        '  sch.annotate(block_or_loop=l1, ann_key="key", ann_val="\\"")\n'
+        "  sch.enter_postproc()\n"
+        "  l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, "
+        "disable_predication=False)"
+    )
+    assert trace.decisions == {} and trace.pop() is found[-1] and str(Trace()).endswith("  pass")
+    sch = Schedule(elementwise())
+    trace.apply_to_schedule(sch)
+    assert sch.get(sch.get_loops("B")[0]).annotations == {"key": '"'}
+    verify_trace_roundtrip(sch, elementwise())
+
+
+def test_a_loop_or_block_at_its_place():
+    sch = Schedule(elementwise())
+    other = sch.copy()
+    (i,) = sch.get_loops("B")
+    at = sch.get_sref(i)
+    assert at.stmt is sch.get(i) and at.parent.stmt.name_hint == "root" and at.parent.parent is None
+    assert sch.state.get_sref(at.stmt).same_as(at) and not other.state.get_sref(at.stmt) == at
+    for handle in (i, sch.split(i, [None, 4])[0]):
+        with pytest.raises(IndexError):
+            other.get(handle)
+
+
+def test_several_functions_want_to_be_told_which():
+    sch = Schedule(IRModule({"f": elementwise(), "g": elementwise()}))
+    with pytest.raises(ValueError, match="does not know which function to be working on"):
+        sch.get_block("B")
+
+
+def test_the_function_of_a_schedule_is_main():
+    func = elementwise().with_attr({"global_symbol": "scaled", "tir.noalias": True})
+    sch = Schedule(func)
+    assert [v.name_hint for v in sch.mod] == ["main"]
+    assert sch.mod["main"].attrs == {"global_symbol": "scaled", "tir.noalias": True}
+    assert_structural_equal_ignore_global_symbol(
+        sch.mod["main"], elementwise().with_attr("tir.noalias", True)
+    )
