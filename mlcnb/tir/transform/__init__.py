@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.common_subexpr_elim": (
             "CommonSubexprElimTIR eliminate_common_subexpr"
         ),
+        "mlcnb.tir.transform.convert_ssa": "ConvertSSA",
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
         "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
