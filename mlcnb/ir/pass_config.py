@@ -54,7 +54,7 @@ _configs: dict[str, tuple[Any, str] | Options] = {
         "hoisted_let_bindings": (0, "which bindings to move: a HoistedLetBindings, as a number"),
     },
     "tir.HoistIfThenElse": {
-        "support_block_scope_hoisting": (False, "move tests of thread axes out of loops too"),
+        "support_block_scope_hosting": (False, "move tests of thread axes out of loops too"),
     },
     "tir.InjectDoubleBuffer": {"split_loop": (0, "unroll the loop by so much, at most")},
     "tir.ReduceBranchingThroughOvercompute": {
