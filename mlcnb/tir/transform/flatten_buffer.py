@@ -28,23 +28,25 @@ from mlcnb.tir.stmt import Allocate, Block, BufferStore, DeclBuffer
 from mlcnb.tir.transform.flatten_groups import flat_region, grouped_place, groups_of
 
 
-def flatten_buffers(func: PrimFunc) -> PrimFunc:
+def flatten_buffers(func: PrimFunc, grouped: bool = False) -> PrimFunc:
     """`func` with one-dimensional buffers and indices; strides and offsets are multiplied out.
 
     The parameters keep their shapes in `buffer_map`, which is what callers are checked against.
+    grouped: a buffer with axis separators has a dimension for each group; none of our machines has
+    such memory.
     """
     flat: dict[Buffer, Buffer] = {}
     analyzer = Analyzer()
 
     def of(buffer: Buffer) -> Buffer:
         if buffer not in flat:
-            flat[buffer] = _flat(buffer)
+            flat[buffer] = _flat(buffer if grouped else replace(buffer, axis_separators=()))
         return flat[buffer]
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore):
             indices = _checked(n)
-            if n.buffer.axis_separators:
+            if grouped and n.buffer.axis_separators:
                 return replace(n, buffer=of(n.buffer), indices=grouped_place(n.buffer, indices))
             place = _place(n.buffer, indices, analyzer)
             return replace(n, buffer=of(n.buffer), indices=(place,))
@@ -62,7 +64,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     separated = {
         n.buffer.data: n.buffer.axis_separators
         for n in walk(func.body)
-        if isinstance(n, DeclBuffer) and n.buffer.axis_separators
+        if grouped and isinstance(n, DeclBuffer) and n.buffer.axis_separators
     }
     body = rewrite(func.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
     for buffer in reversed(func.buffers):
@@ -166,4 +168,4 @@ class FlattenBuffer(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `flatten_buffers`."""
-        return flatten_buffers(func)
+        return flatten_buffers(func, grouped=True)
