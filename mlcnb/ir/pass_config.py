@@ -50,8 +50,8 @@ _configs: dict[str, tuple[Any, str] | Options] = {
     "tir.LoopPartition": _LOOP_PARTITION,
     "tir.UnrollLoop": _UNROLL,
     "tir.HoistExpression": {
-        "hoisted_conditionals": (0, "which tests to move: a HoistedConditionals, as a number"),
-        "hoisted_let_bindings": (0, "which bindings to move: a HoistedLetBindings, as a number"),
+        "hoisted_conditionals": (15, "which tests to move: a HoistedConditionals, as a number"),
+        "hoisted_let_bindings": (7, "which bindings to move: a HoistedLetBindings, as a number"),
     },
     "tir.HoistIfThenElse": {
         "support_block_scope_hosting": (False, "move tests of thread axes out of loops too"),
