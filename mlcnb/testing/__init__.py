@@ -17,5 +17,6 @@ __getattr__, __dir__, __all__ = attach(
             "requires_rpc requires_x86_vnni requires_x86_avx512 requires_x86_amx "
             "requires_aarch64_sve requires_aarch64_sme requires_arm_dot"
         ),
+        "mlcnb.testing.compare": "CompareBeforeAfter",
     },
 )

@@ -1,7 +1,4 @@
-"""The scalar expressions by TVM's path: `from mlcnb.tir.expr import IntImm`.
-
-They are shared with the graph level and live in `mlcnb.ir.expr`.
-"""
+"""`tir.expr`: expressions by TVM's path."""
 
 from __future__ import annotations
 
@@ -11,11 +8,12 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.ir.expr": (
-            "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast "
-            "BinaryOpExpr=BinaryOp CmpExpr=CmpOp Add Sub Mul Div Mod FloorDiv FloorMod Min Max "
-            "EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle"
+            "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
+            "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
+            "Range BinaryOp BinaryOpExpr=BinaryOp CmpOp CmpExpr=CmpOp"
         ),
+        "mlcnb.ir.prim_ops": "const",
         "mlcnb.tir.buffer": "BufferLoad ProducerLoad",
-        "mlcnb.tir.stmt": "CommReducer IterVar Reduce",
+        "mlcnb.tir.stmt": "IterVar CommReducer Reduce",
     },
 )

@@ -57,9 +57,30 @@ class IterType(Enum):
         return order[value] if isinstance(value, int) and 0 <= value < len(order) else None
 
 
+class _Operators:
+    """The operators of PrimExpr, for what stands for one."""
+
+    __slots__ = ()
+    __add__, __radd__ = PrimExpr.__add__, PrimExpr.__radd__
+    __sub__, __rsub__ = PrimExpr.__sub__, PrimExpr.__rsub__
+    __mul__, __rmul__ = PrimExpr.__mul__, PrimExpr.__rmul__
+    __floordiv__, __rfloordiv__ = PrimExpr.__floordiv__, PrimExpr.__rfloordiv__
+    __mod__, __rmod__ = PrimExpr.__mod__, PrimExpr.__rmod__
+    __lshift__, __rshift__ = PrimExpr.__lshift__, PrimExpr.__rshift__
+    __lt__, __le__, __gt__, __ge__ = (
+        PrimExpr.__lt__, PrimExpr.__le__, PrimExpr.__gt__, PrimExpr.__ge__
+    )  # fmt: skip
+    __neg__ = PrimExpr.__neg__
+    astype = PrimExpr.astype
+    equal = PrimExpr.equal
+
+
 @node
-class IterVar(Node):
-    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index."""
+class IterVar(_Operators, Node):
+    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index.
+
+    In an expression it stands for its variable: `tx + 1`.
+    """
 
     dom: Range
     var: Var = binder()
@@ -107,6 +128,21 @@ def _set_table(n: Node, name: str) -> None:
 
 
 _NUMBERS = frozenset([int, float, bool])
+
+    #: TVM's words for the types
+    DataPar: ClassVar = IterType.SPATIAL
+    CommReduce: ClassVar = IterType.REDUCE
+    Ordered: ClassVar = IterType.SCAN
+    ThreadIndex: ClassVar = IterType.THREAD
+
+    def as_prim_expr(self) -> Var:
+        """The variable that the axis stands for."""
+        return self.var
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the variable."""
+        return self.var.dtype
 
 
 @node
