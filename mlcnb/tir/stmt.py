@@ -103,6 +103,15 @@ class IterVar(_Operators, Node):
             of = Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype)
             object.__setattr__(self, "var", of)
 
+    def as_prim_expr(self) -> Var:
+        """The variable that the axis stands for."""
+        return self.var
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the variable."""
+        return self.var.dtype
+
 
 def _set_exprs(n: Node, *names: str) -> None:
     """Plain numbers in these fields become constants."""
@@ -128,21 +137,6 @@ def _set_table(n: Node, name: str) -> None:
 
 
 _NUMBERS = frozenset([int, float, bool])
-
-    #: TVM's words for the types
-    DataPar: ClassVar = IterType.SPATIAL
-    CommReduce: ClassVar = IterType.REDUCE
-    Ordered: ClassVar = IterType.SCAN
-    ThreadIndex: ClassVar = IterType.THREAD
-
-    def as_prim_expr(self) -> Var:
-        """The variable that the axis stands for."""
-        return self.var
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the variable."""
-        return self.var.dtype
 
 
 @node
