@@ -146,6 +146,7 @@ def test_peak_is_made_of_multiply_adds():
     ex, flops = peak_kernel(1, "float32")
     hot = max((f.hot for f in facts(ex.kernels[0].compiled).values()), key=lambda c: c.fma)
     target = mlc.target.Target("llvm")
-    assert hot.stores == hot.spills == 0 and hot.fma > 0.8 * hot.instructions
+    assert hot.stores == hot.spills == 0
+    assert hot.instructions - hot.fma < 12  # the counter, the flag that stops it, the jumps
     assert flops == 2 * target.lanes() * (target.vector_registers * 3 // 4) * 100_000
     assert hot.fma % (target.vector_registers * 3 // 4) == 0
