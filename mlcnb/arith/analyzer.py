@@ -12,19 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, modular_of
-from mlcnb.arith.known import CompareResult, ConstIntBound, ModularSet, ProofStrength
+from mlcnb.arith.known import (
+    CompareResult,
+    ConstIntBound,
+    Extension,
+    ModularSet,
+    ProofStrength,
+    RewriteSimplifyStats,
+)
 from mlcnb.arith.normal import Normalizer, is_index
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
+
+if TYPE_CHECKING:
+    from mlcnb.arith.rewrite.rewriter import Rewriter
 
 
 class Analyzer:
@@ -33,6 +44,7 @@ class Analyzer:
     def __init__(self, bounds: Mapping[Var, Any] | None = None) -> None:
         self.context = Context()
         self.normalizer = Normalizer(self.context)
+        self._rewriter: Rewriter | None = None
         for var, bound in (bounds or {}).items():
             self.bind(var, bound)
 
@@ -113,7 +125,42 @@ class Analyzer:
         """
         return self.normalizer.simplify(p.as_expr(x))
 
-    rewrite_simplify = canonical_simplify = simplify
+    canonical_simplify = simplify
+
+    @property
+    def rewriter(self) -> Rewriter:
+        """What `rewrite_simplify` works with."""
+        if self._rewriter is None:
+            from mlcnb.arith.rewrite.rewriter import Rewriter
+
+            self._rewriter = Rewriter(self)
+        return self._rewriter
+
+    def rewrite_simplify(self, x: Any) -> Any:
+        """The expression after rewriting by rules, in the normal form of TVM's simplifier."""
+        return self.rewriter.simplify(p.as_expr(x))
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """What `rewrite_simplify` does beyond its rules."""
+        return self.rewriter.extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: int) -> None:
+        self.rewriter.extensions = Extension(flags)
+
+    @property
+    def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
+        """How much work `rewrite_simplify` did since the start, or the last reset."""
+        return replace(self.rewriter.stats)
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Count from zero again."""
+        self.rewriter.stats = RewriteSimplifyStats()
+
+    def set_maximum_rewrite_steps(self, maximum: int) -> None:
+        """Let `rewrite_simplify` raise after this many rewrites; 0: never."""
+        self.rewriter.most_steps = maximum
 
     def simplify_range(self, x: Range) -> Range:
         """A Range with both parts in short form."""
