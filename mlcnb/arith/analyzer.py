@@ -30,6 +30,7 @@ from mlcnb.arith.known import (
 from mlcnb.arith.normal import Normalizer, is_index
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
+from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -171,7 +172,7 @@ class Analyzer:
 
         Ints where known, `math.inf` or `-math.inf` where not.
         """
-        return self.normalizer.bounds(p.as_expr(x))
+        return self.normalizer.bounds(_inlined(p.as_expr(x)))
 
     def const_int_bound(self, x: Any) -> ConstIntBound:
         """`const_bounds`, by TVM's name."""
@@ -183,6 +184,10 @@ class Analyzer:
 
     def modular_set(self, x: Any) -> ModularSet:
         """(coeff, base): x = coeff * something + base; coeff 0: x is base."""
+        x = _inlined(p.as_expr(x))
+        if not is_index(x.dtype):
+            low, high = self.const_bounds(x)
+            return ModularSet(0, int(low)) if low == high else ModularSet(1, 0)
         return ModularSet(*modular_of(self.context, self.normal_form(x)))
 
     def update(self, var: Var, info: Any, override: bool = False) -> None:
@@ -278,6 +283,19 @@ def _numbers(bound: Any) -> tuple[float, float] | None:
     if isinstance(low, int | float | None) and isinstance(high, int | float | None):
         return -inf if low is None else low, inf if high is None else high
     return None
+
+
+def _inlined(x: PrimExpr) -> PrimExpr:
+    """`x` with every let's value where its variable stands."""
+    if not any(isinstance(n, e.Let) for n in walk(x)):
+        return x
+
+    def inline(n: Any) -> Any:
+        if not isinstance(n, e.Let):
+            return None
+        return rewrite(n.body, lambda m: n.value if m is n.var else None)
+
+    return rewrite(x, inline)
 
 
 def _is_limit(x: Any) -> bool:

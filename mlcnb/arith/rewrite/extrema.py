@@ -51,7 +51,6 @@ min(c1 - x, c2) => c1 - max(x, c1 - c2) if c2 != 0
 """
 
 
-
 def _exchanged(table: str) -> str:
     """A table of rules for min as rules for max: the order of the numbers turned around."""
     pieces = table.replace("min(", "\0").replace("max(", "min(")

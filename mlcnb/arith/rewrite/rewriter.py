@@ -125,7 +125,10 @@ class Rewriter:
             known = CompareResult.EQ if known is CompareResult.GE else CompareResult.LE
         if known is CompareResult.UNKNOWN and modular_of(ctx, diff)[1] != 0:
             return CompareResult.NE
-        if known is CompareResult.UNKNOWN and Extension.ComparisonOfProductAndSum in self.extensions:
+        if (
+            known is CompareResult.UNKNOWN
+            and Extension.ComparisonOfProductAndSum in self.extensions
+        ):
             return special.product_and_sum(self, a, b)
         return known
 
@@ -412,5 +415,3 @@ _VISIT: dict[type, Callable[[Rewriter, Any], PrimExpr]] = {
     e.Or: Rewriter._or, e.Select: Rewriter._select, e.Call: Rewriter._call,
     e.Cast: Rewriter._cast, e.Let: Rewriter._let,
 }  # fmt: skip
-
-

@@ -86,8 +86,10 @@ def _extremum(self: Any, x: Any) -> PrimExpr | None:
     if any(ahead):
         return x.a if ahead[0] else x.b
     (one, a), (two, b) = _offset(x.a), _offset(x.b)
-    same = one is not None and two is not None and self.normalizer.poly(one).is_same(
-        self.normalizer.poly(two)
+    same = (
+        one is not None
+        and two is not None
+        and self.normalizer.poly(one).is_same(self.normalizer.poly(two))
     )
     if same and a != b:
         return x.a if (a < b) == isinstance(x, e.Min) else x.b
