@@ -67,9 +67,8 @@ def _checked(build: Callable[[Any, Any], Any], compute: Callable[[int, int], int
 
 def _negated(x: PrimExpr) -> PrimExpr:
     """not x, as a comparison where it is one."""
-    turned = {e.EQ: e.NE, e.NE: e.EQ}.get(type(x))
-    if turned is not None:
-        return turned(x.a, x.b)  # type: ignore[attr-defined]
+    if isinstance(x, e.EQ | e.NE):
+        return (e.NE if isinstance(x, e.EQ) else e.EQ)(x.a, x.b)
     return p.logical_not(x)
 
 
@@ -176,10 +175,9 @@ def _matcher(tree: ast.expr) -> Matcher:
             return _constant(name) if name[0] == "c" else _anything(name)
         case ast.Constant(value):
             return lambda x, _env: isinstance(x, e.IntImm) and x.value == value
-        case ast.UnaryOp(ast.USub(), ast.Constant(value)):
-            return lambda x, _env: isinstance(x, e.IntImm) and x.value == -value
     name, parts = _shape(tree)
-    kind, inner = _NODES[name], [_matcher(part) for part in parts]
+    kind: Any = _NODES[name]
+    inner = [_matcher(part) for part in parts]
     fields = ("a", "b") if issubclass(kind, e.BinaryOp | e.CmpOp) else kind.child_fields
 
     def match(x: Any, env: Env) -> bool:

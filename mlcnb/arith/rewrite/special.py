@@ -188,7 +188,7 @@ _DIVIDE: dict[type, Callable[[Any, Any], PrimExpr]] = {
 
 
 def zero_of_floats(x: Any) -> PrimExpr:
-    """x + 0.0 and x * 0.0 of vectors of floats that were integers: neither -0.0, infinity nor NaN."""
+    """x + 0.0 and x * 0.0 of floats that were integers: neither -0.0, infinity nor NaN."""
     if not x.dtype.is_float:
         return x
     for zero, other in ((x.a, x.b), (x.b, x.a)):
