@@ -13,7 +13,7 @@ from mlcnb.arith import division
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.emission import emit
 from mlcnb.arith.forms import flattened
-from mlcnb.arith.int_set import EVERYTHING, IntSet, ends_of
+from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet, ends_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.linear import depends_on
 from mlcnb.arith.poly import Poly
@@ -37,7 +37,8 @@ def deduce_bound(
         relax_map: variable -> IntSet or Range for all of whose values the condition is to hold.
 
     Returns:
-        The interval; one without ends where the condition cannot be solved for the variable.
+        The interval; the empty one where the condition cannot be solved for the variable, or has
+        no solution.
     """
     analyzer = Analyzer()
     for known in (hint_map or {}, relax_map or {}):
@@ -45,14 +46,14 @@ def deduce_bound(
             analyzer.bind(name, _range_of(domain) or (None, None))
     relaxed = {name: _range_of(domain) for name, domain in (relax_map or {}).items()}
     if None in relaxed.values():
-        return EVERYTHING
+        return NOTHING
     found = EVERYTHING
     for part in flattened(p.as_expr(condition), e.And):
         solved = _solved(analyzer, var, part, relaxed)  # type: ignore[arg-type]
         if solved is None:
-            return EVERYTHING
+            return NOTHING
         found = found.intersect(solved)
-    return found
+    return NOTHING if found.is_nothing() else found
 
 
 def _range_of(domain: Any) -> Range | None:

@@ -51,6 +51,7 @@ def detect_iter_map(
         check_level = IterMapLevel.from_str(check_level)
     level = check_level
     analyzer = analyzer or Analyzer()
+    indices = [p.as_expr(x) for x in indices]
     make = partial(_Rewriter, input_iters, analyzer, simplify_trivial_iterators)
     found = _attempt(indices, make, predicate, level, analyzer)
     if not found:

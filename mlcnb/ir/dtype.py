@@ -112,6 +112,8 @@ def dtype(spelling: str) -> DType:
         UnsupportedDtypeError: the spelling names no dtype.
     """
     name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
+    if name.startswith("uint1") and name[5:6] in ("", "x"):  # bool as TVM spells it too
+        return dtype("bool" + name[5:])
     code, bits, lanes = _parts(name)
     if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
         return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")

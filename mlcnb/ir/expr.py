@@ -119,6 +119,14 @@ class PrimExpr(Node):
         """The expression `self == other`."""
         return _ops().equal(self, other)
 
+    def same_as(self, other: Any) -> bool:
+        """True if `other` is this very object."""
+        return self is other
+
+    def asobject(self) -> PrimExpr:
+        """This expression: `a == b` is one already."""
+        return self
+
 
 class _WithDtype(PrimExpr):
     """What has its dtype as a field: any spelling is taken."""

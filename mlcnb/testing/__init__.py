@@ -10,5 +10,6 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.testing.evaluate": "evaluate assert_same_results",
         "mlcnb.testing.gallery.example": "gallery",
         "mlcnb.testing.compare": "CompareBeforeAfter",
+        "mlcnb.testing.fixtures": "assert_prim_expr_equal parameter fixture main",
     },
 )
