@@ -106,7 +106,7 @@ class DType(str):
 
 @cache
 def dtype(spelling: str) -> DType:
-    """The `DType` of a spelling, a NumPy dtype or a scalar type.
+    """The `DType` of a spelling, a NumPy dtype or a scalar type; `""` is void.
 
     Raises:
         UnsupportedDtypeError: the spelling names no dtype.
@@ -114,6 +114,7 @@ def dtype(spelling: str) -> DType:
     name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
     if name.startswith("uint1") and name[5:6] in ("", "x"):  # bool as TVM spells it too
         return dtype("bool" + name[5:])
+    name = name or "void"  # TVM's older text says "" for a call that gives nothing
     code, bits, lanes = _parts(name)
     if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
         return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")
