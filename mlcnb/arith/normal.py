@@ -26,6 +26,8 @@ from mlcnb.ir.expr import PrimExpr
 
 #: the comparisons that hold where the left side is smaller, or larger
 _BELOW, _ABOVE = (e.LT, e.LE, e.NE), (e.GT, e.GE, e.NE)
+#: how many times 128 bits (RISC-V: 64) long a machine's vectors may be
+_VSCALE = (1, 1024)
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 #: a product of sums with more terms than this is left as it is
@@ -132,6 +134,8 @@ class Normalizer(Learner):
             masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
             if masks:
                 return "within", (0, min(masks))
+        if x.op == "tir.vscale":
+            return "within", _VSCALE
         if x.op in ("tir.clz", "tir.popcount"):
             return "within", (0, x.args[0].dtype.bits)
         return "within", (x.dtype.min_value, x.dtype.max_value)
