@@ -95,7 +95,7 @@ class _Checker(Mutator):
             wanted = as_expr(tidy(select(free, given, wanted)))
         kind = DataflowVar if self.emitter.dataflow else Var
         name = self.emitter.names.fresh(_name(call, given))
-        info = ShapeStructInfo((wanted,))
+        info = ShapeStructInfo((wanted,), 1)
         self.emitter.bindings.append(
             MatchCast(kind(name, info, call.span), ShapeExpr((given,)), info)
         )
