@@ -9,5 +9,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.testing.evaluate": "evaluate assert_same_results",
         "mlcnb.testing.gallery.example": "gallery",
+        "mlcnb.testing.compare": "CompareBeforeAfter",
     },
 )

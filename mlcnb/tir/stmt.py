@@ -10,7 +10,7 @@ DeclBuffer appear when blocks have been lowered.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
@@ -45,9 +45,30 @@ class IterType(Enum):
     THREAD = "thread"
 
 
+class _Operators:
+    """The operators of PrimExpr, for what stands for one."""
+
+    __slots__ = ()
+    __add__, __radd__ = PrimExpr.__add__, PrimExpr.__radd__
+    __sub__, __rsub__ = PrimExpr.__sub__, PrimExpr.__rsub__
+    __mul__, __rmul__ = PrimExpr.__mul__, PrimExpr.__rmul__
+    __floordiv__, __rfloordiv__ = PrimExpr.__floordiv__, PrimExpr.__rfloordiv__
+    __mod__, __rmod__ = PrimExpr.__mod__, PrimExpr.__rmod__
+    __lshift__, __rshift__ = PrimExpr.__lshift__, PrimExpr.__rshift__
+    __lt__, __le__, __gt__, __ge__ = (
+        PrimExpr.__lt__, PrimExpr.__le__, PrimExpr.__gt__, PrimExpr.__ge__
+    )  # fmt: skip
+    __neg__ = PrimExpr.__neg__
+    astype = PrimExpr.astype
+    equal = PrimExpr.equal
+
+
 @node
-class IterVar(Node):
-    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index."""
+class IterVar(_Operators, Node):
+    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index.
+
+    In an expression it stands for its variable: `tx + 1`.
+    """
 
     dom: Range
     var: Var = binder()
@@ -57,6 +78,21 @@ class IterVar(Node):
     def __post_init__(self) -> None:
         if type(self.iter_type) is not IterType:
             object.__setattr__(self, "iter_type", IterType(self.iter_type))
+
+    #: TVM's words for the types
+    DataPar: ClassVar = IterType.SPATIAL
+    CommReduce: ClassVar = IterType.REDUCE
+    Ordered: ClassVar = IterType.SCAN
+    ThreadIndex: ClassVar = IterType.THREAD
+
+    def as_prim_expr(self) -> Var:
+        """The variable that the axis stands for."""
+        return self.var
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the variable."""
+        return self.var.dtype
 
 
 @node
