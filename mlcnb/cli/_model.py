@@ -63,6 +63,16 @@ def check_file(path: Path) -> None:
         raise MLCError(f"there is no file {path}")
 
 
+def check_output(path: Path) -> None:
+    """Refuse a path that no file can be written to: no folder is made for it."""
+    folder = path.absolute().parent
+    check_file(folder)
+    if not folder.is_dir():
+        raise MLCError(f"{folder} is no folder", hint="write elsewhere")
+    if path.is_dir():
+        raise MLCError(f"{path} is a folder", hint=f"e.g. {path / 'model.tar'}")
+
+
 def check_model(path: Path) -> None:
     """Refuse a path where nothing is, or what `mlcnb compile` made."""
     check_file(path)

@@ -46,7 +46,8 @@ def save(ex: Executable, path: str | Path) -> Path:
     """Write an executable to one file.
 
     Raises:
-        MLCError: it was made for the interpreter.
+        MLCError: it was made for the interpreter, or the file cannot be written; nothing is left of
+            it then.
     """
     if ex.target.kind != "llvm":
         raise MLCError(f"an executable for {ex.target} cannot be saved", hint='target="llvm"')
@@ -70,10 +71,16 @@ def save(ex: Executable, path: str | Path) -> Path:
         files[f"kernels/{symbol}.o"] = kernel.compiled.object
     manifest["files"] = {name: _digest(data) for name, data in files.items()}
     target = Path(path)
-    with replacing(target) as unfinished, tarfile.open(unfinished, "w") as tar:
-        _add(tar, "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
-        for name, data in files.items():
-            _add(tar, name, data)
+    try:
+        with replacing(target) as unfinished, tarfile.open(unfinished, "w") as tar:
+            _add(tar, "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
+            for name, data in files.items():
+                _add(tar, name, data)
+    except OSError as error:
+        raise MLCError(
+            f"{target} cannot be written: {error.strerror or error}",
+            hint="is its folder there, with room in it?",
+        ) from error
     return target
 
 
