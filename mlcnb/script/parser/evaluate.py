@@ -19,6 +19,7 @@ from functools import partial, reduce
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ParseError
+from mlcnb.core.text import suggestion
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.relax.expr import Constant, Expr
@@ -34,7 +35,7 @@ from mlcnb.script.parser.advice import (
     title,
 )
 from mlcnb.script.parser.operate import is_prim
-from mlcnb.script.parser.scope import MISSING, Scope, suggestion
+from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.tir.buffer_methods import METHODS
@@ -67,6 +68,8 @@ class Evaluator:
         self.constants: dict[int, Constant] = {}
         #: dtype of bare integers in expressions
         self.int_dtype = "int32"
+        #: in a loop function: what the loop functions of the module return, by their names
+        self.results: dict[str, str] | None = None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
         """An error that points at a place of the source."""
@@ -207,7 +210,7 @@ class Evaluator:
     def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
         """`function(*args, **kwargs)`"""
         if isinstance(function, GlobalVar):
-            return words.call_global(function, args)
+            return words.call_global(function, args, self.results)
         if isinstance(function, Expr):
             return words.call_expr(function, args)
         plain = function.func if isinstance(function, partial) else function
