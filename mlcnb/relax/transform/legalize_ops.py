@@ -43,6 +43,7 @@ from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.relax.te_call import TeInputs, finish, te_call
+from mlcnb.tir.analysis.made import note_declared
 
 Legalizer = Callable[[Any, Call], Any]
 
@@ -138,6 +139,7 @@ class _Legalizer(Mutator):
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         made = finish(inputs, outputs)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
+        note_declared(func.body)
         name = self.table.add_shared(func, _name_of(decl))
         if key is not None:
             self.known[key] = name

@@ -81,7 +81,8 @@ def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
 
 
 def _is_data(index: e.PrimExpr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(index))
+    is_checked = isinstance(index, e.Call) and index.op == "tir.check_index"
+    return not is_checked and any(isinstance(n, BufferLoad) for n in walk(index))
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
