@@ -138,8 +138,8 @@ class _Legalizer(Mutator):
         result = attrs_of(call).compute(*values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         made = finish(inputs, outputs)
+        note_declared(made.func.body)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
-        note_declared(func.body)
         name = self.table.add_shared(func, _name_of(decl))
         if key is not None:
             self.known[key] = name
