@@ -26,6 +26,7 @@ from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
 from mlcnb.meta_schedule.database import Database
+from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
@@ -81,6 +82,8 @@ def compile(
     module = _as_module(mod)
     if not where.is_cpu:
         _check_gpu(module, where, schedule)
+    if bounds != "trust":
+        check_calls(module)
     if where.kind != "interp":
         module = _secured(module, bounds)
         schedule = _secured_rule(schedule, bounds)

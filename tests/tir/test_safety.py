@@ -260,7 +260,8 @@ def test_an_artifact_checks_as_well(tmp_path):
 
 INDEX = st.sampled_from(
     ["i", "i + k", "i * k", "I[i]", "I[i] + k", "i * i", "(i + k) % 8", "I[i] % 8", "7 - i",
-     "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1", "k - i", "i * 2 - k"]
+     "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1",
+     "k - i", "i * 2 - k"]
 )  # fmt: skip
 KIND = st.sampled_from(["range", "T.vectorized", "T.parallel", "T.unroll"])
 

@@ -23,6 +23,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
@@ -191,8 +192,8 @@ class _Fusion:
             if isinstance(func, PrimFunc):
                 self.are_made = self.are_made and is_made(func)
                 self.are_declared = self.are_declared and is_declared(func)
-                if CHECKED in func.attrs:
-                    self.checked[CHECKED] = func.attrs[CHECKED]
+                if CHECKED in func.attrs or (not is_declared(func) and is_open(call, func)):
+                    self.checked[CHECKED] = "check"
                 return func
         raise PassError(
             "FuseTIR: a fused function holds something that is no call_tir of a loop function",
