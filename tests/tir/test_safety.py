@@ -258,6 +258,26 @@ def test_an_artifact_checks_as_well(tmp_path):
         loaded(*arguments(), 12)
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int64", "uint32"])
+def test_narrow_indices(kind):
+    func = parse(f"""
+@T.prim_func
+def main(A: T.Buffer((300,), "float32"), I: T.Buffer((4,), "{kind}"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        B[i] = A[I[i]]
+""")
+    ex = mlc.compile(func)
+    a, b = np.arange(300, dtype="f"), np.zeros(4, "f")
+    ex(a, np.array([0, 1, 100, 127], kind), b)
+    np.testing.assert_array_equal(b, [0, 1, 100, 127])
+    wrong = -1 if kind.startswith("i") else 255 if kind == "uint8" else 300
+    if kind == "uint8":
+        ex(a, np.full(4, wrong, kind), b)
+        return
+    with pytest.raises(ExecutionError, match=f"index {wrong} is outside of 0..300"):
+        ex(a, np.full(4, wrong, kind), b)
+
+
 INDEX = st.sampled_from(
     ["i", "i + k", "i * k", "I[i]", "I[i] + k", "i * i", "(i + k) % 8", "I[i] % 8", "7 - i",
      "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1",

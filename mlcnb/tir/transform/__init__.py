@@ -17,10 +17,14 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.common_subexpr_elim": (
             "CommonSubexprElimTIR eliminate_common_subexpr"
         ),
+        "mlcnb.tir.transform.convert_ssa": "ConvertSSA",
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
         "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
+        "mlcnb.tir.transform.hoist_expression": (
+            "HoistExpression HoistedConditionals HoistedLetBindings hoist_expressions"
+        ),
         "mlcnb.tir.transform.hoist_if_then_else": "HoistIfThenElse hoist_if_then_else",
         "mlcnb.tir.transform.inject_double_buffer": "InjectDoubleBuffer inject_double_buffer",
         "mlcnb.tir.transform.inject_software_pipeline": (

@@ -22,7 +22,7 @@ from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
-from mlcnb.tir.transform.flatten_buffer import flatten_buffers
+from mlcnb.tir.transform.flatten_buffer import flattened_function
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
@@ -66,7 +66,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("SkipPadding", skip_padding),
     ("LoopPartition", partition_loops),
     ("InstrumentBoundCheckers", instrument_bound_checkers),
-    ("FlattenBuffer", flatten_buffers),
+    ("FlattenBuffer", flattened_function),
     ("Simplify", simplify_stmt),
     ("InjectPrefetch", inject_prefetch),
     ("VectorizeLoop", vectorize_loops),

@@ -46,6 +46,12 @@ def split(
     Raises:
         ScheduleError: the factors do not cover the loop, or the loop is bound or annotated.
     """
+    if not isinstance(factors, Sequence) or isinstance(factors, str):
+        raise state.refusal(
+            f"split: factors are a list, one for each new loop, not {factors!r}",
+            loop,
+            f"factors=[None, {p.as_int(factors) or 8}]",
+        )
     refuse_marked(state, "split", loop)
     if p.as_int(loop.min) != 0:
         raise state.refusal(f"split: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop)
@@ -169,5 +175,14 @@ def _predicated(
             "and it holds no block that could be guarded",
             loop,
         )
-    condition = p.less(value.expr(loop.loop_var.dtype), loop.extent)
+    counted = [x for x in loops if value.uses({x.loop_var})]
+    condition = p.less(_nested_value(counted), loop.extent)
     return Guard(condition, forward).stmt(body)
+
+
+def _nested_value(loops: list[For]) -> e.PrimExpr:
+    """(i_0 * f_1 + i_1) * f_2 + i_2: the form that TVM's predicates have."""
+    total: e.PrimExpr = loops[0].loop_var
+    for loop in loops[1:]:
+        total = p.add(p.multiply(total, loop.extent), loop.loop_var)
+    return total
