@@ -194,7 +194,7 @@ class IndexTensor(OpDecl):
         def source(*index: Any) -> Any:
             front = index[: len(lead)]
             rows = [
-                inside(t(*broadcast_index(front, t.shape)), d)
+                inside(t(*broadcast_index(front, t.shape, lead)), d)
                 for t, d in zip(indices, x.shape, strict=False)
             ]
             return x(*rows, *index[len(lead) :])

@@ -239,13 +239,13 @@ class IndexPut(OpDecl):
         lead = broadcast_dims([t.shape for t in indices]) or ()
         shape = [*lead, *x.shape[len(indices) :]]
         spread = te.compute(
-            shape, lambda *i: values(*broadcast_index(i, values.shape)), name="values"
+            shape, lambda *i: values(*broadcast_index(i, values.shape, shape)), name="values"
         )
 
         def place(rest: Any, index: tuple) -> list[Any]:
             front = index[: len(lead)]
             rows: list[Any] = [
-                (counted(load(b, *broadcast_index(front, t.shape)), d), d)
+                (counted(load(b, *broadcast_index(front, t.shape, lead)), d), d)
                 for b, t, d in zip(rest, indices, x.shape, strict=False)
             ]
             return rows + list(index[len(lead) :])
