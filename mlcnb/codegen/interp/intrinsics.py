@@ -53,6 +53,7 @@ _FLOAT: dict[str, Scalar] = {
     "log2": np.log2,
     "log10": np.log10,
     "log1p": np.log1p,
+    "expm1": np.expm1,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: floating_divide(1.0, float(np.sqrt(x))),
     "tanh": np.tanh,
