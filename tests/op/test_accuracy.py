@@ -112,7 +112,7 @@ TABLE = {
     "relax.nn.leakyrelu": Bound(lambda x: np.where(x > 0, x, x * float(np.float32(0.01))), 0.51),
     "relax.nn.gelu": Bound(lambda x: 0.5 * x * erfc(-x / math.sqrt(2)), 3, "operands"),
     "relax.nn.gelu_tanh": Bound(gelu_tanh, 200),  # an exponent near 88 is rounded in it
-    "relax.nn.silu": Bound(lambda x: x * sigmoid(x), 4),
+    "relax.nn.silu": Bound(lambda x: x * sigmoid(x), 5),
     "relax.nn.selu": Bound(selu, 4),
     "relax.nn.softplus": Bound(softplus, 3),
     "Elu": Bound(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x), 3),
