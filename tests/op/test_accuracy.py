@@ -23,7 +23,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.op import binary, unary
 from mlcnb.op._elementwise import Elementwise, Kinds
 from mlcnb.op.nn import activation
-from mlcnb.relax import BlockBuilder, TensorStructInfo, Var, const
+from mlcnb.relax import BlockBuilder, TensorStructInfo, Var, const, op
 from mlcnb.relax.numpy_call import call_numpy
 from mlcnb.relax.operator import declaration, make_call
 
@@ -271,3 +271,99 @@ def test_no_operator_is_forgotten():
         and (issubclass(decl, activation.Activation) or takes_floats(decl))
     }  # fmt: skip
     assert found - JUMPS == {name for name in TABLE if name.startswith("relax.")}
+
+
+# statistics
+
+
+def standard(x: np.ndarray, axes: tuple[int, ...], epsilon: float = 1e-5) -> np.ndarray:
+    """In float64, of float32."""
+    wide = x.astype(np.float64)
+    mean, variance = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+    return (wide - mean) / np.sqrt(variance + epsilon)
+
+
+def near(base: float, shape: tuple[int, ...]) -> np.ndarray:
+    """Random numbers around a large one."""
+    return (base + np.random.default_rng(0).standard_normal(shape)).astype(np.float32)
+
+
+def one_call(build: Callable[..., Any], *args: np.ndarray) -> Any:
+    """A graph that calls `build` of its arguments."""
+    bb = BlockBuilder()
+    given = [Var(f"x{i}", TensorStructInfo(a.shape, str(a.dtype))) for i, a in enumerate(args)]
+    with bb.function("main", given):
+        with bb.dataflow():
+            out = bb.emit_output(bb.emit(build(*given)))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+ONES, ZEROS = np.ones(6, np.float32), np.zeros(6, np.float32)
+NORMS = {
+    "layer_norm": lambda x: op.nn.layer_norm(
+        x, const(np.ones(64, np.float32)), const(np.zeros(64, np.float32)), axes=-1
+    ),
+    "instance_norm": lambda x: op.nn.instance_norm(
+        x, const(ONES), const(ZEROS), channel_axis=1, axes=[2, 3]
+    ),
+    "group_norm": lambda x: op.nn.group_norm(
+        x, const(ONES), const(ZEROS), num_groups=3, channel_axis=1, axes=[2, 3]
+    ),
+    "batch_norm": lambda x: op.nn.batch_norm(
+        x, const(ONES), const(ZEROS), const(ZEROS), const(ONES), axis=1, training=True
+    ),
+    "variance": lambda x: op.variance(x, axis=[1, 3], keepdims=True),
+    "std": lambda x: op.std(x, axis=[0, 2]),
+}
+SHAPE = (2, 6, 40, 64)
+
+
+def expected(name: str, x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    if name == "group_norm":
+        return standard(x.reshape(2, 3, 2, -1, 64), (2, 3, 4)).reshape(x.shape)
+    if name == "variance":
+        return wide.var((1, 3), keepdims=True)
+    if name == "std":
+        return wide.std((0, 2))
+    axes = {"layer_norm": (3,), "instance_norm": (2, 3), "batch_norm": (0, 2, 3)}
+    return standard(x, axes[name])
+
+
+@pytest.mark.parametrize("base", [0, -300, 1e4, 1e6, -7e6])
+@pytest.mark.parametrize("name", NORMS)
+def test_numbers_around_a_large_one(name, base):
+    x = near(base, SHAPE)
+    found = mlc.compile(one_call(NORMS[name], x))(x)
+    found = found[0] if name == "batch_norm" else found
+    np.testing.assert_allclose(found, expected(name, x), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_numbers_around_a_large_one_in_the_interpreter(name):
+    x = near(1e6, (2, 6, 4, 64))
+    found = mlc.compile(one_call(NORMS[name], x), "interp")(x)
+    found = found[0] if name == "batch_norm" else found
+    np.testing.assert_allclose(found, expected(name, x), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_meaning_of_numbers_around_a_large_one(name):
+    x = near(1e6, SHAPE)
+    found = call_numpy(NORMS[name](const(x)), None)
+    found = found[0] if name == "batch_norm" else found
+    np.testing.assert_allclose(found, expected(name, x), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "variance", "std"])
+def test_equal_numbers_have_no_variance(name):
+    x = np.full(SHAPE, 1e6 + 1 / 3, np.float32)
+    assert (mlc.compile(one_call(NORMS[name], x))(x) == 0).all()
+
+
+@pytest.mark.parametrize("dims", [(3, 0), (0, 3)])
+def test_statistics_of_nothing(dims):
+    x = np.zeros(dims, np.float32)
+    found = mlc.compile(one_call(lambda v: op.variance(v, axis=1), x))(x)
+    assert found.shape == dims[:1] and np.isnan(found).all()
