@@ -13,19 +13,28 @@ the virtual machine runs them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from mlcnb.ir.expr import Var
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
+from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
+from mlcnb.runtime.shapes import (
+    Dims,
+    check_sizes,
+    evaluate,
+    is_size_check,
+    match_shapes,
+    shape_of,
+)
 
 
 @dataclass(eq=False)
@@ -86,7 +95,8 @@ def is_straight(function: rx.Function) -> bool:
     """True if the body is kernel calls, views, tuples, constants; sizes known beforehand."""
     if not all(_known_tensor(p.struct_info) for p in function.params):
         return False
-    return all(_straight_binding(b) for b in function.body.bindings)
+    sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
+    return all(_straight_binding(b, sizes) for b in function.body.bindings)
 
 
 def _known_tensor(info: Any) -> bool:
@@ -95,10 +105,10 @@ def _known_tensor(info: Any) -> bool:
     return isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None
 
 
-def _straight_binding(binding: rx.Binding) -> bool:
+def _straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
     value = getattr(binding, "value", None)
     if isinstance(binding, rx.MatchCast):
-        return False
+        return is_size_check(binding, sizes)
     if isinstance(value, rx.Call):
         return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
     simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
@@ -144,6 +154,8 @@ class _Planner:
         for step, binding in enumerate(self.function.body.bindings):
             self.step = step
             value: Any = binding.value  # type: ignore[attr-defined]
+            if isinstance(binding, rx.MatchCast):
+                check_sizes(binding, self.dims)
             self.values[binding.var] = self.value(value, binding.var)
         self.out.result = self.value(self.function.body.body, None)
         return self.out

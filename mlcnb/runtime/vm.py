@@ -28,7 +28,15 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import kernel_call
-from mlcnb.runtime.shapes import Dims, evaluate, match, match_all, shape_of
+from mlcnb.runtime.shapes import (
+    Dims,
+    check_sizes,
+    evaluate,
+    is_size_check,
+    match,
+    match_all,
+    shape_of,
+)
 from mlcnb.runtime.tensor import (
     as_array,
     flatten,
@@ -161,6 +169,9 @@ class Frame:
 
     def cast(self, value: Any, binding: rx.MatchCast) -> None:
         """Check a value against what a match_cast says of it, binding the sizes that it names."""
+        if is_size_check(binding, self.dims):
+            check_sizes(binding, self.dims)
+            return
         try:
             match(value, binding.struct_info, self.dims, binding.var.name_hint)
         except RuntimeInputError as error:

@@ -41,5 +41,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",
         "mlcnb.tir.schedule.analysis": "analyze",
     },
-    submodules=("transform", "schedule", "analysis", "op"),
+    submodules=(
+        "transform schedule analysis op expr stmt buffer function ir_builder stmt_functor"
+    ).split(),
 )

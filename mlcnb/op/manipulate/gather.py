@@ -194,7 +194,7 @@ class IndexTensor(OpDecl):
             front = index[: len(lead)]
             rows = [
                 checked_from_end(
-                    t(*broadcast_index(front, t.shape)), d, f"index_tensor: indices {n}"
+                    t(*broadcast_index(front, t.shape, lead)), d, f"index_tensor: indices {n}"
                 )
                 for n, (t, d) in enumerate(zip(indices, x.shape, strict=False))
             ]

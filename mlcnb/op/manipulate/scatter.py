@@ -240,14 +240,14 @@ class IndexPut(OpDecl):
         lead = broadcast_dims([t.shape for t in indices]) or ()
         shape = [*lead, *x.shape[len(indices) :]]
         spread = te.compute(
-            shape, lambda *i: values(*broadcast_index(i, values.shape)), name="values"
+            shape, lambda *i: values(*broadcast_index(i, values.shape, shape)), name="values"
         )
 
         def place(rest: Any, index: tuple) -> list[Any]:
             front = index[: len(lead)]
             rows: list[Any] = [
                 checked_from_end(
-                    load(b, *broadcast_index(front, t.shape)), d, f"index_put: indices {n}"
+                    load(b, *broadcast_index(front, t.shape, lead)), d, f"index_put: indices {n}"
                 )
                 for n, (b, t, d) in enumerate(zip(rest, indices, x.shape, strict=False))
             ]

@@ -14,7 +14,15 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const, if_then_else, maximum, minimum
 from mlcnb.op._accumulate import accumulator, in_wide
-from mlcnb.op._dims import axis_at, differ, refuse, size, tell, tidy
+from mlcnb.op._dims import (
+    axis_at,
+    broadcast_index,
+    refuse,
+    repeats,
+    size,
+    tell,
+    tidy,
+)
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 SELU_ALPHA = 1.6732632423543772
@@ -241,7 +249,7 @@ class Prelu(OpDecl):
             return x
         axis = axis_at(self, self.axis, x.ndim, x)
         if x.dims is not None and alpha.dims is not None:
-            if differ(alpha.dims[0], 1) and differ(alpha.dims[0], x.dims[axis]):
+            if not repeats(alpha.dims[0], x.dims[axis]):
                 refuse(
                     self, f"alpha is {tell(alpha)}, not one number along axis {axis} of {tell(x)}"
                 )
@@ -255,11 +263,11 @@ class Prelu(OpDecl):
 
     def compute(self, x: Any, alpha: Any) -> Any:
         """One loop."""
-        axis, single = self.axis % len(x.shape), _is_one(alpha.shape[0])
+        axis = self.axis % len(x.shape)
 
         def element(*index: Any) -> Any:
             value = x(*index)
-            slope = value * alpha(0 if single else index[axis])
+            slope = value * alpha(*broadcast_index([index[axis]], alpha.shape, [x.shape[axis]]))
             return te.Select(value > const(0, x.dtype), value, slope)
 
         return te.compute(x.shape, element, name="prelu")
@@ -267,7 +275,3 @@ class Prelu(OpDecl):
     def flops(self, x: Any, alpha: Any) -> Any:
         """Two for each element."""
         return None if x.dims is None else tidy(size(x) * 2)
-
-
-def _is_one(dim: Any) -> bool:
-    return not differ(dim, 1) and tidy(dim) == 1

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._dims import differ
+from mlcnb.op._dims import (
+    unlike,
+)
 from mlcnb.op._spell import call, in_float32
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn import activation as act
@@ -63,7 +65,7 @@ def onnx_prelu(n: OnnxNode, x: Expr, slope: Expr) -> Expr:
         axis = 1 if per_channel else len(dims) - len(shape) + (wide[0] if wide else 0)
         axis = min(axis, len(dims) - 1)
         size = shape[wide[0]] if wide else 1
-        if not wide or not differ(size, dims[axis]):
+        if not wide or not unlike(size, dims[axis]):
             flat = n.emit(make_call(Reshape, slope, [size]))
             return make_call(act.Prelu, x, flat, axis=axis)
     zero = _number(n, x)(0)

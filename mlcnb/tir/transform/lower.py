@@ -21,7 +21,7 @@ from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
-from mlcnb.tir.transform.flatten_buffer import flatten_buffers
+from mlcnb.tir.transform.flatten_buffer import flattened_function
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
@@ -63,7 +63,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerThreadAllreduce", lower_thread_allreduce),
     ("SkipPadding", skip_padding),
     ("LoopPartition", partition_loops),
-    ("FlattenBuffer", flatten_buffers),
+    ("FlattenBuffer", flattened_function),
     ("Simplify", simplify_stmt),
     ("InjectPrefetch", inject_prefetch),
     ("VectorizeLoop", vectorize_loops),

@@ -24,6 +24,13 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from mlcnb.relax.frontend.onnx.fold import is_operator
+from mlcnb.relax.frontend.onnx.fractions import (
+    NoFraction,
+    Sizes,
+    as_float,
+    fraction,
+    truncated,
+)
 from mlcnb.relax.frontend.onnx.limits import element_count
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -212,11 +219,11 @@ class _Body(Translator):
 
 
 def is_small(info: Any) -> bool:
-    """True for a tensor of integers or bool with few elements."""
+    """True for a tensor of numbers or bool with few elements."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
         return False
     dims = ints(info.dims)
-    if dims is None or not (info.dtype.is_integer or info.dtype.is_bool):
+    if dims is None:
         return False
     count = element_count(dims)
     return count is not None and count <= SMALL
@@ -240,11 +247,25 @@ def tidy(x: PrimExpr) -> PrimExpr:
     """
     if isinstance(x, e.IntImm | e.Var):
         return x
+    try:
+        if x.dtype.is_float:
+            found = fraction(x)
+            return as_float(Sizes(tidy(found.top), found.bottom), x.dtype)
+        x = rewrite(x, _whole)
+    except NoFraction:
+        raise _Unknown from None
     analyzer = Analyzer({v: (0, None) for v in walk(x) if isinstance(v, e.Var)})
     simple = analyzer.simplify(rewrite(x, lambda n: _floored(n, analyzer)))
     if not all(isinstance(n, DIMENSION) for n in walk(simple)):
         raise _Unknown
     return simple
+
+
+def _whole(n: Any) -> PrimExpr | None:
+    """A cast of a float to an integer as what it makes of sizes."""
+    if isinstance(n, e.Cast) and n.dtype.is_integer and n.value.dtype.is_float:
+        return p.cast(n.dtype, truncated(fraction(n.value)))
+    return None
 
 
 def _floored(n: Any, analyzer: Analyzer) -> PrimExpr | None:
