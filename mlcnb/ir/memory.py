@@ -65,8 +65,8 @@ def array_at(address: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
-    raw = (c_char * (count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(raw, dtype).reshape(shape)
+    raw: Any = (c_char * (count * dtype.itemsize)).from_address(address)
+    return np.ndarray(shape, dtype, raw)
 
 
 def is_aligned(array: np.ndarray) -> bool:
