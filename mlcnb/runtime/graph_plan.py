@@ -22,6 +22,7 @@ import numpy as np
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir.expr import Var
 from mlcnb.ir.memory import aligned
+from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
@@ -66,6 +67,7 @@ class KernelCall:
     """One call: the kernel's name, its arguments (places and numbers), its binding's name.
 
     workspace: where in the arena it has its own memory while it runs, if it needs any.
+    origin: where it came from, such as a node of the model.
     """
 
     kernel: str
@@ -73,6 +75,7 @@ class KernelCall:
     args: list[Any]
     dims: Dims
     workspace: int = 0
+    origin: Span | None = None
 
 
 @dataclass
@@ -215,7 +218,7 @@ class _Planner:
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
-        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {})
+        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {}, origin=x.span)
         call.dims = self.kernel_dims(kernel, call)
         call.workspace = self.workspace(self.kernels[kernel].signature.workspace)
         self.out.calls.append(call)
