@@ -136,6 +136,8 @@ class Normalizer(Learner):
                 return "within", (0, min(masks))
         if x.op == "tir.vscale":
             return "within", _VSCALE
+        if x.op == "tir.check_index" and p.as_int(x.args[1]) is not None:
+            return "within", (0, max(0, p.as_int(x.args[1]) - 1))  # type: ignore[operator]
         if x.op in ("tir.clz", "tir.popcount"):
             return "within", (0, x.args[0].dtype.bits)
         return "within", (x.dtype.min_value, x.dtype.max_value)
