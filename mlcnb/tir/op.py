@@ -51,6 +51,11 @@ __all__ = [
 Unary = Callable[[Any], PrimExpr]
 
 
+def const(value: Any, dtype: Any = None) -> PrimExpr:
+    """A constant of a dtype (default: int32 for int, float32 for float, bool for bool)."""
+    return p.const(value, dtype)
+
+
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """A call of the intrinsic `name` ("tir.exp") that gives `dtype`."""
     return Call(_kind(dtype), name, tuple(map(_argument, args)))
