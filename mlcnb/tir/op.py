@@ -218,6 +218,11 @@ def clz(x: Any) -> PrimExpr:
     return Call(dtype("int32"), "tir.clz", (p.as_expr(x),))
 
 
+def vscale() -> Call:
+    """How many times longer the vectors of the machine are than 128 bits: scalable vectors."""
+    return Call(dtype("int32"), "tir.vscale", ())
+
+
 def likely(condition: Any) -> PrimExpr:
     """The condition, marked as usually true: a loop bound that a split brought."""
     condition = p.as_expr(condition)
