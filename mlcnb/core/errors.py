@@ -88,6 +88,10 @@ class NotEqualError(MLCError, ValueError):
     """Two programs that should have been structurally equal."""
 
 
+class TruthValueError(MLCError, ValueError):
+    """A symbolic expression where Python wants True or False."""
+
+
 class ParseError(MLCError):
     """TVMScript text that is not a program: points at the token."""
 
