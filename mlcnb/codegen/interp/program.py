@@ -3,7 +3,8 @@
 The reference: what it does is what a program means. Every access is checked against its buffer's
 shape, and can be recorded.
 
-A program in block form means its loops, those over GPU threads as well. Without blocks, or where
+A program in block form means its loops, those over GPU threads as well; that the threads would race
+is an error all the same (`racing`). Without blocks, or where
 threads wait for each other, it means what a GPU does (`kernel`); `simulate=True` asks that of a
 program in block form.
 """
@@ -23,7 +24,8 @@ from mlcnb.codegen.interp.kernel import KernelCompiler
 from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
 from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
 from mlcnb.codegen.interp.numerics import to_dtype
-from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.codegen.interp.racing import on_racing_threads
+from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
@@ -64,6 +66,8 @@ def run_prim_func(
     """
     chosen = runs_on_threads(func) if simulate is None else simulate
     on_gpu = chosen and uses_threads(func)
+    if simulate is None and not on_gpu and uses_threads(func):
+        _refuse_races(func, args)
     known = _programs.setdefault(func, {}) if record is None and kernels is None else {}
     if on_gpu not in known:
         made = on_threads(func) if on_gpu else func
@@ -78,6 +82,31 @@ def run_prim_func(
         if error.where is not None and error.root is None:
             error.root = program.func
         raise
+
+
+_racing: WeakKeyDictionary[PrimFunc, Program | None] = WeakKeyDictionary()
+
+
+def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
+    """Run a program in block form on threads, with copies of its arguments, to see them race.
+
+    Raises:
+        DataRaceError: they do. What else goes wrong there is left to the run that counts.
+    """
+    if func not in _racing:
+        threaded = on_racing_threads(func)
+        _racing[func] = None if threaded is None else Program(threaded, None, True)
+    program = _racing[func]
+    if program is None:
+        return
+    try:
+        program.run([x.copy() if isinstance(x, np.ndarray) else x for x in args])
+    except DataRaceError as error:
+        if error.where is not None and error.root is None:
+            error.root = program.func
+        raise
+    except MLCError:
+        return
 
 
 class Program:
