@@ -24,6 +24,7 @@ from mlcnb.codegen.interp.kernel import KernelCompiler
 from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
 from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
 from mlcnb.codegen.interp.numerics import to_dtype
+from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
 from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
@@ -66,12 +67,12 @@ def run_prim_func(
     """
     chosen = runs_on_threads(func) if simulate is None else simulate
     on_gpu = chosen and uses_threads(func)
-    if simulate is None and not on_gpu and uses_threads(func):
+    if simulate is None and kernels is None:
         _refuse_races(func, args)
     known = _programs.setdefault(func, {}) if record is None and kernels is None else {}
     if on_gpu not in known:
         made = on_threads(func) if on_gpu else func
-        known[on_gpu] = Program(made, record, on_gpu, kernels)
+        known[on_gpu] = Program(made, record, KernelCompiler if on_gpu else BlockCompiler, kernels)
     program = known[on_gpu]
     try:
         return program.run(args, order)
@@ -88,14 +89,13 @@ _racing: WeakKeyDictionary[PrimFunc, Program | None] = WeakKeyDictionary()
 
 
 def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
-    """Run a program in block form on threads, with copies of its arguments, to see them race.
+    """Run a program as its threads would, with copies of its arguments, to see them race.
 
     Raises:
         DataRaceError: they do. What else goes wrong there is left to the run that counts.
     """
     if func not in _racing:
-        threaded = on_racing_threads(func)
-        _racing[func] = None if threaded is None else Program(threaded, None, True)
+        _racing[func] = _watched(func)
     program = _racing[func]
     if program is None:
         return
@@ -109,6 +109,14 @@ def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
         return
 
 
+def _watched(func: PrimFunc) -> Program | None:
+    """The program in which threads are watched; None where there are none, or they cannot race."""
+    if uses_threads(func):
+        threaded = None if runs_on_threads(func) else on_racing_threads(func)
+        return None if threaded is None else Program(threaded, None, KernelCompiler)
+    return Program(func, None, ParallelCompiler) if may_race(func) else None
+
+
 class Program:
     """A PrimFunc compiled to closures."""
 
@@ -116,11 +124,11 @@ class Program:
         self,
         func: PrimFunc,
         record: Any,
-        on_gpu: bool = False,
+        compiler: type[BlockCompiler] = BlockCompiler,
         kernels: Mapping[str, PrimFunc] | None = None,
     ) -> None:
         self.func = func
-        self.compiler = KernelCompiler(record) if on_gpu else BlockCompiler(record)
+        self.compiler = compiler(record)
         self.compiler.kernels = {
             name: launcher(name, kernel, run_prim_func) for name, kernel in (kernels or {}).items()
         }
