@@ -82,6 +82,10 @@ class WellFormedError(MLCError):
     """A module or function that breaks a rule of the IR."""
 
 
+class IntegerRangeError(MLCError):
+    """An integer that the dtype it stands in, or is computed in, cannot hold."""
+
+
 class TypeInferError(MLCError):
     """Arguments of an operator whose shapes or dtypes do not fit."""
 

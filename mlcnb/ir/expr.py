@@ -12,9 +12,10 @@ zero.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, ClassVar
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import IntegerRangeError, MLCError
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
@@ -167,11 +168,29 @@ class SizeVar(Var):
 
 @node
 class IntImm(_WithDtype):
-    """An integer or bool constant."""
+    """An integer or bool constant, which its dtype can hold.
+
+    This is the one place that decides what fits: whatever makes an integer of a program, by hand,
+    from a text, a model or a sum, makes it here. What is to wrap around says so
+    (`prim_ops.wrapped`).
+
+    Raises:
+        IntegerRangeError: the dtype has no such number.
+    """
 
     dtype: DType
     value: int
     __match_args__: ClassVar = ("value", "dtype")
+
+    def __post_init__(self) -> None:
+        _WithDtype.__post_init__(self)
+        if type(self.value) is not int:
+            object.__setattr__(self, "value", int(operator.index(self.value)))
+        low, high = self.dtype.limits
+        if not low <= self.value <= high:
+            raise IntegerRangeError(
+                f"{self.value} is no {self.dtype}: these run from {low} to {high}"
+            )
 
     def __bool__(self) -> bool:
         return self.value != 0

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core import display, options
-from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.errors import IntegerRangeError, MLCError, ModelError
 from mlcnb.core.node import FrozenDict, Node
 from mlcnb.ir.dtype import DType, dtype
 
@@ -137,6 +137,8 @@ class _Reader:
             for entry in self.data["nodes"]:
                 self.nodes.append(self.node(entry))
             return self.value(self.data["root"])
+        except IntegerRangeError as error:
+            raise ModelError(f"load_json: damaged text, {error.message}") from error
         except (KeyError, IndexError, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ModelError(f"load_json: damaged text, {what}") from error

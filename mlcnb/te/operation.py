@@ -62,7 +62,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> ReduceAxis:
         low, high = dom
         begin, extent = _dim(low), _dim(p.subtract(high, low))
     kind = max(begin.dtype, extent.dtype, key=lambda d: d.bits)
-    domain = Range(p.cast(kind, begin), p.cast(kind, extent))
+    domain = Range(p.fitted(kind, begin), p.fitted(kind, extent))
     return ReduceAxis(domain, Var(name, kind), IterType.REDUCE)
 
 

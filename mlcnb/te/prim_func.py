@@ -103,7 +103,7 @@ class _Maker:
 
     def to_index(self, x: PrimExpr) -> PrimExpr:
         """A dimension or bound in the index dtype."""
-        return simplify(p.cast(self.index, x))
+        return simplify(p.fitted(self.index, x))
 
     def declare(self, tensor: Tensor) -> Buffer:
         shape = [self.to_index(d) for d in tensor.shape]

@@ -111,7 +111,7 @@ class IndexMap(Node):
         """The shape of the final index space; padded where a factor does not divide an extent."""
         padded = self._padded(shape)
         domains = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
             for var, extent in zip(self.initial_indices, padded, strict=True)
         }
         analyzer = Analyzer()
@@ -125,7 +125,7 @@ class IndexMap(Node):
             if high is None or reach.low is None or not _is_nonnegative(reach.low, analyzer):
                 high = p.const(self._highest(index, shape), index.dtype)
             extent = analyzer.simplify(p.cast(index.dtype, high) + 1)
-            result.append(simplify(p.cast(kind, extent)))
+            result.append(simplify(p.fitted(kind, extent)))
         return result
 
     def _highest(self, index: PrimExpr, shape: Sequence[Any]) -> int:
@@ -206,7 +206,7 @@ class IndexMap(Node):
                 conditions.append(extent <= found)
         ranges = dict(zip(inverse.initial_indices, self.map_shape(shape), strict=True))
         bounds = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n)) for var, n in ranges.items()
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, n)) for var, n in ranges.items()
         }
         return inverse, Analyzer(bounds).simplify(p.any_of(*conditions))
 
@@ -220,7 +220,7 @@ class IndexMap(Node):
 
     def _inverse(self, shape: Sequence[PrimExpr]) -> IndexMap:
         domains = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
             for var, extent in zip(self.initial_indices, shape, strict=True)
         }
         found = detect_iter_map(
@@ -238,7 +238,7 @@ class IndexMap(Node):
         values = inverse_affine_iter_map(found, variables)
         extents = self.map_shape(shape)
         bounds = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, n))
             for var, n in zip(variables, extents, strict=True)
             if not p.is_const(n, 1)
         }

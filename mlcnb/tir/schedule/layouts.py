@@ -54,7 +54,7 @@ class Layout:
         self.inverse: IndexMap | None = None
         self.unused: e.PrimExpr = p.const(False)
         try:
-            self.shape = tuple(p.cast(kind, x) for x in self.map.map_shape(shape))
+            self.shape = tuple(p.fitted(kind, x) for x in self.map.map_shape(shape))
             self.inverse, self.unused = self.map.non_surjective_inverse(shape)
         except MLCError as error:
             has_shape = hasattr(self, "shape")

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.errors import IntegerRangeError, MLCError, ScheduleError
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
@@ -191,6 +191,9 @@ class Schedule(History, display.Shown):
         except ScheduleError:
             del now.instructions[known:]
             raise
+        except IntegerRangeError as error:
+            del now.instructions[known:]
+            raise ScheduleError(f"{primitive.name}: {error.message}", hint=error.hint) from error
 
     def _done(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Resolve the arguments, run the primitive, keep what it made, hand out handles."""

@@ -66,7 +66,7 @@ def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) 
 
 def _checked(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
     return tuple(
-        e.Call(i.dtype, "tir.check_index", (i, p.cast(i.dtype, extent))) if _is_data(i) else i
+        e.Call(i.dtype, "tir.check_index", (i, p.fitted(i.dtype, extent))) if _is_data(i) else i
         for i, extent in zip(indices, buffer.shape, strict=True)
     )
 

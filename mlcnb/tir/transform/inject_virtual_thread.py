@@ -120,7 +120,7 @@ class _Injector:
 
     @property
     def count(self) -> PrimExpr:
-        return p.cast("int32", self.loop.extent)
+        return p.fitted("int32", self.loop.extent)
 
     def looped(self, n: s.Stmt) -> s.Stmt:
         for x in walk(n):
