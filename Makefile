@@ -5,6 +5,7 @@
 # make bench  set up, and time the ten models beside the libraries that are installed
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
+# make seeds  every test that draws its input, TIMES=20 times, with other draws each time
 # make lock   resolve the dependencies anew into requirements.lock and requirements-cuda.lock
 # make format, make clean
 #
@@ -16,6 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 PYTEST ?=
 BENCH  ?= models
 FUZZ   ?=
+TIMES  ?= 20
 
 BIN    := .venv/bin
 STAMP  := .venv/.installed
@@ -27,7 +29,7 @@ ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/test_
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
-.PHONY: lab test browser lint tour bench bench-pages fuzz lock format clean
+.PHONY: lab test browser lint tour bench bench-pages fuzz seeds lock format clean
 
 lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
@@ -61,6 +63,11 @@ bench-pages: $(STAMP)
 
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.tir.schedule.fuzz $(FUZZ)
+
+seeds: $(STAMP)
+	@for seed in $$(seq 1 $(TIMES)); do \
+	    env -u CI $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-seed=$$(date +%N) \
+	        $$(grep -rl --include 'test_*.py' 'from hypothesis' tests) || exit 1; done
 
 lock:
 	rm -rf build/lock

@@ -52,6 +52,7 @@ __getattr__, __dir__, __all__ = attach(
 )
 
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
+errors.uncaught_view = "mlcnb.view.uncaught:rendered"
 views.page_view = "mlcnb.widgets.registry:page_of"
 
 

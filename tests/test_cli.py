@@ -393,6 +393,11 @@ def test_run_with_wrong_inputs(inputs, message, model, capsys):
     assert call(capsys, "run", model, *flags) == (2, "", f"mlcnb run: {message}\n")
 
 
+def test_a_file_without_its_word_is_told_where_it_goes(model, capsys):
+    message = "what to do with photo.png? inputs are named\nhint: --input photo.png"
+    assert call(capsys, "run", model, "photo.png") == (2, "", f"mlcnb run: {message}\n")
+
+
 def test_run_refuses_an_array_of_another_shape(model, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
     code, out, err = call(capsys, "run", model, "--input", tmp_path / "x.npy")

@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     _model.add_model(parser)
     parser.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE")
+    parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--mean", type=float, default=0.498, help="of a picture (default: 0.498)")
     parser.add_argument("--std", type=float, default=0.502, help="of a picture (default: 0.502)")
     parser.add_argument("--labels", type=Path, metavar="FILE", help="class names, one a line")
@@ -37,6 +38,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, run, and show the results."""
+    if args.files:
+        raise RuntimeInputError(
+            f"what to do with {args.files[0]}? inputs are named",
+            hint=" ".join(f"--input {file}" for file in args.files),
+        )
     if args.threads:
         mlcnb.set_num_threads(args.threads)
     is_compiled = args.model.exists() and args.model.suffix != ".onnx"

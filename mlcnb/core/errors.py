@@ -10,6 +10,7 @@ are shown as `\\x1b`: a message goes to a terminal.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -69,9 +70,18 @@ class MLCError(display.Shown, Exception):
         """Its text in a cell: IPython takes no other's for an object that has a repr."""
         printer.text(display.cell(self))
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints where nobody caught it: a card instead of frames."""
+        try:
+            return list(display.load(uncaught_view or traceback.format_exception)(self))
+        except Exception:  # noqa: BLE001 (an error must reach the user even if its picture fails)
+            return traceback.format_exception(self)
+
 
 #: "module:function" that draws (root, where) as text with carets; set by the package
 excerpt_view: str | None = None
+#: "module:function" that gives the lines that IPython prints for an error that nobody caught
+uncaught_view: str | None = None
 
 
 class ParseError(MLCError):

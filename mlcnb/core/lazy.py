@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
+from mlcnb.core.text import suggestion
+
 
 class _Package(ModuleType):
     """A package whose names are not hidden by the submodule of the same name that brings them.
@@ -22,6 +24,12 @@ class _Package(ModuleType):
         is_submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
         if not (is_submodule and name in self.__dict__["_lazy_names"]):
             super().__setattr__(name, value)
+
+
+def missing(owner: str, name: str, known: Iterable[str]) -> str:
+    """What an AttributeError says, with the name that was probably meant."""
+    near = None if name.startswith("_") else suggestion(name, known)
+    return f"{owner} has no attribute {name!r}{f': {near}' if near else ''}"
 
 
 def attach(
@@ -51,7 +59,7 @@ def attach(
         elif name in modules:
             value = importlib.import_module(modules[name])
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(missing(f"module {package!r}", name, everything))
         setattr(sys.modules[package], name, value)
         return value
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 #: characters that would end a text early, hide it or turn it around
 _HIDDEN = re.compile(
@@ -14,6 +16,12 @@ _HIDDEN = re.compile(
 def visible(text: str) -> str:
     """The text with control characters, direction marks and lone surrogates as `\\u202e`."""
     return _HIDDEN.sub(_spelled, text)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """`did you mean 'x'?` for the closest of `known`, or None."""
+    found = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {found[0]!r}?" if found else None
 
 
 def _spelled(match: re.Match[str]) -> str:

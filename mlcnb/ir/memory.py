@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import ExecutionError
+
 #: bytes: a vector of AVX-512, and a line of the cache
 ALIGNMENT = 64
 #: bytes of weights that get pages of their own
@@ -29,8 +31,16 @@ LARGE_PAGE = 2 << 20
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype, align: int = ALIGNMENT) -> np.ndarray:
-    """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + align, np.uint8)
+    """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes.
+
+    Raises:
+        ExecutionError: there is not so much memory.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        raw = np.empty(size + align, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise ExecutionError(f"no memory for {size:,} bytes, an array of {shape}") from error
     return np.ndarray(shape, dtype, raw, -address_of(raw) % align)
 
 

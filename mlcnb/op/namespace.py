@@ -8,12 +8,12 @@ attributes are given by position or by name. Signature and text come from the de
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from mlcnb.core.text import suggestion
 from mlcnb.op import _sugar, load_all
 from mlcnb.relax import expr
 from mlcnb.relax.operator import OpDecl, declarations, make_call
@@ -67,8 +67,8 @@ def _table() -> dict[str, Any]:
 
 
 def _suggestion(name: str) -> str:
-    near = difflib.get_close_matches(name, names(), n=1)
-    return f": did you mean {near[0]!r}?" if near else ""
+    near = suggestion(name, names())
+    return f": {near}" if near else ""
 
 
 @cache

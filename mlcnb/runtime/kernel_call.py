@@ -11,11 +11,12 @@ import numpy as np
 
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.interp.memory import element_shape
-from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS, told
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.memory import aligned_empty
+from mlcnb.runtime import threads
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
@@ -195,5 +196,5 @@ def failure(kernel: Any, status: int) -> ExecutionError:
     """The error that a status stands for."""
     number = status - FIRST_ASSERT
     if 0 <= number < len(kernel.messages):
-        return ExecutionError(f"{kernel.name}: {kernel.messages[number]}")
+        return ExecutionError(f"{kernel.name}: {told(kernel.messages[number], threads.fault())}")
     return ExecutionError(f"{kernel.name}: {STATUS.get(status, f'status {status}')}")

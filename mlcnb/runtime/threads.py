@@ -67,12 +67,13 @@ def default_num_threads() -> int:
 
 
 def symbols() -> dict[str, int]:
-    """Addresses that kernels may use: `mlcnb_parallel_for`, `mlcnb_run_graph`, `mlcnb_cancel`.
+    """Addresses that kernels may use: `mlcnb_parallel_for`, `mlcnb_run_graph`, and two flags.
 
-    Kernels poll the i32 `mlcnb_cancel` in long loops and return status 1 when it is not 0.
+    Kernels poll the i32 `mlcnb_cancel` in long loops and return status 1 when it is not 0; in
+    `mlcnb_fault` they leave what a check found (see `fault`).
     """
     library = native.library()
-    names = ("mlcnb_parallel_for", "mlcnb_run_graph", "mlcnb_cancel")
+    names = ("mlcnb_parallel_for", "mlcnb_run_graph", "mlcnb_cancel", "mlcnb_fault")
     return {name: library[name] for name in names}
 
 
@@ -80,6 +81,12 @@ def start() -> None:
     """Make sure that the workers are there; every run does this first."""
     if not _pool.running:
         _pool.start()
+
+
+def fault() -> tuple[int, int]:
+    """The index and the extent of the last check of an index that failed in this process."""
+    found = (ctypes.c_int64 * 2).from_address(native.library()["mlcnb_fault"])
+    return found[0], found[1]
 
 
 def cancel() -> None:

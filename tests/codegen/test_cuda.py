@@ -374,16 +374,20 @@ def test_indices_that_come_from_data_are_checked():
     kernel = built(parse(GATHER))
     (source,) = kernel.sources.values()
     assert "int* __restrict__ status) {" in source.text
-    assert "B[i] = A[check_index(I[i], 16, status)];" in source.text
+    assert "B[i] = A[check_index(I[i], 16, status, 17)];" in source.text
     assert "if (!(0 <= I[i])) {" in source.text and "atomicExch(status, 16);" in source.text
-    assert (source.reports, source.messages) == (True, ("indices must not be negative",))
+    assert source.reports
+    assert source.messages == (
+        "indices must not be negative",
+        "A[I_1[i]] is read, dimension 0: the index is out of bounds",
+    )
     assert kernel.resources
 
 
 @needs_gpu
 @pytest.mark.parametrize(
     ("index", "message"),
-    [(16, "an index read from data is out of bounds"), (-1, "indices must not be negative")],
+    [(16, "dimension 0: the index is out of bounds"), (-1, "indices must not be negative")],
 )
 def test_a_kernel_that_stops_says_why(index, message):
     a, i, b = np.arange(16, dtype="float32"), np.arange(8, dtype="int32"), np.zeros(8, "float32")

@@ -164,8 +164,11 @@ def test_an_index_read_from_data_is_checked():
     ex(x, np.array([3, 9, 0, 1]), out)
     np.testing.assert_array_equal(out, [3, 9, 0, 1])
     for wrong in (10, -1, 10**9):
-        with pytest.raises(ExecutionError, match="an index read from data is out of bounds"):
+        with pytest.raises(ExecutionError, match="is outside of") as error:
             ex(x, np.array([3, wrong, 0, 1]), out)
+        assert str(error.value) == (
+            f"main: A[I_1[i]] is read, dimension 0: index {wrong} is outside of 0..10"
+        )
 
 
 def test_symbolic_sizes_are_matched_from_the_arguments():

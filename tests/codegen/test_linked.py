@@ -245,7 +245,8 @@ def test_every_machine_has_code_with_lines(scale, machine):
 
 
 def test_less_optimised_code_is_longer_and_knows_more_lines():
-    made = Linked(mlc.compile(from_source(MATMUL), schedule="default").kernels[0])
+    target = "llvm -mcpu=x86-64-v4"  # shares of lines depend on the vectors that there are
+    made = Linked(mlc.compile(from_source(MATMUL), target, schedule="default").kernels[0])
     plain, best = made.code(level=0), made.code()
     assert len(plain.assembly.lines) > len(best.assembly.lines)
     shares = [found / total for found, total in (c.assembly.located() for c in (plain, best))]

@@ -27,3 +27,7 @@ def test_unknown_names_are_refused_and_known_ones_listed() -> None:
     assert "IRModule" in dir(mlcnb) and "relax" in mlcnb.__all__
     with pytest.raises(AttributeError, match="module 'mlcnb' has no attribute 'nope'"):
         mlcnb.nope
+    with pytest.raises(
+        AttributeError, match="'mlcnb' has no attribute 'explor': did you mean 'explore'"
+    ):
+        mlcnb.explor

@@ -46,7 +46,7 @@ def product(chunks: int, size: int, lanes: int = LANES, inner: int = 4):
 
 
 def test_seven_by_seven_pixels_are_two_tiles_and_the_trace_replays():
-    func = product(16, 7)
+    func = product(16, 7, lanes=16)
     sch = schedule_cpu(func, mlc.target.Target("llvm -mcpu=x86-64-v4"))
     kinds = [inst.kind for inst in sch.trace.insts]
     assert "TransformBlockLayout" in kinds
@@ -57,10 +57,10 @@ def test_seven_by_seven_pixels_are_two_tiles_and_the_trace_replays():
 
 
 def test_a_residual_is_added_to_the_pixels_it_belongs_to():
-    shape = (1, 10, 7, 7, LANES)
+    shape = (1, 72, 7, 7, LANES)
     x, w, r = (
         te.placeholder(s, name=n)
-        for s, n in [((1, 3, 7, 7, LANES), "x"), ((10, 3, 1, 1, LANES, LANES), "w"), (shape, "r")]
+        for s, n in [((1, 3, 7, 7, LANES), "x"), ((72, 3, 1, 1, LANES, LANES), "w"), (shape, "r")]
     )
     args = [Var(t.name, tensor_info([int(d) for d in t.shape], "float32")) for t in (x, w)]
     conv = attrs_of(R.nn.conv2d(*args, **BLOCKED)).compute(x, w)

@@ -188,10 +188,11 @@ def test_products_are_summed_in_registers():
     (found,) = (
         f
         for f in facts(mlc.compile(func, schedule="default").kernels["main"].compiled).values()
-        if f.hot and f.hot.fma >= 12
+        if f.hot and f.hot.fma >= 3 * HOST.vector_registers // 8
     )
     assert found.hot.spills == 0
-    assert found.hot.vector_share > 0.8
+    scalar = found.hot.instructions * (1 - found.hot.vector_share)
+    assert scalar < max(0.2 * found.hot.instructions, 4.5)  # the counter, the pointers, the jump
     assert found.hot.stores == 0
 
 

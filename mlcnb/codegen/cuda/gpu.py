@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.cuda.emit.functions import FIRST_ASSERT
 from mlcnb.codegen.cuda.emit.kernel import CudaSource
-from mlcnb.codegen.cuda.emit.stmt import FIRST_ASSERT
 from mlcnb.codegen.cuda.nvrtc import include_folders
 from mlcnb.core.errors import (
     DeviceError,

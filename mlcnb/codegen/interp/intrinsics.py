@@ -185,9 +185,10 @@ def _same(kind: DType, operands: tuple[DType, ...]) -> Scalar:
 
 
 def _check_index(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    def checked(index: int, extent: int) -> int:
+    def checked(index: int, extent: int, where: str = "") -> int:
         if not 0 <= index < extent:
-            raise ExecutionError(f"index {index} is outside of 0 to {extent - 1}")
+            place = f"{where}: " if where else ""
+            raise ExecutionError(f"{place}index {index} is outside of 0..{extent}")
         return index
 
     return checked

@@ -66,7 +66,8 @@ def is_contiguous(block: BlockInfo) -> bool:
 def first_in_row(block: BlockInfo, lanes: int) -> int:
     """The first of the loops that are fused into a row of vectors: the last, if vectors divide it.
 
-    Loops join as long as every access runs on through them, or does not move.
+    Loops join as long as every access runs on through them, or does not move; they do where that
+    fills the vectors better, or as well as rows that are shorter than a vector and all masked.
     """
     last = len(block.extents) - 1
     length = block.extents[-1] or 1
@@ -82,7 +83,8 @@ def first_in_row(block: BlockInfo, lanes: int) -> int:
             break
         if not all(_joins(Places(block, x, lanes), first, last + 1) for x in accesses):
             break
-        if _fill(length, lanes) > most + 0.02:
+        short = best == last and (block.extents[-1] or 1) < lanes
+        if _fill(length, lanes) > most + (-1e-9 if short else 0.02):
             best, most = first, _fill(length, lanes)
     return best
 

@@ -77,7 +77,7 @@ def gemv(sch: Schedule, survey: Survey, target: Target) -> bool:
 
 def is_summed(product: Product, target: Target) -> bool:
     """A matrix whose rows run along the depth, times a vector."""
-    if (product.depth or 0) < target.lanes("float32"):
+    if (product.depth or 0) <= target.lanes("float32"):
         return False
     if product.columns == 1 and product.has_rows:
         return not product.a.is_transposed

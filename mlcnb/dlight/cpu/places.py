@@ -55,14 +55,23 @@ class Places:
         """Iterations of loops first … last - 1 together."""
         return math.prod(self.extents[first:last])
 
+    def _groups(self, first: int, last: int) -> np.ndarray:
+        """Groups of lanes of the fused loops: some spread over all, and the first across ends."""
+        length = self.length(first, last)
+        count = -(-length // self.lanes)
+        spread = np.linspace(0, count - 1, min(count, GROUPS)).astype(np.int64)
+        inner = [self.length(n, last) for n in range(first + 1, last)]
+        across = np.outer(inner, np.arange(1, self.lanes + 1)).ravel()
+        return np.unique([*spread, *(across[across < length] // self.lanes)])
+
     def runs_along(self, first: int, last: int, step: int = 1) -> bool:
         """True if loops first … last - 1, fused, go `step` elements at a time.
 
-        Tried for some groups of lanes, and both ends of every other loop.
+        Tried for some groups of lanes, those where a loop begins anew among them, and both ends
+        of every other loop.
         """
         length = self.length(first, last)
-        count = -(-length // self.lanes)
-        groups = np.unique(np.linspace(0, count - 1, min(count, GROUPS)).astype(np.int64))
+        groups = self._groups(first, last)
         fused = groups[:, None] * self.lanes + np.arange(self.lanes)
         inside = fused < length
         own = np.unravel_index(np.minimum(fused, length - 1), self.extents[first:last])

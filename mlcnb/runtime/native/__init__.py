@@ -9,7 +9,8 @@ It is written as LLVM IR, compiled once and kept in the cache:
     system.py    mutex, condition variables and clock of each operating system
 
 The flag `i32 mlcnb_cancel` is shared by all: where it is not 0, kernels and loops stop as soon as
-they can, with the status CANCELLED.
+they can, with the status CANCELLED. In `i64 mlcnb_fault[2]` a kernel leaves the index and the
+extent of a check that failed (`codegen.llvm.emit.status`).
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ CHUNKS_INLINE = 16
 _STATE = """
 %Job = type {{ ptr, ptr, i64, i64 }}
 @mlcnb_cancel = global i32 0, align 128
+@mlcnb_fault = global [2 x i64] zeroinitializer, align 128
 @mlcnb_active = global i32 0, align 128
 @mlcnb_ready = global i32 0, align 128
 @mlcnb_main_thread = global i64 0, align 8

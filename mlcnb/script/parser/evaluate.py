@@ -19,6 +19,7 @@ from functools import partial, reduce
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ParseError
+from mlcnb.core.text import suggestion
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.relax.expr import Constant, Expr
@@ -34,7 +35,7 @@ from mlcnb.script.parser.advice import (
     title,
 )
 from mlcnb.script.parser.operate import is_prim
-from mlcnb.script.parser.scope import MISSING, Scope, suggestion
+from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.tir.buffer_methods import METHODS

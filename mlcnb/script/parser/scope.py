@@ -46,9 +46,3 @@ class Scope:
         known = {n for n in known if not n.startswith("__")}
         found = difflib.get_close_matches(name, sorted(known), n=1)
         return found[0] if found else None
-
-
-def suggestion(name: str, known: Any) -> str | None:
-    """`did you mean 'x'?` for the closest of `known`, or None."""
-    found = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {found[0]!r}?" if found else None

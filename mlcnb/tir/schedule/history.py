@@ -80,10 +80,18 @@ class History:
 
     def undo(self, steps: int = 1) -> Self:
         """Go back: the program, the handles and the trace are as they were before the last step."""
+        if not 0 <= steps <= self._now:
+            raise ScheduleError(
+                f"undo: {_steps(self._now)} done so far, not {steps}",
+                hint="sch.redo() goes forward" if len(self._snapshots) > self._now + 1 else None,
+            )
         return self.goto(self._now - steps)
 
     def redo(self, steps: int = 1) -> Self:
         """Go forward again after an undo."""
+        later = len(self._snapshots) - 1 - self._now
+        if not 0 <= steps <= later:
+            raise ScheduleError(f"redo: {_steps(later)} taken back, not {steps}")
         return self.goto(self._now + steps)
 
     def goto(self, number: int) -> Self:
@@ -135,6 +143,11 @@ class History:
         for n in (before, after):
             self._refuse_unknown("diff", n)
         return StepDiff.of(self._steps[before], self._steps[after])
+
+
+def _steps(count: int) -> str:
+    """`no step was`, `1 step was`, `3 steps were`."""
+    return f"{count or 'no'} step was" if count < 2 else f"{count} steps were"
 
 
 class StepDiff(str, display.Shown):

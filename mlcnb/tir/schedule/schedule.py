@@ -18,7 +18,12 @@ import time
 from typing import Any
 
 from mlcnb.core import display
+<<<<<<< HEAD
 from mlcnb.core.errors import IntegerRangeError, MLCError, ScheduleError
+=======
+from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.lazy import missing
+>>>>>>> main
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
@@ -52,6 +57,9 @@ class Schedule(History, display.Shown):
             interpreter; "both" does both; "none" trusts the caller. `sch.steps[i].proof` says what
             was proved.
     """
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(missing("Schedule", name, dir(self)), name=name, obj=self)
 
     def __init__(
         self,

@@ -4,7 +4,8 @@ A: T.Buffer((16, 8), "float32")                 A_1 = T.decl_buffer((128,), data
 A[i, j]                                  ->     A_1[i * 8 + j]
 
 An index that is read from data is checked here, where the dimensions are still known:
-`A[I[i], j]` becomes `A_1[T.check_index(I[i], 16) * 8 + j]`, which stops the kernel if outside.
+`A[I[i], j]` becomes `A_1[T.check_index(I[i], 16, "A[I[i], j], dimension 0") * 8 + j]`, which stops
+the kernel if outside.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.vectors import as_ramp
+from mlcnb.core import display
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -38,7 +40,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore):
-            indices = _checked(n.buffer, n.indices)
+            indices = _checked(n)
             place = _place(n.buffer, indices, analyzer)
             return replace(n, buffer=of(n.buffer), indices=(place,))
         if isinstance(n, DeclBuffer):
@@ -64,11 +66,21 @@ def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) 
     return offset
 
 
-def _checked(buffer: Buffer, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
-    return tuple(
-        e.Call(i.dtype, "tir.check_index", (i, p.fitted(i.dtype, extent))) if _is_data(i) else i
-        for i, extent in zip(indices, buffer.shape, strict=True)
-    )
+def _checked(n: BufferLoad | BufferStore) -> tuple[e.PrimExpr, ...]:
+    return tuple(check_index(n, axis) if _is_data(i) else i for axis, i in enumerate(n.indices))
+
+
+def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
+    """An index of an access, checked when it runs, with a word on which access it is."""
+    index, extent = n.indices[axis], n.buffer.shape[axis]
+    which = display.text(BufferLoad(n.buffer, n.indices))
+    verb = "read" if isinstance(n, BufferLoad) else "written"
+    where = e.StringImm(f"{which} is {verb}, dimension {axis}")
+    known = p.as_int(extent)
+    if known is not None and not index.dtype.element.holds(known):
+        index = p.cast(extent.dtype, index)  # an index of 8 bits into more than 255 elements
+    extent = p.fitted(index.dtype.element, extent)
+    return e.Call(index.dtype, "tir.check_index", (index, extent, where))
 
 
 def _is_data(index: e.PrimExpr) -> bool:

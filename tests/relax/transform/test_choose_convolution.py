@@ -94,7 +94,8 @@ def test_large_weights_stay_as_they_are():
 
 
 def test_the_reasons_are_told():
-    steps = trace(ChooseConvolution(), blocked(network(56, 64)[0])).steps
+    with mlc.target.Target("llvm -mcpu=x86-64-v4"):
+        steps = trace(ChooseConvolution(), blocked(network(56, 64)[0])).steps
     assert steps[-1].reason == "1 by winograd 4"
     ((conv, times, found),) = convolution_choices(network(56, 64)[0], "llvm -mcpu=x86-64-v4")
     assert (conv.inner, conv.places, times) == (64, (56, 56), 1)

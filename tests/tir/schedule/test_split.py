@@ -401,3 +401,11 @@ def test_odd_factors():
         sch.split(i, ["4", None])
     with refuses(sch, "split: factor -4 of [-4, None] is not positive"):
         sch.split(i, [-4, None])
+
+
+def test_one_number_is_no_list_of_factors():
+    sch = Schedule(copy_2d())
+    i, _j = sch.get_loops("B")
+    message = "split: factors are a list, one for each new loop, not 4"
+    with refuses(sch, message, hint="factors=[None, 4]"):
+        sch.split(i, 4)

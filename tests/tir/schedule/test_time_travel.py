@@ -47,7 +47,7 @@ def test_a_new_step_forgets_what_was_undone():
     sch.parallel(j)
     assert [s.name for s in sch.steps] == ["start", "parallel"]
     assert "split" not in str(sch.trace)
-    with refuses(sch, "goto: there is no step 2", hint="there are 0 to 1"):
+    with refuses(sch, "redo: no step was taken back, not 1"):
         sch.redo()
 
 
@@ -216,3 +216,19 @@ def test_a_diff_is_text_and_a_view():
     shown = display.mimebundle(made)
     assert "+     for i in T.parallel(16):" in shown["text/plain"]
     assert "#d6f3dc" in shown["text/html"]  # green under what was added
+
+
+def test_there_is_nothing_to_take_back_at_the_start():
+    sch = Schedule(matmul())
+    with refuses(sch, "undo: no step was done so far, not 1"):
+        sch.undo()
+    with refuses(sch, "redo: no step was taken back, not 1"):
+        sch.redo()
+
+
+def test_a_word_that_is_none_of_a_schedules_is_corrected():
+    sch = Schedule(matmul())
+    wanted = "Schedule has no attribute 'vectorise': did you mean 'vectorize'\\?"
+    with pytest.raises(AttributeError, match=wanted):
+        sch.vectorise()
+    assert not hasattr(sch, "_repr_html_")

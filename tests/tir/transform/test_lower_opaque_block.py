@@ -83,13 +83,15 @@ def gather(
 
 
 def test_an_index_that_is_data_is_checked():
+    where = "A[I_1[i] % 5, j] is read, dimension 0"
+    row = f'T.call_intrin("int32", "tir.check_index", I_1[i] % 5, 5, "{where}")'
     check(
         FlattenBuffer(),
         gather,
-        """
+        f"""
         A_1 = T.decl_buffer((15,), data=A.data)
         B_1 = T.decl_buffer((12,), data=B.data)
         for i, j in T.grid(4, 3):
-            B_1[i * 3 + j] = A_1[T.call_intrin("int32", "tir.check_index", I_1[i] % 5, 5) * 3 + j]
+            B_1[i * 3 + j] = A_1[{row} * 3 + j]
         """,
     )

@@ -47,6 +47,8 @@ class Emitter:
         self.helpers: dict[str, None] = {}
         #: True if the kernel may report an error through its last parameter
         self.reports = False
+        #: what it reports, by number
+        self.messages: list[str] = []
 
     def helper(self, name: str) -> str:
         """A device function of `helpers`, which will be written above the kernel."""

@@ -14,6 +14,8 @@ from mlcnb.ir.dtype import dtype
 if TYPE_CHECKING:
     from mlcnb.codegen.cuda.emit.expr import Emitter
 
+#: statuses below this are the runtime's own; an assertion or a check adds its message's number
+FIRST_ASSERT = 16
 #: functions of floats: the name for double; with an f behind it for float
 _FLOAT = {
     name: name
@@ -117,7 +119,12 @@ def _reinterpret(em: Emitter, x: e.Call) -> str:
 def _check_index(em: Emitter, x: e.Call) -> str:
     em.reports = True
     index, extent = em.expr(x.args[0]), em.expr(x.args[1])
-    return f"{em.helper('check_index')}({index}, {extent}, status)"
+    where = x.args[2].value if len(x.args) > 2 and isinstance(x.args[2], e.StringImm) else ""
+    message = f"{where}: the index is out of bounds" if where else "an index is out of bounds"
+    if message not in em.messages:
+        em.messages.append(message)
+    number = FIRST_ASSERT + em.messages.index(message)
+    return f"{em.helper('check_index')}({index}, {extent}, status, {number})"
 
 
 def _extern(em: Emitter, x: e.Call) -> str:

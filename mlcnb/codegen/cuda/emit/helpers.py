@@ -85,9 +85,10 @@ HELPERS: dict[str, str] = {
     """),
     "check_index": _code("""
         // an index that was read from data: outside of 0 to extent - 1 it is reported
-        __device__ long long check_index(long long index, long long extent, int* status) {
+        __device__ long long check_index(
+            long long index, long long extent, int* status, int number) {
           if (0 <= index && index < extent) return index;
-          atomicExch(status, 3);
+          atomicExch(status, number);
           return 0;
         }
     """),

@@ -9,6 +9,7 @@ from typing import Any
 
 from mlcnb.codegen.cuda.emit import types
 from mlcnb.codegen.cuda.emit.expr import Emitter
+from mlcnb.codegen.cuda.emit.functions import FIRST_ASSERT
 from mlcnb.codegen.cuda.emit.types import ctype
 from mlcnb.codegen.cuda.emit.vector import Lanes, is_block, is_copy
 from mlcnb.core.errors import CodegenError
@@ -20,9 +21,6 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.transform.split_host_device import aligned_bytes
-
-#: statuses below this are the runtime's own; an assertion adds its number
-FIRST_ASSERT = 16
 
 
 class Writer(Emitter):
@@ -37,7 +35,6 @@ class Writer(Emitter):
         self.depth = 1
         #: bytes of dynamic shared memory used so far
         self.dynamic = 0
-        self.messages: list[str] = []
 
     def do(self, line: str) -> None:
         """One line at the present depth."""

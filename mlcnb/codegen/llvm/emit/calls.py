@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import numbers
 from mlcnb.codegen.llvm.emit import types as t
+from mlcnb.codegen.llvm.emit.checks import check_index
 from mlcnb.codegen.llvm.emit.choose import if_then_else
 from mlcnb.codegen.llvm.emit.expr import convert
 from mlcnb.codegen.llvm.emit.index import index
@@ -201,26 +202,6 @@ def _isfinite(em: Emitter, value: str, kind: str, source: DType) -> str:
     return em.f.emit(f"fcmp olt {kind} {size}, {infinity}")
 
 
-def _check_index(em: Emitter, x: e.Call) -> str:
-    """The index, after a stop where it is not within 0 … extent - 1."""
-    if x.dtype.lanes != 1:
-        return _check_indices(em, x)
-    place = em.checked_index(x)
-    return place if x.dtype.bits == 64 else em.f.emit(f"trunc i64 {place} to {em.type(x.dtype)}")
-
-
-def _check_indices(em: Emitter, x: e.Call) -> str:
-    """As `_check_index`, of a vector of indices."""
-    kind = em.type(x.dtype)
-    places = em.expr(x.args[0])
-    limit = em.expr(x.args[1])
-    if x.args[1].dtype.lanes == 1:
-        limit = em.splat(limit, x.dtype, x.dtype.lanes)
-    outside = em.f.emit(f"icmp uge {kind} {places}, {limit}")
-    em.stop_if(em.any_lane(outside, x.dtype.lanes), 3)
-    return places
-
-
 def _likely(em: Emitter, x: e.Call) -> str:
     return em.expr(x.args[0])
 
@@ -343,7 +324,7 @@ _SPECIAL: dict[str, Callable[[Any, e.Call], str]] = {
     "isinf": _float_test(_isinf),
     "isfinite": _float_test(_isfinite),
     "if_then_else": if_then_else,
-    "check_index": _check_index,
+    "check_index": check_index,
     "likely": _likely,
     "reinterpret": _reinterpret,
     "call_extern": _call_extern,

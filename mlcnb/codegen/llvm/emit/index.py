@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import DType
 
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -23,10 +25,15 @@ def index(em: Emitter, x: e.PrimExpr) -> str:
 
 def _from_data(em: Emitter, x: e.PrimExpr) -> str:
     """A value computed as data (a load, a call), widened to i64."""
-    value = em.expr(x)
-    if x.dtype.is_bool or x.dtype.is_uint:
-        return value if x.dtype.bits == 64 else em.f.emit(f"zext {em.type(x.dtype)} {value} to i64")
-    return value if x.dtype.bits == 64 else em.f.emit(f"sext {em.type(x.dtype)} {value} to i64")
+    return widened(em, em.expr(x), x.dtype)
+
+
+def widened(em: Emitter, value: str, kind: DType) -> str:
+    """An integer of a dtype, or a vector of them, as i64."""
+    if kind.bits == 64:
+        return value
+    op = "zext" if kind.is_bool or kind.is_uint else "sext"
+    return em.f.emit(f"{op} {em.type(kind)} {value} to {t.vector('i64', kind.lanes)}")
 
 
 def _imm(em: Emitter, x: Any) -> str:

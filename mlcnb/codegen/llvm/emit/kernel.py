@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.codegen.llvm import math
-from mlcnb.codegen.llvm.emit import calls, expr, memory, small, stmt
+from mlcnb.codegen.llvm.emit import calls, checks, expr, memory, small, stmt
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.builder import Function, Module
-from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
@@ -345,13 +344,17 @@ class Emitter:
         yield
         self.f.exits.pop()
 
-    def stop_if(self, condition: str, status: int) -> None:
-        """Leave the kernel with `status` where `condition` holds."""
+    def stop_if(
+        self, condition: str, status: int, before: Callable[[], None] | None = None
+    ) -> None:
+        """Leave the kernel with `status` where `condition` holds, after `before` is done."""
         f = self.f
         stop, on = f.label("stop"), f.label("on")
         f.do(f"br i1 {condition}, label %{stop}, label %{on}, !prof !0")
         self.module.declare("!0", '!0 = !{!"branch_weights", i32 1, i32 1048575}')
         f.place(stop)
+        if before is not None:
+            before()
         for line in reversed(f.cleanup):
             f.do(line)
         f.do(f"ret i32 {status}")
@@ -371,9 +374,7 @@ class Emitter:
 
     def checked_index(self, x: e.Call) -> str:
         """The i64 operand of `check_index(index, extent)`, after its test."""
-        place, extent = index(self, x.args[0]), index(self, x.args[1])
-        self.stop_if(self.f.emit(f"icmp uge i64 {place}, {extent}"), 3)
-        return place
+        return checks.checked_index(self, x)
 
     def workspace(self, size: int) -> str:
         """A pointer to `size` bytes of the kernel's workspace, 64-byte aligned."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit import small
 from mlcnb.codegen.llvm.emit import types as t
-from mlcnb.codegen.llvm.emit.index import index
+from mlcnb.codegen.llvm.emit.index import index, widened
 from mlcnb.codegen.llvm.emit.picks import pick, places
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
@@ -266,11 +266,7 @@ def _offsets(em: Emitter, place: e.PrimExpr) -> str:
         steps = "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">"
         strides = em.f.emit(f"mul {wide} {steps}, {em.raw_splat(stride, 'i64', lanes)}")
         return em.f.emit(f"add {wide} {em.raw_splat(base, 'i64', lanes)}, {strides}")
-    value = em.expr(place)
-    if place.dtype.bits == 64:
-        return value
-    op = "sext" if place.dtype.is_int else "zext"
-    return em.f.emit(f"{op} {em.type(place.dtype)} {value} to {wide}")
+    return widened(em, em.expr(place), place.dtype)
 
 
 def _pointers(em: Emitter, buffer: Buffer, place: e.PrimExpr) -> str:

@@ -55,7 +55,7 @@ def check_operators(model: Any, name: str, opsets: Mapping[str, int]) -> None:
 def _entry(op: str, opset: int, nodes: list[Any]) -> str:
     domain = plain_domain(nodes[0].domain)
     unknown = functions.schema(domain, nodes[0].op_type, opset) is None
-    also = ", which ONNX does not have" if unknown and not domain else ""
+    also = " has no such operator" if unknown and not domain else ""
     count = f", {len(nodes)} times" if len(nodes) > 1 else ""
     return f"{op} (opset {opset}{also}{count}: {label(nodes[0])})"
 

@@ -47,6 +47,12 @@ def split(
     Raises:
         ScheduleError: the factors do not cover the loop, or the loop is bound or annotated.
     """
+    if not isinstance(factors, Sequence) or isinstance(factors, str):
+        raise state.refusal(
+            f"split: factors are a list, one for each new loop, not {factors!r}",
+            loop,
+            f"factors=[None, {p.as_int(factors) or 8}]",
+        )
     refuse_marked(state, "split", loop)
     if p.as_int(loop.min) != 0:
         raise state.refusal(f"split: {name_of(loop)} starts at {text_of(loop.min)}, not at 0", loop)

@@ -1,0 +1,65 @@
+"""Checks of indices: `T.check_index(index, extent, where)` stops the kernel (see `status`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mlcnb.codegen.llvm.emit.index import index, widened
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, index_message
+from mlcnb.ir import expr as e
+
+if TYPE_CHECKING:
+    from mlcnb.codegen.llvm.emit.kernel import Emitter
+
+
+def check_index(em: Emitter, x: e.Call) -> str:
+    """The index as a value of its dtype, after its test."""
+    if x.dtype.lanes != 1:
+        return _check_lanes(em, x)
+    place = checked_index(em, x)
+    return place if x.dtype.bits == 64 else em.f.emit(f"trunc i64 {place} to {em.type(x.dtype)}")
+
+
+def checked_index(em: Emitter, x: e.Call) -> str:
+    """The i64 operand of the index, after its test."""
+    place, extent = index(em, x.args[0]), index(em, x.args[1])
+    outside = em.f.emit(f"icmp uge i64 {place}, {extent}")
+    em.stop_if(outside, _number(em, x), lambda: _leave(em, place, extent))
+    return place
+
+
+def _check_lanes(em: Emitter, x: e.Call) -> str:
+    """As `check_index`, of a vector of indices; the extent is one number."""
+    lanes = x.dtype.lanes
+    wide = f"<{lanes} x i64>"
+    value = em.expr(x.args[0])
+    places = widened(em, value, x.args[0].dtype)
+    extent = index(em, x.args[1])
+    limit = em.raw_splat(extent, "i64", lanes)
+    outside = em.f.emit(f"icmp uge {wide} {places}, {limit}")
+
+    def leave() -> None:
+        mask = em.f.emit(f"bitcast <{lanes} x i1> {outside} to i{lanes}")
+        count = em.intrinsic(f"llvm.cttz.i{lanes}", f"i{lanes}", (f"i{lanes}", "i1 immarg"))
+        lane = em.f.emit(f"call i{lanes} {count}(i{lanes} {mask}, i1 true)")
+        _leave(em, em.f.emit(f"extractelement {wide} {places}, i{lanes} {lane}"), extent)
+
+    em.stop_if(em.any_lane(outside, lanes), _number(em, x), leave)
+    return value
+
+
+def _number(em: Emitter, x: e.Call) -> int:
+    """The status of a check that fails: that of its message."""
+    where = x.args[2].value if len(x.args) > 2 and isinstance(x.args[2], e.StringImm) else ""
+    message = index_message(where)
+    if message not in em.module.messages:
+        em.module.messages.append(message)
+    return FIRST_ASSERT + em.module.messages.index(message)
+
+
+def _leave(em: Emitter, place: str, extent: str) -> None:
+    """Where the check failed, store the two numbers for who reads the status."""
+    em.module.declare("mlcnb_fault", "@mlcnb_fault = external global [2 x i64]")
+    second = em.f.emit("getelementptr i64, ptr @mlcnb_fault, i64 1")
+    em.f.do(f"store atomic i64 {place}, ptr @mlcnb_fault monotonic, align 8")
+    em.f.do(f"store atomic i64 {extent}, ptr {second} monotonic, align 8")

@@ -1,0 +1,42 @@
+"""Products with one row or one column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb import te
+from mlcnb.dlight.cpu import schedule_cpu
+from tests.dlight.test_cpu import LANES
+
+
+def summed(rows: int, depth: int, batch: int = 2):
+    """A matrix whose rows run along the depth, times a vector, for each of a batch."""
+    a = te.placeholder((batch, 1, depth), "float32", "a")
+    b = te.placeholder((batch, rows, depth), "float32", "b")
+    k = te.reduce_axis((0, depth), "k")
+    y = te.compute(
+        (batch, 1, rows), lambda n, i, j: te.sum(a[n, i, k] * b[n, j, k], axis=k), name="matmul"
+    )
+    return te.create_prim_func([a, b, y])
+
+
+@pytest.mark.parametrize("depth", [1, LANES - 1, LANES, LANES + 1, 2 * LANES, 3 * LANES + 5])
+def test_rows_as_short_as_a_vector(depth):
+    """A row of one vector leaves no loop to sum over: another rule takes it."""
+    rng = np.random.default_rng(depth)
+    a, b = (rng.standard_normal((2, n, depth)).astype("f4") for n in (1, 9))
+    y = np.full((2, 1, 9), np.nan, "f4")
+    mlc.compile(summed(9, depth), "llvm", schedule="default")(a, b, y)
+    np.testing.assert_allclose(y, a @ b.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("depth", [4, 8, 16, 32])
+def test_every_width_of_vectors_has_a_schedule(cpu, depth):
+    func = summed(9, depth)
+    sch = schedule_cpu(func, mlc.target.Target(f"llvm -mcpu={cpu}"))
+    arrays = [np.ones([int(d) for d in b.shape], "f4") for b in func.buffers]
+    mlc.compile(sch, "interp")(*arrays)
+    np.testing.assert_array_equal(arrays[-1], depth)
