@@ -18,12 +18,8 @@ import time
 from typing import Any
 
 from mlcnb.core import display
-<<<<<<< HEAD
 from mlcnb.core.errors import IntegerRangeError, MLCError, ScheduleError
-=======
-from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.lazy import missing
->>>>>>> main
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
