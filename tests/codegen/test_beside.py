@@ -90,8 +90,8 @@ def test_the_cpu_of_this_computer_is_no_other():
 
 
 ARCHES = ["x86_64", "aarch64", "arm64", "riscv64", "powerpc64le", "loongarch64", "mips64el",
-          "armv7", "riscv32", "i386", "wasm32", "s390x", "avr", "hexagon", "amdgcn", "nvptx64", "sparcv9",
-          "bpfel", "msp430", "nothing"]  # fmt: skip
+          "armv7", "riscv32", "i386", "wasm32", "s390x", "avr", "hexagon", "amdgcn", "nvptx64",
+          "sparcv9", "bpfel", "msp430", "nothing"]  # fmt: skip
 SYSTEMS = ["linux-gnu", "unknown-linux-gnu", "apple-darwin", "pc-windows-msvc", "none-elf", "", "-"]
 CPU_NAMES = ["", "generic", "x86-64", "znver4", "cortex-a72", "generic-rv64", "sifive-u74",
              "ppc64le", "i386", "pentium", "host", "no such"]  # fmt: skip
