@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.expr": "GlobalVar",
+        "mlcnb.error": "TVMError",
         "mlcnb.ir.dtype": "dtype DType",
         "mlcnb.core.errors": "MLCError",
         "mlcnb.core.registry": "register_func get_global_func",
@@ -47,7 +48,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
-        "driver view testing transform nd onnx_backend image peers widgets"
+        "driver view testing transform error nd onnx_backend image peers widgets"
     ).split(),
 )
 

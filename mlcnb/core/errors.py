@@ -84,6 +84,10 @@ excerpt_view: str | None = None
 uncaught_view: str | None = None
 
 
+class NotEqualError(MLCError, ValueError):
+    """Two programs that should have been structurally equal."""
+
+
 class ParseError(MLCError):
     """TVMScript text that is not a program: points at the token."""
 
@@ -128,6 +132,14 @@ class ScheduleError(MLCError):
         """The counter-example."""
         found = self.counterexample
         return [] if found is None else ["counter-example:", *(f"  {x}" for x in found.lines)]
+
+
+class UnknownHandleError(ScheduleError, IndexError):
+    """A handle that the schedule does not know: of another schedule, or of a step undone."""
+
+
+class NoFunctionError(ScheduleError, ValueError):
+    """A schedule of several functions that was not told which one to work on."""
 
 
 class PassError(MLCError):

@@ -114,12 +114,13 @@ class DType(str):
 
 @cache
 def dtype(spelling: str) -> DType:
-    """The `DType` of a spelling, a NumPy dtype or a scalar type.
+    """The `DType` of a spelling, a NumPy dtype or a scalar type; `""` is void.
 
     Raises:
         UnsupportedDtypeError: the spelling names no dtype.
     """
     name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
+    name = name or "void"  # TVM's older text says "" for a call that gives nothing
     code, bits, lanes = _parts(name)
     if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
         return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")

@@ -131,6 +131,24 @@ class _WithDtype(PrimExpr):
             object.__setattr__(self, "dtype", dtype(self.dtype))
 
 
+_NUMBERS = frozenset([int, float, bool])
+_PLAIN = _NUMBERS | {str}
+
+
+def _keep_numbers(x: Any, *names: str) -> None:
+    """Plain numbers among the operands become constants, of the dtype of the others."""
+    given = [getattr(x, name) for name in names]
+    like = next((v.dtype for v in given if isinstance(v, PrimExpr)), None)
+    for name, value in zip(names, given, strict=True):
+        if type(value) in _NUMBERS:
+            object.__setattr__(x, name, _ops().as_expr(value, like))
+
+
+def _keep_exprs(values: Any, like: DType | None = None) -> tuple[Any, ...]:
+    """A list of operands as a tuple, plain numbers and texts as constants."""
+    return tuple(_ops().as_expr(v, like) if type(v) in _PLAIN else v for v in values)
+
+
 def _ops() -> Any:
     """The constructors that fold; they need the nodes, so they live in the next file."""
     global _ops_module
@@ -183,7 +201,8 @@ class IntImm(_WithDtype):
     __match_args__: ClassVar = ("value", "dtype")
 
     def __post_init__(self) -> None:
-        _WithDtype.__post_init__(self)
+        if type(self.dtype) is not DType:
+            object.__setattr__(self, "dtype", dtype(self.dtype))
         if type(self.value) is not int:
             object.__setattr__(self, "value", int(operator.index(self.value)))
         low, high = self.dtype.limits
@@ -241,6 +260,11 @@ class Cast(_WithDtype):
     dtype: DType
     value: PrimExpr
 
+    def __post_init__(self) -> None:
+        _WithDtype.__post_init__(self)
+        if type(self.value) in _NUMBERS:
+            _keep_numbers(self, "value")
+
 
 @node
 class BinaryOp(PrimExpr):
@@ -248,6 +272,10 @@ class BinaryOp(PrimExpr):
 
     a: PrimExpr
     b: PrimExpr
+
+    def __post_init__(self) -> None:
+        if type(self.a) in _NUMBERS or type(self.b) in _NUMBERS:
+            _keep_numbers(self, "a", "b")
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -307,6 +335,10 @@ class CmpOp(PrimExpr):
     a: PrimExpr
     b: PrimExpr
 
+    def __post_init__(self) -> None:
+        if type(self.a) in _NUMBERS or type(self.b) in _NUMBERS:
+            _keep_numbers(self, "a", "b")
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """bool, with the operands' lanes."""
@@ -365,6 +397,10 @@ class Not(PrimExpr):
 
     a: PrimExpr
 
+    def __post_init__(self) -> None:
+        if type(self.a) in _NUMBERS:
+            object.__setattr__(self, "a", _ops().const(bool(self.a)))
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """bool, with the operand's lanes."""
@@ -379,6 +415,12 @@ class Select(PrimExpr):
     true_value: PrimExpr
     false_value: PrimExpr
 
+    def __post_init__(self) -> None:
+        if type(self.condition) in _NUMBERS:
+            object.__setattr__(self, "condition", _ops().const(bool(self.condition)))
+        if type(self.true_value) in _NUMBERS or type(self.false_value) in _NUMBERS:
+            _keep_numbers(self, "true_value", "false_value")
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The dtype of the values."""
@@ -392,6 +434,11 @@ class Let(PrimExpr):
     var: Var = binder()
     value: PrimExpr
     body: PrimExpr
+
+    def __post_init__(self) -> None:
+        if type(self.value) in _NUMBERS or type(self.body) in _NUMBERS:
+            _keep_numbers(self, "value")
+            _keep_numbers(self, "body")
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -411,6 +458,11 @@ class Call(_WithDtype):
     args: tuple[PrimExpr, ...]
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _WithDtype.__post_init__(self)
+        if type(self.args) is not tuple or any(type(a) in _PLAIN for a in self.args):
+            object.__setattr__(self, "args", _keep_exprs(self.args))
+
 
 @node
 class Ramp(PrimExpr):
@@ -419,6 +471,10 @@ class Ramp(PrimExpr):
     base: PrimExpr
     stride: PrimExpr
     lanes: int
+
+    def __post_init__(self) -> None:
+        if type(self.base) in _NUMBERS or type(self.stride) in _NUMBERS:
+            _keep_numbers(self, "base", "stride")
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
@@ -433,6 +489,10 @@ class Broadcast(PrimExpr):
     value: PrimExpr
     lanes: int
 
+    def __post_init__(self) -> None:
+        if type(self.value) in _NUMBERS:
+            _keep_numbers(self, "value")
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The value's dtype with `lanes` lanes."""
@@ -446,6 +506,10 @@ class Shuffle(PrimExpr):
     vectors: tuple[PrimExpr, ...]
     indices: tuple[PrimExpr, ...]
 
+    def __post_init__(self) -> None:
+        for name in ("vectors", "indices"):
+            object.__setattr__(self, name, _keep_exprs(getattr(self, name)))
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The vectors' element dtype with one lane for each index."""
@@ -458,6 +522,15 @@ class Range(Node):
 
     min: PrimExpr
     extent: PrimExpr
+
+    def __post_init__(self) -> None:
+        if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
+            _keep_numbers(self, "min", "extent")
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any) -> Range:
+        """TVM's word for `Range(min, extent)`."""
+        return Range(min_value, extent)
 
 
 @node

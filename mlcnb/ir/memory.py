@@ -39,9 +39,17 @@ def aligned_empty(shape: Sequence[int], dtype: np.dtype, align: int = ALIGNMENT)
     size = math.prod(shape) * dtype.itemsize
     try:
         raw = np.empty(size + align, np.uint8)
-    except (MemoryError, ValueError) as error:
-        raise ExecutionError(f"no memory for {size:,} bytes, an array of {shape}") from error
+    except (MemoryError, ValueError, OverflowError):
+        raise too_large(size) from None
     return np.ndarray(shape, dtype, raw, -address_of(raw) % align)
+
+
+def too_large(size: int) -> ExecutionError:
+    """The error for memory that this machine does not have."""
+    return ExecutionError(
+        f"{size:,} bytes ({size / 2**30:,.1f} GiB) are needed at once: more memory than there is",
+        hint="call it with smaller inputs: a result may be much larger than what it is made of",
+    )
 
 
 def mapped_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -55,7 +63,10 @@ def mapped_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     if size < MAPPED:
         return aligned_empty(shape, dtype)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
-    pages = mmap.mmap(-1, size, **private)
+    try:
+        pages = mmap.mmap(-1, size, **private)
+    except (OSError, ValueError, OverflowError):
+        raise too_large(size) from None
     if size >= LARGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without them
             pages.madvise(mmap.MADV_HUGEPAGE)
@@ -68,6 +79,15 @@ def address_of(array: Any) -> int:
         return addressof(c_char.from_buffer(array))  # a third of the time of `array.ctypes.data`
     except (TypeError, ValueError, BufferError):  # read-only, strided, empty, no plain numbers
         return array.ctypes.data
+
+
+def array_at(address: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """The elements at an address, which whoever asks knows to be there, without a copy."""
+    count = math.prod(shape)
+    if count == 0:
+        return np.empty(shape, dtype)
+    raw: Any = (c_char * (count * dtype.itemsize)).from_address(address)
+    return np.ndarray(shape, dtype, raw)
 
 
 def is_aligned(array: np.ndarray) -> bool:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.pass_config import check_configs, config_value
 from mlcnb.ir.rules import Fired, find_rule, recording
 
 
@@ -30,22 +30,6 @@ class PassInfo(NamedTuple):
     pass_: Any = None
 
 
-#: key of PassContext.config -> (default, meaning)
-_config: dict[str, tuple[Any, str]] = {
-    "relax.FuseOps.max_depth": (256, "largest number of operators in one fused kernel"),
-}
-
-
-def register_config(key: str, default: Any, meaning: str) -> None:
-    """Declare a key of `PassContext.config`, with its default and a sentence."""
-    _config[key] = (default, meaning)
-
-
-def list_configs() -> dict[str, tuple[Any, str]]:
-    """Every key of `PassContext.config` with its default and meaning."""
-    return dict(_config)
-
-
 class PassContext:
     """What passes run under; `with PassContext(opt_level=3, instruments=[...]):` makes it current.
 
@@ -58,7 +42,7 @@ class PassContext:
         disabled_rules: names of rewrite rules ("SimplifyOps.reshape") that no pass applies.
 
     Raises:
-        PassError: a key of `config`, or a rule, is not known.
+        PassError: a key or an option in `config`, or a rule, is not known.
     """
 
     def __init__(
@@ -78,10 +62,7 @@ class PassContext:
         self.disabled_rules = tuple(find_rule(name).name for name in disabled_rules or ())
         self._notes: list[list[str]] = []
         self._tokens: list[Any] = []
-        for key in self.config:
-            if key not in _config:
-                known = ", ".join(sorted(_config))
-                raise PassError(f"PassContext: no config key {key!r}", hint=f"known: {known}")
+        check_configs(self.config)
 
     @staticmethod
     def current() -> PassContext:
@@ -99,8 +80,8 @@ class PassContext:
         self._tell("exit_pass_ctx")
 
     def get_config(self, key: str) -> Any:
-        """A setting: as given, else its default."""
-        return self.config[key] if key in self.config else _config[key][0]
+        """A setting: as given, else its default; of a pass a table with all its options."""
+        return config_value(self.config, key)
 
     def pass_enabled(self, info: PassInfo) -> bool:
         """Whether a Sequential runs this pass under this context."""

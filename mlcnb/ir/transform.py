@@ -21,7 +21,8 @@ from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.pass_context import PassContext, PassInfo, list_configs, register_config
+from mlcnb.ir.pass_config import list_configs, register_config
+from mlcnb.ir.pass_context import PassContext, PassInfo
 from mlcnb.ir.rules import Rule, rules_of
 
 __all__ = [

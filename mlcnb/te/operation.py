@@ -12,7 +12,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
 from mlcnb.te.tag import tag_of
-from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ReduceAxis, Tensor
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.stmt import Evaluate, IterType, IterVar, Reduce, Stmt
 
@@ -49,7 +49,7 @@ def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -
     return PlaceholderOp(name, as_shape(shape), _dtype(str(dtype))).output(0)
 
 
-def reduce_axis(dom: Any, name: str = "rv") -> ReduceAxis:
+def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     """An axis to reduce over.
 
     Args:
@@ -63,13 +63,27 @@ def reduce_axis(dom: Any, name: str = "rv") -> ReduceAxis:
         begin, extent = _dim(low), _dim(p.subtract(high, low))
     kind = max(begin.dtype, extent.dtype, key=lambda d: d.bits)
     domain = Range(p.fitted(kind, begin), p.fitted(kind, extent))
-    return ReduceAxis(domain, Var(name, kind), IterType.REDUCE)
+    return IterVar(domain, Var(name, kind), IterType.REDUCE)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
-    """A GPU thread index such as "threadIdx.x"."""
-    extent = p.as_expr(1 if dom is None else dom)
-    return IterVar(Range(p.const(0), extent), Var(name or tag), IterType.THREAD, tag)
+    """A GPU thread index: `thread_axis("threadIdx.x")`, `thread_axis((0, 32), "threadIdx.x")`.
+
+    Args:
+        dom: `(begin, end)`, a Range, a number of threads, or nothing where a launch says it.
+        tag: name of the hardware axis; may stand in the place of `dom`.
+        name: name of the variable; `tag` where it is not given.
+    """
+    if isinstance(dom, str):
+        dom, tag, name = None, dom, name or tag
+    return IterVar(_domain(dom), Var(name or tag), IterType.THREAD, tag)
+
+
+def _domain(dom: Any) -> Range:
+    if isinstance(dom, Range):
+        return dom
+    low, high = dom if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
+    return Range(_dim(low), _dim(p.subtract(high, low)))
 
 
 def compute(

@@ -14,45 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import node, walk
-from mlcnb.ir import expr as e
+from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.tir.buffer import Buffer, ProducerLoad
 from mlcnb.tir.stmt import IterVar, Reduce, Stmt
 
-
-class _Operators:
-    """The operators of PrimExpr, for what stands for one."""
-
-    __slots__ = ()
-    __add__, __radd__ = PrimExpr.__add__, PrimExpr.__radd__
-    __sub__, __rsub__ = PrimExpr.__sub__, PrimExpr.__rsub__
-    __mul__, __rmul__ = PrimExpr.__mul__, PrimExpr.__rmul__
-    __floordiv__, __rfloordiv__ = PrimExpr.__floordiv__, PrimExpr.__rfloordiv__
-    __mod__, __rmod__ = PrimExpr.__mod__, PrimExpr.__rmod__
-    __lshift__, __rshift__ = PrimExpr.__lshift__, PrimExpr.__rshift__
-    __lt__, __le__, __gt__, __ge__ = (
-        PrimExpr.__lt__, PrimExpr.__le__, PrimExpr.__gt__, PrimExpr.__ge__
-    )  # fmt: skip
-    __neg__ = PrimExpr.__neg__
-    astype = PrimExpr.astype
-    equal = PrimExpr.equal
-
-
-@node
-class ReduceAxis(_Operators, IterVar):
-    """An axis to reduce over; in an expression it stands for its variable: `A[i, k * 2 + 1]`."""
-
-    def as_prim_expr(self) -> e.Var:
-        """The variable that the axis stands for."""
-        return self.var
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the variable."""
-        return self.var.dtype
+#: an axis to reduce over; in an expression it stands for its variable: `A[i, k * 2 + 1]`
+ReduceAxis = IterVar
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.span import Span
@@ -30,6 +31,14 @@ class PrimFunc(BaseFunc):
     attrs: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        for name in ("buffer_map", "attrs"):
+            value = getattr(self, name)
+            if type(value) is not FrozenDict:
+                object.__setattr__(self, name, FrozenDict(value or {}))
+        if type(self.params) is not tuple or not all(isinstance(x, Var) for x in self.params):
+            _name_parameters(self)
+
     @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers of the parameters, in order (scalars left out)."""
@@ -38,6 +47,20 @@ class PrimFunc(BaseFunc):
     def with_body(self, body: Stmt) -> PrimFunc:
         """This function with another body."""
         return replace(self, body=body)
+
+
+def _name_parameters(func: PrimFunc) -> None:
+    """Parameters as they are written by hand: of a buffer a handle, of a pointer its variable."""
+    params: list[Var] = []
+    buffers = dict(func.buffer_map)
+    for given in func.params:
+        if isinstance(given, Buffer):
+            params.append(Var(given.name, dtype("handle")))
+            buffers[params[-1]] = given
+        else:
+            params.append(given if isinstance(given, Var) else given.as_prim_expr())
+    object.__setattr__(func, "params", tuple(params))
+    object.__setattr__(func, "buffer_map", FrozenDict(buffers))
 
 
 @node

@@ -10,11 +10,12 @@ DeclBuffer appear when blocks have been lowered.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import PrimExpr, Range, StringImm, Var
+from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
 from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
 
@@ -34,6 +35,11 @@ class ForKind(Enum):
     UNROLLED = "unroll"
     THREAD_BINDING = "thread_binding"
 
+    @classmethod
+    def _missing_(cls, value: object) -> ForKind | None:
+        """TVM's numbers of the kinds."""
+        return list(cls)[value] if isinstance(value, int) and 0 <= value < len(cls) else None
+
 
 class IterType(Enum):
     """What an iteration variable does: spatial (data parallel), reduce, scan (ordered), opaque."""
@@ -44,19 +50,93 @@ class IterType(Enum):
     OPAQUE = "opaque"
     THREAD = "thread"
 
+    @classmethod
+    def _missing_(cls, value: object) -> IterType | None:
+        """TVM's numbers of the kinds."""
+        order = (cls.SPATIAL, cls.THREAD, cls.REDUCE, cls.SCAN, cls.OPAQUE)
+        return order[value] if isinstance(value, int) and 0 <= value < len(order) else None
+
+
+class _Operators:
+    """The operators of PrimExpr, for what stands for one."""
+
+    __slots__ = ()
+    __add__, __radd__ = PrimExpr.__add__, PrimExpr.__radd__
+    __sub__, __rsub__ = PrimExpr.__sub__, PrimExpr.__rsub__
+    __mul__, __rmul__ = PrimExpr.__mul__, PrimExpr.__rmul__
+    __floordiv__, __rfloordiv__ = PrimExpr.__floordiv__, PrimExpr.__rfloordiv__
+    __mod__, __rmod__ = PrimExpr.__mod__, PrimExpr.__rmod__
+    __lshift__, __rshift__ = PrimExpr.__lshift__, PrimExpr.__rshift__
+    __lt__, __le__, __gt__, __ge__ = (
+        PrimExpr.__lt__, PrimExpr.__le__, PrimExpr.__gt__, PrimExpr.__ge__
+    )  # fmt: skip
+    __neg__ = PrimExpr.__neg__
+    astype = PrimExpr.astype
+    equal = PrimExpr.equal
+
 
 @node
-class IterVar(Node):
-    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index."""
+class IterVar(_Operators, Node):
+    """A variable with its domain: an axis of a block or tensor expression, a GPU thread index.
+
+    In an expression it stands for its variable: `tx + 1`.
+    """
 
     dom: Range
     var: Var = binder()
     iter_type: IterType = IterType.SPATIAL
     thread_tag: str = ""
 
+    #: TVM's names and numbers of the kinds, as in `IterVar.DataPar`
+    DataPar: ClassVar = IterType.SPATIAL
+    ThreadIndex: ClassVar = IterType.THREAD
+    CommReduce: ClassVar = IterType.REDUCE
+    Ordered: ClassVar = IterType.SCAN
+    Opaque: ClassVar = IterType.OPAQUE
+
     def __post_init__(self) -> None:
         if type(self.iter_type) is not IterType:
             object.__setattr__(self, "iter_type", IterType(self.iter_type))
+        if isinstance(self.dom, list | tuple):
+            object.__setattr__(self, "dom", Range(self.dom[0], as_expr(self.dom[1]) - self.dom[0]))
+        if isinstance(self.var, str):
+            of = Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype)
+            object.__setattr__(self, "var", of)
+
+    def as_prim_expr(self) -> Var:
+        """The variable that the axis stands for."""
+        return self.var
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the variable."""
+        return self.var.dtype
+
+
+def _set_exprs(n: Node, *names: str) -> None:
+    """Plain numbers in these fields become constants."""
+    for name in names:
+        value = getattr(n, name)
+        if type(value) in _NUMBERS:
+            object.__setattr__(n, name, as_expr(value))
+
+
+def _set_tuples(n: Node, *names: str) -> None:
+    """Lists in these fields become tuples."""
+    for name in names:
+        value = getattr(n, name)
+        if type(value) is not tuple:
+            object.__setattr__(n, name, tuple(value or ()))
+
+
+def _set_table(n: Node, name: str) -> None:
+    """A plain dict (or None) in this field becomes one that cannot be changed."""
+    value = getattr(n, name)
+    if type(value) is not FrozenDict:
+        object.__setattr__(n, name, FrozenDict(value or {}))
+
+
+_NUMBERS = frozenset([int, float, bool])
 
 
 @node
@@ -64,6 +144,9 @@ class SeqStmt(Stmt):
     """Statements one after the other (two or more; use `seq` to build one flat)."""
 
     seq: tuple[Stmt, ...]
+
+    def __post_init__(self) -> None:
+        _set_tuples(self, "seq")
 
 
 @node
@@ -82,6 +165,17 @@ class For(Stmt):
     annotations: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
+            for name in ("min", "extent"):
+                made = as_expr(getattr(self, name), self.loop_var.dtype)
+                object.__setattr__(self, name, made)
+        if type(self.kind) is not ForKind:
+            object.__setattr__(self, "kind", ForKind(self.kind))
+        if isinstance(self.thread_binding, IterVar):
+            object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
+        _set_table(self, "annotations")
+
 
 @node
 class While(Stmt):
@@ -90,6 +184,9 @@ class While(Stmt):
     condition: PrimExpr
     body: Stmt
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
 
 
 @node
@@ -101,6 +198,9 @@ class IfThenElse(Stmt):
     else_case: Stmt | None = None
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
+
 
 @node
 class LetStmt(Stmt):
@@ -110,6 +210,9 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "value")
 
 
 @node
@@ -131,6 +234,11 @@ class AssertStmt(Stmt):
     body: Stmt
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
+        if isinstance(self.message, StringImm):
+            object.__setattr__(self, "message", self.message.value)
+
 
 @node
 class BufferStore(Stmt):
@@ -142,6 +250,12 @@ class BufferStore(Stmt):
     predicate: PrimExpr | None = None
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.value) in _NUMBERS:
+            object.__setattr__(self, "value", as_expr(self.value, self.buffer.dtype))
+        if type(self.indices) is not tuple or any(type(i) in _NUMBERS for i in self.indices):
+            object.__setattr__(self, "indices", tuple(as_expr(i) for i in self.indices))
+
 
 @node
 class Evaluate(Stmt):
@@ -149,6 +263,9 @@ class Evaluate(Stmt):
 
     value: PrimExpr
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "value")
 
 
 @node
@@ -165,6 +282,11 @@ class Allocate(Stmt):
     def __post_init__(self) -> None:
         if type(self.dtype) is not DType:
             object.__setattr__(self, "dtype", dtype(self.dtype))
+        if type(self.extents) is not tuple or any(type(x) in _NUMBERS for x in self.extents):
+            object.__setattr__(self, "extents", tuple(as_expr(x) for x in self.extents))
+        if type(self.condition) in _NUMBERS:
+            object.__setattr__(self, "condition", const(bool(self.condition)))
+        _set_table(self, "annotations")
 
 
 @node
@@ -194,6 +316,10 @@ class Block(Stmt):
     annotations: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_tuples(self, "iter_vars", "reads", "writes", "alloc_buffers", "match_buffers")
+        _set_table(self, "annotations")
+
 
 @node
 class BlockRealize(Stmt):
@@ -202,6 +328,13 @@ class BlockRealize(Stmt):
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
+
+    def __post_init__(self) -> None:
+        if type(self.predicate) in _NUMBERS:
+            object.__setattr__(self, "predicate", const(bool(self.predicate)))
+        values = self.iter_values
+        if type(values) is not tuple or any(type(v) in _NUMBERS for v in values):
+            object.__setattr__(self, "iter_values", tuple(as_expr(v) for v in values))
 
 
 @node

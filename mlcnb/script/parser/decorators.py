@@ -55,13 +55,26 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     return _module(cls, frame, check_well_formed)
 
 
+def prim_func_in(frame: FrameType, func: Any, check_well_formed: bool = True) -> Any:
+    """Read an undecorated loop function as if `@T.prim_func(private=True)` stood above it.
+
+    Args:
+        frame: where the definition stands: for its file, and for the names around it.
+        func: the Python function.
+        check_well_formed: as of `prim_func`.
+    """
+    mark = ast.parse("T.prim_func(private=True)", mode="eval").body
+    return _function(func, frame, check_well_formed, mark)
+
+
 def _decorate(func: Any, frame: FrameType, check: bool) -> Any:
     if func is None:
         return lambda f: _function(f, sys._getframe(1), check)
     return _function(func, frame, check)
 
 
-def _function(func: Any, frame: FrameType, check: bool) -> Any:
+def _function(func: Any, frame: FrameType, check: bool, mark: ast.expr | None = None) -> Any:
+    """Read a function; `mark` is the decorator that it would have."""
     if _in_module_class(frame):
         return func
     from mlcnb.script.parser.entry import parse_definition
@@ -70,6 +83,9 @@ def _function(func: Any, frame: FrameType, check: bool) -> Any:
     def read() -> Any:
         line = func.__code__.co_firstlineno
         source, node = source_of_definition(ast.FunctionDef, func.__name__, frame.f_code, line)
+        if mark is not None:
+            place = ast.copy_location(mark, node)
+            node = ast.FunctionDef(**{**vars(node), "decorator_list": [place]})
         return parse_definition(source, node, _around([func], frame), check)
 
     return _short(read)

@@ -20,6 +20,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.dependence import is_thread_loop
 from mlcnb.tir.schedule.smallest import cut_short, first_wrong, smallest
 
 #: programs with more iterations are not run for their values
@@ -115,7 +116,8 @@ def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
     from mlcnb.tir.schedule.polyhedral.effort import PATIENT, Undecided
 
     try:
-        found = carried_by(func, loop, loop.kind is not s.ForKind.VECTORIZED, PATIENT)
+        private = loop.kind is not s.ForKind.VECTORIZED
+        found = carried_by(func, loop, private, PATIENT, is_thread_loop(loop))
     except Undecided:
         return {}
     if found is None:

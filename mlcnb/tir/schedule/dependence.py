@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
+from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.reducers import matched_update
+from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.digits import determined
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
@@ -25,6 +27,7 @@ from mlcnb.tir.schedule.legality import (
     spatial_variables,
     why_neither,
     why_not_affine,
+    why_not_complete,
     why_not_reduction,
     why_overwrites,
     written_buffers,
@@ -102,27 +105,38 @@ def _covers(tree: Tree, writer: s.Block, reader: s.Block, buffer: Buffer) -> boo
     return all(any(w.exact and inside(n, w, known) for w in written) for n in needed)
 
 
-def why_carried(
-    tree: Tree, loop: s.For, private: bool = True, combined: bool = False
-) -> str | None:
+def why_carried(tree: Tree, loop: s.For, private: bool = True, threads: bool = False) -> str | None:
     """The reason why iterations of `loop` may depend on each other.
 
     Args:
         tree: the function.
         loop: the loop.
         private: whether a buffer that each iteration fills before reading may be its own.
-        combined: whether iterations may be steps of a reduction, as threads of a block can combine.
+        threads: whether iterations are threads of a block: they can combine the steps of a
+            reduction; and shared memory is one for all of them, so they must fill it with the same.
     """
     blocks = tree.blocks_under(loop)
     for buffer, users in touched(tree, blocks).items():
-        if private and is_private(tree, loop, buffer, blocks):
+        same = not threads or not is_shared(buffer) or _is_filled_alike(tree, buffer, users)
+        if private and same and is_private(tree, loop, buffer, blocks):
             continue
-        if combined and len(users) == 1 and is_shared_reduction(tree, loop, users[0]):
+        if threads and len(users) == 1 and is_shared_reduction(tree, loop, users[0]):
             continue
         reason = _why_shared(tree, loop, buffer, users)
         if reason:
             return reason
     return None
+
+
+def is_shared(buffer: Buffer) -> bool:
+    """True for memory that the threads of a block share."""
+    return buffer.scope.startswith("shared")
+
+
+def _is_filled_alike(tree: Tree, buffer: Buffer, users: Iterable[s.Block]) -> bool:
+    """True if each element gets one value, whichever thread writes it, and how often."""
+    writers = [b for b in users if buffer in written_buffers(b)]
+    return not any(why_not_complete(tree, b) or why_inputs_change(tree, b) for b in writers)
 
 
 def is_shared_reduction(tree: Tree, loop: s.For, block: s.Block) -> bool:
@@ -256,9 +270,46 @@ def why_marks_break(tree: Tree, loops: Iterable[s.Stmt]) -> tuple[s.For, str] | 
     for loop in concurrent_loops(loops):
         if loop in tree:
             private = loop.kind is not s.ForKind.VECTORIZED
-            reason = why_carried(tree, loop, private, combined=is_thread_loop(loop))
+            reason = why_carried(tree, loop, private, threads=is_thread_loop(loop))
             if reason:
                 return loop, reason
+    return None
+
+
+def why_threads_part(tree: Tree, inner: s.For) -> str | None:
+    """The reason why a loop may not stand in one over the same threads, which then share its work.
+
+    That is for a fetch into shared memory: the same for every thread, so each does a part of it.
+    """
+    if inner.kind is not s.ForKind.THREAD_BINDING or inner.thread_binding not in THREAD_AXES:
+        return None
+    for outer in tree.ancestors(inner):
+        if isinstance(outer, s.For) and outer.thread_binding == inner.thread_binding:
+            return why_not_one_fetch(tree, outer, inner)
+    return None
+
+
+def why_not_one_fetch(tree: Tree, outer: s.For, inner: s.For) -> str | None:
+    """The reason why the threads of `outer` may not do the iterations of `inner` together."""
+    here = f"{name_of(inner)} runs on the threads of {name_of(outer)}, and "
+    if p.as_int(outer.extent) is None or p.as_int(outer.extent) != p.as_int(inner.extent):
+        return f"{here}they differ in number"
+    if (outer.thread_binding or inner.thread_binding) not in IN_BLOCK_AXES:
+        return f"{here}blocks share no memory"
+    own = {outer.loop_var}
+    for n in reversed([inner, *tree.ancestors(inner)]):
+        if isinstance(n, s.BlockRealize):
+            axes = zip(n.block.iter_vars, n.iter_values, strict=True)
+            own.update(axis.var for axis, value in axes if own & variables_of(value))
+        if isinstance(n, s.For) and n is not outer and own & variables_of((n.min, n.extent)):
+            return f"{here}each of these runs other iterations"
+    for block in tree.blocks_under(inner):
+        alone = [r.buffer.name for r in block.writes if not is_shared(r.buffer)]
+        if alone:
+            return f"{here}{name_of(block)} writes {alone[0]}, which is not in shared memory"
+        realize = tree.realize(block)
+        if own & variables_of((*realize.iter_values, realize.predicate)):
+            return f"{here}{name_of(block)} does something else in each of these"
     return None
 
 

@@ -22,6 +22,8 @@ from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
 Start = tuple[Affine, int | None]
 #: a digit of a number: it counts in steps of `lower`, taking `count` values (None: all that remain)
 Digit = tuple[int, int | None]
+#: a number itself
+WHOLE: Digit = (1, None)
 
 
 def determined(
@@ -142,19 +144,19 @@ def contiguous(
     """True if slices starting at the indices fill a box without holes while `inner` takes all
     values.
     """
-    seen: dict[Any, list[Digit]] = {}
+    taken = _Taken(inner, known)
     for index, width in starts:
         if width is None:
             return False
         reach = width
         varying = [
-            (abs(c), _full_span(t, known), t) for t, c in index.terms.items() if _uses(t, inner)
+            (abs(c), taken.full_span(t), t) for t, c in index.terms.items() if _uses(t, inner)
         ]
         varying.sort(key=lambda term: (term[0], term[1] is None))
         for coefficient, span, atom in varying:
             if span is None and isinstance(atom, e.Var) and atom is varying[-1][2]:
                 span = 0
-            if span is None or coefficient > reach + 1 or not _take(atom, seen):
+            if span is None or coefficient > reach + 1 or not taken.take(atom):
                 return False
             reach += coefficient * span
     return True
@@ -164,36 +166,55 @@ def _uses(atom: Any, inner: Collection[e.Var]) -> bool:
     return atom in inner if isinstance(atom, e.Var) else any(v in inner for v in atom.variables())
 
 
-def _full_span(atom: Any, known: Mapping[e.Var, Bounds]) -> int | None:
-    """How far an atom reaches, if it takes every value between its ends."""
-    if not isinstance(atom, e.Var):
-        inner, (lower, count) = (
-            digit_of(atom) if isinstance(atom, Quotient | Remainder) else (None, (1, 1))
-        )
-        variable = None if inner is None else inner.only_atom
-        if not isinstance(variable, e.Var) or known.get(variable, (None,))[0] != 0:
-            return None
-        last = known[variable][1]
-        if last is None or (count is not None and (last + 1) % (lower * count)):
-            return None
-    lo, hi = Affine(0, {atom: 1}).bounds(known)
-    return None if lo is None or hi is None else hi - lo
+class _Taken:
+    """The digits of numbers that have been used: one used twice makes dimensions move together.
 
-
-def _take(atom: Any, seen: dict[Any, list[Digit]]) -> bool:
-    """Mark the digits of `atom` as used; False if they were used before: dimensions then move
-    together.
+    A number is a variable, or a sum that takes every value from 0 on: f, or tx * 4 + lane. Each
+    variable is a part of one number only.
     """
-    number: Any = atom
-    digit: Digit = (1, None)
-    if not isinstance(atom, e.Var):
-        found, digit = digit_of(atom)
-        number = found.only_atom
-    used = seen.setdefault(number, [])
-    if any(_overlap(digit, other) for other in used):
-        return False
-    used.append(digit)
-    return True
+
+    def __init__(self, inner: Collection[e.Var], known: Mapping[e.Var, Bounds]) -> None:
+        self.inner = inner
+        self.known = known
+        self.digits: dict[Any, list[Digit]] = {}
+        self.owners: dict[e.Var, Any] = {}
+
+    def full_span(self, atom: Any) -> int | None:
+        """How far an atom reaches, if it takes every value between its ends."""
+        if not isinstance(atom, e.Var):
+            if not isinstance(atom, Quotient | Remainder):
+                return None
+            number, (lower, count) = digit_of(atom)
+            last = self._last(number)
+            if last is None or (count is not None and (last + 1) % (lower * count)):
+                return None
+        lo, hi = Affine(0, {atom: 1}).bounds(self.known)
+        return None if lo is None or hi is None else hi - lo
+
+    def _last(self, number: Affine) -> int | None:
+        """The largest value of a sum of variables that takes all values from 0 on."""
+        plain = all(isinstance(t, e.Var) and c > 0 for t, c in number.terms.items())
+        if not plain or number.bounds(self.known)[0] != 0:
+            return None
+        if number.only_atom is None:
+            moving = number.variables() <= set(self.inner)
+            if not moving or not contiguous([(number, 0)], self.inner, self.known):
+                return None
+        return number.bounds(self.known)[1]
+
+    def take(self, atom: Any) -> bool:
+        """Mark the digits of `atom` as used; False if they, or a variable, were used before."""
+        number, digit = Affine(0, {atom: 1}), WHOLE
+        if not isinstance(atom, e.Var):
+            number, digit = digit_of(atom)
+        key = (number.const, frozenset(number.terms.items()))
+        if any(self.owners.setdefault(v, key) != key for v in number.variables()):
+            return False
+        used = self.digits.setdefault(key, [])
+        if any(_overlap(digit, other) for other in used):
+            return False
+        used.append(digit)
+        return True
 
 
 def _overlap(a: Digit, b: Digit) -> bool:

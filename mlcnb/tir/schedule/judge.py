@@ -16,26 +16,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.counterexample import find
-from mlcnb.tir.schedule.dependence import concurrent_loops, why_marks_break
+from mlcnb.tir.schedule.dependence import (
+    concurrent_loops,
+    is_thread_loop,
+    why_marks_break,
+    why_threads_part,
+)
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.polyhedral.effort import PATIENT, QUICK, Undecided
+from mlcnb.tir.schedule.polyhedral.effort import LOOP, PATIENT, QUICK, Undecided
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.schedule.tree import Tree
+
+if TYPE_CHECKING:
+    from mlcnb.tir.schedule.polyhedral.carried import Conflict
 
 CHECKS = ("default", "rules", "none", "numeric", "dependence", "both")
 TRUSTED, RULE, PROVED = "trusted", "by rule", "proved (islpy)"
 #: primitives that say how a loop runs: the loop alone is in question
 MARKS = frozenset(["parallel", "vectorize", "bind"])
-#: primitives that move no accesses; after any other, loops that were marked are looked at again
+#: primitives that move no accesses, nor give a buffer to other threads; after any other, loops that
+#: were marked are looked at again
 STILL = MARKS | frozenset(
-    "split fuse unroll add_unit_loop set_scope storage_align annotate unannotate "
+    "split fuse unroll add_unit_loop storage_align annotate unannotate "
     "annotate_buffer_access unsafe_hide_buffer_access set_axis_separator tensorize "
     "reorder_block_iter_var".split()
 )
@@ -79,7 +89,8 @@ class Judge:
         if self.check == "rules":
             return None
         if primitive in MARKS:
-            proved = _is_free(state.func, loop, primitive != "vectorize", QUICK)
+            marked = None if loop is None else made.forward.get(loop)
+            proved = isinstance(marked, s.For) and _is_free(state.func, loop, marked)
         else:
             proved = _are_equal(before, made.func, QUICK) and verify_well_formed(made.func, False)
         return made if proved else None
@@ -115,14 +126,15 @@ class Judge:
         """Refuse a step after which a loop that is marked as parallel carries a dependence."""
         moved = [x for x in change.forward.values() if isinstance(x, s.For) and x in tree]
         for loop in concurrent_loops(moved):
-            broken = why_marks_break(tree, [loop])
-            if broken is None:
-                continue
-            private = loop.kind is not s.ForKind.VECTORIZED
-            if self.check != "rules" and _is_free(tree.func, loop, private, QUICK):
+            reason = why_threads_part(tree, loop)
+            broken = None if reason else why_marks_break(tree, [loop])
+            if broken is not None:
+                proved = self.check != "rules" and _is_free(tree.func, loop, loop)
+                reason = None if proved else broken[1]
+            if reason is None:
                 continue
             error = ScheduleError(
-                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {broken[1]}",
+                f"{primitive}: {name_of(loop)} is {loop.kind.value}, and then {reason}",
                 hint="mark loops as parallel, vectorized or bound after they have their blocks",
             )
             error.evidence = lambda loop=loop: find(tree.func, tree.func, loop)
@@ -144,14 +156,20 @@ def _are_equal(before: PrimFunc, after: PrimFunc, operations: int) -> bool:
     return why_not_the_same_steps(before, after, operations) is None
 
 
-def _is_free(func: PrimFunc, loop: s.For | None, private: bool, operations: int) -> bool:
-    """True if iterations of a loop surely do not depend on each other."""
-    from mlcnb.tir.schedule.polyhedral.answers import carried_by
-
+def _is_free(func: PrimFunc, loop: s.For | None, marked: s.For) -> bool:
+    """True if iterations of a loop, marked as `marked` is, surely do not depend on each other."""
     try:
-        return loop is not None and carried_by(func, loop, private, operations) is None
+        return loop is not None and _carried(func, loop, marked, LOOP) is None
     except Undecided:
         return False
+
+
+def _carried(func: PrimFunc, loop: s.For, marked: s.For, operations: int) -> Conflict | None:
+    """As `carried_by`, for what a loop of this mark may do."""
+    from mlcnb.tir.schedule.polyhedral.answers import carried_by
+
+    private = marked.kind is not s.ForKind.VECTORIZED
+    return carried_by(func, loop, private, operations, is_thread_loop(marked))
 
 
 def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
@@ -174,14 +192,13 @@ def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
 
 def _why_unproved(before: PrimFunc, tree: Tree, loops: Iterable[s.For]) -> str | None:
     """The reason why a step, or one of the loops that run in parallel after it, is not proved."""
-    from mlcnb.tir.schedule.polyhedral.answers import carried_by, why_not_equal
+    from mlcnb.tir.schedule.polyhedral.answers import why_not_equal
 
     after = tree.func
     reason = why_not_equal(before, after, PATIENT)
     try:
         for loop in loops if reason is None else ():
-            private = loop.kind is not s.ForKind.VECTORIZED
-            found = carried_by(after, loop, private, PATIENT)
+            found = _carried(after, loop, loop, PATIENT)
             if found is not None:
                 return f"{name_of(loop)} is {loop.kind.value}: {found.first}, {found.second}"
     except Undecided as error:

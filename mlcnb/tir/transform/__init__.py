@@ -17,10 +17,14 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.common_subexpr_elim": (
             "CommonSubexprElimTIR eliminate_common_subexpr"
         ),
+        "mlcnb.tir.transform.convert_ssa": "ConvertSSA",
         "mlcnb.tir.transform.compact_buffer": "CompactBufferAllocation compact_buffers",
         "mlcnb.tir.transform.lower_match_buffer": "LowerMatchBuffer lower_match_buffer",
         "mlcnb.tir.transform.lower_opaque_block": "LowerOpaqueBlock lower_opaque_block",
         "mlcnb.tir.transform.flatten_buffer": "FlattenBuffer flatten_buffers",
+        "mlcnb.tir.transform.hoist_expression": (
+            "HoistExpression HoistedConditionals HoistedLetBindings hoist_expressions"
+        ),
         "mlcnb.tir.transform.hoist_if_then_else": "HoistIfThenElse hoist_if_then_else",
         "mlcnb.tir.transform.inject_double_buffer": "InjectDoubleBuffer inject_double_buffer",
         "mlcnb.tir.transform.inject_software_pipeline": (
@@ -47,6 +51,19 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
         "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
         "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
+        "mlcnb.tir.transform.verify_passes": "VerifyMemory VerifySSA",
+        "mlcnb.tir.transform.remove_store_undef": "RemoveStoreUndef remove_store_undef",
+        "mlcnb.tir.transform.remove_assume": "RemoveAssume remove_assume",
+        "mlcnb.tir.transform.skip_assert": "SkipAssert skip_asserts",
+        "mlcnb.tir.transform.rewrite_unsafe_select": "RewriteUnsafeSelect rewrite_unsafe_select",
+        "mlcnb.tir.transform.convert_for_loops_to_serial": (
+            "ConvertForLoopsToSerial convert_for_loops_to_serial"
+        ),
+        "mlcnb.tir.transform.canonicalize_loop": "CanonicalizeLoop canonicalize_loops",
+        "mlcnb.tir.transform.function_sets": "Filter Apply AnnotateEntryFunc",
+        "mlcnb.tir.transform.device_regions": "DecorateDeviceScope AnnotateDeviceRegions",
+        "mlcnb.tir.transform.bind_target": "BindTarget",
+        "mlcnb.ir.transform": "PrimFuncPass prim_func_pass",
         "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

@@ -3,6 +3,8 @@
 A: T.Buffer((16, 8), "float32")                 A_1 = T.decl_buffer((128,), data=A.data)
 A[i, j]                                  ->     A_1[i * 8 + j]
 
+Axis separators part the dimensions into groups, each of which becomes one.
+
 An index that is read from data is checked here, where the dimensions are still known:
 `A[I[i], j]` becomes `A_1[T.check_index(I[i], 16, "A[I[i], j], dimension 0") * 8 + j]`, which stops
 the kernel if outside.
@@ -19,41 +21,63 @@ from mlcnb.core import display
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Allocate, BufferStore, DeclBuffer
+from mlcnb.tir.stmt import Allocate, Block, BufferStore, DeclBuffer
+from mlcnb.tir.transform.flatten_groups import flat_region, grouped_place, groups_of
 
 
-def flatten_buffers(func: PrimFunc) -> PrimFunc:
+def flatten_buffers(func: PrimFunc, grouped: bool = False) -> PrimFunc:
     """`func` with one-dimensional buffers and indices; strides and offsets are multiplied out.
 
     The parameters keep their shapes in `buffer_map`, which is what callers are checked against.
+    grouped: a buffer with axis separators has a dimension for each group; none of our machines has
+    such memory.
     """
     flat: dict[Buffer, Buffer] = {}
     analyzer = Analyzer()
 
     def of(buffer: Buffer) -> Buffer:
         if buffer not in flat:
-            flat[buffer] = _flat(buffer)
+            flat[buffer] = _flat(buffer if grouped else replace(buffer, axis_separators=()))
         return flat[buffer]
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore):
             indices = _checked(n)
+            if grouped and n.buffer.axis_separators:
+                return replace(n, buffer=of(n.buffer), indices=grouped_place(n.buffer, indices))
             place = _place(n.buffer, indices, analyzer)
             return replace(n, buffer=of(n.buffer), indices=(place,))
         if isinstance(n, DeclBuffer):
             return replace(n, buffer=of(n.buffer))
+        if isinstance(n, BufferRegion):
+            return replace(n, buffer=of(n.buffer), region=flat_region(n, offset_of))
+        if isinstance(n, Block) and n.alloc_buffers:
+            return replace(n, alloc_buffers=tuple(map(of, n.alloc_buffers)))
         if isinstance(n, Allocate) and len(n.extents) > 1:
-            return replace(n, extents=(_product(n.extents),))
+            groups = groups_of(n.extents, separated.get(n.buffer_var, ()))
+            return replace(n, extents=tuple(map(_product, groups)))
         return None
 
+    separated = {
+        n.buffer.data: n.buffer.axis_separators
+        for n in walk(func.body)
+        if grouped and isinstance(n, DeclBuffer) and n.buffer.axis_separators
+    }
     body = rewrite(func.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
     for buffer in reversed(func.buffers):
         if buffer in flat and flat[buffer] is not buffer:
             body = DeclBuffer(flat[buffer], body)
-    return replace(func, body=body, attrs=FrozenDict({**func.attrs, "tir.is_flat": True}))
+    return func.with_body(body)
+
+
+def flattened_function(func: PrimFunc) -> PrimFunc:
+    """`flatten_buffers`, marked as done: the step of the standard lowering."""
+    done = flatten_buffers(func)
+    return replace(done, attrs=FrozenDict({**done.attrs, "tir.is_flat": True}))
 
 
 def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) -> e.PrimExpr:
@@ -67,7 +91,18 @@ def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) 
 
 
 def _checked(n: BufferLoad | BufferStore) -> tuple[e.PrimExpr, ...]:
-    return tuple(check_index(n, axis) if _is_data(i) else i for axis, i in enumerate(n.indices))
+    pairs = enumerate(zip(n.indices, n.buffer.shape, strict=True))
+    return tuple(
+        check_index(n, axis) if _is_data(i) and not is_checked(i, extent) else i
+        for axis, (i, extent) in pairs
+    )
+
+
+def is_checked(index: e.PrimExpr, extent: e.PrimExpr) -> bool:
+    """True if an operator has the index checked against this extent already."""
+    if not isinstance(index, e.Call) or index.op != "tir.check_index":
+        return False
+    return structural_equal(index.args[1], p.cast(index.args[1].dtype, extent))
 
 
 def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
@@ -77,20 +112,22 @@ def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
     verb = "read" if isinstance(n, BufferLoad) else "written"
     where = e.StringImm(f"{which} is {verb}, dimension {axis}")
     known = p.as_int(extent)
-    if known is not None and not index.dtype.element.holds(known):
-        index = p.cast(extent.dtype, index)  # an index of 8 bits into more than 255 elements
-    extent = p.fitted(index.dtype.element, extent)
+    if index.dtype.bits >= 32 and (known is None or index.dtype.element.holds(known)):
+        extent = p.cast(index.dtype.element, extent)  # a narrower dtype may not hold the extent
     return e.Call(index.dtype, "tir.check_index", (index, extent, where))
 
 
 def _is_data(index: e.PrimExpr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(index))
+    is_checked = isinstance(index, e.Call) and index.op == "tir.check_index"
+    return not is_checked and any(isinstance(n, BufferLoad) for n in walk(index))
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
     known = [p.as_int(extent) for extent in extents]
     if None not in known and prod(known) >= 2**31:  # type: ignore[arg-type]
         return p.const(prod(known), "int64")  # type: ignore[arg-type]
+    if len(extents) == 1:
+        return extents[0]
     total: e.PrimExpr = p.const(1, extents[0].dtype if extents else "int32")
     for extent in extents:
         total = total * extent
@@ -100,6 +137,9 @@ def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
 def _flat(buffer: Buffer) -> Buffer:
     if buffer.ndim == 1 and not buffer.strides and buffer.elem_offset is None:
         return buffer
+    if buffer.axis_separators:
+        shape = tuple(map(_product, groups_of(buffer.shape, buffer.axis_separators)))
+        return replace(buffer, shape=shape, axis_separators=tuple(range(1, len(shape))))
     if buffer.strides:
         total = sum(
             (
@@ -143,4 +183,4 @@ class FlattenBuffer(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `flatten_buffers`."""
-        return flatten_buffers(func)
+        return flatten_buffers(func, grouped=True)

@@ -13,50 +13,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, replace, rewrite, walk
-from mlcnb.ir import expr as e
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.effects import has_effect
-from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import For, ForKind, IfThenElse
-
-_DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
-
-
-def hoist_if_then_else(func: PrimFunc) -> PrimFunc:
-    """`func` with tests moved out of loops whose variable they do not use, innermost loop first."""
-    return func.with_body(rewrite(func.body, _hoist))
+from mlcnb.tir.transform.hoist_expression import (
+    HoistedConditionals,
+    HoistedLetBindings,
+    Hoisting,
+    hoist_expressions,
+)
 
 
-def _hoist(n: Node) -> Node | None:
-    if not isinstance(n, For) or n.kind is ForKind.THREAD_BINDING:
-        return None
-    test = n.body
-    if not isinstance(test, IfThenElse) or not _is_fixed(test.condition, n.loop_var):
-        return None
-    then = replace(n, body=test.then_case)
-    other = None if test.else_case is None else replace(n, body=test.else_case)
-    return IfThenElse(test.condition, then, other, test.span)
+def hoist_if_then_else(func: PrimFunc, axes: bool = False) -> PrimFunc:
+    """`func` with tests moved out of loops whose variable they do not use.
 
-
-def _is_fixed(condition: e.PrimExpr, var: e.Var) -> bool:
-    """True for a condition that is the same in every iteration, and safe without any."""
-    return not has_effect(condition) and not any(
-        n is var or isinstance(n, BufferLoad) or _may_stop(n) for n in walk(condition)
-    )
-
-
-def _may_stop(n: Node) -> bool:
-    """True for a division of integers by what may be zero."""
-    if not isinstance(n, _DIVISIONS) or n.dtype.is_float:
-        return False
-    return not (isinstance(n.b, e.IntImm) and n.b.value != 0)
+    axes: also tests of thread axes.
+    """
+    tests = HoistedConditionals.IfElseStmt
+    if axes:
+        tests |= HoistedConditionals.UsingBlockVar
+    return hoist_expressions(func, Hoisting(tests, HoistedLetBindings.Never))
 
 
 class HoistIfThenElse(PrimFuncPass):
-    """Move tests that do not depend on a loop out of it."""
+    """Move tests that do not depend on a loop out of it.
+
+    variant: TVM's; "basic" is the default.
+    """
+
+    variant: str | None = None
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `hoist_if_then_else`."""
-        return hoist_if_then_else(func)
+        options = ctx.get_config("tir.HoistIfThenElse")
+        return hoist_if_then_else(func, bool(options["support_block_scope_hosting"]))

@@ -82,7 +82,7 @@ def _remove(n: Node, used: set[Node]) -> Node | None:
             return n.body
         case DeclBuffer() if n.buffer not in used:
             return n.body
-        case BufferStore() if _is_kept(n):
+        case BufferStore() if stores_what_it_read(n):
             return _NOTHING
         case Evaluate(value) if n is not _NOTHING and not has_effect(value):
             return _NOTHING
@@ -103,7 +103,7 @@ def _is_nothing(n: Node) -> bool:
     return isinstance(n, Evaluate) and isinstance(n.value, e.IntImm)
 
 
-def _is_kept(n: BufferStore) -> bool:
+def stores_what_it_read(n: BufferStore) -> bool:
     """True for `A[i] = A[i]`."""
     load = n.value
     if not isinstance(load, BufferLoad) or load.buffer is not n.buffer:

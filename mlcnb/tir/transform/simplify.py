@@ -22,11 +22,13 @@ from mlcnb.tir.stmt import Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt,
 
 def simplify_stmt(func: PrimFunc) -> PrimFunc:
     """`func` with integer expressions simplified, decided branches taken, empty loops removed."""
-    body = _Simplifier().stmt(func.body)
+    body = Simplifier().stmt(func.body)
     return func.with_body(body if body is not None else Evaluate(p.const(0)))
 
 
-class _Simplifier:
+class Simplifier:
+    """One walk over a function; statements that come to nothing are None."""
+
     def __init__(self) -> None:
         self.analyzer = Analyzer()
 
@@ -49,6 +51,7 @@ class _Simplifier:
         return map_children(n, self.child)
 
     def child(self, n: Any) -> Any:
+        """Whatever stands in a node, simplified."""
         if isinstance(n, Stmt):
             done = self.stmt(n)
             return Evaluate(p.const(0)) if done is None else done
@@ -57,11 +60,13 @@ class _Simplifier:
         return n if isinstance(n, Buffer) else map_children(n, self.child)
 
     def expr(self, n: e.PrimExpr) -> e.PrimExpr:
+        """An expression in its short form; of floats, the indices and tests inside."""
         if n.dtype.is_float or n.dtype.is_handle:
             return chosen(map_children(n, self.child)) if not isinstance(n, e.Var) else n
         return self.analyzer.simplify(n)
 
     def loop(self, n: For) -> Stmt | None:
+        """A loop, its variable in bounds; none where it never runs, its body where it runs once."""
         start, extent = self.expr(n.min), self.expr(n.extent)
         if p.as_int(extent) == 0:
             return None
@@ -72,6 +77,7 @@ class _Simplifier:
         return None if body is None else replace(n, min=start, extent=extent, body=body)
 
     def branch(self, n: IfThenElse) -> Stmt | None:
+        """The side that is taken, where that is known."""
         condition = self.expr(n.condition)
         if isinstance(condition, e.IntImm):
             taken = n.then_case if condition.value else n.else_case
@@ -86,6 +92,7 @@ class _Simplifier:
         return replace(n, condition=condition, then_case=then, else_case=other)
 
     def let(self, n: LetStmt) -> Stmt | None:
+        """A variable of a constant is replaced by it."""
         value = self.child(n.value)
         if isinstance(value, e.IntImm | e.FloatImm):
             return self.stmt(substitute(n.body, {n.var: value}))
@@ -105,8 +112,15 @@ def chosen(n: e.PrimExpr) -> e.PrimExpr:
 
 
 class Simplify(PrimFuncPass):
-    """Simplify integer expressions under the bounds of the loops; take decided branches."""
+    """Simplify integer expressions under the bounds of the loops; take decided branches.
+
+    What is known at a place is used there: the tests around it, and the values of variables. More
+    is asked for by `PassContext(config={"tir.Simplify": {...}})`.
+    """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `simplify_stmt`."""
-        return simplify_stmt(func)
+        """See `mlcnb.tir.transform.simplify_known`."""
+        from mlcnb.tir.transform.simplify_known import KnowingSimplifier
+
+        body = KnowingSimplifier(ctx.get_config("tir.Simplify")).stmt(func.body)
+        return func.with_body(body if body is not None else Evaluate(p.const(0)))

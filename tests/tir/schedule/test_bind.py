@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import numpy as np
 import pytest
 
 from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.ir import prim_ops as p
+from mlcnb.script import parse
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform import lower
 from tests.tir.schedule.programs import becomes, copy_2d, matmul, numbers, refuses, row_sum
@@ -134,3 +137,127 @@ def test_more_threads_than_a_block_can_have():
     ):
         sch.bind(j, "threadIdx.x")
     sch.bind(j, "blockIdx.x")
+
+
+# memory that threads share ------------------------------------------------------------------------
+
+TURNS = """
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+        S = T.alloc_buffer((1,), scope="{scope}")
+        for i in range(8):
+            with T.block("S"):
+                vi = T.axis.spatial(8, i)
+                S[0] = A[vi]
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = S[0]
+"""
+
+
+def turns(scope):
+    return Schedule(parse(dedent(TURNS.format(scope=scope))))
+
+
+def test_shared_memory_is_one_for_the_threads_of_a_block():
+    """Each iteration fills S before it reads it: blocks have one each, threads have not."""
+    sch = turns("shared")
+    message = (
+        "bind: loop i is not parallel: its iterations may touch the same elements of S, which "
+        "block S writes"
+    )
+    loop = sch.get_loops("B")[0]
+    with refuses(sch, message):
+        sch.bind(loop, "threadIdx.x")
+    sch.bind(loop, "blockIdx.x")
+    same_on_threads(sch)
+
+
+def test_memory_of_a_thread_does_not_become_shared():
+    sch = turns("local")
+    sch.bind(sch.get_loops("B")[0], "threadIdx.x")
+    message = (
+        "set_scope: loop i is thread_binding, and then its iterations may touch the same elements "
+        "of S, which block S writes"
+    )
+    with refuses(
+        sch, message, "mark loops as parallel, vectorized or bound after they have their blocks"
+    ):
+        sch.set_scope("S", 0, "shared")
+
+
+FETCH = """
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8, 8), "float32")):
+        S = T.alloc_buffer((8,), scope="shared")
+        for i in T.thread_binding(8, thread="{outer}"):
+            for j in range(8):
+                with T.block("S"):
+                    v = T.axis.spatial(8, j)
+                    S[v] = A[v]
+            for j in range(8):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = S[vj]
+"""
+
+
+def fetched(outer):
+    return Schedule(parse(dedent(FETCH.format(outer=outer))))
+
+
+def test_threads_fetch_together():
+    sch = fetched("threadIdx.x")
+    sch.bind(sch.get_loops("S")[1], "threadIdx.x")
+    same_on_threads(sch)
+
+
+def test_what_threads_fetch_together_stays_shared():
+    sch = fetched("threadIdx.x")
+    sch.bind(sch.get_loops("S")[1], "threadIdx.x")
+    message = (
+        "set_scope: loop j is thread_binding, and then loop j runs on the threads of loop i, and "
+        "block S writes S, which is not in shared memory"
+    )
+    with refuses(
+        sch, message, "mark loops as parallel, vectorized or bound after they have their blocks"
+    ):
+        sch.set_scope("S", 0, "local")
+
+
+def test_blocks_fetch_nothing_together():
+    sch = fetched("blockIdx.x")
+    loop = sch.get_loops("S")[1]
+    with refuses(
+        sch,
+        "bind: loop j stands in loop i, which is bound to blockIdx.x already",
+        "fuse the two loops, or use another axis",
+    ):
+        sch.bind(loop, "blockIdx.x")
+
+
+def test_a_loop_around_one_that_is_bound():
+    sch = Schedule(copy_2d(4, 4))
+    i, j = sch.get_loops("B")
+    sch.bind(j, "threadIdx.x")
+    with refuses(
+        sch,
+        "bind: loop i holds loop j, which is bound to threadIdx.x already",
+        "fuse the two loops, or use another axis",
+    ):
+        sch.bind(i, "threadIdx.x")
+
+
+def test_each_thread_has_a_reduction_of_its_own():
+    """Threads that all add up the same sum in shared memory would race."""
+    A, k = te.placeholder((4,), name="A"), te.reduce_axis((0, 4), name="k")
+    B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+    C = te.compute((4,), lambda i: B[0] + A[i], name="C")
+    sch = Schedule(te.create_prim_func([A, C]))
+    loop = sch.get_loops("C")[0]
+    sch.compute_at("B", loop)
+    sch.set_scope("B", 0, "local")
+    sch.bind(loop, "threadIdx.x")
+    same_on_threads(sch)
+    with pytest.raises(Exception, match="loop i is thread_binding, and then its iterations may"):
+        sch.set_scope("B", 0, "shared")

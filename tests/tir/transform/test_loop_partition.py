@@ -120,10 +120,8 @@ def test_what_the_bounds_decide():
         Simplify(),
         decided,
         """
-        for i in range(4):
-            for j in range(4):
-                B[i * 4 + j] = A[i * 4 + j]
-            B[i * 4] = B[i * 4]
+        for i, j in T.grid(4, 4):
+            B[i * 4 + j] = A[i * 4 + j]
         """,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
@@ -64,11 +65,17 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         writer.current = axis.var
         writer.do(f"const {ctype(axis.var.dtype)} {writer.name(axis.var)} = {tag};")
     writer.current = None
+    start = len(writer.lines)
+    allocated = Counter(n.buffer_var for n in walk(launch.body) if isinstance(n, s.Allocate))
+    writer.repeated = {v for v, count in allocated.items() if count > 1}
     try:
         writer.stmt(launch.body)
     except CodegenError as error:
         error.root = error.root or func
         raise
+    for declared, size in reversed(writer.arrays.values()):
+        writer.lines.insert(start, f"  {declared}[{size}];")
+        writer.made.insert(start, None)
     if writer.reports:
         params.append("int* __restrict__ status")
     if writer.dynamic:

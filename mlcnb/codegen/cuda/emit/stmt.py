@@ -35,6 +35,10 @@ class Writer(Emitter):
         self.depth = 1
         #: bytes of dynamic shared memory used so far
         self.dynamic = 0
+        #: arrays that several parts of the kernel use in turn, declared once at its start: their
+        #: variables, and of those met so far the declaration without its size, and the size
+        self.repeated: set[e.Var] = set()
+        self.arrays: dict[e.Var, tuple[str, int]] = {}
 
     def do(self, line: str) -> None:
         """One line at the present depth."""
@@ -144,10 +148,15 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
     if scope == "shared.dyn":
         w.do(f"{kind}* {name} = ({kind}*)(shared_memory + {w.dynamic});")
         w.dynamic += p.as_int(w.analyzer.simplify(aligned_bytes(x))) or 0
-    elif scope in SHARED_SCOPES:
-        w.do(f"__shared__ __align__(16) {kind} {name}[{count}];")
-    elif scope == "local":
-        w.do(f"{kind} {name}[{count}];")
+    elif scope in SHARED_SCOPES or scope == "local":
+        declared = (
+            f"{kind} {name}" if scope == "local" else f"__shared__ __align__(16) {kind} {name}"
+        )
+        if x.buffer_var in w.repeated:
+            _, known = w.arrays.get(x.buffer_var, (declared, 0))
+            w.arrays[x.buffer_var] = declared, max(known, count)
+        else:
+            w.do(f"{declared}[{count}];")
     else:
         raise CodegenError(
             f"a kernel cannot allocate {scope} memory for {x.buffer_var.name}",

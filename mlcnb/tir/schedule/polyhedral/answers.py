@@ -87,14 +87,18 @@ def _why(flow: Callable[[Part], Flow], before: Part, after: Part, operations: in
     return None
 
 
-def carried_by(func: PrimFunc, loop: s.For, private: bool, operations: int) -> Conflict | None:
+def carried_by(
+    func: PrimFunc, loop: s.For, private: bool, operations: int, threads: bool = False
+) -> Conflict | None:
     """Two iterations of a loop that must stay in order; None if there surely are none.
+
+    threads: whether they are threads of a block, for which shared memory is one.
 
     Raises:
         Undecided: the function is not affine, or it would take too long.
     """
     with effort(operations):
-        return conflict(Flow(around(func, loop)), loop, private)
+        return conflict(Flow(around(func, loop)), loop, private, threads)
 
 
 def first_difference(before: PrimFunc, after: PrimFunc, operations: int) -> Difference | None:

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from mlcnb.tir import stmt as s
+from mlcnb.tir.schedule.polyhedral.equal import Comparison, Mismatch, Value
 from mlcnb.tir.schedule.polyhedral.flow import Flow, memory_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
 
@@ -55,7 +57,7 @@ class Conflict:
     second: Event
 
 
-def conflict(flow: Flow, loop: s.For, private: bool) -> Conflict | None:
+def conflict(flow: Flow, loop: s.For, private: bool, threads: bool = False) -> Conflict | None:
     """Two iterations of `loop` that depend on each other, the first there are; None if all are
     independent.
 
@@ -63,6 +65,8 @@ def conflict(flow: Flow, loop: s.For, private: bool) -> Conflict | None:
         flow: the dataflow of the function.
         loop: the loop.
         private: whether a buffer that each iteration fills before reading may be its own.
+        threads: whether iterations are threads of a block: memory that they share must be filled
+            with the same by each of them.
     """
     inside = [x for x in flow.program.statements if loop in x.place.loops]
     inside.sort(key=lambda x: x.is_init)
@@ -70,8 +74,10 @@ def conflict(flow: Flow, loop: s.For, private: bool) -> Conflict | None:
         return None
     depth = inside[0].place.loops.index(loop)
     for memory, accesses in _accesses(inside).items():
+        one = threads and flow.program.buffers[memory].scope.startswith("shared")
         if private and _is_private(flow, memory, inside, depth):
-            continue
+            if not one or _is_filled_alike(flow, memory, inside, depth):
+                continue
         pairs = [(a, b) for a in accesses for b in accesses if a.is_write or b.is_write]
         for a, b in sorted(pairs, key=lambda pair: (not pair[0].is_write, pair[1].is_write)):
             found = _meeting(a, b, depth)
@@ -135,6 +141,22 @@ def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) ->
                 there = _outside(source.writer, depth + 1)
                 if not reads.is_subset(here.apply_range(there.reverse())):
                     return False
+    return True
+
+
+def _is_filled_alike(flow: Flow, memory: str, inside: list[Statement], depth: int) -> bool:
+    """True if each element gets one value, whichever iteration writes it."""
+    writers = [x for x in inside if memory_of(x.written) == memory]
+    loads = ((x, load) for x in writers for load, _ in x.loads)
+    if any(memory_of(x.element(load.buffer, load.indices)) == memory for x, load in loads):
+        return False
+    try:
+        for x, y in product(writers, writers):
+            pairs = x.written.apply_range(y.written.reverse())
+            pairs = pairs.intersect(_outside(x, depth).apply_range(_outside(y, depth).reverse()))
+            Comparison(flow, flow).same(Value(x), Value(y), pairs)
+    except Mismatch:
+        return False
     return True
 
 

@@ -15,6 +15,9 @@ from typing import Any
 PATIENT = 20_000_000
 #: isl operations for a second opinion on a refusal (about a tenth of a second)
 QUICK = 150_000
+#: isl operations for one loop that is marked as parallel (about a quarter of a second): threads
+#: that fetch a tile which they do not divide need more than `QUICK`
+LOOP = 1_000_000
 
 
 class Undecided(Exception):

@@ -8,11 +8,12 @@ maximum: they combine their parts in the end (LowerCrossThreadReduction).
 
 from __future__ import annotations
 
+from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES, VIRTUAL_AXES
+from mlcnb.tir.schedule.dependence import why_not_one_fetch
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
-from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
@@ -44,32 +45,24 @@ def bind(state: State, loop: For, thread_axis: str) -> Change:
             loop,
             hint="split it, and bind the outer loop to blockIdx, the inner one to threadIdx",
         )
-    for outer in state.tree.ancestors(loop):
-        if isinstance(outer, For) and outer.thread_binding == thread_axis in THREAD_AXES:
-            if not _is_shared_work(state, outer, loop):
-                raise state.refusal(
-                    f"bind: {name_of(loop)} stands in {name_of(outer)}, which is bound to "
-                    f"{thread_axis} already",
-                    loop,
-                    hint="fuse the two loops, or use another axis",
-                )
-    refuse_carried(state, "bind", loop, private=True, combined=thread_axis in IN_BLOCK_AXES)
+    if thread_axis in THREAD_AXES:
+        _refuse_bound_twice(state, loop, thread_axis)
+    refuse_carried(state, "bind", loop, private=True, threads=thread_axis in IN_BLOCK_AXES)
     edit = state.edit()
     edit.update(loop, kind=ForKind.THREAD_BINDING, thread_binding=thread_axis)
     return Change.of(edit)
 
 
-def _is_shared_work(state: State, outer: For, inner: For) -> bool:
-    """True if the threads of `outer` may do the iterations of `inner` together.
-
-    That is a fetch into shared memory: the same for every thread, so each does a part of it.
-    """
-    tree = state.tree
-    if p.as_int(outer.extent) is None or p.as_int(outer.extent) != p.as_int(inner.extent):
-        return False
-    for block in tree.blocks_under(inner):
-        if any(not r.buffer.scope.startswith("shared") for r in block.writes):
-            return False
-        if any(v.uses({outer.loop_var}) for v in bindings(tree, block).values.values()):
-            return False
-    return True
+def _refuse_bound_twice(state: State, loop: For, thread_axis: str) -> None:
+    """A loop around or inside that is bound already, unless the inner one is a fetch of all."""
+    around = (x for x in state.tree.ancestors(loop) if isinstance(x, For))
+    within = (x for x in walk(loop.body) if isinstance(x, For))
+    pairs = [(x, loop, x, "stands in") for x in around] + [(loop, x, x, "holds") for x in within]
+    for outer, inner, other, how in pairs:
+        if other.thread_binding == thread_axis and why_not_one_fetch(state.tree, outer, inner):
+            raise state.refusal(
+                f"bind: {name_of(loop)} {how} {name_of(other)}, which is bound to {thread_axis} "
+                "already",
+                loop,
+                hint="fuse the two loops, or use another axis",
+            )

@@ -30,10 +30,10 @@ def parallel(state: State, loop: For) -> Change:
 
 
 def refuse_carried(
-    state: State, primitive: str, loop: For, private: bool, combined: bool = False
+    state: State, primitive: str, loop: For, private: bool, threads: bool = False
 ) -> None:
     """Refuse a loop that carries a dependence; arguments as of `why_carried`."""
-    reason = why_carried(state.tree, loop, private, combined) if state.checks else None
+    reason = why_carried(state.tree, loop, private, threads) if state.checks else None
     if reason:
         hint = REDUCTION_HINT if "reduce axis" in reason else None
         raise state.refusal(f"{primitive}: {name_of(loop)} is not parallel: {reason}", loop, hint)

@@ -1,0 +1,299 @@
+"""Simplify under what is known at each place: the tests around it, the variables that were bound.
+
+if i == n:                                      if i == n:
+    if i == n:                           ->         A[i] = 0
+        A[i] = 0
+
+A test that reads memory says nothing of what follows, which may have written there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from mlcnb.core.node import map_children, replace, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.analysis.effects import has_effect
+from mlcnb.tir.analysis.kernels import bound_axis
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.stmt import AttrStmt, BufferStore, IfThenElse, LetStmt, Stmt
+from mlcnb.tir.transform.remove_no_op import stores_what_it_read
+from mlcnb.tir.transform.simplify import Simplifier, chosen
+
+Known = tuple[e.PrimExpr, bool]
+
+
+class KnowingSimplifier(Simplifier):
+    """What `tir.Simplify` does beyond the standard lowering; `options` as of the pass's config."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.options = options
+        self.known: list[Known] = []
+        self.lets: dict[e.Var, e.PrimExpr] = {}
+        self.equalities: list[e.PrimExpr] = []
+
+    def stmt(self, n: Any) -> Any:
+        """As of the base; thread axes are bound, and a store of what was just read is nothing."""
+        if isinstance(n, AttrStmt) and bound_axis(n) is not None:
+            extent = self.expr(n.value) if isinstance(n.value, e.PrimExpr) else n.value
+            self.analyzer.bind(n.node.var, e.Range(p.const(0, extent.dtype), extent))
+        done = super().stmt(n)
+        if isinstance(done, BufferStore) and stores_what_it_read(done):
+            return None
+        return done
+
+    def branch(self, n: IfThenElse) -> Stmt | None:
+        """Each side is simplified under its condition."""
+        condition = self.expr(n.condition)
+        decided = self.decided(condition)
+        if decided is not None:
+            taken = n.then_case if decided else n.else_case
+            return None if taken is None else self.stmt(taken)
+        with self.given(condition):
+            then = self.stmt(n.then_case)
+        other = None
+        if n.else_case is not None:
+            with self.given(p.logical_not(condition)):
+                other = self.stmt(n.else_case)
+        if then is None and other is None:
+            return None
+        if then is None:
+            assert other is not None
+            return IfThenElse(p.logical_not(condition), other, span=n.span)
+        return replace(n, condition=condition, then_case=then, else_case=other)
+
+    def decided(self, condition: e.PrimExpr) -> bool | None:
+        """Whether a condition holds, where that can be told, also from the values of variables."""
+        if not isinstance(condition, e.IntImm) and self.lets:
+            condition = self.expr(substitute(condition, self.lets))
+        return bool(condition.value) if isinstance(condition, e.IntImm) else None
+
+    def let(self, n: LetStmt) -> Stmt | None:
+        """A variable that stays is remembered with its value."""
+        value = self.child(n.value)
+        if not has_effect(value) and not _reads(value):
+            self.lets[n.var] = value
+        done = super().let(replace(n, value=value))
+        self.lets.pop(n.var, None)
+        return done
+
+    @contextmanager
+    def given(self, condition: e.PrimExpr) -> Iterator[None]:
+        """Inside, the condition holds."""
+        parts = [x for x in conjuncts(condition) if not _reads(x) and not has_effect(x)]
+        opposites = [self.analyzer.simplify(p.logical_not(part)) for part in parts]
+        with ExitStack() as stack:
+            for part in parts:
+                if isinstance(part, e.CmpOp | e.Not) and not isinstance(part, e.EQ):
+                    stack.enter_context(self.analyzer.constraint(part))
+            depth, equal = len(self.known), len(self.equalities)
+            for part, opposite in zip(parts, opposites, strict=True):
+                self.known += [(part, True), (opposite, False)]
+            self.equalities += [part for part in parts if isinstance(part, e.EQ)]
+            try:
+                yield
+            finally:
+                del self.known[depth:], self.equalities[equal:]
+
+    def under_equalities(self, n: e.PrimExpr) -> e.PrimExpr | None:
+        """A test decided by `i == 5` and the like; they decide, and are not put in for `i`."""
+        if not self.equalities or not isinstance(n, e.CmpOp):
+            return None
+        with self.analyzer.constraint(*self.equalities):
+            found = super().expr(n)
+        return found if isinstance(found, e.IntImm) else None
+
+    def expr(self, n: e.PrimExpr) -> e.PrimExpr:
+        """As of the base, with tests that are known put in; a choice's sides under its test."""
+        if n.dtype.is_bool:
+            n = self.with_known(n) if self.known else n
+            decided = self.under_equalities(n)
+            if decided is not None:
+                return decided
+        folded = folded_call(n)
+        if folded is not None:
+            return folded
+        match n:
+            case e.And() | e.Or() if self.options["apply_constraints_to_boolean_branches"]:
+                return self.either(super().expr(n))
+            case e.And() | e.Or() if self.options["convert_boolean_to_and_of_ors"]:
+                return as_and_of_ors(super().expr(n), super().expr)
+            case e.Call(_, "tir.if_then_else", (test, yes, no)):
+                return self.choice(n, test, yes, no)
+        return super().expr(n)
+
+    def with_known(self, n: e.PrimExpr) -> e.PrimExpr:
+        """A condition with every part that is known to hold, or not to, put in its place."""
+        for fact, held in self.known:
+            if _same(n, fact):
+                return p.const(held)
+        if isinstance(n, e.And | e.Or | e.Not):
+            return map_children(n, self.with_known)
+        return n
+
+    def choice(self, n: Any, test: e.PrimExpr, yes: e.PrimExpr, no: e.PrimExpr) -> e.PrimExpr:
+        """`if_then_else`: each value under its test."""
+        condition = self.expr(test)
+        decided = self.decided(condition)
+        if decided is not None:
+            return self.expr(yes if decided else no)
+        with self.given(condition):
+            one = self.expr(yes)
+        with self.given(p.logical_not(condition)):
+            two = self.expr(no)
+        made = map_children(n, {test: condition, yes: one, no: two}.get)
+        return chosen(made)
+
+    def either(self, n: e.PrimExpr) -> e.PrimExpr:
+        """`a and b`: each matters where the other holds; `a or b`: where the other does not."""
+        if not isinstance(n, e.And | e.Or):
+            return n
+        build = p.logical_and if isinstance(n, e.And) else p.logical_or
+        with self.given(n.a if isinstance(n, e.And) else p.logical_not(n.a)):
+            b = self.expr(n.b)
+        with self.given(b if isinstance(n, e.And) else p.logical_not(b)):
+            a = self.expr(n.a)
+        return n if a is n.a and b is n.b else build(a, b)
+
+
+#: functions of a double that have one result everywhere, to within their last bit
+_EXACT: dict[str, Callable[[float], float]] = {
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "trunc": math.trunc,
+    "log2": math.log2,
+}
+
+
+def _same(a: e.PrimExpr, b: e.PrimExpr) -> bool:
+    """The same test, also with the sides of `==` and `!=` exchanged."""
+    if structural_equal(a, b):
+        return True
+    if type(a) is not type(b) or not isinstance(a, e.EQ | e.NE):
+        return False
+    return structural_equal(a.a, b.b) and structural_equal(a.b, b.a)  # type: ignore[attr-defined]
+
+
+def _of_constant(x: e.PrimExpr) -> e.PrimExpr:
+    return p.cast(x.dtype, x.value) if isinstance(x, e.Cast) else x
+
+
+def folded_call(n: e.PrimExpr) -> e.PrimExpr | None:
+    """`T.Cast("int32", T.ceil(T.log2(T.float64(14))))` is 4."""
+    if isinstance(n, e.Cast):
+        inner = folded_call(n.value)
+        return None if inner is None else p.cast(n.dtype, inner)
+    if not isinstance(n, e.Call) or n.dtype != "float64" or len(n.args) != 1:
+        return None
+    function = _EXACT.get(str(n.op).removeprefix("tir."))
+    folded = folded_call(n.args[0])
+    value = _of_constant(n.args[0]) if folded is None else folded
+    if function is None or not isinstance(value, e.FloatImm) or not 0 < value.value < math.inf:
+        return None
+    return p.const(float(function(value.value)), "float64")
+
+
+def _reads(n: e.PrimExpr) -> bool:
+    return any(isinstance(x, BufferLoad) for x in walk(n))
+
+
+def conjuncts(condition: e.PrimExpr) -> Iterable[e.PrimExpr]:
+    """The parts that all hold where the condition does, negations moved inwards."""
+    match condition:
+        case e.And(a, b):
+            return [*conjuncts(a), *conjuncts(b)]
+        case e.Not(e.Or(a, b)):
+            return [*conjuncts(p.logical_not(a)), *conjuncts(p.logical_not(b))]
+        case e.Call(_, "tir.likely", (inner,)):
+            return [condition, *conjuncts(inner)]
+    return [condition]
+
+
+Group = list[e.PrimExpr]
+
+
+def as_and_of_ors(condition: e.PrimExpr, simplify: Any) -> e.PrimExpr:
+    """`a or (b and c)` as `(a or b) and (a or c)`; a group that another one implies is left out."""
+    groups: list[Group] = []
+    for group in _groups(condition):
+        shorter = _united(group, simplify)
+        if shorter is not None:
+            groups.append(shorter)
+    changed = True
+    while changed:
+        changed = _merge_two(groups, simplify)
+    made = [_joined(group, p.logical_or) for group in groups]
+    return _joined(made, p.logical_and) if made else p.const(True)
+
+
+def _joined(parts: list[e.PrimExpr], build: Any) -> e.PrimExpr:
+    total = parts[0]
+    for part in parts[1:]:
+        total = build(total, part)
+    return total
+
+
+def _groups(n: e.PrimExpr) -> list[Group]:
+    """The groups, of which each must hold; a group holds where one of its parts does."""
+    if isinstance(n, e.And):
+        return [*_groups(n.a), *_groups(n.b)]
+    if isinstance(n, e.Or):
+        return [[*a, *b] for a in _groups(n.a) for b in _groups(n.b)]
+    return [[n]]
+
+
+def _united(group: Group, simplify: Any) -> Group | None:
+    """A group with parts that follow from others left out; None where it always holds."""
+    parts = list(group)
+    for i in range(len(parts)):
+        for j in range(i + 1, len(parts)):
+            if parts[i] is None or parts[j] is None:
+                continue
+            found = simplify(p.logical_or(parts[i], parts[j]))
+            if isinstance(found, e.IntImm):
+                return None if found.value else []
+            if not isinstance(found, e.Or):
+                keep, drop = (j, i) if structural_equal(found, parts[j]) else (i, j)
+                parts[keep], parts[drop] = found, None  # type: ignore[call-overload]
+    return [x for x in parts if x is not None]
+
+
+def _merge_two(groups: list[Group], simplify: Any) -> bool:
+    """Two groups that differ in one part, whose `and` is one test, become one group."""
+    for i, one in enumerate(groups):
+        for j, two in enumerate(groups):
+            if i == j:
+                continue
+            if _implies(one, two):
+                del groups[j]
+                return True
+            merged = _merged(one, two, simplify)
+            if merged is not None:
+                first, last = min(i, j), max(i, j)
+                groups[last if len(one) != len(two) else first] = merged
+                del groups[first if len(one) != len(two) else last]
+                return True
+    return False
+
+
+def _implies(one: Group, two: Group) -> bool:
+    return all(any(structural_equal(a, b) for b in two) for a in one)
+
+
+def _merged(one: Group, two: Group, simplify: Any) -> Group | None:
+    only = [a for a in one if not any(structural_equal(a, b) for b in two)]
+    other = [b for b in two if not any(structural_equal(a, b) for a in one)]
+    if len(only) != 1 or len(other) != 1:
+        return None
+    found = simplify(p.logical_and(only[0], other[0]))
+    if isinstance(found, e.And):
+        return None
+    last = two if any(structural_equal(found, b) for b in other) else one
+    return [found if x is only[0] or x is other[0] else x for x in last]

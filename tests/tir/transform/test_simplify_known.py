@@ -1,0 +1,135 @@
+"""Simplify as a pass: what is known at a place is used there; options of `tir.Simplify`."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.core.errors import PassError
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.ir.transform import PassContext
+from mlcnb.script import tir as T
+from mlcnb.testing import CompareBeforeAfter
+from mlcnb.tir.transform import Simplify
+
+
+class TestTestUnderItself(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.serial(8):
+            if i == n and n < 5:
+                if i == n:
+                    A[i] = 1
+                if n < 7:
+                    A[i] = 2
+                if i != n:
+                    A[i] = 3
+
+    def expected(A: T.Buffer((8,), "int32"), n: T.int32):
+        for i in T.serial(8):
+            if i == n and n < 5:
+                A[i] = 1
+                A[i] = 2
+
+
+class TestElseSideKnowsBothParts(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((8,), "int32"), n: T.int32, m: T.int32):
+        if n == 3 or m == 4:
+            A[0] = 0
+        else:
+            if m == 4:
+                A[1] = 1
+            else:
+                A[2] = 2
+
+    def expected(A: T.Buffer((8,), "int32"), n: T.int32, m: T.int32):
+        if n == 3 or m == 4:
+            A[0] = 0
+        else:
+            A[2] = 2
+
+
+class TestWhatMemoryHeldIsForgotten(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((1,), "int32"), n: T.int32):
+        if A[0] == n:
+            A[0] = A[0] + 1
+            if A[0] == n:
+                A[0] = 0
+
+    expected = before
+
+
+class TestVariablesDecide(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((4,), "bool")):
+        for i in T.serial(4):
+            small = i < 3
+            if small or i >= 3:
+                A[i] = small
+
+    def expected(A: T.Buffer((4,), "bool")):
+        for i in T.serial(4):
+            small = i < 3
+            A[i] = small
+
+
+class TestStoreOfWhatWasRead(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((4,), "float32")):
+        A[1] = A[2 - 1]
+
+    def expected(A: T.Buffer((4,), "float32")):
+        T.evaluate(0)
+
+
+@T.prim_func(private=True)
+def conditions(A: T.Buffer((4,), "bool"), n: T.int32):
+    A[0] = n < 10 and n < 5
+    A[1] = A[2] or (A[3] and A[0])
+
+
+@T.prim_func(private=True)
+def branches_applied(A: T.Buffer((4,), "bool"), n: T.int32):
+    A[0] = n < 5
+    A[1] = A[2] or (A[3] and A[0])
+
+
+@T.prim_func(private=True)
+def and_of_ors(A: T.Buffer((4,), "bool"), n: T.int32):
+    A[0] = n < 5
+    A[1] = (A[2] or A[3]) and (A[2] or A[0])
+
+
+@pytest.mark.parametrize(
+    "option, expected",
+    [
+        ("apply_constraints_to_boolean_branches", branches_applied),
+        ("convert_boolean_to_and_of_ors", and_of_ors),
+    ],
+)
+def test_an_option_says_how_conditions_are_written(option, expected):
+    with PassContext(config={"tir.Simplify": {option: True}}):
+        after = Simplify()(IRModule.from_expr(conditions))["main"]
+    assert_structural_equal(after, expected)
+
+
+def test_an_unknown_option_is_refused():
+    with pytest.raises(PassError) as error:
+        PassContext(config={"tir.UnrollLoop": {"max_steps": 1}})
+    assert str(error.value) == (
+        "PassContext: tir.UnrollLoop has no option 'max_steps'\n"
+        "hint: its options: auto_max_step, auto_max_depth, auto_max_extent, explicit_unroll, "
+        "unroll_local_access"
+    )
+    with pytest.raises(PassError) as error:
+        PassContext(config={"tir.Simplify": True})
+    assert str(error.value).startswith(
+        "PassContext: tir.Simplify is a table of options, not True\nhint: its options: transitively"
+    )
