@@ -30,6 +30,7 @@ from mlcnb.tir.schedule.dependence import (
     why_threads_part,
 )
 from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.pointers import refuse_lost_pointers
 from mlcnb.tir.schedule.polyhedral.effort import LOOP, PATIENT, QUICK, Undecided
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, State
@@ -113,6 +114,8 @@ class Judge:
         """
         if not self.is_strict:
             return TRUSTED
+        moves = primitive in MARKS or primitive not in STILL
+        refuse_lost_pointers(primitive, before, tree, moves)
         if primitive not in STILL:
             self._refuse_broken_marks(primitive, tree, change)
         found = []
