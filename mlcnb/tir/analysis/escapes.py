@@ -116,7 +116,7 @@ def _call(n: e.Call) -> Found:
 
 
 def _variable(n: e.Var) -> Found:
-    return ([(n, True, True)] if n.dtype.is_handle and n.pointee else []), ()
+    return ([(n, True, True)] if n.dtype.is_handle else []), ()
 
 
 def _declared(n: s.DeclBuffer) -> Found:
