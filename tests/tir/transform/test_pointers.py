@@ -68,7 +68,7 @@ def test_other_memory_is():
     text = USED_IN_PART.replace("CALL", "pass")
     buffer, _ = allocated(lowered(text, ConvertBlocksToOpaque(), CompactBufferAllocation()))
     assert [int(n) for n in buffer.shape] == [1, 8]
-    assert [int(n) for n in buffer.strides] == [40, 1]
+    assert [int(n) for n in buffer.strides] == [8, 1]
 
 
 @pytest.mark.parametrize("pointer", POINTERS)
