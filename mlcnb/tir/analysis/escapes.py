@@ -135,6 +135,14 @@ def _bound(n: Any) -> Found:
     return [], (n.value, n.body)
 
 
+def _loop(n: s.For) -> Found:
+    return [], (n.body,)  # where a loop begins and ends, and where a block stands, are indices
+
+
+def _run(n: s.BlockRealize) -> Found:
+    return [], (n.block,)
+
+
 def _nothing(_n: Node) -> Found:
     return [], ()
 
@@ -150,6 +158,8 @@ _HANDLERS: dict[type, Any] = {
     MatchBufferRegion: _nothing,
     s.DeclBuffer: _declared,
     s.Allocate: _allocated,
+    s.For: _loop,
+    s.BlockRealize: _run,
     s.AttrStmt: _marked,
     s.LetStmt: _bound,
     e.Let: _bound,

@@ -40,13 +40,11 @@ def refuse_lost_pointers(primitive: str, before: PrimFunc, after: Tree, moves: b
     Raises:
         ScheduleError: naming buffer, block and pointer.
     """
-    if primitive.startswith("unsafe_"):
+    leaving = escapes(before)
+    if not leaving or primitive.startswith("unsafe_"):
         return
-    tree = Tree(before)
-    owners = _owners(tree)
-    held = [x for x in escapes(before) if x.data in owners]
-    if not held:
-        return
+    owners = _owners(Tree(before))
+    held = [x for x in leaving if x.data in owners]
     for x in held if moves else ():
         if not x.is_said():
             raise _error(primitive, before, x, owners[x.data], _UNSAID, _SAY)
