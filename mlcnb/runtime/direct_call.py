@@ -115,7 +115,7 @@ class DirectCall:
     def _arguments(self, program: NativeProgram) -> list[Any]:
         """The arrays of the last call, where its slots say that they lie."""
         return [
-            array_at(int(program.arena[program.slot(0, i)]), shape, np.dtype(kind))
+            array_at(int(program.arena[program.slot(0, i)]), shape, np.dtype(kind))  # type: ignore[arg-type]
             for i, (kind, shape, _) in enumerate(self._params)
         ]
 

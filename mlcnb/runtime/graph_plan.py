@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir.expr import Var
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.span import Span
@@ -27,6 +28,7 @@ from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.runtime.kernel_call import checked_number
 from mlcnb.runtime.shapes import (
     Dims,
     check_sizes,
@@ -236,8 +238,11 @@ class _Planner:
         dims: Dims = {}
         params = self.kernels[kernel].signature.params
         for param, arg in zip(params, call.args, strict=True):
+            what = f"{call.binding}: {param.name}"
             if not isinstance(arg, Place):
-                dims[param] = int(arg)
+                dims[param] = checked_number(kernel, param, arg)
+            elif arg.dtype != param.dtype.numpy:
+                raise RuntimeInputError(f"{what}: expected dtype {param.dtype}, got {arg.dtype}")
         match_shapes(
             (
                 (arg.shape, param.shape, f"{call.binding}: {param.name}")

@@ -128,7 +128,7 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     dims: Dims = {}
     for param, arg in zip(params, args, strict=True):
         if not isinstance(param, Buffer):
-            number = _checked_number(kernel.name, param, arg)
+            number = checked_number(kernel.name, param, arg)
             dims[param] = 0 if param.dtype.is_float else number
     shapes = [
         _checked_array(kernel.name, param, arg)
@@ -139,7 +139,7 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     return dims
 
 
-def _checked_number(kernel: str, param: e.Var, arg: Any) -> int:
+def checked_number(kernel: str, param: e.Var, arg: Any) -> int:
     """The whole part of a scalar argument, which must be a number of the parameter's dtype."""
     fits = isinstance(arg, int | float | np.number | np.bool_)
     if fits and not param.dtype.is_float:

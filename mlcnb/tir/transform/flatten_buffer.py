@@ -111,12 +111,14 @@ def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
     which = display.text(BufferLoad(n.buffer, n.indices))
     verb = "read" if isinstance(n, BufferLoad) else "written"
     where = e.StringImm(f"{which} is {verb}, dimension {axis}")
-    extent = p.cast(index.dtype.element, extent)
+    if index.dtype.bits >= 32:  # a narrower dtype may not hold the extent
+        extent = p.cast(index.dtype.element, extent)
     return e.Call(index.dtype, "tir.check_index", (index, extent, where))
 
 
 def _is_data(index: e.PrimExpr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(index))
+    is_checked = isinstance(index, e.Call) and index.op == "tir.check_index"
+    return not is_checked and any(isinstance(n, BufferLoad) for n in walk(index))
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:

@@ -65,6 +65,8 @@ class Symbols:
     def __init__(self, stored: Mapping[Any, np.ndarray]) -> None:
         self.stored = stored
         self.values: dict[Any, Any] = {}
+        #: variables whose elements nobody knows
+        self.opaque: set[Any] = set()
 
     def find(self, x: Any) -> Any:
         """The elements of a value where they are known: an object array, or None."""
@@ -75,6 +77,9 @@ class Symbols:
 
     def follow(self, var: Any, call: Call) -> None:
         """Keep the elements of what `var` is bound to, where they can be followed."""
+        if any(a in self.opaque for a in call.args):
+            return
+        self.opaque.add(var)
         infos = _infos(call.struct_info)
         if not is_operator(call) or not all(map(is_small, infos)):
             return
@@ -83,6 +88,7 @@ class Symbols:
         except (_Unknown, MLCError):
             return
         if len(results) == len(infos):
+            self.opaque.discard(var)
             is_tuple = isinstance(call.struct_info, TupleStructInfo)
             self.values[var] = tuple(results) if is_tuple else results[0]
 
@@ -206,9 +212,18 @@ class _Body(Translator):
             return self.choice(n.condition, n.true_value, n.false_value)
         if isinstance(n, e.Call) and n.op == "tir.if_then_else":
             return self.choice(*n.args)
+        if isinstance(n, e.Call) and n.op == "tir.check_index":
+            return self.inside(*n.args[:2])
         if isinstance(n, e.Let):
             raise _Unknown
         return super().fresh(n)
+
+    def inside(self, index: Any, extent: Any) -> PrimExpr:
+        """An index that is known to be within its extent."""
+        at, size = ints([tidy(self(index)), tidy(self(extent))]) or (0, 0)
+        if not 0 <= at < size:
+            raise _Unknown
+        return p.const(at, index.dtype)
 
     def choice(self, condition: Any, yes: Any, no: Any) -> PrimExpr:
         """One of two values."""
