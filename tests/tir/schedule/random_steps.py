@@ -69,6 +69,22 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
 }
 
 
+#: the same programs in other sizes
+SIZES: dict[str, tuple[Callable[[], PrimFunc], ...]] = {
+    "elementwise": (lambda: elementwise(7), lambda: elementwise(16)),
+    "matmul": (lambda: matmul_relu(4, 3, 9),),
+    "conv2d": (lambda: conv2d(height=5, channels=(2, 3), lanes=1),),
+    "strided": (lambda: conv2d(height=7, channels=(1, 3), lanes=2, stride=2),),
+    "pool": (lambda: padded_pool(7),),
+    "row_sum": (lambda: row_sum(4, 6), lambda: row_sum(2, 12)),
+    "biased": (lambda: biased(2, 5, 6),),
+    "pools": (lambda: pools(5, channels=1),),
+    "padded": (lambda: padded(8, 2, 1),),
+    "relayouts": (lambda: relayouts(6, 4),),
+    "two_products": (lambda: two_products(5),),
+}
+
+
 def scheduled(sch: Schedule, step: int | None = None) -> PrimFunc:
     """The one function of a schedule, as it is now or at a step."""
     mod = sch.mod if step is None else sch.steps[step].mod
