@@ -43,7 +43,7 @@ LONGEST = 8
 LARGEST = 6000
 #: steps that may change the order in which a reduction adds up
 ORDER = frozenset(
-    "reorder rfactor transform_block_layout pad_einsum fuse_reduction_epilogue merge "
+    "reorder rfactor tensorize transform_block_layout pad_einsum fuse_reduction_epilogue merge "
     "reorder_block_iter_var compute_at reverse_compute_at".split()
 )
 #: primitives that trust the caller

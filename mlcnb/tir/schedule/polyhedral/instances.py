@@ -21,7 +21,7 @@ def repeats_differ(flow: Flow) -> Statement | None:
     for x in flow.program.statements:
         for load, where in x.loads:
             seen = [
-                axes_of(x).reverse().apply_range(_written(source, where))
+                instance_of(x).reverse().apply_range(_written(source, where))
                 for source in flow.sources(x, load)
             ]
             if not union(seen).is_single_valued():
@@ -34,10 +34,16 @@ def axes_of(x: Statement) -> Any:
     return x.map(f"[{', '.join(x.place.axes)}]")
 
 
+def instance_of(x: Statement) -> Any:
+    """The values of the block's axes, and of loops inside the block, for each iteration."""
+    return x.map(f"[{', '.join(x.place.instance)}]")
+
+
 def _written(source: Any, where: Any) -> Any:
     """The writer's instances, under a name of their own."""
     found = source.map.intersect_domain(where)
     if source.writer is None:
         return found
-    axes = source.writer.map(f"{source.writer.name}[{', '.join(source.writer.place.axes)}]")
-    return found.apply_range(axes)
+    writer = source.writer
+    instance = writer.map(f"{writer.name}[{', '.join(writer.place.instance)}]")
+    return found.apply_range(instance)
