@@ -245,7 +245,7 @@ def _with_work(stage: Stage, first: Strip) -> Stage:
 def _calls(sch: Schedule) -> dict[int, str]:
     """Each instruction of the schedule's trace as a line of Python, by its id."""
     trace = sch.trace
-    lines = trace.as_python().splitlines()[-len(trace) :] if len(trace) else []
+    lines = trace.as_python()[-len(trace) :] if len(trace) else []
     return {id(inst): line.strip() for inst, line in zip(trace, lines, strict=True)}
 
 

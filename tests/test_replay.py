@@ -74,7 +74,7 @@ def f(n: T.int32, x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
             vi = T.axis.spatial(4, i)
             y[vi] = x[vi]
 """
-    with pytest.raises(MLCError, match="replay: step 0 of f cannot be run on arrays of its own"):
+    with pytest.raises(MLCError, match="replay: step 0 of main cannot be run on arrays of its own"):
         mlc.replay(mlc.tir.Schedule(from_source(text)))
 
 

@@ -50,17 +50,17 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_loop_function_scheduled_built_and_called():
     sch = tvm.tir.Schedule(Module["mm_relu"])
-    block = sch.get_block("Y", func_name="mm_relu")
+    block = sch.get_block("Y", func_name="main")
     i, j, k = sch.get_loops(block)
     j0, j1 = sch.split(j, factors=[None, 8])
     sch.reorder(i, j0, k, j1)
-    sch.reverse_compute_at(sch.get_block("C", func_name="mm_relu"), j0)
+    sch.reverse_compute_at(sch.get_block("C", func_name="main"), j0)
     sch.decompose_reduction(block, k)
     sch.vectorize(j1)
     rt_lib = tvm.build(sch.mod, target="llvm")
     a, b = arrays()
     c = tvm.nd.empty((128, 128), dtype="float32")
-    rt_lib["mm_relu"](tvm.nd.array(a), tvm.nd.array(b), c)
+    rt_lib["main"](tvm.nd.array(a), tvm.nd.array(b), c)
     np.testing.assert_allclose(c.numpy(), np.maximum(a @ b, 0), rtol=1e-4, atol=1e-4)
 
 

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.arith.analyzer": "Analyzer simplify can_prove can_prove_equal const_bounds",
-        "mlcnb.arith.known": "ConstIntBound ModularSet ProofStrength CompareResult",
+        "mlcnb.arith.known": "ConstIntBound ModularSet ProofStrength CompareResult Extension",
         "mlcnb.arith.int_set": "IntSet IntervalSet set_of",
         "mlcnb.arith.regions": (
             "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound"
@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = attach(
             "IntConstraintsTransform IntGroupBounds"
         ),
         "mlcnb.arith.iter_sum": (
-            "IterMap IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
+            "IterMap IterMapExpr IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
             "IterSplitExpr=IterSplit IterSumExpr=IterSum"
         ),
         "mlcnb.arith.iter_map": "detect_iter_map",
@@ -29,4 +29,5 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
     },
+    submodules=("analyzer", "int_set"),
 )

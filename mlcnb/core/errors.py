@@ -84,6 +84,14 @@ excerpt_view: str | None = None
 uncaught_view: str | None = None
 
 
+class NotEqualError(MLCError, ValueError):
+    """Two programs that should have been structurally equal."""
+
+
+class TruthValueError(MLCError, ValueError):
+    """A symbolic expression where Python wants True or False."""
+
+
 class ParseError(MLCError):
     """TVMScript text that is not a program: points at the token."""
 
@@ -126,7 +134,15 @@ class ScheduleError(MLCError):
         return [] if found is None else ["counter-example:", *(f"  {x}" for x in found.lines)]
 
 
-class PassError(MLCError):
+class UnknownHandleError(ScheduleError, IndexError):
+    """A handle that the schedule does not know: of another schedule, or of a step undone."""
+
+
+class NoFunctionError(ScheduleError, ValueError):
+    """A schedule of several functions that was not told which one to work on."""
+
+
+class PassError(MLCError, ValueError):
     """A pass that cannot do its work on this module."""
 
 
@@ -176,6 +192,10 @@ class UnsupportedError(MLCError):
 
 class UnsupportedOpError(UnsupportedError):
     """An operator (of a model or of the IR) that has no declaration, or none for this opset."""
+
+
+class UnsupportedOperationError(UnsupportedOpError, TypeError):
+    """An operation of a tensor expression that has no loops."""
 
 
 class UnsupportedDtypeError(UnsupportedError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from mlcnb.core import display
 from mlcnb.core.node import FrozenDict, Node, replace
@@ -14,11 +15,12 @@ class BaseFunc(Node):
     __slots__ = ()
     attrs: FrozenDict
 
-    def with_attr(self, key: str, value: object) -> BaseFunc:
-        """This function with one attribute set."""
-        return replace(self, attrs=FrozenDict({**self.attrs, key: value}))
+    def with_attr(self, key: str | Mapping[str, Any], value: object = None) -> Self:
+        """This function with one attribute set, or all of a table."""
+        added = key if isinstance(key, Mapping) else {key: value}
+        return replace(self, attrs=FrozenDict({**self.attrs, **added}))
 
-    def without_attr(self, key: str) -> BaseFunc:
+    def without_attr(self, key: str) -> Self:
         """This function with one attribute removed; itself if there was none."""
         if key not in self.attrs:
             return self

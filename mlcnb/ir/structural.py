@@ -9,13 +9,13 @@ Names (`name_hint`) and spans do not count.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import NotEqualError
 from mlcnb.core.node import Node
 from mlcnb.ir.expr import FloatImm, GlobalVar, Var
 from mlcnb.ir.module import IRModule
@@ -44,14 +44,14 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Raise where `structural_equal` is False, saying at which path and how they differ.
 
     Raises:
-        MLCError: they differ.
+        NotEqualError: they differ.
     """
     comparer = _Comparer(map_free_vars)
     if comparer.same(lhs, rhs):
         return
     path = "".join(reversed(comparer.path)) or " the top"
     left, right = comparer.first
-    raise MLCError(
+    raise NotEqualError(
         f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}"
     )
 
@@ -70,7 +70,7 @@ class _Comparer:
             return self.modules(a, b)
         if isinstance(a, Node):
             return self.nodes(a, b, binding)
-        if isinstance(a, tuple) and isinstance(b, tuple):
+        if isinstance(a, tuple | list) and isinstance(b, tuple | list):
             return self.sequences(a, b, binding)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return self.mappings(a, b, binding)
@@ -124,7 +124,7 @@ class _Comparer:
         self.alive += [a, b]
         return self.fields(a, b, binding or self.map_free)
 
-    def sequences(self, a: tuple, b: tuple, binding: bool) -> bool:
+    def sequences(self, a: Sequence, b: Sequence, binding: bool) -> bool:
         if len(a) != len(b):
             return self.differ(a, b)
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -213,7 +213,7 @@ class _Hasher:
     def feed(self, value: Any, binding: bool) -> None:
         if isinstance(value, Node):
             self.node(value, binding)
-        elif type(value) is tuple:
+        elif type(value) in (tuple, list):
             self.parts.append(f"({len(value)}")
             for item in value:
                 self.feed(item, binding)

@@ -45,6 +45,6 @@ class MetaScheduleApplyDatabase(PrimFuncPass):
         record = database.query_tuning_record(func, Target.current() or "llvm")
         if record is None:
             return func
-        done = record.schedule().mod[record.workload.name]
+        done = record.schedule().mod[record.workload.entry]
         ctx.note(f"{len(record)} steps")
         return replace(done, attrs=FrozenDict({**func.attrs, "tir.is_scheduled": True}))

@@ -58,7 +58,12 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """The function's name in the module."""
+        """The function's own name, or that in the module where it has none."""
+        return str(self.func.attrs.get("global_symbol") or self.entry)
+
+    @property
+    def entry(self) -> str:
+        """The name by which the module holds the function."""
         (var,) = self.mod.functions
         return str(var.name_hint)
 
@@ -151,7 +156,7 @@ class TuningRecord(display.Shown):
             ScheduleError: the trace is none, or a step is not legal (any more).
         """
         sch = Schedule(self.workload.mod)
-        sch.work_on(self.workload.name)
+        sch.work_on(self.workload.entry)
         if isinstance(self._trace, Trace):
             self._trace.apply_to_schedule(sch)
         else:

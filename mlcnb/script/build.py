@@ -18,6 +18,8 @@ from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import intrinsics
 
+_dtype_of = dtype
+
 
 def as_expr(value: Any, int_dtype: str = "int32") -> PrimExpr:
     """A value as an expression: a Python int has dtype `int_dtype` (int64 where it is too big)."""
@@ -165,8 +167,10 @@ PYTHON: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def intrinsic(name: str, *args: Any) -> PrimExpr:
+def intrinsic(name: str, *args: Any, dtype: Any = None) -> PrimExpr:
     """`T.name(args)` for an intrinsic whose dtype follows from the arguments.
+
+    `dtype=`, which older text says, counts where it does not follow.
 
     Raises:
         MLCError: the dtype does not follow; `T.call_intrin` says it.
@@ -174,6 +178,8 @@ def intrinsic(name: str, *args: Any) -> PrimExpr:
     name = intrinsics.SYNONYMS.get(name, name)
     exprs = tuple(as_expr(a) for a in args)
     found = intrinsics.result_dtype(name, exprs)
+    if found is None and dtype is not None:
+        found = _dtype_of(str(getattr(dtype, "dtype", dtype)))
     if found is None:
         raise MLCError(
             f"the dtype of T.{name}(…) does not follow from its {len(exprs)} arguments",

@@ -11,8 +11,8 @@ from mlcnb.ir.expr import PrimExpr
 
 #: the result has the dtype of the first argument
 _LIKE_FIRST = frozenset(
-    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
-    "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
+    "exp exp2 exp10 expm1 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos "
+    "atan sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
     "copysign nextafter ldexp popcount likely fma q_multiply_shift tvm_thread_invariant".split()
 )
 #: the result has the dtype of the second argument
@@ -52,11 +52,20 @@ _FIXED = {
     "break_loop": "handle",
     "continue_loop": "handle",
     "prefetch": "int32",
+    **dict.fromkeys(
+        (
+            "ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count "
+            "ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers"
+        ).split(),
+        "void",
+    ),
 }
 #: the result dtype is the first thing in the parentheses
 TYPED = frozenset(
     "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin reinterpret "
-    "type_annotation vectorlow vectorhigh vectorcombine get_active_lane_mask".split()
+    "type_annotation vectorlow vectorhigh vectorcombine get_active_lane_mask ptx_mma ptx_mma_sp "
+    "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill tvm_mfma tvm_mfma_store "
+    "tvm_rdna_wmma tvm_rdna_wmma_store".split()
 )
 #: written with a Python operator: name -> (operator, precedence)
 OPERATORS = {

@@ -13,22 +13,26 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.te.tensor": "Tensor PlaceholderOp ComputeOp ExternOp ReduceAxis",
+        "mlcnb.te.tensor": (
+            "Tensor TensorSlice PlaceholderOp ComputeOp ExternOp ScanOp ReduceAxis"
+        ),
         "mlcnb.te.operation": (
-            "placeholder compute reduce_axis thread_axis extern scan var size_var const"
+            "placeholder compute reduce_axis thread_axis extern extern_primfunc scan var size_var "
+            "const"
         ),
         "mlcnb.te.prim_func": "create_prim_func",
         "mlcnb.te.tag": "tag_scope",
         "mlcnb.ir.prim_ops": (
-            "div floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
-            "infinity bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right"
+            "add subtract multiply indexdiv=floordiv indexmod=floormod div floordiv floormod "
+            "truncdiv truncmod ceildiv if_then_else min_value max_value infinity bitwise_and "
+            "bitwise_or bitwise_xor bitwise_not shift_left shift_right"
         ),
         "mlcnb.ir.expr": "Select",
         "mlcnb.tir.op": (
-            "comm_reducer sum prod max min all any exp exp2 exp10 log log2 log10 log1p sqrt rsqrt "
-            "tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor ceil "
-            "trunc round nearbyint abs fabs atan2 fmod copysign hypot nextafter power pow ldexp "
-            "isnan isinf isfinite popcount clz likely reinterpret"
+            "comm_reducer sum prod max min all any exp exp2 exp10 expm1 log log2 log10 log1p sqrt "
+            "rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor "
+            "ceil trunc round nearbyint abs fabs atan2 fmod copysign hypot nextafter power pow "
+            "ldexp isnan isinf isfinite popcount clz likely reinterpret"
         ),
     },
 )

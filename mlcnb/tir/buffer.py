@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import IntImm, PrimExpr, Range, Var
 from mlcnb.ir.span import Span
 from mlcnb.ir.structural import named
 
@@ -20,8 +20,8 @@ class Buffer(Node):
 
     data: the pointer (its `pointee` holds element dtype and scope); shape in elements, one PrimExpr
     for each dimension; strides in elements, empty when compact row-major; elem_offset in elements
-    from `data`; data_alignment in bytes; offset_factor: elem_offset is a multiple of it (0:
-    unknown).
+    from `data`, None for 0; data_alignment in bytes; offset_factor: elem_offset is a multiple of it
+    (0: unknown).
     """
 
     name: str = label()
@@ -37,6 +37,8 @@ class Buffer(Node):
     def __post_init__(self) -> None:
         if type(self.dtype) is not DType:
             object.__setattr__(self, "dtype", _dtype(self.dtype))
+        if isinstance(self.elem_offset, IntImm) and self.elem_offset.value == 0:
+            object.__setattr__(self, "elem_offset", None)
 
     @property
     def scope(self) -> str:
@@ -123,6 +125,10 @@ class BufferLoad(PrimExpr):
     predicate: PrimExpr | None = None
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.indices) is not tuple or any(type(i) is int for i in self.indices):
+            object.__setattr__(self, "indices", tuple(map(prim_ops.as_expr, self.indices)))
+
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The buffer's dtype, with the lanes of the last index."""
@@ -136,6 +142,10 @@ class BufferRegion(Node):
 
     buffer: Buffer
     region: tuple[Range, ...]
+
+    def __post_init__(self) -> None:
+        if type(self.region) is not tuple:
+            object.__setattr__(self, "region", tuple(self.region))
 
 
 @node

@@ -32,6 +32,10 @@ class PrimFunc(BaseFunc):
     span: Span | None = hidden(default=None)
 
     def __post_init__(self) -> None:
+        for name in ("buffer_map", "attrs"):
+            value = getattr(self, name)
+            if type(value) is not FrozenDict:
+                object.__setattr__(self, name, FrozenDict(value or {}))
         if type(self.params) is not tuple or not all(isinstance(x, Var) for x in self.params):
             _name_parameters(self)
 

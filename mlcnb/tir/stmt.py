@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import PrimExpr, Range, StringImm, Var
+from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
 from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
 
@@ -34,6 +35,11 @@ class ForKind(Enum):
     UNROLLED = "unroll"
     THREAD_BINDING = "thread_binding"
 
+    @classmethod
+    def _missing_(cls, value: object) -> ForKind | None:
+        """TVM's numbers of the kinds."""
+        return list(cls)[value] if isinstance(value, int) and 0 <= value < len(cls) else None
+
 
 class IterType(Enum):
     """What an iteration variable does: spatial (data parallel), reduce, scan (ordered), opaque."""
@@ -43,6 +49,12 @@ class IterType(Enum):
     SCAN = "scan"
     OPAQUE = "opaque"
     THREAD = "thread"
+
+    @classmethod
+    def _missing_(cls, value: object) -> IterType | None:
+        """TVM's numbers of the kinds."""
+        order = (cls.SPATIAL, cls.THREAD, cls.REDUCE, cls.SCAN, cls.OPAQUE)
+        return order[value] if isinstance(value, int) and 0 <= value < len(order) else None
 
 
 class _Operators:
@@ -75,15 +87,21 @@ class IterVar(_Operators, Node):
     iter_type: IterType = IterType.SPATIAL
     thread_tag: str = ""
 
+    #: TVM's names and numbers of the kinds, as in `IterVar.DataPar`
+    DataPar: ClassVar = IterType.SPATIAL
+    ThreadIndex: ClassVar = IterType.THREAD
+    CommReduce: ClassVar = IterType.REDUCE
+    Ordered: ClassVar = IterType.SCAN
+    Opaque: ClassVar = IterType.OPAQUE
+
     def __post_init__(self) -> None:
         if type(self.iter_type) is not IterType:
             object.__setattr__(self, "iter_type", IterType(self.iter_type))
-
-    #: TVM's words for the types
-    DataPar: ClassVar = IterType.SPATIAL
-    CommReduce: ClassVar = IterType.REDUCE
-    Ordered: ClassVar = IterType.SCAN
-    ThreadIndex: ClassVar = IterType.THREAD
+        if isinstance(self.dom, list | tuple):
+            object.__setattr__(self, "dom", Range(self.dom[0], as_expr(self.dom[1]) - self.dom[0]))
+        if isinstance(self.var, str):
+            of = Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype)
+            object.__setattr__(self, "var", of)
 
     def as_prim_expr(self) -> Var:
         """The variable that the axis stands for."""
@@ -95,11 +113,43 @@ class IterVar(_Operators, Node):
         return self.var.dtype
 
 
+def _set_exprs(n: Node, *names: str) -> None:
+    """Plain numbers in these fields become constants."""
+    for name in names:
+        value = getattr(n, name)
+        if type(value) in _NUMBERS:
+            object.__setattr__(n, name, as_expr(value))
+
+
+def _set_tuples(n: Node, *names: str) -> None:
+    """Lists in these fields become tuples."""
+    for name in names:
+        value = getattr(n, name)
+        if type(value) is not tuple:
+            object.__setattr__(n, name, tuple(value or ()))
+
+
+def _set_table(n: Node, name: str) -> None:
+    """A plain dict (or None) in this field becomes one that cannot be changed."""
+    value = getattr(n, name)
+    if type(value) is not FrozenDict:
+        object.__setattr__(n, name, FrozenDict(value or {}))
+
+
+_NUMBERS = frozenset([int, float, bool])
+
+
 @node
 class SeqStmt(Stmt):
     """Statements one after the other (two or more; use `seq` to build one flat)."""
 
     seq: tuple[Stmt, ...]
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
+    def __post_init__(self) -> None:
+        _set_tuples(self, "seq")
 
 
 @node
@@ -118,6 +168,17 @@ class For(Stmt):
     annotations: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
+            for name in ("min", "extent"):
+                made = as_expr(getattr(self, name), self.loop_var.dtype)
+                object.__setattr__(self, name, made)
+        if type(self.kind) is not ForKind:
+            object.__setattr__(self, "kind", ForKind(self.kind))
+        if isinstance(self.thread_binding, IterVar):
+            object.__setattr__(self, "thread_binding", self.thread_binding.thread_tag)
+        _set_table(self, "annotations")
+
 
 @node
 class While(Stmt):
@@ -126,6 +187,9 @@ class While(Stmt):
     condition: PrimExpr
     body: Stmt
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
 
 
 @node
@@ -137,6 +201,9 @@ class IfThenElse(Stmt):
     else_case: Stmt | None = None
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
+
 
 @node
 class LetStmt(Stmt):
@@ -146,6 +213,9 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "value")
 
 
 @node
@@ -167,6 +237,11 @@ class AssertStmt(Stmt):
     body: Stmt
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_exprs(self, "condition")
+        if isinstance(self.message, StringImm):
+            object.__setattr__(self, "message", self.message.value)
+
 
 @node
 class BufferStore(Stmt):
@@ -178,6 +253,12 @@ class BufferStore(Stmt):
     predicate: PrimExpr | None = None
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.value) in _NUMBERS:
+            object.__setattr__(self, "value", as_expr(self.value, self.buffer.dtype))
+        if type(self.indices) is not tuple or any(type(i) in _NUMBERS for i in self.indices):
+            object.__setattr__(self, "indices", tuple(as_expr(i) for i in self.indices))
+
 
 @node
 class Evaluate(Stmt):
@@ -185,6 +266,9 @@ class Evaluate(Stmt):
 
     value: PrimExpr
     span: Span | None = hidden(default=None)
+
+    def __post_init__(self) -> None:
+        _set_exprs(self, "value")
 
 
 @node
@@ -201,6 +285,11 @@ class Allocate(Stmt):
     def __post_init__(self) -> None:
         if type(self.dtype) is not DType:
             object.__setattr__(self, "dtype", dtype(self.dtype))
+        if type(self.extents) is not tuple or any(type(x) in _NUMBERS for x in self.extents):
+            object.__setattr__(self, "extents", tuple(as_expr(x) for x in self.extents))
+        if type(self.condition) in _NUMBERS:
+            object.__setattr__(self, "condition", const(bool(self.condition)))
+        _set_table(self, "annotations")
 
 
 @node
@@ -230,6 +319,10 @@ class Block(Stmt):
     annotations: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _set_tuples(self, "iter_vars", "reads", "writes", "alloc_buffers", "match_buffers")
+        _set_table(self, "annotations")
+
 
 @node
 class BlockRealize(Stmt):
@@ -238,6 +331,13 @@ class BlockRealize(Stmt):
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr
     block: Block
+
+    def __post_init__(self) -> None:
+        if type(self.predicate) in _NUMBERS:
+            object.__setattr__(self, "predicate", const(bool(self.predicate)))
+        values = self.iter_values
+        if type(values) is not tuple or any(type(v) in _NUMBERS for v in values):
+            object.__setattr__(self, "iter_values", tuple(as_expr(v) for v in values))
 
 
 @node

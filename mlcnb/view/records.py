@@ -34,7 +34,7 @@ def record(r: Any) -> list[Part]:
     return [
         Title(f"Tuning record of {name}: {took}"),
         Facts(facts),
-        Fold("steps", lambda: [code(r.trace.as_python(), PYTHON)], "print(record.trace)"),
+        Fold("steps", lambda: [code(str(r.trace), PYTHON)], "print(record.trace)"),
         function_fold(r.workload.name, r.workload.func, "record.workload.mod.show()"),
     ]
 

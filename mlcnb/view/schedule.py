@@ -38,7 +38,7 @@ def schedule(sch: Any) -> list[Part]:
     if now < len(steps) - 1:
         told += f", {len(steps) - 1 - now} undone"
     functions = [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
-    parts: list[Part] = [Title(f"Schedule of {listed(functions, 3)}: {told}")]
+    parts: list[Part] = [Title(f"Schedule of {listed(_own_names(sch, functions), 3)}: {told}")]
     if len(steps) > 1:
         parts.append(step_table(sch))
     if now:
@@ -52,6 +52,11 @@ def schedule(sch: Any) -> list[Part]:
         parts += cost_folds(sch, name)
         parts.append(function_fold(name, func, "sch.show()"))
     return parts
+
+
+def _own_names(sch: Any, functions: list[str]) -> list[str]:
+    """What the functions call themselves; a module made of one function calls it `main`."""
+    return [str(sch.mod[name].attrs.get("global_symbol") or name) for name in functions]
 
 
 def cost_folds(sch: Any, name: str) -> list[Part]:
@@ -153,4 +158,4 @@ def step_diff(d: Any) -> list[Part]:
 @shows("mlcnb.tir.schedule.trace:Trace")
 def trace(t: Any) -> list[Part]:
     """The steps as a Python function."""
-    return [Title(f"Trace: {plural(len(t), 'instruction')}"), code(t.as_python(), PYTHON)]
+    return [Title(f"Trace: {plural(len(t), 'instruction')}"), code(str(t), PYTHON)]

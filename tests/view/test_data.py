@@ -55,7 +55,7 @@ def test_passes():
 
 def test_loops():
     sch = scheduled()
-    (function,) = to_data(sch.mod["matmul"])["functions"]
+    (function,) = to_data(sch.mod["main"])["functions"]
     assert function["flop"] == 2 * 16 * 32 * 8
     nest, (at,) = [], function["loops"]
     while at["op"] == "for":

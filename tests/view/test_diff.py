@@ -93,7 +93,7 @@ def test_words_that_differ_are_darker():
 
 def test_schedules():
     made = mlcnb.diff(scheduled(), scheduled().redo())
-    assert made.summary == "matmul: changed, +2 -1 lines"
+    assert made.summary == "main: changed, +2 -1 lines"
 
 
 def test_what_has_no_text():

@@ -144,9 +144,10 @@ def test_schedule():
                        2  reorder(loop i, loop j_0, loop k, loop j_1)  by rule
           >            3  annotate(loop i, ann_key='note', ann_val='outer')  by rule
           (undone)     4  vectorize(loop j_1)  by rule
-        step 3: matmul: changed, +2 -1 lines:
+        step 3: main: changed, +2 -1 lines:
             @T.prim_func
-            def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+            def main(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+                T.func_attr({"global_symbol": "matmul"})
                 # with T.block("root"):
           -     for i, j_0, k, j_1 in T.grid(16, 2, 8, 16):
           +     for i in T.serial(16, annotations={"note": "outer"}):
@@ -171,9 +172,10 @@ def test_schedule():
             vector                 1 element    1 element
             in parallel               1 task       1 task
           misses, vector and tasks are predicted, for caches of L1 32K/8way, L2 1M/8way (usual ones: the function names no target)
-        TVMScript (loops), 14 lines:
+        TVMScript (loops), 15 lines:
           @T.prim_func
-          def matmul(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+          def main(A: T.Buffer((16, 8), "float32"), B: T.Buffer((8, 32), "float32"), C: T.Buffer((16, 32), "float32")):
+              T.func_attr({"global_symbol": "matmul"})
               # with T.block("root"):
               for i in T.serial(16, annotations={"note": "outer"}):
                   for j_0, k, j_1 in T.grid(2, 8, 16):
@@ -194,7 +196,7 @@ def test_schedule():
 def test_trace_of_a_schedule():
     text = view.to_text(scheduled().trace)
     assert text.splitlines()[0] == "Trace: 5 instructions"
-    assert '  b0 = sch.get_block(name="C", func_name="matmul")' in text
+    assert '  b0 = sch.get_block(name="C", func_name="main")' in text
 
 
 def test_error():
@@ -326,7 +328,7 @@ def test_symbolic_buffer():
 
 def test_block():
     sch = scheduled()
-    (realize,) = blocks_of(sch.mod["matmul"])
+    (realize,) = blocks_of(sch.mod["main"])
     shows(
         "block",
         realize,
@@ -354,7 +356,7 @@ def test_block():
 
 
 def test_loop():
-    loop = scheduled().mod["matmul"].body.block.body.body
+    loop = scheduled().mod["main"].body.block.body.body
     assert view.to_text(loop).splitlines()[:7] == [
         "For j_0: serial loop of 2",
         "loops:",

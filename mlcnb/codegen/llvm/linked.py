@@ -174,7 +174,7 @@ class Linked(display.Shown):
         trace = getattr(self.schedule, "trace", None)
         if trace is None or not len(trace):
             return None
-        lines = trace.as_python().splitlines()
+        lines = str(trace).splitlines()
         head = len(lines) - len(trace)
         number = {id(inst): head + n for n, inst in enumerate(trace, 1)}
         behind: dict[int, set[int]] = {}

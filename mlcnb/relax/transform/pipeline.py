@@ -20,6 +20,7 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.check_sizes import CheckSizes
 from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.convert_layout import ConvertLayout
@@ -54,6 +55,9 @@ from mlcnb.target import Target
 
 #: from a target (or None) and options to the passes
 PipelineFunction = Callable[..., list[Pass]]
+
+#: ways of convolutions: the fastest that is exact enough, or always as written
+CONVOLUTIONS = ("auto", "direct")
 
 _pipelines: dict[str, PipelineFunction] = {}
 
@@ -109,6 +113,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         Normalize(),
         InlinePrivateFunctions(),
         CanonicalizeBindings(),
+        CheckSizes(),
         IntegerOps(),
         SimplifyOps(),
         FoldConstant(),
@@ -127,15 +132,17 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
     ]
 
 
-def layout_passes(target: Any = None) -> list[Pass]:
+def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
     """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
+    if convolution not in CONVOLUTIONS:
+        raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
         NarrowProducts(),
         GroupConvToMatmul(),
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),
-        ChooseConvolution(),
+        ChooseConvolution(-1 if convolution == "direct" else 0),
         PackMatmul(),
         PackQuantizedMatmul(),
         FoldConstant(),
@@ -169,17 +176,20 @@ def zero_pipeline(target: Any = None) -> list[Pass]:
 
 
 @register_pipeline("default")
-def default_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
+def default_pipeline(
+    target: Any = None, precision: str | None = None, convolution: str = "auto"
+) -> list[Pass]:
     """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes.
 
     precision: "float16" or "bfloat16" rounds what products read to it (ToMixedPrecision).
+    convolution: "direct" never takes Winograd's algorithm (ChooseConvolution).
     """
     where = target or Target.current() or Target("llvm")
     mixed = [ToMixedPrecision(dtype=precision), SimplifyOps()] if precision else []
     return [
         *clean_up_passes(where),
         *mixed,
-        *(layout_passes(where) if where.kind == "llvm" else []),
+        *(layout_passes(where, convolution) if where.kind == "llvm" else []),
         LegalizeOps(),
         ConcatInPlace(),
         *fuse_passes(where),
@@ -189,9 +199,11 @@ def default_pipeline(target: Any = None, precision: str | None = None) -> list[P
 
 
 @register_pipeline("cpu")
-def cpu_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
+def cpu_pipeline(
+    target: Any = None, precision: str | None = None, convolution: str = "auto"
+) -> list[Pass]:
     """The default pipeline for a CPU."""
-    return default_pipeline(target or Target("llvm"), precision)
+    return default_pipeline(target or Target("llvm"), precision, convolution)
 
 
 @register_pipeline("lower")

@@ -204,13 +204,27 @@ class Bindings:
         owner.append(buffer)
 
     def _bind_match(self, name: str, value: frames.MatchBuffer, place: ast.expr, out: Body) -> None:
-        buffer = self._named(name, value.buffer, place)
+        wanted = value.buffer
+        if wanted.offset_factor and wanted.elem_offset is None and self._asks_offset(name):
+            kind = wanted.shape[0].dtype if wanted.shape else dtype("int32")
+            wanted = replace(wanted, elem_offset=Var(f"{name}_elem_offset", kind))
+        buffer = self._named(name, wanted, place)
         if isinstance(value.source, Var):
             if value.source not in self.function.params:
                 raise self.ev.error(place, f"{value.source.name} is no parameter of the function")
             self.function.buffer_map[value.source] = buffer
         else:
             self.block_of_axis(place).match(buffer, value.source, place)
+
+    def _asks_offset(self, name: str) -> bool:
+        """Whether the function speaks of where the buffer begins: it is a variable then."""
+        return any(
+            isinstance(n, ast.Attribute)
+            and n.attr in ("elem_offset", "access_ptr")
+            and isinstance(n.value, ast.Name)
+            and n.value.id == name
+            for n in ast.walk(self.function.node)
+        )
 
     def _bind_decl(
         self, name: str, value: frames.DeclareBuffer, place: ast.expr, out: Body

@@ -17,6 +17,7 @@ from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import Meta, NewVar, Sliced, VectorStore
+from mlcnb.script.intrinsics import TYPED
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterType, IterVar
@@ -32,8 +33,8 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     return e.Select(build.as_expr(condition), a, b)
 
 
-def if_then_else(cond: Any, t: Any, f: Any) -> PrimExpr:
-    """cond ? t : f, evaluating only the one that is chosen."""
+def if_then_else(cond: Any, t: Any, f: Any, dtype: Any = None) -> PrimExpr:
+    """cond ? t : f, evaluating only the one that is chosen; `dtype` follows from t and f."""
     a, b = build.matched(t, f)
     return e.Call(a.dtype, "tir.if_then_else", (build.as_expr(cond), a, b))
 
@@ -59,7 +60,9 @@ def broadcast(value: Any, lanes: int) -> PrimExpr:
     return e.Broadcast(build.as_expr(value), _lanes(lanes))
 
 
-def _lanes(lanes: Any) -> int:
+def _lanes(lanes: Any) -> Any:
+    if e.vscale_factor(lanes):
+        return lanes
     count = p.as_int(lanes)
     if count is None or count < 1:
         raise MLCError("a vector has a constant number of lanes")
@@ -117,16 +120,21 @@ def absolute(x: Any) -> PrimExpr:
 
 
 def _typed(name: str) -> Callable[..., PrimExpr]:
-    def build_call(dtype: Any, *args: Any) -> PrimExpr:
-        return e.Call(_kind(dtype), f"tir.{name}", tuple(map(build.as_expr, args)))
+    def build_call(*args: Any, dtype: Any = None) -> PrimExpr:
+        kind, *given = args if dtype is None else (dtype, *args)
+        return e.Call(_kind(kind), f"tir.{name}", tuple(map(build.as_expr, given)))
 
     build_call.__name__ = name
     return build_call
 
 
-def call_intrin(dtype: Any, op: str, *args: Any) -> PrimExpr:
-    """Any intrinsic by its full name: `T.call_intrin("float32", "tir.exp", x)`."""
-    return e.Call(_kind(dtype), known_key(op), tuple(map(build.as_expr, args)))
+def call_intrin(*args: Any, dtype: Any = None) -> PrimExpr:
+    """Any intrinsic by its full name: `T.call_intrin("float32", "tir.exp", x)`.
+
+    The dtype stands first, or behind as `dtype=` in older text.
+    """
+    kind, op, *given = args if dtype is None else (dtype, *args)
+    return e.Call(_kind(kind), known_key(str(op)), tuple(map(build.as_expr, given)))
 
 
 def call(dtype: Any, op: Any, args: Sequence[Any]) -> PrimExpr:
@@ -309,12 +317,7 @@ EXPRS: dict[str, Any] = {
     "ceildiv": ceildiv,
     "call_intrin": call_intrin,
     "Call": call,
-    "call_extern": _typed("call_extern"),
-    "call_pure_extern": _typed("call_pure_extern"),
-    "call_llvm_intrin": _typed("call_llvm_intrin"),
-    "call_llvm_pure_intrin": _typed("call_llvm_pure_intrin"),
-    **{n: _typed(n) for n in ("reinterpret", "vectorlow", "vectorhigh", "vectorcombine")},
-    "get_active_lane_mask": _typed("get_active_lane_mask"),
+    **{name: _typed(name) for name in sorted(TYPED - {"type_annotation"})},
     "static_assert": static_assert,
     "var": var,
     "address_of": address_of,

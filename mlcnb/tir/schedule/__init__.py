@@ -11,11 +11,13 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.tir.schedule.schedule": "Schedule",
         "mlcnb.tir.schedule.history": "Step",
-        "mlcnb.tir.schedule.handles": "BlockRV LoopRV ExprRV",
-        "mlcnb.tir.schedule.trace": "Trace Instruction",
+        "mlcnb.tir.schedule.handles": "BlockRV SBlockRV=BlockRV LoopRV ExprRV",
+        "mlcnb.tir.schedule.trace": "Trace",
+        "mlcnb.tir.schedule.instruction": "Instruction InstructionKind",
+        "mlcnb.tir.schedule.state": "StmtSRef ScheduleDebugMask ScheduleState=Snapshot",
         "mlcnb.tir.schedule.legal": "legal_steps LegalSteps",
         "mlcnb.tir.schedule.counterexample": "CounterExample",
         "mlcnb.core.errors": "ScheduleError",
     },
-    submodules=("analysis",),
+    submodules=("analysis", "testing", "state"),
 )

@@ -18,8 +18,9 @@ from typing import Any
 
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.handles import Handle
+from mlcnb.tir.schedule.instruction import Instruction
 from mlcnb.tir.schedule.schedule import Schedule
-from mlcnb.tir.schedule.trace import Instruction, Trace, _gives_list, _Names, _symbols
+from mlcnb.tir.schedule.trace import Trace, _gives_list, _Names, _symbols
 
 #: names that a cell has already
 _TAKEN = frozenset(["sch", "mlc", "mlcnb", "np", "T", "R", "I"])

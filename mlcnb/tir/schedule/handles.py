@@ -32,11 +32,17 @@ class Handle:
 
     __slots__ = ("__weakref__", "schedule")
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule | None = None) -> None:
         self.schedule = schedule
 
     def __repr__(self) -> str:
+        if self.schedule is None:
+            return f"{type(self).__name__} of no schedule"
         return self.schedule.describe(self)
+
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the same handle."""
+        return self is other
 
 
 class BlockRV(Handle):

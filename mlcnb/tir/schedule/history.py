@@ -15,8 +15,8 @@ from typing import Self
 from mlcnb.core import cells, display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.module import IRModule
+from mlcnb.tir.schedule.instruction import Instruction
 from mlcnb.tir.schedule.state import Snapshot
-from mlcnb.tir.schedule.trace import Instruction
 
 
 @dataclass(frozen=True)

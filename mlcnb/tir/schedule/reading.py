@@ -196,6 +196,11 @@ def remainder(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
     if common > 1:
         inner = remainder(_over(rest, common), by // common, known)
         return inner.times(common).shifted(rest.const % common)
+    digit = next(iter(rest.terms))
+    if len(rest.terms) == 1 and rest.terms[digit] == 1 and isinstance(digit, Quotient):
+        # X // a % b is X % (a * b) // a: TVM's form, and the one that puts digits together again
+        inside = digit.inner.shifted(rest.const * digit.by)
+        return divided(remainder(inside, digit.by * by, known), digit.by, known)
     return Affine(0, {Remainder(rest, by): 1})
 
 

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.errors import MLCError, NoFunctionError, ScheduleError
 from mlcnb.core.lazy import missing
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
@@ -28,14 +28,15 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
+from mlcnb.tir.schedule.instruction import Instruction
 from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
 from mlcnb.tir.schedule.prepare import prepared
 from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.rerun import meet
-from mlcnb.tir.schedule.state import Change, Random, Snapshot, State
+from mlcnb.tir.schedule.state import Change, Random, Snapshot, State, StmtSRef
 from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
-from mlcnb.tir.schedule.trace import Instruction, Trace
+from mlcnb.tir.schedule.trace import Trace
 
 
 class Schedule(History, display.Shown):
@@ -72,7 +73,7 @@ class Schedule(History, display.Shown):
         self.check = check if enable_check else "none"
         self._judge = Judge(self.check)
         self.error_render_level = error_render_level
-        given = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
+        given = IRModule.make({"main": mod}) if isinstance(mod, PrimFunc) else mod
         start = Snapshot(
             prepared(given, self.check != "none"),
             _main(given),
@@ -130,9 +131,9 @@ class Schedule(History, display.Shown):
             )
         return named[0]
 
-    def get_sref(self, rand_var_or_stmt: Any) -> Any:
-        """The node behind a handle: nodes are immutable, so the node is its own reference."""
-        return self.get(rand_var_or_stmt)
+    def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
+        """Where the loop or block of a handle stands: its node and what it stands in."""
+        return self._snapshot.get_sref(self.get(rand_var_or_stmt))
 
     def describe(self, handle: Handle, at: int | None = None) -> str:
         """What a handle stands for now, or stood for at a step, in words."""
@@ -181,7 +182,7 @@ class Schedule(History, display.Shown):
 
     def enter_postproc(self) -> None:
         """Mark where postprocessing begins in the trace."""
-        self._snapshot.instructions.append(Instruction("enter_postproc", {}))
+        self._snapshot.instructions.append(Instruction("EnterPostproc"))
 
     # -- how a step is done ----------------------------------------------------------------------
 
@@ -235,8 +236,9 @@ class Schedule(History, display.Shown):
             return owners[0]
         if not self._snapshot.working_on:
             names = ", ".join(v.name_hint for v in self.mod)
-            raise ScheduleError(
-                "no function to work on", hint=f"work_on one of {names}, or pass func_name"
+            raise NoFunctionError(
+                "the schedule does not know which function to be working on",
+                hint=f"work_on one of {names}, or pass func_name",
             )
         return self._snapshot.working_on
 
@@ -298,7 +300,7 @@ class Schedule(History, display.Shown):
             given["func_name"] = given["func_name"] or self._snapshot.working_on
         listed = tuple(outputs) if isinstance(outputs, list) else (outputs,)
         made = tuple(o for o in listed if isinstance(o, Handle | Var))
-        inst = Instruction(primitive.name, given, made, decision, primitive.varargs, primitive.pure)
+        inst = Instruction.of(primitive.name, given, made, decision)
         self._snapshot.instructions.append(inst)
 
     # -- the primitives, one line each -----------------------------------------------------------

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
-from mlcnb.core.errors import ScheduleError
+from mlcnb.core.errors import ScheduleError, UnknownHandleError
 from mlcnb.core.node import Node
 from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
@@ -21,6 +22,13 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.handles import Gone, Handle, Mark, name_of
 from mlcnb.tir.schedule.tree import Edit, Tree
+
+
+class ScheduleDebugMask(IntEnum):
+    """TVM's names of what `Schedule(debug_mask=…)` verifies; nothing here can be inconsistent."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
 
 
 class Random:
@@ -118,6 +126,36 @@ def arrived(forward: dict[s.Stmt, s.Stmt], n: Any) -> Any:
     return n
 
 
+@dataclass(frozen=True, eq=False)
+class StmtSRef:
+    """A loop or block at its place in a program, by TVM's name.
+
+    stmt: the For or Block; owner: the state that it belongs to.
+    """
+
+    stmt: s.Stmt
+    owner: Any
+
+    @property
+    def parent(self) -> StmtSRef | None:
+        """The loop or block around it; None for a root block."""
+        for tree in self.owner.all_trees():
+            if self.stmt in tree:
+                around = (n for n in tree.ancestors(self.stmt) if isinstance(n, s.For | s.Block))
+                found = next(around, None)
+                return None if found is None else StmtSRef(found, self.owner)
+        return None
+
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the same place of the same state."""
+        return isinstance(other, StmtSRef) and other.stmt is self.stmt and other.owner is self.owner
+
+    __eq__ = same_as
+
+    def __hash__(self) -> int:
+        return hash((id(self.stmt), id(self.owner)))
+
+
 @dataclass
 class Snapshot:
     """The program at one step, what handles stand for there, and the instructions that led to
@@ -141,6 +179,20 @@ class Snapshot:
             known = self.trees[name] = Tree(func, name)
         return known
 
+    def all_trees(self) -> list[Tree]:
+        """Every loop function of the module, indexed."""
+        return [self.tree(v.name_hint) for v, f in self.mod.items() if isinstance(f, PrimFunc)]
+
+    def get_sref(self, stmt: s.Stmt) -> StmtSRef:
+        """Where a loop or block of this program stands.
+
+        Raises:
+            UnknownHandleError: it is no part of the program.
+        """
+        if not any(stmt in tree for tree in self.all_trees()):
+            raise UnknownHandleError(f"{name_of(stmt)} is no part of the program (now)")
+        return StmtSRef(stmt, self)
+
     def node(self, handle: Handle) -> tuple[str, Any]:
         """The function and node that a handle stands for.
 
@@ -149,7 +201,7 @@ class Snapshot:
         """
         found = self.handles.get(handle)
         if found is None:
-            raise ScheduleError(
+            raise UnknownHandleError(
                 "this handle was made by a step that is not part of the schedule (now)",
                 hint="get it again with get_block and get_loops",
             )

@@ -14,7 +14,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcnb.core import display
@@ -23,41 +22,9 @@ from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule import trace_json
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV, text_of
+from mlcnb.tir.schedule.instruction import Instruction
 
-#: arguments that are left out of the text where they are None
-_OPTIONAL = frozenset(["decision", "consumer_blocks"])
-
-
-@dataclass(frozen=True)
-class Instruction:
-    """One call: the primitive's name, its arguments in order, what it gave, what was drawn.
-
-    `varargs` names the parameter that is given as positional arguments, if there is one.
-    """
-
-    name: str
-    arguments: dict[str, Any]
-    outputs: tuple[Any, ...] = ()
-    decision: Any = None
-    varargs: str | None = None
-    pure: bool = False
-
-    @property
-    def kind(self) -> str:
-        """TVM's name of the instruction kind: GetBlock, ComputeAt, …"""
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
-    def call(self, value: Callable[[Any], str]) -> str:
-        """The call as Python text, with `value` writing each argument."""
-        given: list[str] = []
-        for key, arg in self.arguments.items():
-            if key == self.varargs:
-                given.extend(value(a) for a in arg)
-            elif not (key in _OPTIONAL and arg is None):
-                given.append(f"{key}={value(arg)}")
-        if self.decision is not None:
-            given.append(f"decision={value(self.decision)}")
-        return f"sch.{self.name}({', '.join(given)})"
+_HEADER = ("# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:")
 
 
 class Trace(display.Shown):
@@ -67,7 +34,7 @@ class Trace(display.Shown):
         self.insts: list[Instruction] = list(insts)
         for i, inst in enumerate(self.insts):
             if decisions and inst in decisions:
-                self.insts[i] = replace(inst, decision=decisions[inst])
+                self.insts[i] = inst.deciding(decisions[inst])
 
     def __len__(self) -> int:
         return len(self.insts)
@@ -76,16 +43,19 @@ class Trace(display.Shown):
         return iter(self.insts)
 
     def __repr__(self) -> str:
-        return self.as_python()
+        lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
+        if any(re.search(r"\bT\.\w+\(", line) for line in lines):
+            lines.insert(0, "  from mlcnb.script import tir as T")
+        return "\n".join([*_HEADER, *lines])
 
     @property
-    def decisions(self) -> dict[int, Any]:
-        """Position of each sampling instruction -> what it drew."""
-        return {i: inst.decision for i, inst in enumerate(self.insts) if inst.decision is not None}
+    def decisions(self) -> dict[Instruction, Any]:
+        """Each sampling instruction -> what it drew."""
+        return {inst: inst.decision for inst in self.insts if inst.decision is not None}
 
     def append(self, inst: Instruction, decision: Any = None) -> None:
         """Add an instruction at the end."""
-        self.insts.append(inst if decision is None else replace(inst, decision=decision))
+        self.insts.append(inst if decision is None else inst.deciding(decision))
 
     def pop(self) -> Instruction | None:
         """Take the last instruction off."""
@@ -100,7 +70,7 @@ class Trace(display.Shown):
     ) -> Trace:
         """A trace in which `inst` draws `decision`."""
         kept = self._before_postproc() if remove_postproc else self.insts
-        return Trace(replace(i, decision=decision) if i is inst else i for i in kept)
+        return Trace(i.deciding(decision) if i is inst else i for i in kept)
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
         """A trace without the inspections whose results nothing uses."""
@@ -138,36 +108,33 @@ class Trace(display.Shown):
             arguments = {k: _mapped(v, known) for k, v in inst.arguments.items()}
             decision = inst.decision
             if decision_provider is not None and decision is not None:
-                decision = decision_provider(inst, list(arguments.values()), [], decision)
-            given = _run(sch, inst, arguments, decision)
+                decision = decision_provider(inst, inst.inputs, inst.attrs, decision)
+            given = inst.run(sch, arguments, decision)
             known.update((id(old), new) for old, new in zip(inst.outputs, given, strict=True))
 
-    def as_python(self) -> str:
-        """A Python function that does the steps, as TVM prints it; it runs as it is."""
+    def as_python(self) -> list[str]:
+        """The steps as statements of Python, as TVM prints them."""
         names = _Names()
-        lines = ["# from tvm import tir", "def apply_trace(sch: 'tir.Schedule') -> None:"]
         drawn = {id(o) for i in self.insts for o in i.outputs}
         given = (v for i in self.insts for v in _symbols(i.arguments) if id(v) not in drawn)
         symbols = dict.fromkeys(v.name for v in given)
-        lines += [f"  {name} = sch.symbol({name!r})" for name in symbols]
+        lines = [f"{name} = sch.symbol({name!r})" for name in symbols]
         for inst in self.insts:
             call = inst.call(names.value)
             made = ", ".join(names.make(o) for o in inst.outputs)
             trailing = "," if len(inst.outputs) == 1 and _gives_list(inst) else ""
-            lines.append(f"  {made}{trailing} = {call}" if made else f"  {call}")
-        if len(lines) == 2:
-            lines.append("  pass")
-        if any(re.search(r"\bT\.\w+\(", line) for line in lines):
-            lines.insert(2, "  from mlcnb.script import tir as T")
-        return "\n".join(lines)
+            lines.append(f"{made}{trailing} = {call}" if made else call)
+        return lines
 
     def as_json(self) -> list[Any]:
         """[instructions, decisions] as TVM writes it: each [kind, inputs, attrs, outputs]."""
         names = _Names()
         insts, decisions = [], []
         for i, inst in enumerate(self.insts):
-            inputs, attrs = trace_json.parts_of(inst.arguments, names.given)
-            insts.append([inst.kind, inputs, attrs, [names.make(o) for o in inst.outputs]])
+            inputs = [trace_json.written(x, names.given, quoted=True) for x in inst.inputs]
+            attrs = [trace_json.written(x, names.given, quoted=False) for x in inst.attrs]
+            made = [names.make(o) for o in inst.outputs]
+            insts.append([inst.kind.name, inputs, attrs, made])
             if inst.decision is not None:
                 decisions.append([i, inst.decision])
         return [insts, decisions]
@@ -179,7 +146,7 @@ class Trace(display.Shown):
 
     def show(self) -> None:
         """Print the Python form."""
-        print(self.as_python())
+        print(self)
 
 
 def _gives_list(inst: Instruction) -> bool:
@@ -190,15 +157,6 @@ _LISTS = frozenset(
     "split get_loops get_child_blocks get_producers get_consumers get_output_blocks "
     "sample_perfect_tile sample_partitioned_tile loop_partition cache_inplace cache_index".split()
 )
-
-
-def _run(sch: Any, inst: Instruction, arguments: dict[str, Any], decision: Any) -> list[Any]:
-    keyed = {k: v for k, v in arguments.items() if k != inst.varargs}
-    if decision is not None:
-        keyed["decision"] = decision
-    spread = arguments[inst.varargs] if inst.varargs else ()
-    given = getattr(sch, inst.name)(*spread, **keyed)
-    return trace_json.results(given)
 
 
 def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
@@ -271,7 +229,7 @@ class _Names:
         if isinstance(arg, Mapping):
             return f"{{{', '.join(f'{k!r}: {self.value(v)}' for k, v in arg.items())}}}"
         if isinstance(arg, e.IntImm | e.FloatImm):
-            return self.value(arg.value)
+            return self.value(bool(arg.value) if arg.dtype == "bool" else arg.value)
         if isinstance(arg, float) and not math.isfinite(arg):
             return f'float("{arg}")'
         if isinstance(arg, bool | int | float) or arg is None:

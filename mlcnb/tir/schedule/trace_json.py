@@ -13,8 +13,7 @@ reading runs nothing but the primitives.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
@@ -25,43 +24,19 @@ from mlcnb.tir.functor import substitute
 from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import Handle
-
-#: arguments that TVM's JSON keeps among the inputs, all others are attributes
-INPUTS = frozenset(
-    "block loop block_or_loop factors ann_val target loops ordered_loops scope_block "
-    "consumer_blocks blocks reduction_block epilogue_block".split()
-)
-#: inputs whose items are inputs of their own
-SPREAD = frozenset(["factors", "loops", "ordered_loops"])
-#: kinds of TVM 0.27 that have other names
-_RENAMED = {"GetSBlock": "get_block"}
-
-Value = Callable[[Any], Any]
+from mlcnb.tir.schedule.instruction import Instruction
 
 
-def parts_of(arguments: Mapping[str, Any], names: Mapping[int, str]) -> tuple[list, list]:
-    """The inputs and the attributes of an instruction as JSON; `names` are those of results."""
-    inputs: list[Any] = []
-    attributes: list[Any] = []
-    for key, arg in arguments.items():
-        if key in SPREAD:
-            inputs.extend(_written(x, names, quoted=True) for x in arg)
-        elif key in INPUTS:
-            inputs.append(_written(arg, names, quoted=True))
-        elif key != "decision":
-            attributes.append(_written(arg, names, quoted=False))
-    return inputs, attributes
-
-
-def _written(arg: Any, names: Mapping[int, str], quoted: bool) -> Any:
+def written(arg: Any, names: Mapping[int, str], quoted: bool) -> Any:
+    """An argument as JSON; `names` are those of results."""
     if isinstance(arg, Handle | e.Var) and id(arg) in names:
         return names[id(arg)]
     if isinstance(arg, str):
         return json.dumps(arg) if quoted else arg
     if isinstance(arg, list | tuple):
-        return [_written(a, names, quoted) for a in arg]
+        return [written(a, names, quoted) for a in arg]
     if isinstance(arg, Mapping):
-        return {"map": {str(k): _written(v, names, quoted) for k, v in arg.items()}}
+        return {"map": {str(k): written(v, names, quoted) for k, v in arg.items()}}
     if isinstance(arg, e.IntImm | e.FloatImm):
         return arg.value
     if isinstance(arg, Node):
@@ -85,57 +60,15 @@ def apply_json(data: Sequence[Any], sch: Any) -> None:
         ) from error
     known: dict[str, Any] = {}
     for n, (kind, inputs, attrs, outputs) in enumerate(calls):
-        given = _run(sch, kind, list(inputs), list(attrs), drawn.get(n), known)
+        read_inputs = [_read(x, known, True, sch) for x in inputs]
+        inst = Instruction(str(kind), read_inputs, [_read(x, known, False, sch) for x in attrs])
+        given = inst.run(sch, inst.arguments, drawn.get(n))
         if len(given) != len(outputs):
             raise ScheduleError(
                 f"instruction {n}, {kind}, gives {len(given)} results, the trace names "
                 f"{len(outputs)}"
             )
         known.update(zip(outputs, given, strict=True))
-
-
-def results(given: Any) -> list[Any]:
-    """What a primitive gave, as a list of results that a trace names."""
-    if given is None or isinstance(given, bool):
-        return []
-    return list(given) if isinstance(given, list) else [given]
-
-
-def _run(
-    sch: Any, kind: Any, inputs: list[Any], attrs: list[Any], decision: Any, known: dict[str, Any]
-) -> list[Any]:
-    if kind == "EnterPostproc":
-        sch.enter_postproc()
-        return []
-    method = _method(sch, kind)
-    positional: list[Any] = []
-    keyed: dict[str, Any] = {}
-    for name, parameter in method.primitive.signature.parameters.items():
-        if name == "decision":
-            continue
-        source = inputs if name in INPUTS else attrs
-        if name in SPREAD:
-            value: Any = [_read(x, known, True, sch) for x in inputs]
-            inputs = []
-        elif source:
-            value = _read(source.pop(0), known, name in INPUTS, sch)
-        else:
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            positional = value
-        else:
-            keyed[name] = value
-    if decision is not None:
-        keyed["decision"] = decision
-    return results(method(*positional, **keyed))
-
-
-def _method(sch: Any, kind: Any) -> Any:
-    name = _RENAMED.get(kind) or re.sub(r"(?<!^)(?=[A-Z])", "_", str(kind)).lower()
-    method = getattr(sch, name, None)
-    if not hasattr(method, "primitive"):
-        raise ScheduleError(f"there is no instruction kind {kind!r}")
-    return method
 
 
 def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:

@@ -15,7 +15,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from mlcnb import te
+from mlcnb import te, tir
 from mlcnb.arith import Analyzer
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
@@ -237,8 +237,8 @@ def same_numbers(before: PrimFunc, after: PrimFunc, rtol: float = 1e-5) -> None:
 
 def replays(sch: Schedule) -> None:
     """The trace as Python, as JSON and as it is does the same to the program as it was given."""
-    space: dict = {}
-    exec(sch.trace.as_python(), space)  # noqa: S102
+    space: dict = {"tir": tir}
+    exec(str(sch.trace), space)  # noqa: S102
     written = json.loads(json.dumps(sch.trace.as_json()))
     for replay in (
         space["apply_trace"],

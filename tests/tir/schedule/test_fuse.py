@@ -46,7 +46,7 @@ def test_three_loops_with_a_reduction():
         for i_j_k_fused in range(24):
             with T.block("C"):
                 v_i = T.axis.spatial(2, i_j_k_fused // 12)
-                v_j = T.axis.spatial(3, i_j_k_fused // 4 % 3)
+                v_j = T.axis.spatial(3, i_j_k_fused % 12 // 4)
                 v_k = T.axis.reduce(4, i_j_k_fused % 4)
                 T.reads(A[v_i, v_k], B[v_k, v_j])
                 T.writes(C[v_i, v_j])
@@ -227,8 +227,8 @@ def test_symbolic_extents():
         C = T.alloc_buffer((n, T.int64(4)))
         for i_j_k_fused in range(n * T.int64(4) * n):
             with T.block("C"):
-                v_i = T.axis.spatial(n, i_j_k_fused // n // T.int64(4))
-                v_j = T.axis.spatial(T.int64(4), i_j_k_fused // n % T.int64(4))
+                v_i = T.axis.spatial(n, i_j_k_fused // (n * T.int64(4)))
+                v_j = T.axis.spatial(T.int64(4), i_j_k_fused % (n * T.int64(4)) // n)
                 v_k = T.axis.reduce(n, i_j_k_fused % n)
                 T.reads(A[v_i, v_k], B[v_k, v_j])
                 T.writes(C[v_i, v_j])

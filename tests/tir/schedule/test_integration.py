@@ -117,7 +117,7 @@ def test_threads_fetch_into_shared_memory():
 def test_trace_snapshot():
     sch = Schedule(matmul(16, 32, 8))
     tile_matmul(sch)
-    snapshot("matmul_trace.txt", sch.trace.as_python())
+    snapshot("matmul_trace.txt", str(sch.trace))
 
 
 def test_steps_are_fast():

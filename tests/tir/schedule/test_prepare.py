@@ -105,7 +105,7 @@ def test_modules_without_loops_have_nothing_to_schedule():
     from mlcnb.ir.module import IRModule
 
     sch = Schedule(IRModule())
-    with pytest.raises(ScheduleError, match="no function to work on"):
+    with pytest.raises(ScheduleError, match="does not know which function to be working on"):
         sch.get_block("B")
 
 

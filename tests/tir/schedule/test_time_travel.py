@@ -118,7 +118,7 @@ def test_several_functions():
     sch = Schedule(mod)
     with pytest.raises(ScheduleError) as caught:
         sch.get_block("B")
-    assert caught.value.message == "no function to work on"
+    assert caught.value.message == ("the schedule does not know which function to be working on")
     assert caught.value.hint == "work_on one of f, g, or pass func_name"
     B = sch.get_block("B", func_name="f")
     sch.work_on("g")

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb import tir
 from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import IRModule
 from mlcnb.ir.structural import assert_structural_equal
-from mlcnb.tir.schedule import Schedule, Trace
+from mlcnb.tir.schedule import BlockRV, Instruction, InstructionKind, LoopRV, Schedule, Trace
+from mlcnb.tir.schedule.testing import (
+    assert_structural_equal_ignore_global_symbol,
+    verify_trace_roundtrip,
+)
 from tests.tir.schedule.programs import elementwise, matmul, matmul_relu, replays, row_sum
 
 
@@ -32,10 +38,10 @@ def test_as_python():
     sch.unroll(i0)
     u = sch.sample_categorical([16, 64], [0.0, 1.0])
     sch.annotate(i0, "steps", u)
-    lines = sch.trace.as_python().splitlines()
+    lines = str(sch.trace).splitlines()
     assert lines == [
         "# from tvm import tir",
-        "def apply_trace(sch: 'tir.Schedule') -> None:",
+        "def apply_trace(sch: tir.Schedule) -> None:",
         '  b0 = sch.get_block(name="B", func_name="main")',
         "  l1, = sch.get_loops(block=b0)",
         "  l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, "
@@ -50,8 +56,8 @@ def test_the_python_runs():
     sch = Schedule(matmul(8, 8, 8), seed=7)
     tiled(sch)
     again = Schedule(matmul(8, 8, 8))
-    space: dict = {}
-    exec(sch.trace.as_python(), space)  # noqa: S102
+    space: dict = {"tir": tir}
+    exec(str(sch.trace), space)  # noqa: S102
     space["apply_trace"](again)
     assert_structural_equal(again.mod, sch.mod)
     assert again.trace.as_python() == sch.trace.as_python()
@@ -69,11 +75,11 @@ def test_layouts_are_written_as_functions():
     sch = Schedule(elementwise())
     sch.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
     again = Schedule(elementwise())
-    space: dict = {}
-    exec(sch.trace.as_python(), space)  # noqa: S102
+    space: dict = {"tir": tir}
+    exec(str(sch.trace), space)  # noqa: S102
     space["apply_trace"](again)
     assert_structural_equal(again.mod, sch.mod)
-    assert "index_map=lambda i: (i // 4, i % 4)" in sch.trace.as_python()
+    assert "index_map=lambda i: (i // 4, i % 4)" in str(sch.trace)
 
 
 def test_as_json():
@@ -103,7 +109,7 @@ def test_other_decisions():
     third = Schedule(matmul(8, 8, 8))
     chosen = lambda inst, _inputs, _attrs, old: [2, 4] if inst is tile else old
     sch.trace.apply_to_schedule(third, decision_provider=chosen)
-    assert third.trace.decisions[3] == [2, 4]
+    assert third.trace.decisions[third.trace.insts[3]] == [2, 4]
 
 
 def test_simplified_leaves_out_what_nothing_uses():
@@ -169,3 +175,61 @@ def test_json_that_is_no_trace_is_refused():
         with pytest.raises(ScheduleError) as caught:
             Trace.apply_json_to_schedule(data, sch)
         assert caught.value.message == message
+
+
+def test_instructions_by_their_two_lists():
+    block, loop = BlockRV(), LoopRV()
+    found = [
+        Instruction(InstructionKind.get("GetBlock"), [], ["B", "main"], [block]),
+        Instruction(kind=InstructionKind.get("GetLoops"), inputs=[block], outputs=[loop]),
+        Instruction(InstructionKind.get("Annotate"), [loop, '"'], ["key"], []),
+        Instruction(InstructionKind.get("EnterPostproc")),
+        Instruction("Split", [loop, None, tir.IntImm("int32", 4)], [True, False], [LoopRV()] * 2),
+    ]
+    trace = Trace(found, {})
+    assert str(found[1]) == "_ = sch.get_loops(block=_)"
+    assert found[1].kind.same_as(InstructionKind.get("GetLoops")) and found[1].kind.is_pure
+    assert found[2].inputs == [loop, '"'] and found[2].attrs == ["key"]
+    assert str(trace) == (
+        "# from tvm import tir\n"
+        "def apply_trace(sch: tir.Schedule) -> None:\n"
+        '  b0 = sch.get_block(name="B", func_name="main")\n'
+        "  l1, = sch.get_loops(block=b0)\n"
+        '  sch.annotate(block_or_loop=l1, ann_key="key", ann_val="\\"")\n'
+        "  sch.enter_postproc()\n"
+        "  l2, l3 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True, "
+        "disable_predication=False)"
+    )
+    assert trace.decisions == {} and trace.pop() is found[-1] and str(Trace()).endswith("  pass")
+    sch = Schedule(elementwise())
+    trace.apply_to_schedule(sch)
+    assert sch.get(sch.get_loops("B")[0]).annotations == {"key": '"'}
+    verify_trace_roundtrip(sch, elementwise())
+
+
+def test_a_loop_or_block_at_its_place():
+    sch = Schedule(elementwise())
+    other = sch.copy()
+    (i,) = sch.get_loops("B")
+    at = sch.get_sref(i)
+    assert at.stmt is sch.get(i) and at.parent.stmt.name_hint == "root" and at.parent.parent is None
+    assert sch.state.get_sref(at.stmt).same_as(at) and not other.state.get_sref(at.stmt) == at
+    for handle in (i, sch.split(i, [None, 4])[0]):
+        with pytest.raises(IndexError):
+            other.get(handle)
+
+
+def test_several_functions_want_to_be_told_which():
+    sch = Schedule(IRModule({"f": elementwise(), "g": elementwise()}))
+    with pytest.raises(ValueError, match="does not know which function to be working on"):
+        sch.get_block("B")
+
+
+def test_the_function_of_a_schedule_is_main():
+    func = elementwise().with_attr({"global_symbol": "scaled", "tir.noalias": True})
+    sch = Schedule(func)
+    assert [v.name_hint for v in sch.mod] == ["main"]
+    assert sch.mod["main"].attrs == {"global_symbol": "scaled", "tir.noalias": True}
+    assert_structural_equal_ignore_global_symbol(
+        sch.mod["main"], elementwise().with_attr("tir.noalias", True)
+    )

@@ -62,7 +62,7 @@ def find(obj: Any, block: Any) -> tuple[Tree, s.Block]:
     """
     tree = tree_of(obj)
     if isinstance(block, Handle):
-        return tree, block.schedule.get(block)  # type: ignore[return-value]
+        return tree, block.schedule.get(block)  # type: ignore[return-value, union-attr]
     found = [b for b in tree.blocks if b is block or b.name_hint == block]
     if len(found) != 1:
         name = block if isinstance(block, str) else block.name_hint

@@ -56,14 +56,17 @@ def cache_read(
     old = chosen_buffer(state, "cache_read", block, block.reads, read_buffer_index)
     scope = tree.scope(block)
     info = tree.info(scope)
-    readers = _listed(state, old, info.readers[old], consumer_blocks)
     writers = info.writers.get(old, [])
-    _refuse(state, block, old, readers, writers)
+    others = [b for b in info.readers[old] if b is block or b not in writers]
+    given = info.readers[old] if consumer_blocks else others
+    readers = _listed(state, old, given, consumer_blocks)
+    writers = _refuse(state, block, old, readers, writers)
     parent: Stmt = tree.meeting(writers, readers) if writers else scope
     new = cached(old, storage_scope)
     sides = _copied(state, readers, writers, old, parent)
     known = known_bounds(tree, parent)
-    nest, copy = copy_nest(old, new, sides, known, index_dtype(tree, block), loops_at(tree, parent))
+    kind = index_dtype(tree, block) if writers or not old.shape else old.shape[0].dtype
+    nest, copy = copy_nest(old, new, sides, known, kind, loops_at(tree, parent))
     edit = state.edit()
     swap = BufferSwap({old: new}, edit.forward)
     for user in readers:
@@ -91,18 +94,22 @@ def _listed(
 
 def _refuse(
     state: State, block: Block, old: Buffer, readers: list[Block], writers: list[Block]
-) -> None:
+) -> list[Block]:
+    """The writers before the readers, where the others come when all has been read."""
     refuse_views(state, "cache_read", old, readers)
-    position = state.tree.position
-    first = min(position[b] for b in readers)
+    tree = state.tree
+    position = tree.position
+    first, last = (f(position[b] for b in readers) for f in (min, max))
     late = [b for b in writers if position[b] >= first]
-    if late:
+    apart = not late or tree.meeting(late, readers) is tree.scope(block)
+    if not apart or any(position[b] <= last for b in late):
         who = "it" if late[0] is block else name_of(late[0])
         raise state.refusal(
             f"cache_read: {name_of(block)} reads {old.name}, which {who} also writes after the "
             "place of the copy",
             block,
         )
+    return [b for b in writers if b not in late]
 
 
 def _copied(

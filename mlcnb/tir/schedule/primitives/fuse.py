@@ -10,6 +10,7 @@ What was split and is fused again gets its old text back: i_0 * 4 + i_1 becomes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
@@ -94,12 +95,13 @@ def _refuse(state: State, loops: tuple[For, ...]) -> None:
 def _digits(
     fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, a.Bounds]
 ) -> dict[e.Var, Affine]:
-    """Each old variable as a digit of the fused one."""
+    """Each old variable as a digit of the fused one: fused % (step * extent) // step."""
     values: dict[e.Var, Affine] = {}
-    rest: e.PrimExpr = fused
+    step: e.PrimExpr = p.const(1, fused.dtype)
     for x in reversed(loops[1:]):
-        one = p.as_int(x.extent) == 1
-        values[x.loop_var] = of(0 if one else p.floormod(rest, x.extent), Context(known))
-        rest = p.floordiv(rest, x.extent)
-    values[loops[0].loop_var] = of(rest, Context(known))
+        above = simplified(p.multiply(x.extent, step))
+        digit: Any = p.floordiv(p.floormod(fused, above), step)
+        values[x.loop_var] = of(0 if p.as_int(x.extent) == 1 else digit, Context(known))
+        step = above
+    values[loops[0].loop_var] = of(p.floordiv(fused, step), Context(known))
     return values

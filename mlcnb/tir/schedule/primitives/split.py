@@ -175,5 +175,14 @@ def _predicated(
             "and it holds no block that could be guarded",
             loop,
         )
-    condition = p.less(value.expr(loop.loop_var.dtype), loop.extent)
+    counted = [x for x in loops if value.uses({x.loop_var})]
+    condition = p.less(_nested_value(counted), loop.extent)
     return Guard(condition, forward).stmt(body)
+
+
+def _nested_value(loops: list[For]) -> e.PrimExpr:
+    """(i_0 * f_1 + i_1) * f_2 + i_2: the form that TVM's predicates have."""
+    total: e.PrimExpr = loops[0].loop_var
+    for loop in loops[1:]:
+        total = p.add(p.multiply(total, loop.extent), loop.loop_var)
+    return total
