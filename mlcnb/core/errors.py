@@ -142,7 +142,7 @@ class NoFunctionError(ScheduleError, ValueError):
     """A schedule of several functions that was not told which one to work on."""
 
 
-class PassError(MLCError):
+class PassError(MLCError, ValueError):
     """A pass that cannot do its work on this module."""
 
 
