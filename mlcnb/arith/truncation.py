@@ -48,9 +48,9 @@ def _exact(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
         step, base = modular_of(ctx, x)
         if step % y.const == 0 and base % y.const == 0:
             return floor(ctx, x, y, dtype)
-        found = _by_number(ctx, x, y.const, dtype, kind)
-        if found is not None:
-            return found
+        shorter = _by_number(ctx, x, y.const, dtype, kind)
+        if shorter is not None:
+            return shorter
     if _leads_negative(x):
         return _atom(ctx, x.scaled(-1), y, kind).scaled(-1)
     return _atom(ctx, x, y, kind)
