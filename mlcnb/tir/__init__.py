@@ -13,8 +13,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.expr": (
             "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
             "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
-            "Range GlobalVar"
+            "GlobalVar"
         ),
+        "mlcnb.ir.range": "Range",
         "mlcnb.ir.prim_ops": (
             "const floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
             "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "
@@ -34,7 +35,7 @@ __getattr__, __dir__, __all__ = attach(
             "copysign hypot nextafter power pow ldexp isnan isinf isfinite popcount clz likely "
             "reinterpret ret call_intrin call_extern call_pure_extern call_packed call_cpacked "
             "call_llvm_intrin call_llvm_pure_intrin address_of type_annotation tvm_access_ptr "
-            "tvm_storage_sync tvm_thread_allreduce comm_reducer sum prod max min all any"
+            "tvm_storage_sync vscale tvm_thread_allreduce comm_reducer sum prod max min all any"
         ),
         "mlcnb.tir.index_map": "IndexMap",
         "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",

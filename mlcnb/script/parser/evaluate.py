@@ -208,7 +208,7 @@ class Evaluator:
     def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
         """`function(*args, **kwargs)`"""
         if isinstance(function, GlobalVar):
-            return words.call_global(function, args)
+            return words.call_global(function, args, self.int_dtype == "int32")
         if isinstance(function, Expr):
             return words.call_expr(function, args)
         plain = function.func if isinstance(function, partial) else function

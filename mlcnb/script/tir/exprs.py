@@ -141,11 +141,11 @@ def call(dtype: Any, op: Any, args: Sequence[Any]) -> PrimExpr:
     return e.Call(_kind(dtype), name, tuple(map(build.as_expr, args)))
 
 
-def address_of(obj: Any) -> PrimExpr:
-    """The address of an element, or of a buffer's first element."""
+def address_of(obj: Any, dtype: Any = "handle") -> PrimExpr:
+    """The address of an element, or of a buffer's first element; a handle in any case."""
     if isinstance(obj, Buffer):
         obj = BufferLoad(obj, tuple(p.const(0, extent.dtype) for extent in obj.shape))
-    return e.Call(dtype("handle"), "tir.address_of", (build.as_expr(obj),))
+    return e.Call(_kind("handle"), "tir.address_of", (build.as_expr(obj),))
 
 
 def type_annotation(dtype: Any) -> PrimExpr:
@@ -153,7 +153,12 @@ def type_annotation(dtype: Any) -> PrimExpr:
     return e.Call(_kind(dtype), "tir.type_annotation", ())
 
 
-def ret(value: Any) -> PrimExpr:
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """What names an intrinsic of LLVM in a call: its name."""
+    return StringImm(name)
+
+
+def ret(value: Any, dtype: Any = None) -> PrimExpr:
     """End the function with `value` as its result."""
     value = build.as_expr(value)
     return e.Call(value.dtype, "tir.ret", (value,))
@@ -257,7 +262,10 @@ class _CommReducerWord:
     def __call__(self, combiner: Callable, identity: Sequence[Any]) -> CommReducer:
         """The reducer of a Python function."""
         starts = tuple(map(build.as_expr, identity))
-        lhs, rhs = (tuple(e.Var(f"{n}{i}", s.dtype) for i, s in enumerate(starts)) for n in "xy")
+        number = (lambda i: str(i)) if len(starts) > 1 else (lambda _: "")
+        lhs, rhs = (
+            tuple(e.Var(n + number(i), s.dtype) for i, s in enumerate(starts)) for n in "xy"
+        )
         made = combiner(*lhs, *rhs)
         result = made if isinstance(made, tuple) else (made,)
         return CommReducer(lhs, rhs, tuple(map(build.as_expr, result)), starts)
@@ -320,6 +328,7 @@ EXPRS: dict[str, Any] = {
     "var": var,
     "address_of": address_of,
     "type_annotation": type_annotation,
+    "llvm_lookup_intrinsic_id": llvm_lookup_intrinsic_id,
     "ret": ret,
     "Range": range_,
     "iter_var": iter_var,
