@@ -117,9 +117,16 @@ def absolute(x: Any) -> PrimExpr:
     return op.abs(x)
 
 
+def _dtype_first(name: str, args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The arguments of a call that says its dtype, in front or as `dtype=`."""
+    if dtype is None and not args:
+        raise MLCError(f"T.{name} says the dtype of its result first")
+    return args if dtype is None else (dtype, *args)
+
+
 def _typed(name: str) -> Callable[..., PrimExpr]:
     def build_call(*args: Any, dtype: Any = None) -> PrimExpr:
-        kind, *given = args if dtype is None else (dtype, *args)
+        kind, *given = _dtype_first(name, args, dtype)
         return e.Call(_kind(kind), f"tir.{name}", tuple(map(build.as_expr, given)))
 
     build_call.__name__ = name
@@ -131,7 +138,10 @@ def call_intrin(*args: Any, dtype: Any = None) -> PrimExpr:
 
     The dtype stands first, or behind as `dtype=` in older text.
     """
-    kind, op, *given = args if dtype is None else (dtype, *args)
+    kind, *given = _dtype_first("call_intrin", args, dtype)
+    if not given:
+        raise MLCError("T.call_intrin names the intrinsic behind the dtype")
+    op, *given = given
     return e.Call(_kind(kind), known_key(str(op)), tuple(map(build.as_expr, given)))
 
 
