@@ -90,7 +90,8 @@ class Target(TargetNode):
 
     def __init__(self, spec: Any = "llvm", host: Any = None) -> None:
         kind, attrs = _parse(spec)
-        host = host or (spec.get("host") if isinstance(spec, Mapping) else None)
+        inside = spec.get("host") if isinstance(spec, Mapping) else getattr(spec, "host", None)
+        host = host or inside
         TargetNode.__init__(self, kind, FrozenDict(attrs), Target(host) if host else None)
         object.__setattr__(self, "_tokens", [])
 

@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.arith.analyzer": "Analyzer simplify can_prove can_prove_equal const_bounds",
-        "mlcnb.arith.known": "ConstIntBound ModularSet ProofStrength CompareResult",
+        "mlcnb.arith.known": "ConstIntBound ModularSet ProofStrength CompareResult Extension",
         "mlcnb.arith.int_set": "IntSet IntervalSet set_of",
         "mlcnb.arith.regions": (
             "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound"

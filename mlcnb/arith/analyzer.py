@@ -12,19 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, modular_of
-from mlcnb.arith.known import CompareResult, ConstIntBound, ModularSet, ProofStrength
+from mlcnb.arith.known import (
+    CompareResult,
+    ConstIntBound,
+    Extension,
+    ModularSet,
+    ProofStrength,
+    RewriteSimplifyStats,
+)
 from mlcnb.arith.normal import Normalizer, is_index
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
+from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
+
+if TYPE_CHECKING:
+    from mlcnb.arith.rewrite.rewriter import Rewriter
 
 
 class Analyzer:
@@ -33,6 +45,7 @@ class Analyzer:
     def __init__(self, bounds: Mapping[Var, Any] | None = None) -> None:
         self.context = Context()
         self.normalizer = Normalizer(self.context)
+        self._rewriter: Rewriter | None = None
         for var, bound in (bounds or {}).items():
             self.bind(var, bound)
 
@@ -113,7 +126,42 @@ class Analyzer:
         """
         return self.normalizer.simplify(p.as_expr(x))
 
-    rewrite_simplify = canonical_simplify = simplify
+    canonical_simplify = simplify
+
+    @property
+    def rewriter(self) -> Rewriter:
+        """What `rewrite_simplify` works with."""
+        if self._rewriter is None:
+            from mlcnb.arith.rewrite.rewriter import Rewriter
+
+            self._rewriter = Rewriter(self)
+        return self._rewriter
+
+    def rewrite_simplify(self, x: Any) -> Any:
+        """The expression after rewriting by rules, in the normal form of TVM's simplifier."""
+        return self.rewriter.simplify(p.as_expr(x))
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """What `rewrite_simplify` does beyond its rules."""
+        return self.rewriter.extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: int) -> None:
+        self.rewriter.extensions = Extension(flags)
+
+    @property
+    def rewrite_simplify_stats(self) -> RewriteSimplifyStats:
+        """How much work `rewrite_simplify` did since the start, or the last reset."""
+        return replace(self.rewriter.stats)
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Count from zero again."""
+        self.rewriter.stats = RewriteSimplifyStats()
+
+    def set_maximum_rewrite_steps(self, maximum: int) -> None:
+        """Let `rewrite_simplify` raise after this many rewrites; 0: never."""
+        self.rewriter.most_steps = maximum
 
     def simplify_range(self, x: Range) -> Range:
         """A Range with both parts in short form."""
@@ -124,7 +172,7 @@ class Analyzer:
 
         Ints where known, `math.inf` or `-math.inf` where not.
         """
-        return self.normalizer.bounds(p.as_expr(x))
+        return self.normalizer.bounds(_inlined(p.as_expr(x)))
 
     def const_int_bound(self, x: Any) -> ConstIntBound:
         """`const_bounds`, by TVM's name."""
@@ -136,6 +184,10 @@ class Analyzer:
 
     def modular_set(self, x: Any) -> ModularSet:
         """(coeff, base): x = coeff * something + base; coeff 0: x is base."""
+        x = _inlined(p.as_expr(x))
+        if not is_index(x.dtype):
+            low, high = self.const_bounds(x)
+            return ModularSet(0, int(low)) if low == high else ModularSet(1, 0)
         return ModularSet(*modular_of(self.context, self.normal_form(x)))
 
     def update(self, var: Var, info: Any, override: bool = False) -> None:
@@ -231,6 +283,19 @@ def _numbers(bound: Any) -> tuple[float, float] | None:
     if isinstance(low, int | float | None) and isinstance(high, int | float | None):
         return -inf if low is None else low, inf if high is None else high
     return None
+
+
+def _inlined(x: PrimExpr) -> PrimExpr:
+    """`x` with every let's value where its variable stands."""
+    if not any(isinstance(n, e.Let) for n in walk(x)):
+        return x
+
+    def inline(n: Any) -> Any:
+        if not isinstance(n, e.Let):
+            return None
+        return rewrite(n.body, lambda m: n.value if m is n.var else None)
+
+    return rewrite(x, inline)
 
 
 def _is_limit(x: Any) -> bool:

@@ -203,7 +203,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 def recombine(ctx: Context, x: Poly) -> Poly:
     """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
     while len(x.terms) > 1:
-        merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
+        merged = _recombine_numbers(ctx, x) or _recombine_symbols(x) or _recombine_truncated(x)
         if merged is None:
             return x
         x = merged
@@ -246,6 +246,19 @@ def _recombine_symbols(x: Poly) -> Poly | None:
             match = [a for a in other if a.kind == "floordiv" and _same_args(a, atom)]
             if match and factor == coefficient and _is_multiple(other, match[0], atom.args[1]):
                 return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
+    return None
+
+
+def _recombine_truncated(x: Poly) -> Poly | None:
+    """tdiv(y, c) * c + tmod(y, c) is y."""
+    for monomial, coefficient in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) != 1 or atom.kind != "truncmod" or not atom.args[1].is_const:
+            continue
+        for other, factor in x.terms.items():
+            if len(other) == 1 and other[0].kind == "truncdiv" and _same_args(other[0], atom):
+                if factor == coefficient * atom.args[1].const:
+                    return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
     return None
 
 

@@ -87,6 +87,14 @@ def _floormod(atom: Atom, dtype: DType) -> PrimExpr:
     return e.FloorMod(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
 
 
+def _truncdiv(atom: Atom, dtype: DType) -> PrimExpr:
+    return e.Div(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+
+
+def _truncmod(atom: Atom, dtype: DType) -> PrimExpr:
+    return e.Mod(emit(atom.args[0], dtype), emit(atom.args[1], dtype))
+
+
 def _min(atom: Atom, dtype: DType) -> PrimExpr:
     return _extremum(e.Min, [emit(x, dtype) for x in atom.args])
 
@@ -101,6 +109,10 @@ _EMIT = {
     "floormod": _floormod,
     "wrapping_floordiv": _floordiv,
     "wrapping_floormod": _floormod,
+    "truncdiv": _truncdiv,
+    "truncmod": _truncmod,
+    "wrapping_truncdiv": _truncdiv,
+    "wrapping_truncmod": _truncmod,
     "min": _min,
     "wrapping_min": _min,
     "wrapping_max": _max,

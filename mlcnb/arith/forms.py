@@ -24,7 +24,7 @@ def reads_data(x: Any) -> bool:
         return False
     if isinstance(x, e.BinaryOp | e.CmpOp | e.Not | e.Select | e.Cast):
         return any(reads_data(getattr(x, name)) for name in x.child_fields if name != "dtype")
-    if isinstance(x, e.Call) and x.op in ("tir.if_then_else", "tir.likely"):
+    if isinstance(x, e.Call) and x.op in ("tir.if_then_else", "tir.likely", "tir.vscale"):
         return any(map(reads_data, x.args))
     return True
 
@@ -62,8 +62,10 @@ def alike(a: Any, b: Any) -> bool:
             return True
         swaps = isinstance(a, _COMMUTES) and not isinstance(a.a, e.IntImm)
         return swaps and alike(a.a, b.b) and alike(a.b, b.a)
-    if isinstance(a, e.IntImm):
+    if isinstance(a, e.IntImm | e.FloatImm):
         return a.value == b.value and a.dtype == b.dtype
+    if isinstance(a, e.Ramp | e.Broadcast):
+        return all(_same_fields(getattr(a, name), getattr(b, name)) for name in a.child_fields)
     if isinstance(a, e.Call | e.Select | e.Cast | e.Not):
         return all(_same_fields(getattr(a, name), getattr(b, name)) for name in a.child_fields)
     return False

@@ -202,6 +202,10 @@ def union(sets: Sequence[Ends], analyzer: Analyzer, dtype: DType) -> Ends:
     return low, high
 
 
+#: kinds of atoms whose expression says what they depend on
+_BY_EXPRESSION = ("opaque", "within", "cases", "cast", "bitwise_and", "shift_right")
+
+
 class _Runner:
     """Ends of polynomials while one variable runs from first to last."""
 
@@ -218,7 +222,7 @@ class _Runner:
             return True
         if atom.kind == "var":
             return False
-        if atom.expr is not None and atom.kind in ("opaque", "within", "cases"):
+        if atom.expr is not None and atom.kind in _BY_EXPRESSION:
             return any(n is self.var for n in walk(atom.expr))
         return any(self.changes(x) for x in atom.args if isinstance(x, Poly))
 

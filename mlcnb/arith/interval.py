@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from math import ceil, floor, gcd, inf
 
 from mlcnb.arith.context import EVERYTHING, Bound, Context
@@ -54,17 +56,18 @@ def monomial_bounds(ctx: Context, monomial: Monomial) -> Bound:
         return atom_bounds(ctx, monomial[0])
     if len(monomial) == 2 and monomial[0] is monomial[1]:
         low, high = atom_bounds(ctx, monomial[0])
-        largest = max(_times(low, low), _times(high, high))
+        largest = max(times(low, low), times(high, high))
         return (0 if low <= 0 <= high else min(low * low, high * high)), largest
     low, high = atom_bounds(ctx, monomial[0])
     for atom in monomial[1:]:
         first, last = atom_bounds(ctx, atom)
-        corners = [_times(low, first), _times(low, last), _times(high, first), _times(high, last)]
+        corners = [times(low, first), times(low, last), times(high, first), times(high, last)]
         low, high = min(corners), max(corners)
     return low, high
 
 
-def _times(a: float, b: float) -> float:
+def times(a: float, b: float) -> float:
+    """a * b, where 0 times infinity is 0."""
     return 0 if a == 0 or b == 0 else a * b
 
 
@@ -86,14 +89,18 @@ def _derived(ctx: Context, atom: Atom) -> Bound:
         each = [bounds_of(ctx, x) for x in args]
         return min(b[0] for b in each), min(b[1] for b in each)
     if kind == "floordiv":
-        return _floordiv_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
+        return floordiv_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     if kind == "floormod":
-        return _floormod_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
+        return floormod_bounds(bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     if kind == "cases":  # one of several values: a select
         each = [bounds_of(ctx, x) for x in args]
         return min(b[0] for b in each), max(b[1] for b in each)
     if kind == "within":  # known limits: a cast, a bit operation
         return args
+    if kind == "cast":
+        return _cast_bounds(bounds_of(ctx, args[0]), args[0].is_data, *args[1:])
+    if kind in ("truncdiv", "truncmod", "bitwise_and", "shift_right"):
+        return _OF_TWO[kind](bounds_of(ctx, args[0]), bounds_of(ctx, args[1]))
     return EVERYTHING
 
 
@@ -119,23 +126,91 @@ def split_bounds(x: Bound, lower: int, upper: int | None) -> Bound:
     return 0, (upper - 1) // lower
 
 
-def _floordiv_bounds(x: Bound, by: Bound) -> Bound:
-    if by[0] < 1:
-        return EVERYTHING
-    corners = [_quotient(a, b) for a in x for b in by]
+def _divisors(by: Bound) -> list[float]:
+    """The divisors at which a quotient is largest or smallest; 0 is none."""
+    low, high = by[0] or 1, by[1] or -1
+    return [low, high] if low > 0 or high < 0 else [low, -1, 1, high]
+
+
+def _quotients(x: Bound, by: Bound, divide: Callable[[int, int], int]) -> Bound:
+    """Bounds of x / y, rounded as `divide` does."""
+    corners = [_quotient(a, b, divide) for a in x for b in _divisors(by)]
     return min(corners), max(corners)
 
 
-def _quotient(a: float, b: float) -> float:
-    if b == inf:
-        return 0 if a >= 0 else -1
-    return floor_divide(a, int(b))
+def _quotient(a: float, b: float, divide: Callable[[int, int], int]) -> float:
+    if b in (inf, -inf):
+        return divide(-1, 2) if a and (a > 0) != (b > 0) else 0
+    if a in (inf, -inf):
+        return a if b > 0 else -a
+    return divide(int(a), int(b))
 
 
-def _floormod_bounds(x: Bound, by: Bound) -> Bound:
-    if by[0] < 1:
-        return EVERYTHING
+def floordiv_bounds(x: Bound, by: Bound) -> Bound:
+    """Bounds of x // y."""
+    return _quotients(x, by, operator.floordiv)
+
+
+def _trunc(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def truncdiv_bounds(x: Bound, by: Bound) -> Bound:
+    """Bounds of x / y rounded towards zero."""
+    return _quotients(x, by, _trunc)
+
+
+def floormod_bounds(x: Bound, by: Bound) -> Bound:
+    """Bounds of x % y."""
+    low: float = min(0, by[0] + 1)
+    if by[0] < 0:
+        return low, max(0, min(by[1] - 1, x[1]) if x[0] >= 0 else by[1] - 1)
+    if x[0] >= 0 and x[1] < by[0]:
+        return x
     return 0, min(by[1] - 1, x[1]) if x[0] >= 0 else by[1] - 1
+
+
+def truncmod_bounds(x: Bound, by: Bound) -> Bound:
+    """Bounds of the remainder of `truncdiv_bounds`."""
+    most = max(abs(by[0]), abs(by[1])) - 1
+    return max(min(x[0], 0), -most), min(max(x[1], 0), most)
+
+
+def _and_bounds(x: Bound, y: Bound) -> Bound:
+    """Of two numbers that are not negative no more than the smaller; of one, no more than it."""
+    masks = [high for low, high in (x, y) if low >= 0]
+    return (0, min(masks)) if masks else (-inf, inf)
+
+
+def _shift_bounds(x: Bound, by: Bound) -> Bound:
+    """x >> by for 0 <= by: the most where the shift is least."""
+    least, most = max(by[0], 0), max(by[1], 0)
+    return (
+        _shifted(x[0], least if x[0] < 0 else most),
+        _shifted(x[1], most if x[1] < 0 else least),
+    )
+
+
+def _shifted(x: float, by: float) -> float:
+    if x in (inf, -inf):
+        return x
+    return int(x) >> int(min(by, 64))
+
+
+_OF_TWO: dict[str, Callable[[Bound, Bound], Bound]] = {
+    "truncdiv": truncdiv_bounds,
+    "truncmod": truncmod_bounds,
+    "bitwise_and": _and_bounds,
+    "shift_right": _shift_bounds,
+}
+
+
+def _cast_bounds(x: Bound, is_data: bool, source: DType, to: DType) -> Bound:
+    """An index in another integer dtype: what it was, where that fits; else it wraps around."""
+    if is_data and not fits(x, source):
+        x = (source.min_value, source.max_value)
+    low, high = max(x[0], source.min_value), min(x[1], source.max_value)
+    return (low, high) if fits((low, high), to) else (to.min_value, to.max_value)
 
 
 def fits(bound: Bound, dtype: DType) -> bool:
@@ -170,7 +245,37 @@ def atom_modular(ctx: Context, atom: Atom) -> tuple[int, int]:
         step, start = modular_of(ctx, atom.args[0])
         step = gcd(step, atom.args[2])
         return step, start % step
+    if atom.kind == "min":
+        return _one_of([(0, 0), *(modular_of(ctx, x) for x in atom.args)])
+    if atom.kind == "cases":
+        return _one_of([modular_of(ctx, x) for x in atom.args])
+    if atom.kind == "bitwise_and" and atom.args[1].is_const:
+        return _masked(modular_of(ctx, atom.args[0]), atom.args[1].const)
+    if atom.kind == "cast" and fits(atom_bounds(ctx, atom), atom.args[1]):
+        return modular_of(ctx, atom.args[0]) if _is_kept(ctx, atom) else (1, 0)
     return 1, 0
+
+
+def _is_kept(ctx: Context, atom: Atom) -> bool:
+    """True if a cast changes no number that its operand may be."""
+    inner, _source, to = atom.args
+    return fits(bounds_of(ctx, inner), to)
+
+
+def _one_of(each: list[tuple[int, int]]) -> tuple[int, int]:
+    """The residues that one of several numbers may have."""
+    step, start = each[0]
+    for other, base in each[1:]:
+        step = gcd(step, other, base - start)
+    return step, start % step if step else start
+
+
+def _masked(residue: tuple[int, int], mask: int) -> tuple[int, int]:
+    """x & 0b111 is x % 8; of any other mask nothing is known."""
+    if mask < 0 or mask & (mask + 1):
+        return 1, 0
+    step = gcd(residue[0], mask + 1)
+    return step, residue[1] % step
 
 
 def ceil_of(x: float) -> float:

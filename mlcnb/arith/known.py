@@ -6,7 +6,8 @@ i * 4 + 1         ModularSet(coeff=4, base=1)                    some multiple o
 
 from __future__ import annotations
 
-from enum import IntEnum
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
 from math import inf
 from typing import NamedTuple
 
@@ -48,3 +49,25 @@ class CompareResult(IntEnum):
     GE = 5
     NE = 6
     UNKNOWN = 7
+
+
+class Extension(IntFlag):
+    """What `rewrite_simplify` does only where it is asked to (`Analyzer.enabled_extensions`)."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1
+    ConvertBooleanToAndOfOrs = 2
+    ApplyConstraintsToBooleanBranches = 4
+    ComparisonOfProductAndSum = 8
+
+
+@dataclass
+class RewriteSimplifyStats:
+    """How much work `rewrite_simplify` did."""
+
+    nodes_visited: int = 0
+    constraints_entered: int = 0
+    rewrites_attempted: int = 0
+    rewrites_performed: int = 0
+    max_recursive_depth: int = 0
+    num_recursive_rewrites: int = 0

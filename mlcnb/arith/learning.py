@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import gcd
 from typing import Any
 
 from mlcnb.arith import division
@@ -101,10 +102,16 @@ class Learner:
         if len(terms) != 1 or len(difference.terms) != 1 or abs(terms[0][1]) != 1:
             return
         atom, factor = terms[0]
+        by = None
         if atom.kind == "split" and atom.args[1] == 1:
-            inner = atom.args[0].single_atom()
-            if inner is not None:
-                self.ctx.modular[inner] = (atom.args[2], -difference.const * factor)
+            by = atom.args[2]
+        elif atom.kind == "truncmod" and atom.args[1].is_const:
+            by = abs(atom.args[1].const)
+        inner = atom.args[0].single_atom() if by else None
+        if by and inner is not None:
+            known = self.ctx.modular.get(inner, (1, 0))
+            residue = -difference.const * factor % by
+            self.ctx.modular[inner] = _both_residues(known, (by, residue))
 
     def _learn_different(self, difference: Poly) -> None:
         """x != 0 where x >= 0 says x >= 1."""
@@ -121,6 +128,19 @@ class Learner:
             for condition in conditions:
                 self.assume(self.simplify(condition), True)
             yield
+
+
+def _both_residues(one: tuple[int, int], two: tuple[int, int]) -> tuple[int, int]:
+    """What two residues say together (the Chinese remainder); `two` where they contradict."""
+    (step, start), (by, base) = one, two
+    if step == 0:
+        return one
+    common = gcd(step, by)
+    if (base - start) % common:
+        return two
+    whole = step // common * by
+    times = (base - start) // common * pow(step // common, -1, by // common)
+    return whole, (start + step * times) % whole
 
 
 def _limit(ctx: Context, atom: Atom, factor: int, most: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.arith import division, extrema
+from mlcnb.arith import division, extrema, truncation
 from mlcnb.arith.conditions import compare
 from mlcnb.arith.context import EVERYTHING, Context
 from mlcnb.arith.emission import emit, size_of
@@ -17,12 +17,15 @@ from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner, is_index
 from mlcnb.arith.poly import Poly
+from mlcnb.arith.ranges import bounds_by_operator, limits
 from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.node import Node, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 
+#: bits of the whole numbers that a float holds exactly
+_MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 #: a product of sums with more terms than this is left as it is
 _MANY_TERMS = 24
 _COMPARE: dict[type, Callable[[Any, Any], PrimExpr]] = {
@@ -77,13 +80,8 @@ class Normalizer(Learner):
         return division.floormod(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
     def _truncated(self, x: e.Div | e.Mod) -> Poly:
-        """C's division: the same as floor division where neither side is negative."""
-        a, b = self.poly(x.a), self.poly(x.b)
-        if bounds_of(self.ctx, a)[0] >= 0 and bounds_of(self.ctx, b)[0] > 0:
-            if division.is_exact(self.ctx, a, x.dtype):
-                build = division.floordiv if isinstance(x, e.Div) else division.floormod
-                return build(self.ctx, a, b, x.dtype)
-        return self._opaque(type(x)(emit(a, x.dtype), emit(b, x.dtype)), "opaque", (a, b))
+        build = truncation.truncdiv if isinstance(x, e.Div) else truncation.truncmod
+        return build(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
     def _min(self, x: e.Min) -> Poly:
         return extrema.minimum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
@@ -107,6 +105,14 @@ class Normalizer(Learner):
         limits = self._limits(rebuilt)
         return self._opaque(rebuilt, *limits)
 
+    def _polys(self, x: e.Call) -> tuple[Poly, ...] | None:
+        """The operands as polynomials, where these do not wrap around."""
+        if not all(is_index(a.dtype) for a in x.args):
+            return None
+        found = tuple(map(self.poly, x.args))
+        exact = (division.is_exact(self.ctx, a, x.dtype) for a in found)
+        return found if all(exact) else None
+
     def _shift(self, x: e.Call, by: int) -> Poly:
         value = self.poly(x.args[0])
         if x.op == "tir.shift_right":
@@ -117,10 +123,15 @@ class Normalizer(Learner):
 
     def _limits(self, x: e.Call) -> tuple[str, tuple]:
         """What is known of the result of a call."""
+        polys = self._polys(x) if x.op in ("tir.bitwise_and", "tir.shift_right") else None
+        if polys is not None:
+            return x.op[4:], polys
         if x.op == "tir.bitwise_and":
             masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
             if masks:
                 return "within", (0, min(masks))
+        if x.op == "tir.check_index" and p.as_int(x.args[1]) is not None:
+            return "within", (0, max(0, p.as_int(x.args[1]) - 1))  # type: ignore[operator]
         if x.op in ("tir.clz", "tir.popcount"):
             return "within", (0, x.args[0].dtype.bits)
         return "within", (x.dtype.min_value, x.dtype.max_value)
@@ -132,7 +143,14 @@ class Normalizer(Learner):
             return self.poly(folded)
         source = inner.dtype
         limits: tuple[float, float] = (x.dtype.min_value, x.dtype.max_value)
-        if source.is_integer or source.is_bool:
+        if is_index(source):
+            return self._opaque(folded, "cast", (self.poly(inner), source, x.dtype))
+        if source.is_float and isinstance(inner, e.Cast):  # an integer that a float holds exactly
+            source = inner.value.dtype
+            low, high = self.bounds(inner.value) if source.is_integer else limits
+            if max(-low, high) <= 1 << _MANTISSA.get(inner.dtype, 0):
+                limits = (max(low, limits[0]), min(high, limits[1]))
+        elif source.is_integer or source.is_bool:
             low, high = self.bounds(inner)
             if limits[0] <= low and high <= limits[1]:
                 limits = (low, high)
@@ -160,13 +178,11 @@ class Normalizer(Learner):
 
     def bounds(self, x: PrimExpr) -> tuple[float, float]:
         """Between which numbers an integer or bool expression lies."""
-        if x.dtype.is_bool:
-            return (0, 1) if not isinstance(x, e.IntImm) else (x.value, x.value)
-        full = (x.dtype.min_value, x.dtype.max_value)
         if not is_index(x.dtype):
-            return (x.value, x.value) if isinstance(x, e.IntImm) else full
+            return bounds_by_operator(self.ctx, x, self.bounds)
         poly = self.poly(x)
-        return bounds_of(self.ctx, poly) if division.is_exact(self.ctx, poly, x.dtype) else full
+        exact = division.is_exact(self.ctx, poly, x.dtype)
+        return bounds_of(self.ctx, poly) if exact else limits(x.dtype)
 
     # anything
 

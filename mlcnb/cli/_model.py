@@ -10,6 +10,7 @@ from typing import Any
 
 import mlcnb
 from mlcnb.core.errors import MLCError
+from mlcnb.runtime.native import pool
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -36,15 +37,16 @@ def shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def threads(text: str) -> int:
     """Read a number of threads."""
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of threads")
+    most = pool.MAX_THREADS
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= most:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of threads, 1 to {most}")
     return int(text)
 
 
 def positive(text: str) -> int:
     """Read a number of one or more."""
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:19]) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of 1 or more")
     return int(text)
 
 
@@ -59,6 +61,16 @@ def check_file(path: Path) -> None:
     """Refuse a path where nothing is."""
     if not path.exists():
         raise MLCError(f"there is no file {path}")
+
+
+def check_output(path: Path) -> None:
+    """Refuse a path that no file can be written to: no folder is made for it."""
+    folder = path.absolute().parent
+    check_file(folder)
+    if not folder.is_dir():
+        raise MLCError(f"{folder} is no folder", hint="write elsewhere")
+    if path.is_dir():
+        raise MLCError(f"{path} is a folder", hint=f"e.g. {path / 'model.tar'}")
 
 
 def check_model(path: Path) -> None:

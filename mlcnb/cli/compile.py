@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compile, write the file, and say how large it is and how long it took."""
     start = time.perf_counter()
-    _model.check_file(args.output.absolute().parent)
+    _model.check_output(args.output)
     ex = mlcnb.compile(_model.load(args), target=args.target)
     ex.export_library(args.output)
     report = {

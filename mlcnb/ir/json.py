@@ -24,6 +24,7 @@ import numpy as np
 
 from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.means import within_means
 from mlcnb.core.node import FrozenDict, Node
 from mlcnb.ir.dtype import DType, dtype
 
@@ -70,14 +71,16 @@ def load_json(text: str) -> Any:
             `max_tensor_bytes`.
     """
     try:
-        data = json.loads(text)
-    except ValueError as error:
+        with within_means("load_json", ModelError):
+            data = json.loads(text)
+    except (ValueError, TypeError) as error:
         raise ModelError(f"load_json: no JSON text: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelError("load_json: no module of mlcnb", hint="text made by mlcnb.ir.save_json")
     if data.get("version") != VERSION:
         raise ModelError(f"load_json: version {data.get('version')!r}, this is {VERSION}")
-    return _Reader(data).result()
+    with within_means("load_json", ModelError):
+        return _Reader(data).result()
 
 
 class _Writer:

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import ExecutionError
+
 #: bytes: a vector of AVX-512, and a line of the cache
 ALIGNMENT = 64
 #: bytes of weights that get pages of their own
@@ -29,9 +31,25 @@ LARGE_PAGE = 2 << 20
 
 
 def aligned_empty(shape: Sequence[int], dtype: np.dtype, align: int = ALIGNMENT) -> np.ndarray:
-    """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + align, np.uint8)
+    """An uninitialised C-contiguous array whose data begin at a multiple of `align` bytes.
+
+    Raises:
+        ExecutionError: there is not so much memory.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        raw = np.empty(size + align, np.uint8)
+    except (MemoryError, ValueError, OverflowError):
+        raise too_large(size) from None
     return np.ndarray(shape, dtype, raw, -address_of(raw) % align)
+
+
+def too_large(size: int) -> ExecutionError:
+    """The error for memory that this machine does not have."""
+    return ExecutionError(
+        f"{size:,} bytes ({size / 2**30:,.1f} GiB) are needed at once: more memory than there is",
+        hint="call it with smaller inputs: a result may be much larger than what it is made of",
+    )
 
 
 def mapped_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -45,7 +63,10 @@ def mapped_empty(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     if size < MAPPED:
         return aligned_empty(shape, dtype)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
-    pages = mmap.mmap(-1, size, **private)
+    try:
+        pages = mmap.mmap(-1, size, **private)
+    except (OSError, ValueError, OverflowError):
+        raise too_large(size) from None
     if size >= LARGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # a kernel without them
             pages.madvise(mmap.MADV_HUGEPAGE)
@@ -58,6 +79,15 @@ def address_of(array: Any) -> int:
         return addressof(c_char.from_buffer(array))  # a third of the time of `array.ctypes.data`
     except (TypeError, ValueError, BufferError):  # read-only, strided, empty, no plain numbers
         return array.ctypes.data
+
+
+def array_at(address: int, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """The elements at an address, which whoever asks knows to be there, without a copy."""
+    count = math.prod(shape)
+    if count == 0:
+        return np.empty(shape, dtype)
+    raw: Any = (c_char * (count * dtype.itemsize)).from_address(address)
+    return np.ndarray(shape, dtype, raw)
 
 
 def is_aligned(array: np.ndarray) -> bool:

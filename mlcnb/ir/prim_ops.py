@@ -117,6 +117,8 @@ def cast(to: str | DType, value: Any) -> PrimExpr:
         kind = kind.with_lanes(value.dtype.lanes)
     if value.dtype == kind:
         return value
+    if kind.lanes != 1 and value.dtype.lanes == 1:
+        return e.Broadcast(cast(kind.element, value), kind.lanes)
     match value:
         case IntImm(v) if not kind.is_handle:
             return const(v, kind)
@@ -125,7 +127,7 @@ def cast(to: str | DType, value: Any) -> PrimExpr:
         case FloatImm(v) if kind.is_integer and math.isfinite(v):
             if kind.min_value <= math.trunc(v) <= kind.max_value:
                 return const(math.trunc(v), kind)
-        case e.Broadcast(inner, lanes) if kind.lanes == lanes:
+        case e.Broadcast(inner, lanes) if kind.lanes == value.dtype.lanes:
             return e.Broadcast(cast(kind.element, inner), lanes)
     return e.Cast(kind, value)
 

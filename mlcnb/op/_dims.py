@@ -9,14 +9,27 @@ A dimension is a Python int or a PrimExpr; a tensor whose dimensions are not kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NoReturn
 
-from mlcnb.arith import simplify
+from mlcnb.arith import Analyzer, simplify
 from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import walk
-from mlcnb.ir.expr import IntImm, Var
-from mlcnb.ir.prim_ops import as_expr, as_int, maximum
+from mlcnb.ir.expr import Call, IntImm, Max, Select, Var
+from mlcnb.ir.prim_ops import (
+    as_expr,
+    as_int,
+    cast,
+    equal,
+    if_then_else,
+    maximum,
+    minimum,
+    select,
+)
 from mlcnb.relax.expr import tensor_info
 from mlcnb.relax.operator import OpDecl
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -49,8 +62,61 @@ def same(a: Any, b: Any) -> bool:
 
 
 def differ(a: Any, b: Any) -> bool:
-    """True if the two dimensions are different in every run."""
+    """True if the two dimensions are different in every run; that they are equal is noted."""
+    if a is b:
+        return False
+    known = as_int(tidy(gap(a, b)))
+    if known is None:
+        note(a, b)
+    return known not in (None, 0)
+
+
+def unlike(a: Any, b: Any) -> bool:
+    """As `differ`, where nothing follows from it that they may be equal."""
     return a is not b and as_int(tidy(gap(a, b))) not in (None, 0)
+
+
+def unlike_one(a: Any) -> bool:
+    """True if the dimension is 1 in no run."""
+    value = as_int(a)
+    if value is not None:
+        return value != 1
+    made = as_expr(a)
+    sizes = Analyzer({v: (0, None) for v in walk(made) if isinstance(v, Var)})
+    return sizes.can_prove(made > 1) or sizes.can_prove(made < 1)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two dimensions that an operator takes for equal, though only a run can tell.
+
+    repeats: which of them may be 1 and is repeated then: "none", "a", or "either".
+    """
+
+    a: Any
+    b: Any
+    repeats: str
+
+
+_noted: ContextVar[list[Agreement] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[Agreement]]:
+    """Inside, what operators take for granted of open dimensions is added to the list."""
+    found: list[Agreement] = []
+    token = _noted.set(found)
+    try:
+        yield found
+    finally:
+        _noted.reset(token)
+
+
+def note(a: Any, b: Any, repeats: str = "none") -> None:
+    """`a` and `b` are taken for equal, or one of them for 1 (see `Agreement`)."""
+    found = _noted.get()
+    if found is not None:
+        found.append(Agreement(a, b, repeats))
 
 
 def gap(a: Any, b: Any) -> Any:
@@ -154,32 +220,80 @@ def broadcast(op: OpDecl, *infos: TensorStructInfo) -> tuple[Any, ...] | None:
 
 
 def broadcast_dims(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...] | None:
-    """Dimensions broadcast together, or None where they cannot be.
-
-    Of two symbolic ones that are not known to be equal one may be 1: the larger is taken.
-    """
+    """Dimensions broadcast together, or None where they cannot be."""
     result: list[Any] = []
     for back in range(1, max(map(len, shapes), default=0) + 1):
         dim: Any = 1
         for shape in shapes:
-            if back > len(shape) or as_int(shape[-back]) == 1:
-                continue
-            if as_int(dim) == 1:
-                dim = shape[-back]
-            elif differ(dim, shape[-back]):
+            if back <= len(shape):
+                dim = together(dim, shape[-back])
+            if dim is None:
                 return None
-            elif as_int(shape[-back]) is not None:
-                dim = shape[-back]
-            elif as_int(dim) is None and not same(dim, shape[-back]):
-                dim = tidy(maximum(dim, shape[-back]))
         result.insert(0, dim)
     return tuple(result)
 
 
-def broadcast_index(index: Sequence[Any], shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Where to read a tensor of `shape` for position `index` of what it is broadcast to."""
-    tail = index[len(index) - len(shape) :]
-    return tuple(0 if as_int(d) == 1 else i for i, d in zip(tail, shape, strict=True))
+def together(a: Any, b: Any) -> Any:
+    """What two dimensions broadcast to, or None where they cannot.
+
+    Of two open ones that are not known to be equal one may be 1 when the program runs.
+    """
+    if as_int(a) == 1 or a is b:
+        return b
+    if as_int(b) == 1:
+        return a
+    known = as_int(tidy(gap(a, b)))
+    if known == 0:
+        return b if as_int(b) is not None else a
+    note(a, b, repeats="either")
+    if unlike_one(a):
+        return None if known is not None and unlike_one(b) else a
+    return b if unlike_one(b) else _larger([*_parts(a), *_parts(b)])
+
+
+def repeats(dim: Any, size: Any) -> bool:
+    """False where a dimension can neither be repeated to a size nor has it already."""
+    if as_int(dim) == 1 or same(dim, size):
+        return True
+    note(dim, size, repeats="a")
+    return not (unlike(dim, size) and unlike_one(dim))
+
+
+def _larger(parts: Sequence[Any]) -> Any:
+    """The largest of dimensions of which some are 1 and the others equal; 0 where one is 0."""
+    most, least = reduce(maximum, parts), reduce(minimum, parts)
+    return tidy(select(equal(least, 0), 0, most))
+
+
+def _parts(dim: Any) -> list[Any]:
+    """The dimensions that `_larger` made one of: it stays as long as they are many."""
+    if not isinstance(dim, Select) or as_int(dim.true_value) != 0:
+        return [dim]
+    found, stack = [], [dim.false_value]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Max):
+            stack += [n.b, n.a]
+        else:
+            found.append(n)
+    return found
+
+
+def broadcast_index(
+    index: Sequence[Any], shape: Sequence[Any], out: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Where to read a tensor of `shape` for position `index` of `out`, which it is broadcast to."""
+    lead = len(out) - len(shape)
+    return tuple(_step(index[lead + at], dim, out[lead + at]) for at, dim in enumerate(shape))
+
+
+def _step(i: Any, dim: Any, out: Any) -> Any:
+    if as_int(dim) is not None:
+        return 0 if as_int(dim) == 1 and as_int(out) != 1 else i
+    if same(dim, out):
+        return i
+    at = if_then_else(equal(dim, 1), 0, i)  # else it has to be as large as the result
+    return Call(at.dtype, "tir.check_index", (at, cast(at.dtype, dim)))
 
 
 def ravel(index: Sequence[Any], dims: Sequence[Any]) -> Any:

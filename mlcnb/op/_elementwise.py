@@ -6,6 +6,7 @@
 
 Shapes broadcast as in NumPy. Where two symbolic dimensions cannot be proved equal, one of them may
 be 1 at run time: the result then has the larger, and the loops ask, and stop if neither is 1.
+The pass CheckSizes asks before anything runs, and says which tensor it is.
 """
 
 from __future__ import annotations
@@ -22,13 +23,12 @@ from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import Call
-from mlcnb.op._accumulate import wide
+from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import (
     broadcast,
     broadcast_dims,
+    broadcast_index,
     refuse,
-    same,
     size,
     tell,
     tell_dims,
@@ -94,24 +94,9 @@ def broadcast_compute(fn: Callable[..., Any], *tensors: te.Tensor, name: str) ->
         raise TypeInferError(f"{name}: the shapes {listed} do not broadcast")
 
     def element(*index: Any) -> Any:
-        return fn(*(t(*place(index, t.shape, shape)) for t in tensors))
+        return fn(*(t(*broadcast_index(index, t.shape, shape)) for t in tensors))
 
     return te.compute(shape, element, name=name)
-
-
-def place(index: Sequence[Any], shape: Sequence[Any], out: Sequence[Any]) -> tuple[Any, ...]:
-    """Where to read a tensor of `shape` for position `index` of what it is broadcast to."""
-    lead = len(out) - len(shape)
-    return tuple(_step(index[lead + at], dim, out[lead + at]) for at, dim in enumerate(shape))
-
-
-def _step(i: Any, dim: Any, out: Any) -> Any:
-    if p.as_int(dim) is not None:
-        return 0 if p.as_int(dim) == 1 and p.as_int(out) != 1 else i
-    if same(dim, out):
-        return i
-    at = p.if_then_else(p.equal(dim, 1), 0, i)  # else it has to be as large as the result
-    return Call(at.dtype, "tir.check_index", (at, p.cast(at.dtype, dim)))
 
 
 def quiet(fn: Callable[..., Any], *arrays: Any) -> Any:
@@ -125,6 +110,17 @@ def in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arrays: Any) -> Any:
         return fn(*(wide(x) for x in arrays))
+
+    run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
+    return run
+
+
+def loop_in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """As `in_float32`, of a function of expressions; it rounds its result once."""
+
+    def run(*elements: Any) -> Any:
+        kind = elements[0].dtype
+        return p.cast(kind, fn(*(p.cast(accumulator(kind), x) for x in elements)))
 
     run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
     return run

@@ -20,7 +20,10 @@ from mlcnb.core.errors import ExecutionError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Let, PrimExpr, Var
-from mlcnb.op._dims import broadcast_dims
+from mlcnb.op._dims import (
+    broadcast_dims,
+    broadcast_index,
+)
 from mlcnb.op._elementwise import (
     ANY,
     FLOATS,
@@ -29,7 +32,7 @@ from mlcnb.op._elementwise import (
     binary,
     in_float32,
     legacy_broadcast,
-    place,
+    loop_in_float32,
 )
 from mlcnb.op._loops import held, hold, load, nest, scratch, seq, store, with_scratch
 from mlcnb.op._spell import call
@@ -173,7 +176,7 @@ def _square_and_multiply(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
     base, left = scratch("base", kind), scratch("left", kind)
 
     def element(*i: Var) -> Stmt:
-        a, b = (load(x, *place(i, x.shape, out.shape)) for x in ins)
+        a, b = (load(x, *broadcast_index(i, x.shape, out.shape)) for x in ins)
         step = seq(
             IfThenElse((held(left) & 1).equal(1), store(out, i, load(out, *i) * held(base))),
             hold(base, held(base) * held(base)),
@@ -204,6 +207,7 @@ def _log_add_exp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.logaddexp(a, b)
 
 
+@loop_in_float32
 def _log_add_exp_loop(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The larger and what the other adds to it; two equal infinities have no difference."""
     apart = p.maximum(a, b) + te.log1p(te.exp(p.neg(te.abs(a - b))))

@@ -49,6 +49,9 @@ class OnnxNode(Protocol):
     def known(self, x: Expr | None) -> np.ndarray | None:
         """The value of an input where it is known (an object array of PrimExprs where symbolic)."""
 
+    def sizes(self, x: Expr | None) -> np.ndarray | None:
+        """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
+
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
 

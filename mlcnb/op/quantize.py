@@ -17,7 +17,17 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.op._convert import convert
-from mlcnb.op._dims import as_int, axis_at, differ, refuse, size, tell, tell_dims, tensor
+from mlcnb.op._dims import (
+    as_int,
+    axis_at,
+    broadcast_index,
+    refuse,
+    repeats,
+    size,
+    tell,
+    tell_dims,
+    tensor,
+)
 from mlcnb.op._elementwise import ANY, FLOATS, quiet, want_kinds
 from mlcnb.op._onnx_dtype import dtype_of
 from mlcnb.op._spell import call
@@ -52,7 +62,7 @@ class _Quantized(OpDecl):
         axis = axis_at(self, self.axis, data.ndim, data)
         wanted = data.dims if info.ndim == data.ndim else data.dims[axis : axis + 1]
         for found, size_there in zip(info.dims, wanted, strict=True):
-            if as_int(found) != 1 and differ(found, size_there):
+            if not repeats(found, size_there):
                 refuse(self, f"{name} is {tell(info)}, which does not fit {tell(data)}")
 
     def beside(self, value: Any, data: Any) -> Any:
@@ -63,12 +73,13 @@ class _Quantized(OpDecl):
         shape[self.axis] = value.shape[0]
         return np.reshape(value, shape)
 
-    def at(self, value: Any, index: Sequence[Any]) -> PrimExpr:
-        """The element of a te tensor of scales for an index of data."""
+    def at(self, value: Any, index: Sequence[Any], dims: Sequence[Any]) -> PrimExpr:
+        """The element of a te tensor of scales for an index of data, which has these dimensions."""
         if len(value.shape) == 0:
             return value()
-        place = index if len(value.shape) == len(index) else [index[self.axis]]
-        return value(*(0 if as_int(d) == 1 else i for i, d in zip(place, value.shape, strict=True)))
+        if len(value.shape) != len(index):
+            index, dims = [index[self.axis]], [dims[self.axis]]
+        return value(*broadcast_index(index, value.shape, dims))
 
     def element(self, x: Any, scale: Any, zero_point: Any) -> Any:
         """One element of the result, of expressions."""
@@ -78,7 +89,8 @@ class _Quantized(OpDecl):
         """One loop nest."""
 
         def at(*index: Any) -> Any:
-            return self.element(data(*index), self.at(scale, index), self.at(zero_point, index))
+            beside = (self.at(x, index, data.shape) for x in (scale, zero_point))
+            return self.element(data(*index), *beside)
 
         return te.compute(data.shape, at, name=self.sugar)
 

@@ -29,6 +29,8 @@ from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.engine import compile_many, link
 from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.files import replacing
+from mlcnb.core.means import within_means
 from mlcnb.ir.dtype import dtype
 from mlcnb.relax.expr import Constant
 from mlcnb.runtime import threads
@@ -44,7 +46,8 @@ def save(ex: Executable, path: str | Path) -> Path:
     """Write an executable to one file.
 
     Raises:
-        MLCError: it was made for the interpreter.
+        MLCError: it was made for the interpreter, or the file cannot be written; nothing is left of
+            it then.
     """
     if ex.target.kind != "llvm":
         raise MLCError(f"an executable for {ex.target} cannot be saved", hint='target="llvm"')
@@ -68,10 +71,16 @@ def save(ex: Executable, path: str | Path) -> Path:
         files[f"kernels/{symbol}.o"] = kernel.compiled.object
     manifest["files"] = {name: _digest(data) for name, data in files.items()}
     target = Path(path)
-    with tarfile.open(target, "w") as tar:
-        _add(tar, "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
-        for name, data in files.items():
-            _add(tar, name, data)
+    try:
+        with replacing(target) as unfinished, tarfile.open(unfinished, "w") as tar:
+            _add(tar, "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
+            for name, data in files.items():
+                _add(tar, name, data)
+    except OSError as error:
+        raise MLCError(
+            f"{target} cannot be written: {error.strerror or error}",
+            hint="is its folder there, with room in it?",
+        ) from error
     return target
 
 
@@ -106,10 +115,12 @@ def load_module(path: str | Path) -> Executable:
     Raises:
         ModelError: the file is damaged, or of another format.
     """
-    members = _members(Path(path))
+    with within_means(str(path), ModelError):
+        members = _members(Path(path))
     try:
-        return _load(members)
-    except (KeyError, TypeError, ValueError, MLCError) as error:
+        with within_means("its content", ModelError):
+            return _load(members)
+    except (KeyError, TypeError, ValueError, AttributeError, MLCError) as error:
         raise ModelError(
             f"{path} is no saved executable, or is damaged: {_reason(error)}"
         ) from error

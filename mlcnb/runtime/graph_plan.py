@@ -13,18 +13,30 @@ the virtual machine runs them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import RuntimeInputError
+from mlcnb.ir.expr import Var
 from mlcnb.ir.memory import aligned
+from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
+from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-from mlcnb.runtime.shapes import Dims, evaluate, match_shapes, shape_of
+from mlcnb.runtime.kernel_call import checked_number
+from mlcnb.runtime.shapes import (
+    Dims,
+    check_sizes,
+    evaluate,
+    is_size_check,
+    match_shapes,
+    shape_of,
+)
 
 
 @dataclass(eq=False)
@@ -55,6 +67,7 @@ class KernelCall:
     """One call: the kernel's name, its arguments (places and numbers), its binding's name.
 
     workspace: where in the arena it has its own memory while it runs, if it needs any.
+    origin: where it came from, such as a node of the model.
     """
 
     kernel: str
@@ -62,6 +75,7 @@ class KernelCall:
     args: list[Any]
     dims: Dims
     workspace: int = 0
+    origin: Span | None = None
 
 
 @dataclass
@@ -83,7 +97,8 @@ def is_straight(function: rx.Function) -> bool:
     """True if the body is kernel calls, views, tuples, constants; sizes known beforehand."""
     if not all(_known_tensor(p.struct_info) for p in function.params):
         return False
-    return all(_straight_binding(b) for b in function.body.bindings)
+    sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
+    return all(_straight_binding(b, sizes) for b in function.body.bindings)
 
 
 def _known_tensor(info: Any) -> bool:
@@ -92,10 +107,10 @@ def _known_tensor(info: Any) -> bool:
     return isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None
 
 
-def _straight_binding(binding: rx.Binding) -> bool:
+def _straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
     value = getattr(binding, "value", None)
     if isinstance(binding, rx.MatchCast):
-        return False
+        return is_size_check(binding, sizes)
     if isinstance(value, rx.Call):
         return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
     simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
@@ -141,6 +156,8 @@ class _Planner:
         for step, binding in enumerate(self.function.body.bindings):
             self.step = step
             value: Any = binding.value  # type: ignore[attr-defined]
+            if isinstance(binding, rx.MatchCast):
+                check_sizes(binding, self.dims)
             self.values[binding.var] = self.value(value, binding.var)
         self.out.result = self.value(self.function.body.body, None)
         return self.out
@@ -201,7 +218,7 @@ class _Planner:
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
-        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {})
+        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {}, origin=x.span)
         call.dims = self.kernel_dims(kernel, call)
         call.workspace = self.workspace(self.kernels[kernel].signature.workspace)
         self.out.calls.append(call)
@@ -221,8 +238,11 @@ class _Planner:
         dims: Dims = {}
         params = self.kernels[kernel].signature.params
         for param, arg in zip(params, call.args, strict=True):
+            what = f"{call.binding}: {param.name}"
             if not isinstance(arg, Place):
-                dims[param] = int(arg)
+                dims[param] = checked_number(kernel, param, arg)
+            elif arg.dtype != param.dtype.numpy:
+                raise RuntimeInputError(f"{what}: expected dtype {param.dtype}, got {arg.dtype}")
         match_shapes(
             (
                 (arg.shape, param.shape, f"{call.binding}: {param.name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -203,7 +204,53 @@ def match_shape(
             deferred.check(dims)
 
 
-def _free(x: Any, dims: Dims) -> bool:
+def is_size_check(binding: rx.MatchCast, known: Collection[e.Var]) -> bool:
+    """True for a cast of sizes to sizes that names none but those that are known."""
+    info = binding.struct_info
+    if not isinstance(binding.value, rx.ShapeExpr) or not isinstance(info, ShapeStructInfo):
+        return False
+    dims = (*binding.value.values, *(info.values or ()))
+    return info.values is not None and not any(_free(d, known) for d in dims)
+
+
+def check_sizes(binding: rx.MatchCast, dims: Mapping[e.Var, int]) -> None:
+    """Check sizes that are known against what they have to be.
+
+    Raises:
+        ExecutionError: naming the node, the size, and what it has to be.
+    """
+    given, wanted = binding.value.values, binding.struct_info.values  # type: ignore[attr-defined]
+    if len(given) != len(wanted):
+        raise ExecutionError(f"{binding.var.name_hint}: {len(given)} sizes, not {len(wanted)}")
+    for dim, other in zip(given, wanted, strict=True):
+        if evaluate(dim, dims) != evaluate(other, dims):
+            raise ExecutionError(
+                f"{_place(binding.var)}{binding.var.name_hint} is {_told(dim, dims)}, but has to "
+                f"be {_wanted(other, dim, dims)}",
+                hint="these dimensions are open in the program: call it with sizes that agree",
+            )
+
+
+def _place(var: rx.Var) -> str:
+    """`node 'add1' (Add): `, where a variable remembers it."""
+    return f"node {var.span.name!r} ({var.span.kind}): " if var.span is not None else ""
+
+
+def _wanted(dim: Any, given: Any, dims: Mapping[e.Var, int]) -> str:
+    """What a size has to be: `given == 1 or wanted == 1 ? given : wanted` where it is repeated."""
+    if not isinstance(dim, e.Select):
+        return _told(dim, dims)
+    itself = isinstance(dim.condition, e.EQ) and dim.condition.a is given
+    return f"{_told(dim.false_value, dims)}, or {'1' if itself else 'one of the two 1'}"
+
+
+def _told(dim: Any, dims: Mapping[e.Var, int]) -> str:
+    """`5`, or `n + 2 = 5`."""
+    value = evaluate(dim, dims)
+    return str(value) if as_int(dim) is not None else f"{dim} = {value}"
+
+
+def _free(x: Any, dims: Collection[e.Var]) -> bool:
     return any(isinstance(n, e.Var) and n not in dims for n in walk(x))
 
 

@@ -58,7 +58,7 @@ def default_num_threads() -> int:
     """`MLCNB_NUM_THREADS`, else the cores this process may use (affinity and cgroup quota)."""
     given = os.environ.get("MLCNB_NUM_THREADS", "")
     if given.isdigit() and int(given) > 0:
-        return min(int(given), pool.MAX_THREADS)
+        return min(int(given[:9]), pool.MAX_THREADS)
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:

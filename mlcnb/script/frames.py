@@ -165,10 +165,11 @@ class AllocateMemory(Frame):
 
 @dataclass
 class LetValue(Frame):
-    """`with T.LetStmt(value) as v:`"""
+    """`with T.LetStmt(value) as v:`, or with the variable that takes the value."""
 
     value: Any
     kind: Any = None
+    var: Any = None
 
 
 @dataclass

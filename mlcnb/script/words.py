@@ -136,10 +136,15 @@ def attributes(owner: Any) -> tuple[str, ...]:
     return tuple(getattr(owner, "script_attributes", ()))
 
 
-def call_global(function: GlobalVar, args: list[Any], in_loops: bool) -> Any:
-    """`cls.f(x)`: a graph call, or a call of a PrimFunc by a PrimFunc (`in_loops`)."""
-    if (args or in_loops) and all(isinstance(a, PrimExpr | int | float) for a in args):
-        return PrimCall(dtype("void"), function, tuple(build.as_expr(a) for a in args))
+def call_global(function: GlobalVar, args: list[Any], results: dict[str, str] | None = None) -> Any:
+    """`cls.f(x)`: a graph call, or a call of a PrimFunc by a PrimFunc.
+
+    results: in a loop function, the dtype that each loop function of the module returns.
+    """
+    numbers = all(isinstance(a, PrimExpr | int | float) for a in args)
+    if numbers and (args or results is not None):
+        kind = dtype((results or {}).get(function.name_hint, "void"))
+        return PrimCall(kind, function, tuple(build.as_expr(a) for a in args))
     return call_expr(function, args)
 
 

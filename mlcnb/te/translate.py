@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, map_children
+from mlcnb.core.node import Node, map_children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -27,6 +27,9 @@ _REBUILD: dict[type, Callable[[Any, Any], PrimExpr]] = {
     e.EQ: p.equal, e.NE: p.not_equal, e.LT: p.less, e.LE: p.less_equal, e.GT: p.greater,
     e.GE: p.greater_equal, e.And: p.logical_and, e.Or: p.logical_or,
 }  # fmt: skip
+
+#: what cannot be folded where it divides by zero
+_DIVISIONS = (e.FloorDiv, e.FloorMod, e.Mod)
 
 _REBUILD_CALL: dict[str, Callable[..., PrimExpr]] = {
     "tir.if_then_else": p.if_then_else,
@@ -84,8 +87,9 @@ class Translator:
 def _match(old: Any, new: Any) -> Node:
     """`new` with the dtypes of its operands matched again."""
     build = _REBUILD.get(type(new))
-    if build is not None and not (isinstance(new.b, e.IntImm) and new.b.value == 0):
-        return build(new.a, new.b)
+    if build is not None:
+        by_zero = isinstance(new, _DIVISIONS) and p.is_const(new.b, 0)
+        return replace(new, b=p.const(0, new.a.dtype)) if by_zero else build(new.a, new.b)
     if isinstance(new, e.Div) and not new.a.dtype.is_float:
         return p.truncdiv(new.a, new.b)
     if isinstance(new, e.Cast):

@@ -150,7 +150,7 @@ class IRBuilder:
         if isinstance(node, s.IterVar) and attr_key == "thread_extent":
             self._launch(node, p.as_expr(value))
             return
-        made = StringImm(value) if isinstance(value, str) else p.as_expr(value)
+        made = value if isinstance(value, str | int) else p.as_expr(value)
         self.emit(lambda body: s.AttrStmt(node, attr_key, made, body))
 
     def _launch(self, axis: s.IterVar, extent: PrimExpr) -> None:

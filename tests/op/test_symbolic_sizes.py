@@ -29,7 +29,11 @@ INFERRED = [
     (op.add(var(N, 3), var(3)), "Tensor((n, 3), float32)"),
     (op.add(var(N, 1), var(N, M)), "Tensor((n, m), float32)"),
     (op.add(var(N), var(5)), "Tensor((5,), float32)"),
-    (op.add(var(N), var(M)), "Tensor((T.max(n, m),), float32)"),
+    (
+        op.add(var(N), var(M)),
+        "Tensor((T.Select(T.min(n, m) == T.int64(0), T.int64(0), T.max(n, m)),), float32)",
+    ),
+    (op.add(var(N), var(N + 2)), "Tensor((n + T.int64(2),), float32)"),
     (op.add(var(N * 2 + N), var(3 * N)), "Tensor((n * T.int64(3),), float32)"),
     (op.less(var(N), var(1)), "Tensor((n,), bool)"),
     (op.sum(var(N, 3, M), axis=1), "Tensor((n, m), float32)"),
@@ -111,8 +115,12 @@ def test_dimensions_that_do_not_broadcast_at_run_time_are_an_error(target):
     a, b = np.arange(2, dtype="float32"), np.arange(4, dtype="float32")
     np.testing.assert_array_equal(np.asarray(ex(a, a)), a + a)
     np.testing.assert_array_equal(np.asarray(ex(a[:1], b)), b)
-    with pytest.raises(ExecutionError):
+    with pytest.raises(ExecutionError) as caught:
         ex(a, b)
+    assert str(caught.value) == (
+        "y_dim0 is m = 4, but has to be n = 2, or one of the two 1\n"
+        "hint: these dimensions are open in the program: call it with sizes that agree"
+    )
 
 
 def test_a_reduction_of_a_dimension_that_is_empty_at_run_time():

@@ -15,6 +15,7 @@ import numpy as np
 
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.memory import too_large
 from mlcnb.tir.buffer import Buffer
 
 
@@ -85,7 +86,11 @@ def reader(array: np.ndarray, kind: DType) -> Callable[[int], Any]:
 
 def allocate(kind: DType, size: int) -> np.ndarray:
     """Fresh memory of `size` elements (vectors count their lanes)."""
-    raw = np.full(max(size, 0) * kind.lanes * kind.numpy.itemsize, 0xFF, "uint8")
+    count = max(size, 0) * kind.lanes * kind.numpy.itemsize
+    try:
+        raw = np.full(count, 0xFF, "uint8")
+    except (MemoryError, ValueError, OverflowError):
+        raise too_large(count) from None
     if kind.is_bool:
         raw[:] = 1
     return raw.view(kind.numpy)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,11 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import Div, FloatImm, PrimExpr, Var
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import refuse, tensor, tidy
 from mlcnb.op._onnx_dtype import dtype_of
-from mlcnb.op._spell import affordable, finite_of, scalar_of
+from mlcnb.op._spell import affordable, call, finite_of, scalar_of
 from mlcnb.op._sugar import sugar
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue, const
@@ -106,14 +108,51 @@ def onnx_range(n: OnnxNode, start: Expr, limit: Expr, delta: Expr) -> Expr:
     values = [_known_scalar(n, *pair) for pair in zip((start, limit, delta), _NAMES, strict=True)]
     if p.is_const(values[2], 0):
         n.refuse("delta is 0")
+    if kind.is_float and any(not isinstance(v, FloatImm) for v in values):
+        return _range_of_sizes(n, values, kind)
     return make_call(Arange, *(PrimValue(_typed(v, kind)) for v in values), dtype=kind)
+
+
+def _range_of_sizes(n: OnnxNode, values: Sequence[PrimExpr], kind: DType) -> Expr:
+    """A range of floats whose limit is computed from sizes; start and delta are constants."""
+    start, limit, delta = values
+    if not (isinstance(start, FloatImm) and isinstance(delta, FloatImm)):
+        n.refuse("start or delta is a float that is computed from sizes")
+    top, bottom = _over(limit)
+    first, by = Fraction(start.value), Fraction(delta.value)
+    common = math.lcm(bottom, first.denominator, by.denominator)
+    if common > 1 << 20:
+        n.refuse(f"start {start.value} or delta {delta.value} is not a simple fraction")
+    room = top * (common // bottom) - int(first * common)
+    step = int(by * common)
+    count = p.floordiv(p.neg(room) if step > 0 else room, abs(step))
+    many = tidy(p.maximum(tidy(p.neg(count)), 0))
+    row = make_call(Arange, *map(PrimValue, map(p.as_expr, _counted(many))), dtype=kind)
+    if first == 0 and by == 1:
+        return row
+    scaled = call("relax.multiply", n.emit(row), const(delta.value, kind))
+    return call("relax.add", n.emit(scaled), const(start.value, kind))
+
+
+def _counted(many: Any) -> tuple[Any, Any, Any]:
+    return p.const(0, "int64"), p.cast("int64", many), p.const(1, "int64")
+
+
+def _over(x: PrimExpr) -> tuple[PrimExpr, int]:
+    """A float that was computed from sizes, as an integer over a positive number."""
+    if isinstance(x, Div):
+        return _over(x.a)[0], int(x.b.value)  # type: ignore[attr-defined]
+    if isinstance(x, FloatImm):
+        exact = Fraction(x.value)
+        return p.const(exact.numerator, "int64"), exact.denominator
+    return p.cast("int64", x.value), 1  # type: ignore[attr-defined]
 
 
 _NAMES = ("start", "limit", "delta")
 
 
 def _known_scalar(n: OnnxNode, x: Expr, name: str) -> PrimExpr:
-    found = n.known(x)
+    found = n.sizes(x)
     if found is not None and found.dtype == object and found.size == 1:
         return p.as_expr(found.item())
     return p.const(finite_of(n, x, name), n.dtype(x))

@@ -12,7 +12,16 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, maximum, minimum, select
-from mlcnb.op._dims import axes_at, differ, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op._dims import (
+    axes_at,
+    differ,
+    refuse,
+    tell,
+    tensor,
+    tidy,
+    unlike,
+    want_rank,
+)
 from mlcnb.op._spell import axes_of, ints_of, shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -60,7 +69,7 @@ def _larger(a: Any, b: Any) -> Any:
 def _smaller(a: Any, b: Any) -> Any:
     x, y = as_int(a), as_int(b)
     if x is None or y is None:
-        return a if not differ(a, b) and as_int(tidy(a - b)) == 0 else minimum(a, b)
+        return a if not unlike(a, b) and as_int(tidy(a - b)) == 0 else minimum(a, b)
     return min(x, y)
 
 

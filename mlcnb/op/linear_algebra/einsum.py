@@ -12,9 +12,18 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.dtype import dtype
-from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.ir.prim_ops import cast
 from mlcnb.op._accumulate import accumulator, rounded, wide
-from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_same_dtype
+from mlcnb.op._dims import (
+    broadcast_index,
+    product,
+    refuse,
+    tell,
+    tensor,
+    tidy,
+    together,
+    want_same_dtype,
+)
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensors, make_call, operator
@@ -84,9 +93,8 @@ class Einsum(OpDecl):
         for term, shape in zip(plan.operands, shapes, strict=True):
             for letter, extent in zip(term, shape, strict=True):
                 have = found.get(letter, 1)
-                if as_int(have) == 1:
-                    found[letter] = extent
-                elif as_int(extent) != 1 and differ(have, extent):
+                found[letter] = together(have, extent)
+                if found[letter] is None:
                     refuse(self, f"{letter!r} in {self.subscripts!r} has several sizes")
         return found
 
@@ -122,8 +130,7 @@ class Einsum(OpDecl):
             at = {**dict(zip(plan.result, index, strict=True)), **axes}
             value = None
             for o, term in zip(operands, plan.operands, strict=True):
-                pairs = zip(term, o.shape, strict=True)
-                place = [0 if as_int(d) == 1 else at[c] for c, d in pairs]
+                place = broadcast_index([at[c] for c in term], o.shape, [sizes[c] for c in term])
                 part = cast(kind, o(*place))
                 value = part if value is None else value * part
             return te.sum(value, axis=list(axes.values())) if axes else value

@@ -100,11 +100,13 @@ def result_dims(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...] | None:
 def _reader(x1: Any, x2: Any, k: Any, kind: DType) -> Any:
     """From an index of the result to the product that is summed there over `k`."""
     rows, columns = len(x1.shape) > 1, len(x2.shape) > 1
+    lead = broadcast_dims([x1.shape[:-2], x2.shape[:-2]]) or ()
 
     def read(index: tuple[Any, ...]) -> Any:
         batch = index[: len(index) - rows - columns]
-        one = [*broadcast_index(batch, x1.shape[:-2]), *index[len(batch) : len(batch) + rows], k]
-        two = [*broadcast_index(batch, x2.shape[:-2]), k, *index[len(index) - columns :][:columns]]
+        row, column = index[len(batch) : len(batch) + rows], index[len(index) - columns :]
+        one = [*broadcast_index(batch, x1.shape[:-2], lead), *row, k]
+        two = [*broadcast_index(batch, x2.shape[:-2], lead), k, *column[:columns]]
         return cast(kind, x1(*one)) * cast(kind, x2(*two))
 
     return read

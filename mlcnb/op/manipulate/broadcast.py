@@ -12,8 +12,8 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import (
     broadcast_dims,
     broadcast_index,
-    differ,
     refuse,
+    repeats,
     size,
     tell,
     tell_dims,
@@ -51,7 +51,7 @@ class BroadcastTo(OpDecl):
         """One copy."""
 
         def source(*index: Any) -> Any:
-            return x(*broadcast_index(index, x.shape))
+            return x(*broadcast_index(index, x.shape, shape))
 
         return te.compute(tuple(shape), source, name="broadcast_to")
 
@@ -61,7 +61,7 @@ def fits(dims: Sequence[Any], shape: Sequence[Any]) -> bool:
     if len(dims) > len(shape):
         return False
     tail = shape[len(shape) - len(dims) :]
-    return not any(as_int(d) != 1 and differ(d, s) for d, s in zip(dims, tail, strict=True))
+    return all(repeats(d, s) for d, s in zip(dims, tail, strict=True))
 
 
 @onnx("Expand")

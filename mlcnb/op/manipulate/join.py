@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
+
+#: so many tensors are asked one after the other for an element, more by halves
+IN_ORDER = 8
 
 
 @operator("relax.concat")
@@ -40,7 +43,7 @@ class Concat(OpDecl):
         for t in tensors[1:]:
             _agree_outside(self, first, t, axis)
         dims = list(first.dims)
-        dims[axis] = tidy(sum((t.dims[axis] for t in tensors[1:]), dims[axis]))
+        dims[axis] = _total([t.dims[axis] for t in tensors])
         return tensor(dims, first.dtype)
 
     def numpy(self, tensors: Any) -> Any:
@@ -60,13 +63,30 @@ class Concat(OpDecl):
             def read(t: Any, start: Any) -> Any:
                 return t(*index[:axis], index[axis] - start, *index[axis + 1 :])
 
-            value = read(tensors[-1], starts[-2])
-            for at in range(len(tensors) - 2, -1, -1):
-                here = index[axis] < starts[at + 1]
-                value = te.if_then_else(here, read(tensors[at], starts[at]), value)
-            return value
+            parts = [read(t, start) for t, start in zip(tensors, starts, strict=False)]
+            return _chosen(parts, lambda at: index[axis] < starts[at])
 
         return te.compute(shape, source, name="concat")
+
+
+def _total(dims: Sequence[Any]) -> Any:
+    """The sum of dimensions, by halves: that of 10,000 open ones is no deep expression."""
+    if len(dims) == 1:
+        return dims[0]
+    half = len(dims) // 2
+    return tidy(_total(dims[:half]) + _total(dims[half:]))
+
+
+def _chosen(parts: Sequence[Any], before: Callable[[int], Any], first: int = 0) -> Any:
+    """The part that an index falls into: asked one after the other, of many by halves.
+
+    before: a number -> whether the index comes before that part; first: the number of parts[0].
+    """
+    if len(parts) == 1:
+        return parts[0]
+    half = 1 if len(parts) <= IN_ORDER else len(parts) // 2
+    rest = _chosen(parts[half:], before, first + half)
+    return te.if_then_else(before(first + half), _chosen(parts[:half], before, first), rest)
 
 
 def _agree(op: OpDecl, tensors: Sequence[Any]) -> Any:
@@ -129,9 +149,12 @@ class Stack(OpDecl):
 
         def source(*index: Any) -> Any:
             rest = index[:axis] + index[axis + 1 :]
-            value = tensors[-1](*rest)
-            for at in range(len(tensors) - 2, -1, -1):
-                value = te.if_then_else(index[axis] == at, tensors[at](*rest), value)
+            parts = [t(*rest) for t in tensors]
+            if len(parts) > IN_ORDER:
+                return _chosen(parts, lambda at: index[axis] < at)
+            value = parts[-1]
+            for at in range(len(parts) - 2, -1, -1):
+                value = te.if_then_else(index[axis] == at, parts[at], value)
             return value
 
         return te.compute([*dims[:axis], len(tensors), *dims[axis:]], source, name="stack")

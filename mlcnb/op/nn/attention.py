@@ -141,11 +141,12 @@ class Attention(OpDecl):
         if bias is None and self.causal_mask is None:
             return raw
         seq_kv = raw.shape[2]
+        whole = (*raw.shape[:2], seq, seq_kv)
 
         def element(b: Any, n: Any, j: Any, i: Any) -> Any:
             score = raw(b, n, j, i)
             if bias is not None:
-                at = broadcast_index((b, n, i, j), bias.shape)
+                at = broadcast_index((b, n, i, j), bias.shape, whole)
                 row = at[-2] if len(at) > 1 else 0
                 score = score + _within(row, seq, lambda: cast(kind, bias(*at)))
             for condition in self.seen(i, j, seq, seq_kv):

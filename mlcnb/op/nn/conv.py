@@ -20,7 +20,17 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
-from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank, want_same_dtype
+from mlcnb.op._dims import (
+    differ,
+    product,
+    refuse,
+    tell,
+    tensor,
+    tidy,
+    unlike,
+    want_rank,
+    want_same_dtype,
+)
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn._conv_loops import conv_loops
@@ -105,7 +115,7 @@ class Conv(OpDecl):
         if block and self.groups == 1 and not _layout.block_of(self.kernel_layout, "I"):
             inner = tidy((inner + (block - 1)) // block * block)
         filled = _layout.block_of(self.data_layout, "C") and as_int(inner) == 1
-        if filled and not differ(channels, outer):
+        if filled and not unlike(channels, outer):
             return
         wrong = differ(channels, inner * self.groups)
         count = as_int(outer)

@@ -72,7 +72,8 @@ class Requantize(OpDecl):
         kind = dtype(zero_point.dtype)
 
         def element(*index: Any) -> Any:
-            wide = p.cast("float32", data(*index)) * scale(*broadcast_index(index, scale.shape))
+            at = broadcast_index(index, scale.shape, data.shape)
+            wide = p.cast("float32", data(*index)) * scale(*at)
             zero = p.cast("float32", zero_point())
             low, high = (p.const(end, "float32") for end in _ends(kind))
             whole = te.round(p.minimum(p.maximum(wide, low - zero), high - zero))
@@ -123,10 +124,11 @@ class QuantizedAdd(OpDecl):
         """One loop nest."""
         kind = dtype(a.dtype)
         low, high = (p.const(end, "float32") for end in _ends(kind))
-        shape = broadcast_dims([list(a.shape), list(b.shape)])
+        shape = broadcast_dims([list(a.shape), list(b.shape)]) or ()
 
         def element(*index: Any) -> PrimExpr:
-            one, two = (p.cast("float32", x(*broadcast_index(index, x.shape))) for x in (a, b))
+            places = (broadcast_index(index, x.shape, shape) for x in (a, b))
+            one, two = (p.cast("float32", x(*at)) for x, at in zip((a, b), places, strict=True))
             wide = _fma(one, a_scale(), _fma(two, b_scale(), offset()))
             whole = te.round(p.minimum(p.maximum(wide, low), high))
             return p.cast(kind, p.cast("int32", whole))

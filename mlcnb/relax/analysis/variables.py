@@ -65,14 +65,40 @@ def leaves(value: Any) -> Iterator[Any]:
             yield n
 
 
+def sequences_of(seq: SeqExpr) -> Iterator[SeqExpr]:
+    """The sequence and every one inside of its values, an outer one before those in it."""
+    stack = [seq]
+    while stack:
+        one = stack.pop()
+        yield one
+        bindings = (b for block in one.blocks for b in block.bindings)
+        stack.extend(reversed([s for b in bindings for s in nested(b.value)]))
+
+
 def bindings_of(expr: Any) -> Iterator[Binding]:
     """Every binding below a function or sequence, in order; those of branches before their If's."""
     seq = _as_seq(expr.body) if isinstance(expr, Function) else expr
-    for block in seq.blocks if isinstance(seq, SeqExpr) else ():
+    if not isinstance(seq, SeqExpr):
+        return
+    stack = [_places(seq)]  # no generator inside of a generator: each level would cost a call
+    while stack:
+        for inner, binding in stack[-1]:
+            if inner is None:
+                yield binding
+            else:
+                stack.append(_places(inner))
+                break
+        else:
+            stack.pop()
+
+
+def _places(seq: SeqExpr) -> Iterator[tuple[SeqExpr | None, Binding]]:
+    """Each binding of a sequence, after the sequences inside of its value."""
+    for block in seq.blocks:
         for binding in block.bindings:
             for inner in nested(binding.value):
-                yield from bindings_of(inner)
-            yield binding
+                yield inner, binding
+            yield None, binding
 
 
 def uses(expr: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.purity import has_effects
-from mlcnb.relax.analysis.variables import bindings_of, nested, use_counts, value_uses
+from mlcnb.relax.analysis.variables import sequences_of, use_counts, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.expr import (
     Binding,
@@ -87,12 +87,10 @@ class _Cutter:
 
     def runs_below(self, seq: SeqExpr) -> Iterator[Run]:
         """Every run that becomes a dataflow block, in branches too."""
-        for block in seq.blocks:
-            if not block_is_dataflow(block):
-                yield from filter(self.is_dataflow, self.runs(block))
-        for binding in bindings_of(seq):
-            for inner in nested(binding.value):
-                yield from self.runs_below(inner)
+        for inner in sequences_of(seq):
+            for block in inner.blocks:
+                if not block_is_dataflow(block):
+                    yield from filter(self.is_dataflow, self.runs(block))
 
 
 class _Converter(Renamer):

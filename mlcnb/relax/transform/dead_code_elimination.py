@@ -42,7 +42,8 @@ Called = Callable[[Any], list[GlobalVar]]
 def remove_unused_bindings(func: Function, functions: Functions | None = None) -> Function:
     """`func` without the bindings that nothing uses and that have no effects.
 
-    A match_cast goes where neither its value nor a symbolic variable that it defines is used.
+    A match_cast goes where neither its value nor a symbolic variable that it defines is used; one
+    of a shape to a shape stays, for it is there to be checked.
     """
     sweep = _Sweep(functions or {}, any(isinstance(b, MatchCast) for b in bindings_of(func)))
     sweep.mention(func.ret_struct_info)
@@ -90,7 +91,9 @@ class _Sweep:
         if binding.var in self.live:
             return True
         if isinstance(binding, MatchCast):
-            return any(v in self.symbols for v in definable_vars(binding.struct_info))
+            return isinstance(binding.value, ShapeExpr) or any(
+                v in self.symbols for v in definable_vars(binding.struct_info)
+            )
         return has_effects(binding.value, self.functions)
 
     def keep(self, binding: Binding) -> Binding:

@@ -20,6 +20,7 @@ from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
 from mlcnb.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from mlcnb.relax.transform.call_tir_rewrite import CallTIRRewrite
 from mlcnb.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from mlcnb.relax.transform.check_sizes import CheckSizes
 from mlcnb.relax.transform.choose_convolution import ChooseConvolution
 from mlcnb.relax.transform.concat_in_place import ConcatInPlace
 from mlcnb.relax.transform.convert_layout import ConvertLayout
@@ -109,6 +110,7 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
         Normalize(),
         InlinePrivateFunctions(),
         CanonicalizeBindings(),
+        CheckSizes(),
         IntegerOps(),
         SimplifyOps(),
         FoldConstant(),

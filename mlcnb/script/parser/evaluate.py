@@ -68,6 +68,8 @@ class Evaluator:
         self.constants: dict[int, Constant] = {}
         #: dtype of bare integers in expressions
         self.int_dtype = "int32"
+        #: in a loop function: what the loop functions of the module return, by their names
+        self.results: dict[str, str] | None = None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
         """An error that points at a place of the source."""
@@ -208,7 +210,7 @@ class Evaluator:
     def apply(self, function: Any, args: list, kwargs: dict, node: ast.Call) -> Any:
         """`function(*args, **kwargs)`"""
         if isinstance(function, GlobalVar):
-            return words.call_global(function, args, self.int_dtype == "int32")
+            return words.call_global(function, args, self.results)
         if isinstance(function, Expr):
             return words.call_expr(function, args)
         plain = function.func if isinstance(function, partial) else function

@@ -21,19 +21,30 @@ from mlcnb.script.parser.tir_func import PrimFuncParser
 class FunctionReader:
     """Reads one decorated function of either level.
 
-    functions: what is known of the module around it, for calls without annotations.
+    functions: what is known of the module around it, for calls without annotations; results: the
+    dtypes that its loop functions return.
     """
 
-    def __init__(self, ev: Evaluator, functions: dict[GlobalVar, BaseFunc] | None = None) -> None:
+    def __init__(
+        self,
+        ev: Evaluator,
+        functions: dict[GlobalVar, BaseFunc] | None = None,
+        results: dict[str, str] | None = None,
+    ) -> None:
         self.ev = ev
         self.functions = functions if functions is not None else {}
+        self.results = results or {}
 
     def read(self, node: ast.FunctionDef) -> BaseFunc:
         """The function."""
         kind, options = self.kind(node)
         private = bool(options.get("private", False))
         if kind == "prim_func":
-            return PrimFuncParser(self.ev, node, private, self.is_new(node)).parse()
+            self.ev.results = self.results
+            try:
+                return PrimFuncParser(self.ev, node, private, self.is_new(node)).parse()
+            finally:
+                self.ev.results = None
         pure = bool(options.get("pure", True))
         return FunctionParser(self.ev, node, self.functions, private, pure).parse()
 
@@ -65,6 +76,7 @@ class ModuleReader:
         self.ev = ev
         self.node = node
         self.functions: dict[GlobalVar, BaseFunc] = {}
+        self.results: dict[str, str] = {}
         self.attrs: dict[str, Any] = {}
         self.infos: dict[str, Any] = {}
 
@@ -102,6 +114,8 @@ class ModuleReader:
         """Know the types of a graph function before any body is read: calls go both ways."""
         if isinstance(line, ast.FunctionDef):
             kind, options = FunctionReader(self.ev).kind(line)
+            if kind == "prim_func" and isinstance(line.returns, ast.Attribute):
+                self.results[line.name] = line.returns.attr
             if kind == "function":
                 pure = bool(options.get("pure", True))
                 parser = FunctionParser(self.ev, line, {}, True, pure)
@@ -109,7 +123,7 @@ class ModuleReader:
 
     def _member(self, line: ast.stmt) -> None:
         if isinstance(line, ast.FunctionDef):
-            made = FunctionReader(self.ev, self.functions).read(line)
+            made = FunctionReader(self.ev, self.functions, self.results).read(line)
             self.functions[GlobalVar(line.name)] = made
         elif isinstance(line, ast.Assign):
             value = self.ev.value(line.value)

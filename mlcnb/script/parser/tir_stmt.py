@@ -74,7 +74,9 @@ class StmtParser(MacroParser):
             self._block_of(node).note(value, node)
         elif isinstance(value, frames.FuncAttr):
             self.function.set_attrs(value.attrs)
-        elif isinstance(value, frames.Attr | frames.Asserted | frames.LaunchThread):
+        elif isinstance(value, frames.Attr | frames.Asserted | frames.LaunchThread) or (
+            isinstance(value, frames.LetValue) and value.var is not None
+        ):
             out.hold(self.holder(value, None, node))
         elif isinstance(value, frames.VectorStore):
             out.add(self._vector_store(value, node))

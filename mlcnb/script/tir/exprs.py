@@ -45,8 +45,8 @@ def cast_to(dtype: Any, value: Any) -> PrimExpr:
 
 
 def cast(value: Any, dtype: Any) -> PrimExpr:
-    """`T.cast(x, "float32")`"""
-    return build.cast(_kind(dtype), value)
+    """`T.cast(x, "float32")`; of a constant, the constant of that dtype."""
+    return p.cast(_kind(dtype), build.as_expr(value))
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> PrimExpr:

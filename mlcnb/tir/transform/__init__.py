@@ -51,6 +51,19 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.lower_thread_allreduce": "LowerThreadAllreduce lower_thread_allreduce",
         "mlcnb.tir.transform.split_host_device": "SplitHostDevice split_host_device",
         "mlcnb.tir.transform.verify_gpu_code": "VerifyGPUCode",
+        "mlcnb.tir.transform.verify_passes": "VerifyMemory VerifySSA",
+        "mlcnb.tir.transform.remove_store_undef": "RemoveStoreUndef remove_store_undef",
+        "mlcnb.tir.transform.remove_assume": "RemoveAssume remove_assume",
+        "mlcnb.tir.transform.skip_assert": "SkipAssert skip_asserts",
+        "mlcnb.tir.transform.rewrite_unsafe_select": "RewriteUnsafeSelect rewrite_unsafe_select",
+        "mlcnb.tir.transform.convert_for_loops_to_serial": (
+            "ConvertForLoopsToSerial convert_for_loops_to_serial"
+        ),
+        "mlcnb.tir.transform.canonicalize_loop": "CanonicalizeLoop canonicalize_loops",
+        "mlcnb.tir.transform.function_sets": "Filter Apply AnnotateEntryFunc",
+        "mlcnb.tir.transform.device_regions": "DecorateDeviceScope AnnotateDeviceRegions",
+        "mlcnb.tir.transform.bind_target": "BindTarget",
+        "mlcnb.ir.transform": "PrimFuncPass prim_func_pass",
         "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },
 )

@@ -27,6 +27,7 @@ from mlcnb.tir.analysis.variables import undefined_vars
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.op import call_packed
+from mlcnb.tir.transform.split_regions import has_regions, split_regions
 
 #: attribute of a kernel: what the last arguments of its launch are
 LAUNCH_PARAMS = "tir.kernel_launch_params"
@@ -121,7 +122,9 @@ class SplitHostDevice(ModulePass):
     """Make each kernel a function of its own, which the host launches."""
 
     def transform_module(self, mod: IRModule, ctx: Any) -> IRModule:
-        """Every loop function with launches in it, split."""
+        """Every loop function with launches in it, split; one with marked parts along those."""
+        if any(isinstance(f, PrimFunc) and has_regions(f) for _, f in mod.items()):
+            return split_regions(mod)
         changed: dict[Any, Any] = {}
         for key, func in mod.items():
             if not isinstance(func, PrimFunc) or func.attrs.get(IS_KERNEL):

@@ -70,7 +70,7 @@ def _check_schemas(model: Any, source: Source) -> None:
     import onnx
 
     try:
-        onnx.checker.check_model(skeleton(model))
+        onnx.checker.check_model(skeleton(model, source.held))
     except onnx.checker.ValidationError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ModelError(

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.garbage import collected_between
+from mlcnb.core.means import within_means
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.onnx.check import check_model
+from mlcnb.relax.frontend.onnx.check_text import check_text
 from mlcnb.relax.frontend.onnx.importer import Importer
 from mlcnb.relax.frontend.onnx.inputs import Inputs
 from mlcnb.relax.frontend.onnx.load import load
@@ -65,16 +67,18 @@ def from_onnx(
     ):
         raise MLCError("from_onnx: shape or dtype is given twice", hint="shape_dict is TVM's name")
     display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
-    proto, source = load(model)
-    opsets = opsets_of(proto.opset_import) or {"": 1}
-    opsets |= {} if opset is None else {"": opset}
-    check_operators(proto, source.name, opsets)
-    check_model(proto, source, opsets)
-    stored = {t.name for t in proto.graph.initializer}
-    stored |= {s.values.name for s in proto.graph.sparse_initializer}
-    values = [i for i in proto.graph.input if i.name not in stored]
-    shapes = shape if shape_dict is None else shape_dict
-    kinds = dtype if dtype_dict is None else dtype_dict
-    inputs = Inputs(values, source, shapes, kinds, freeze or {})
-    with collected_between():
+    with within_means("the model", ModelError):
+        proto, source = load(model)
+    with within_means(source.name, ModelError), collected_between():
+        check_text(proto, source.name)
+        opsets = opsets_of(proto.opset_import) or {"": 1}
+        opsets |= {} if opset is None else {"": opset}
+        check_operators(proto, source.name, opsets)
+        check_model(proto, source, opsets)
+        stored = {t.name for t in proto.graph.initializer}
+        stored |= {s.values.name for s in proto.graph.sparse_initializer}
+        values = [i for i in proto.graph.input if i.name not in stored]
+        shapes = shape if shape_dict is None else shape_dict
+        kinds = dtype if dtype_dict is None else dtype_dict
+        inputs = Inputs(values, source, shapes, kinds, freeze or {})
         return Importer(proto, source, opsets, inputs, keep_params_in_input).module()

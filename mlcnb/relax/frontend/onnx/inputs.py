@@ -3,12 +3,14 @@
     x: float32["batch", 3, 224, 224]        x: R.Tensor(("batch", 3, 224, 224), "float32")
       shape={"x": (1, 3, 224, 224)}    ->   x: R.Tensor((1, 3, 224, 224), "float32")
 
-Dimensions of one name are one variable; those without a name get one.
+Dimensions of one name are one variable; those without a name get one each, and so do those whose
+name is no identifier ("?", "None", "-1"): exporters write such where they know nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 import numpy as np
@@ -54,7 +56,7 @@ class Inputs:
         self.values = {v.name: v for v in values}
         self.source = source
         self.names = parameter_names(self.values)
-        self.dims: dict[str, SizeVar] = {}
+        self.dims: dict[Any, SizeVar] = {}
         self.dim_names = Names()
         self.shapes = self._by_name("shape", self._as_mapping(shape))
         self.frozen = self._by_name("freeze", freeze)
@@ -136,7 +138,10 @@ class Inputs:
         """A dimension as the model has it: a number, or a variable."""
         if dim is not None and dim.HasField("dim_value") and dim.dim_value >= 0:
             return dim.dim_value
-        return self.variable(getattr(dim, "dim_param", "") or f"{name}_dim{axis}")
+        label = getattr(dim, "dim_param", "")
+        if label.isidentifier() and not iskeyword(label):
+            return self.variable(label)
+        return self.variable(f"{name}_dim{axis}", (name, axis))
 
     def given(self, dim: Any, name: str, axis: int, declared: Any) -> Any:
         """A dimension as the caller wants it: a number, a name, None or -1 for the model's own."""
@@ -152,8 +157,10 @@ class Inputs:
             self.refuse(f"shape= gives {dim} for dimension {axis} of input {name!r}")
         return int(dim)
 
-    def variable(self, label: str) -> SizeVar:
-        """The variable of a named dimension, one for each name."""
-        if label not in self.dims:
-            self.dims[label] = SizeVar(self.dim_names.fresh(plain(label)), dtype("int64"))
-        return self.dims[label]
+    def variable(self, label: str, key: Any = None) -> SizeVar:
+        """The variable of a named dimension, one for each name (or key)."""
+        found = self.dims.get(key or label)
+        if found is None:
+            found = SizeVar(self.dim_names.fresh(plain(label)), dtype("int64"))
+            self.dims[key or label] = found
+        return found

@@ -135,6 +135,10 @@ class Node:
         """The value of an input where it is known; an object array of PrimExprs where symbolic."""
         return self.values.known(x)
 
+    def sizes(self, x: Expr | None) -> np.ndarray | None:
+        """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
+        return self.values.sizes(x)
+
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: ints, or PrimExprs.
 

@@ -1,108 +1,128 @@
 """A model without its weights: what onnx.checker gets, so that gigabytes are not copied for it.
 
-Large, sparse and external tensors become empty ones of the same name and dtype, and an input or
-output without a shape (which is legal, but not to the checker) gets one; all else is as it was.
+    Constant(value: float[4096, 4096])    ->    Constant(value: float[0])
+    x: float                              ->    x: float[]
+
+Large, sparse and external tensors become empty ones of the same name and dtype, wherever they hide:
+in initializers, in attributes, in graphs inside of nodes. An input or output without a shape (which
+is legal, but not to the checker) gets one; all else is as it was. Every message is looked at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlcnb.relax.frontend.onnx.limits import element_count
 from mlcnb.relax.frontend.onnx.protos import sparse_of, subgraphs_of, tensors_of
 from mlcnb.relax.frontend.onnx.tensors import is_external
 
-#: tensors and nodes up to this many bytes are copied as they are
-SMALL = 4096
+#: tensors of up to this many elements, and of four times as many bytes, are copied as they are
+SMALL = 1024
+#: from this IR version on, initializers need not be inputs; the checker minds it, nobody else does
+_INITIALIZERS_ALONE = 4
 
 
-def skeleton(model: Any) -> Any:
-    """A copy of a ModelProto whose tensors are small."""
+def skeleton(model: Any, held: Mapping[bytes, Any]) -> Any:
+    """A copy of a ModelProto whose tensors are small.
+
+    Args:
+        model: the ModelProto.
+        held: what stands for tensors that were read apart (`load.Source`).
+    """
     import onnx
 
+    stripper = _Stripper(held)
     copy = onnx.ModelProto()
-    copy.ir_version = model.ir_version
+    copy.ir_version = model.ir_version if model.ir_version != 3 else _INITIALIZERS_ALONE
     copy.opset_import.extend(model.opset_import)
-    copy.graph.CopyFrom(_graph(model.graph))
+    stripper.graph(model.graph, copy.graph)
     for function in model.functions:
-        copy.functions.append(_function(function))
+        stripper.fields(function, copy.functions.add(), {"node": stripper.node})
     return copy
 
 
-def _graph(graph: Any) -> Any:
-    import onnx
+class _Stripper:
+    """Fills copies of messages, each from above into its place: nothing is copied twice."""
 
-    copy = onnx.GraphProto(name=graph.name or "graph")
-    copy.input.extend(graph.input)
-    copy.output.extend(graph.output)
-    for value in (*copy.input, *copy.output):
-        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
-            value.type.tensor_type.shape.SetInParent()
-    copy.node.extend(_node(n) for n in graph.node)
-    copy.initializer.extend(_tensor(t) for t in graph.initializer)
-    copy.initializer.extend(_empty(s.values) for s in graph.sparse_initializer)
-    return copy
+    def __init__(self, held: Mapping[bytes, Any]) -> None:
+        self.held = held
 
+    def graph(self, graph: Any, copy: Any) -> None:
+        """A graph: its inputs, outputs, nodes and tensors."""
+        copy.name = graph.name or "graph"
+        copy.input.extend(graph.input)
+        copy.output.extend(graph.output)
+        for value in (*copy.input, *copy.output):
+            if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+                value.type.tensor_type.shape.SetInParent()
+        for node in graph.node:
+            self.node(node, copy.node.add())
+        for tensor in graph.initializer:
+            self.tensor(tensor, copy.initializer.add())
+        for sparse in graph.sparse_initializer:
+            _empty(sparse.values, copy.initializer.add())
 
-def _function(function: Any) -> Any:
-    import onnx
-
-    if not _is_large(function):
-        return function
-    copy = onnx.FunctionProto()
-    for field, value in function.ListFields():
-        if field.name == "node":
-            copy.node.extend(_node(n) for n in value)
+    def node(self, node: Any, copy: Any) -> None:
+        """A node; most hold no tensors."""
+        if all(map(self.is_plain, node.attribute)):
+            copy.CopyFrom(node)
         else:
-            _set(copy, field, value)
-    return copy
+            self.fields(node, copy, {"attribute": self.attribute})
 
+    def is_plain(self, attribute: Any) -> bool:
+        """True for an attribute without graphs, large, sparse or external tensors."""
+        inside = any(True for _ in subgraphs_of(attribute)) or any(
+            True for _ in sparse_of(attribute)
+        )
+        return not inside and all(map(self.is_small, tensors_of(attribute)))
 
-def _node(node: Any) -> Any:
-    import onnx
+    def is_small(self, tensor: Any) -> bool:
+        """True for a tensor that is copied; its data are looked at last, for that copies them."""
+        count = element_count(tensor.dims)
+        if count is None or count > SMALL or is_external(tensor):
+            return False
+        return tensor.ByteSize() <= 4 * SMALL and tensor.raw_data not in self.held
 
-    if not _is_large(node):
-        return node
-    copy = onnx.NodeProto()
-    for field, value in node.ListFields():
-        if field.name == "attribute":
-            copy.attribute.extend(_attribute(a) for a in value)
+    def attribute(self, attribute: Any, copy: Any) -> None:
+        """An attribute: its graphs and tensors without weights."""
+        rules = {"t": self.tensor, "tensors": self.tensor, "g": self.graph, "graphs": self.graph,
+                 "sparse_tensor": _empty_sparse, "sparse_tensors": _empty_sparse}  # fmt: skip
+        self.fields(attribute, copy, rules)
+
+    def tensor(self, tensor: Any, copy: Any) -> None:
+        """The tensor, or an empty one."""
+        if self.is_small(tensor):
+            copy.CopyFrom(tensor)
         else:
-            _set(copy, field, value)
-    return copy
+            _empty(tensor, copy)
 
-
-def _attribute(attribute: Any) -> Any:
-    import onnx
-
-    if not _is_large(attribute):
-        return attribute
-    copy = onnx.AttributeProto(name=attribute.name, type=attribute.type)
-    for field, value in attribute.ListFields():
-        match field.name:
-            case "t":
-                copy.t.CopyFrom(_tensor(value))
-            case "tensors":
-                copy.tensors.extend(map(_tensor, value))
-            case "g":
-                copy.g.CopyFrom(_graph(value))
-            case "graphs":
-                copy.graphs.extend(map(_graph, value))
-            case _:
+    def fields(self, message: Any, copy: Any, rules: Mapping[str, Any]) -> None:
+        """All fields of a message; those with a rule by it, each message in them."""
+        for field, value in message.ListFields():
+            rule = rules.get(field.name)
+            if rule is None:
                 _set(copy, field, value)
-    return copy
+            elif hasattr(value, "extend"):
+                _fill(rule, value, getattr(copy, field.name))
+            else:
+                rule(value, getattr(copy, field.name))
 
 
-def _tensor(tensor: Any) -> Any:
-    """The tensor, or an empty one; protobuf writes a message out to tell its size, so ask last."""
-    is_large = (element_count(tensor.dims) or 0) > SMALL or _is_large(tensor)
-    return _empty(tensor) if is_large else tensor
+def _fill(rule: Any, messages: Iterable[Any], copies: Any) -> None:
+    for message in messages:
+        rule(message, copies.add())
 
 
-def _empty(tensor: Any) -> Any:
-    import onnx
+def _empty(tensor: Any, copy: Any) -> None:
+    copy.name, copy.data_type = tensor.name, tensor.data_type
+    copy.dims.append(0)
 
-    return onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0])
+
+def _empty_sparse(sparse: Any, copy: Any) -> None:
+    _empty(sparse.values, copy.values)
+    _empty(sparse.indices, copy.indices)
+    copy.dims.extend(sparse.dims)
 
 
 def _set(copy: Any, field: Any, value: Any) -> None:
@@ -114,24 +134,3 @@ def _set(copy: Any, field: Any, value: Any) -> None:
         target.CopyFrom(value)
     else:
         setattr(copy, field.name, value)
-
-
-def _is_large(message: Any) -> bool:
-    """True where a message is large, or may name a file."""
-    return message.ByteSize() > SMALL or _names_file(message)
-
-
-def _names_file(message: Any) -> bool:
-    kind = message.DESCRIPTOR.name
-    if kind == "TensorProto":
-        return is_external(message)
-    if kind == "SparseTensorProto":
-        return is_external(message.values) or is_external(message.indices)
-    if kind == "AttributeProto":
-        inside = [*tensors_of(message), *sparse_of(message), *subgraphs_of(message)]
-        return any(map(_names_file, inside))
-    if kind == "NodeProto":
-        return any(map(_names_file, message.attribute))
-    if kind == "GraphProto":
-        return len(message.initializer) > 0 or any(map(_names_file, message.node))
-    return any(map(_names_file, message.node))

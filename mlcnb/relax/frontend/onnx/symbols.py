@@ -24,6 +24,13 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from mlcnb.relax.frontend.onnx.fold import is_operator
+from mlcnb.relax.frontend.onnx.fractions import (
+    NoFraction,
+    Sizes,
+    as_float,
+    fraction,
+    truncated,
+)
 from mlcnb.relax.frontend.onnx.limits import element_count
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -58,6 +65,8 @@ class Symbols:
     def __init__(self, stored: Mapping[Any, np.ndarray]) -> None:
         self.stored = stored
         self.values: dict[Any, Any] = {}
+        #: variables whose elements nobody knows
+        self.opaque: set[Any] = set()
 
     def find(self, x: Any) -> Any:
         """The elements of a value where they are known: an object array, or None."""
@@ -68,6 +77,9 @@ class Symbols:
 
     def follow(self, var: Any, call: Call) -> None:
         """Keep the elements of what `var` is bound to, where they can be followed."""
+        if any(a in self.opaque for a in call.args):
+            return
+        self.opaque.add(var)
         infos = _infos(call.struct_info)
         if not is_operator(call) or not all(map(is_small, infos)):
             return
@@ -76,6 +88,7 @@ class Symbols:
         except (_Unknown, MLCError):
             return
         if len(results) == len(infos):
+            self.opaque.discard(var)
             is_tuple = isinstance(call.struct_info, TupleStructInfo)
             self.values[var] = tuple(results) if is_tuple else results[0]
 
@@ -212,11 +225,11 @@ class _Body(Translator):
 
 
 def is_small(info: Any) -> bool:
-    """True for a tensor of integers or bool with few elements."""
+    """True for a tensor of numbers or bool with few elements."""
     if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
         return False
     dims = ints(info.dims)
-    if dims is None or not (info.dtype.is_integer or info.dtype.is_bool):
+    if dims is None:
         return False
     count = element_count(dims)
     return count is not None and count <= SMALL
@@ -240,11 +253,25 @@ def tidy(x: PrimExpr) -> PrimExpr:
     """
     if isinstance(x, e.IntImm | e.Var):
         return x
+    try:
+        if x.dtype.is_float:
+            found = fraction(x)
+            return as_float(Sizes(tidy(found.top), found.bottom), x.dtype)
+        x = rewrite(x, _whole)
+    except NoFraction:
+        raise _Unknown from None
     analyzer = Analyzer({v: (0, None) for v in walk(x) if isinstance(v, e.Var)})
     simple = analyzer.simplify(rewrite(x, lambda n: _floored(n, analyzer)))
     if not all(isinstance(n, DIMENSION) for n in walk(simple)):
         raise _Unknown
     return simple
+
+
+def _whole(n: Any) -> PrimExpr | None:
+    """A cast of a float to an integer as what it makes of sizes."""
+    if isinstance(n, e.Cast) and n.dtype.is_integer and n.value.dtype.is_float:
+        return p.cast(n.dtype, truncated(fraction(n.value)))
+    return None
 
 
 def _floored(n: Any, analyzer: Analyzer) -> PrimExpr | None:

@@ -88,6 +88,12 @@ class Values:
 
     def known(self, x: Any) -> np.ndarray | None:
         """The elements of a tensor where they are known; objects where one is symbolic."""
+        found = self.sizes(x)
+        is_float = found is not None and found.dtype == object and x.struct_info.dtype.is_float
+        return None if is_float else found
+
+    def sizes(self, x: Any) -> np.ndarray | None:
+        """As `known`, with floats that are computed from sizes."""
         if isinstance(x, Constant):
             return x.data
         found = self.stored.get(x)

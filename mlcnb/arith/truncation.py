@@ -1,0 +1,61 @@
+"""Division that rounds towards zero, as C has it: by floor division wherever the sign is known.
+
+tdiv(x, 4)          ->  x // 4               where x >= 0
+tdiv(x, 4)          ->  0 - (0 - x) // 4     where x <= 0
+tdiv(x * 8 + 4, 4)  ->  x * 2 + 1            nothing is left over
+tmod(x, -4)         ->  tmod(x, 4)
+"""
+
+from __future__ import annotations
+
+from mlcnb.arith import division
+from mlcnb.arith.context import Context
+from mlcnb.arith.interval import bounds_of, modular_of
+from mlcnb.arith.poly import Poly
+from mlcnb.ir.dtype import DType
+
+
+def truncdiv(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+    """x / y, rounded towards zero."""
+    if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
+        return _exact(ctx, x, y, dtype, "truncdiv")
+    return _atom(ctx, x, y, "wrapping_truncdiv")
+
+
+def truncmod(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+    """x - truncdiv(x, y) * y"""
+    if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
+        return _exact(ctx, x, y, dtype, "truncmod")
+    return _atom(ctx, x, y, "wrapping_truncmod")
+
+
+def _exact(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
+    quotient = kind == "truncdiv"
+    low, high = bounds_of(ctx, y)
+    if high < 0:
+        found = _exact(ctx, x, y.scaled(-1), dtype, kind)
+        return found.scaled(-1) if quotient else found
+    floor = division.floordiv if quotient else division.floormod
+    if low > 0:
+        first, last = bounds_of(ctx, x)
+        if first >= 0:
+            return floor(ctx, x, y, dtype)
+        if last <= 0:
+            return floor(ctx, x.scaled(-1), y, dtype).scaled(-1)
+    if y.is_const and y.const:
+        step, base = modular_of(ctx, x)
+        if step % y.const == 0 and base % y.const == 0:
+            return floor(ctx, x, y, dtype)
+    if _leads_negative(x):
+        return _atom(ctx, x.scaled(-1), y, kind).scaled(-1)
+    return _atom(ctx, x, y, kind)
+
+
+def _leads_negative(x: Poly) -> bool:
+    return bool(x.terms) and all(c < 0 for c in x.terms.values()) and x.const <= 0
+
+
+def _atom(ctx: Context, x: Poly, y: Poly, kind: str) -> Poly:
+    wraps = kind.startswith("wrapping") or x.is_data or y.is_data
+    atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, wraps)
+    return Poly(0, {(atom,): 1})

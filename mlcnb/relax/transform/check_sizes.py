@@ -1,0 +1,124 @@
+"""CheckSizes: what operators take for granted of open dimensions is asked before they run.
+
+    def main(x: R.Tensor((m, k)), y: R.Tensor((j, n))):
+        gv = R.matmul(x, y)
+->
+        y_dim0 = R.match_cast(R.shape([j]), R.Shape([k]))
+        gv = R.matmul(x, y)
+
+An operator refuses dimensions that differ in every run, and lets pass what only a run can tell:
+that `j` is `k`, that of `m` and `n` one is 1 or both are equal. Such a pair is noted by the
+declaration's own inference (`mlcnb.op._dims.noting`). The cast of a shape to a shape is checked
+once for each set of sizes, before any kernel runs, and costs no kernel anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_expr, as_int, equal, logical_or, select
+from mlcnb.ir.structural import structural_text
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op._dims import Agreement, noting, same, tidy
+from mlcnb.relax.analysis.struct_info import symbolic_vars
+from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.expr import (
+    Call,
+    DataflowVar,
+    Function,
+    MatchCast,
+    Op,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    Var,
+)
+from mlcnb.relax.infer import operand_infos
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import attrs_of, declaration
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
+
+
+class CheckSizes(FunctionPass):
+    """Check, for each set of sizes, what operators take for granted of open dimensions."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Checks before the calls that need them; functions without open dimensions stay."""
+        infos = [v.struct_info for v in (*func.params, *(b.var for b in bindings_of(func)))]
+        if not any(symbolic_vars(i) for i in infos):
+            return func
+        checker = _Checker(mod.functions)
+        made = checker.rewrite(func)
+        if made is not func:
+            ctx.note(f"{checker.count} pairs of open dimensions are compared when it runs")
+        return made
+
+
+class _Checker(Mutator):
+    count = 0
+
+    def __init__(self, functions: Any) -> None:
+        super().__init__(functions)
+        self.asked: set[Any] = set()
+
+    def _sequence(self, seq: Any) -> SeqExpr:
+        outer = self.asked  # what a branch asks, nobody has asked after it
+        self.asked = set(outer)
+        made = super()._sequence(seq)
+        self.asked = outer
+        return made
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call as it is, after a cast for each pair that nobody compared before."""
+        if isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None:
+            with noting() as found:
+                attrs_of(call).infer(*operand_infos(call))
+            for pair in found:
+                self.ask(pair, call, var)
+
+    def ask(self, pair: Agreement, call: Call, var: Var) -> None:
+        """Bind a cast that stops the program where the two dimensions do not agree."""
+        key = _key(pair)
+        if same(pair.a, pair.b) or key in self.asked:
+            return
+        self.asked.add(key)
+        self.count += 1
+        first = pair.repeats == "a" or as_int(pair.b) is not None
+        given, wanted = map(as_expr, (pair.a, pair.b) if first else (pair.b, pair.a))
+        if pair.repeats != "none":
+            both = pair.repeats == "either"
+            free = logical_or(equal(given, 1), equal(wanted, 1)) if both else equal(given, 1)
+            wanted = as_expr(tidy(select(free, given, wanted)))
+        kind = DataflowVar if self.emitter.dataflow else Var
+        name = self.emitter.names.fresh(_name(call, given))
+        info = ShapeStructInfo((wanted,), 1)
+        self.emitter.bindings.append(
+            MatchCast(kind(name, info, call.span), ShapeExpr((given,)), info)
+        )
+
+
+def _key(pair: Agreement) -> tuple[Any, ...]:
+    exprs = (as_expr(pair.a), as_expr(pair.b))
+    names = tuple(id(v) for e in exprs for v in walk(e) if isinstance(v, PrimVar))
+    return structural_text(exprs)[0], names, pair.repeats
+
+
+def _name(call: Call, dim: Any) -> str:
+    """`y_dim0`: where a dimension stands among the arguments of a call."""
+    for arg, info in _tensors(call.args):
+        for axis, size in enumerate(info.dims or ()):
+            if same(size, dim):
+                return f"{getattr(arg, 'name_hint', 'constant')}_dim{axis}"
+    return "size"
+
+
+def _tensors(args: Any) -> Iterator[tuple[Any, TensorStructInfo]]:
+    for arg in args:
+        if isinstance(arg, Tuple):
+            yield from _tensors(arg.fields)
+        elif isinstance(getattr(arg, "struct_info", None), TensorStructInfo):
+            yield arg, arg.struct_info

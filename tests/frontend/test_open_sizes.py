@@ -1,0 +1,240 @@
+"""Models whose dimensions are open: the numbers of onnxruntime for many sizes, errors for the rest.
+
+A case is a model, the sizes that it runs with, and sizes that do not fit together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core.errors import ExecutionError
+from tests.frontend.build import ints, model, node
+
+FLOAT, INT64 = 1, 7
+OR_1 = ", or one of the two 1"
+HINT = "hint: these dimensions are open in the program: call it with sizes that agree"
+
+
+def check(proto, sizes, refused=()):
+    """Compare with onnxruntime: each of `sizes` has a shape for each input."""
+    runtime = pytest.importorskip("onnxruntime")
+    runtime.set_default_logger_severity(4)
+    session = runtime.InferenceSession(proto.SerializeToString())
+    names = [i.name for i in session.get_inputs()]
+    ex = mlc.compile(mlc.from_onnx(proto))
+    rng = np.random.default_rng(0)
+    for shapes in sizes:
+        inputs = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+        wanted = session.run(None, dict(zip(names, inputs, strict=True)))[0]
+        found = np.asarray(ex(*inputs))
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    for shapes, text in refused:
+        inputs = [np.ones(s, np.float32) for s in shapes]
+        with pytest.raises(Exception):  # noqa: B017 (onnxruntime's own)
+            session.run(None, dict(zip(names, inputs, strict=True)))
+        with pytest.raises(ExecutionError) as caught:
+            ex(*inputs)
+        assert str(caught.value) == f"{text}\n{HINT}"
+
+
+TWO = "x: float[a, b]; z: float[c, d]"
+
+
+def test_dimensions_that_may_be_one_or_none():
+    add = node("Add", "x z", "y", name="sum")
+    check(
+        model(TWO, [add], "y: float[e, f]"),
+        [((2, 3), (2, 3)), ((1, 3), (2, 3)), ((2, 1), (1, 3)), ((0, 3), (1, 3)), ((1, 0), (2, 1)),
+         ((0, 3), (0, 1)), ((1, 1), (0, 0))],
+        [(((2, 3), (3, 3)), "node 'sum' (Add): z_dim0 is c = 3, but has to be a = 2" + OR_1),
+         (((0, 3), (2, 3)), "node 'sum' (Add): z_dim0 is c = 2, but has to be a = 0" + OR_1),
+         (((2, 0), (2, 3)), "node 'sum' (Add): z_dim1 is d = 3, but has to be b = 0" + OR_1)],
+    )  # fmt: skip
+
+
+def test_three_that_broadcast():
+    nodes = [node("Greater", "x zero", "k"), node("Where", "k z w", "y", name="pick")]
+    proto = model(f"{TWO}; w: float[q, r]", nodes, "y: float[e, f]", zero=np.float32(0))
+    check(
+        proto,
+        [((2, 3), (2, 3), (1, 1)), ((1, 3), (1, 3), (0, 1)), ((0, 1), (1, 3), (1, 1)),
+         ((2, 1), (1, 3), (2, 3))],
+    )  # fmt: skip
+    with pytest.raises(ExecutionError, match=r"node 'pick' \(Where\): z_dim0 is c = 0, but has to"):
+        ones = [np.ones(s, np.float32) for s in ((2, 1), (0, 3), (1, 3))]
+        mlc.compile(mlc.from_onnx(proto))(*ones)
+
+
+def test_dimensions_that_differ_but_where_one_is_one():
+    nodes = [node("Pad", "x p", "wide"), node("Add", "x wide", "y", name="sum")]
+    check(
+        model("x: float[m, n]", nodes, "y: float[e, f]", p=ints(0, 0, 0, 2)),
+        [((2, 1),), ((3, 1),)],
+        [(((2, 2),), "node 'sum' (Add): lv_dim1 is n + T.int64(2) = 4, but has to be n = 2"
+          + OR_1)],
+    )  # fmt: skip
+
+
+def test_expand_to_the_shape_of_another():
+    nodes = [node("Shape", "z", "s"), node("Expand", "x s", "y", name="grow")]
+    check(
+        model(TWO, nodes, "y: float[e, f]"),
+        [((2, 3), (2, 3)), ((1, 3), (4, 1)), ((1, 3), (0, 1)), ((0, 3), (1, 1))],
+    )
+
+
+def test_products_of_open_batches():
+    multiply = node("MatMul", "x z", "y", name="mul")
+    check(
+        model("x: float[a, b, c]; z: float[d, e, f]", [multiply], "y: float[g, h, i]"),
+        [((1, 2, 3), (5, 3, 4)), ((5, 2, 3), (1, 3, 4)), ((0, 2, 3), (1, 3, 4)),
+         ((2, 2, 0), (2, 0, 4)), ((2, 2, 3), (2, 3, 4))],
+        [(((2, 2, 3), (2, 4, 4)), "node 'mul' (MatMul): z_dim1 is e = 4, but has to be c = 3"),
+         (((2, 2, 4), (2, 3, 4)), "node 'mul' (MatMul): z_dim1 is e = 3, but has to be c = 4"),
+         (((2, 2, 3), (3, 3, 4)), "node 'mul' (MatMul): z_dim0 is d = 3, but has to be a = 2"
+          + OR_1)],
+    )  # fmt: skip
+
+
+def test_rows_that_stand_beside_each_other():
+    join = node("Concat", "x z", "y", name="join", axis=1)
+    check(
+        model(TWO, [join], "y: float[e, f]"),
+        [((2, 3), (2, 4)), ((2, 0), (2, 3)), ((0, 3), (0, 2))],
+        [(((2, 3), (3, 3)), "node 'join' (Concat): z_dim0 is c = 3, but has to be a = 2"),
+         (((3, 3), (2, 3)), "node 'join' (Concat): z_dim0 is c = 2, but has to be a = 3")],
+    )  # fmt: skip
+
+
+def test_a_shape_of_another_number_of_elements():
+    nodes = [node("Shape", "z", "s"), node("Reshape", "x s", "y", name="form", allowzero=1)]
+    check(
+        model(TWO, nodes, "y: float[e, f]"),
+        [((2, 3), (3, 2)), ((4, 3), (1, 12))],
+        [(((2, 3), (2, 2)), "node 'form' (Reshape): size is c * d = 4, but has to be a * b = 6")],
+    )
+
+
+def test_what_was_compared_once_is_not_compared_again():
+    nodes = [node("Add", "x z", "s"), node("Mul", "x z", "t"), node("Sub", "s t", "y")]
+    mod = mlc.relax.transform.CheckSizes()(mlc.from_onnx(model(TWO, nodes, "y: float[e, f]")))
+    casts = [b for b in mod["main"].body.bindings if type(b).__name__ == "MatchCast"]
+    assert [b.var.name_hint for b in casts] == ["z_dim1", "z_dim0"]
+    text = mod.script()
+    assert mlc.ir.structural_equal(mlc.script.from_source(text), mod), text
+    again = mlc.relax.transform.DeadCodeElimination()(mod)
+    assert again.script() == text
+
+
+def test_a_program_without_open_dimensions_stays():
+    mod = mlc.from_onnx(model("x: float[2, 3]", [node("Add", "x x", "y")], "y: float[2, 3]"))
+    assert mlc.relax.transform.CheckSizes()(mod) is mod
+
+
+@pytest.mark.parametrize("name", ["?", "", "None", "-1", "N+1", "batch size", "class", "1"])
+def test_names_that_are_no_identifiers_are_unknown(name):
+    proto = model(
+        "x: float[1, 2]; z: float[1, 2]", [node("Concat", "x z", "y", axis=1)], "y: float"
+    )
+    for value in proto.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = name
+    mod = mlc.from_onnx(proto)
+    dims = [[d.name for d in p.struct_info.dims] for p in mod["main"].params]
+    assert dims == [["x_dim0", "x_dim1"], ["z_dim0", "z_dim1"]]
+    ex = mlc.compile(mod)
+    assert np.asarray(ex(np.ones((2, 3), "float32"), np.ones((2, 5), "float32"))).shape == (2, 8)
+
+
+def test_names_that_are_identifiers_are_one_size():
+    proto = model("x: float[n, k]; z: float[n, k]", [node("Add", "x z", "y")], "y: float[n, k]")
+    x, z = (p.struct_info.dims for p in mlc.from_onnx(proto)["main"].params)
+    assert all(a is b for a, b in zip(x, z, strict=True))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap", "constant"])
+@pytest.mark.parametrize(
+    ("dims", "pads"),
+    [
+        ("n, 3, 8, 8", (0, 0, 1, 1, 0, 0, 1, 1)),
+        ("1, 3, h, w", (0, 0, 1, 2, 0, 0, 2, 1)),
+        ("n, 3, h, 8", (0, 0, 0, 1, 0, 0, 1, 1)),
+        ("n, 3, 8, w", (0, 1, 0, -1, 0, 1, 0, -1)),
+        ("1, 3, h, w", (0, 2, -1, 0, 0, 1, 0, -2)),
+    ],
+)
+def test_pads_of_open_dimensions(mode, dims, pads):
+    nodes = [node("Relu", "x", "r"), node("Pad", "r p", "y", mode=mode)]
+    proto = model(f"x: float[{dims}]", nodes, "y: float[a, b, c, d]", opset=19, p=ints(*pads))
+    sizes = [{"n": 1, "h": 8, "w": 8}, {"n": 2, "h": 5, "w": 7}, {"n": 3, "h": 4, "w": 4}]
+    names = [d.strip() for d in dims.split(",")]
+    check(proto, [(tuple(s[d] if d in s else int(d) for d in names),) for s in sizes])
+
+
+RANGES = {
+    "whole": ([node("Identity", "g", "lim")], 0, 1),
+    "whole, from 1 by 2": ([node("Identity", "g", "lim")], 1, 2),
+    "float": ([node("Cast", "g", "lim", to=FLOAT)], np.float32(0), np.float32(1)),
+    "float, from a half": ([node("Cast", "g", "lim", to=FLOAT)], np.float32(0.5), np.float32(1)),
+    "float, backwards": ([node("Cast", "g", "lim", to=FLOAT)], np.float32(9), np.float32(-1)),
+    "float, by a half": ([node("Cast", "g", "lim", to=FLOAT)], np.float32(0), np.float32(0.5)),
+    "eighth": (
+        [node("Cast", "g", "c", to=FLOAT), node("Div", "c eight", "lim")],
+        np.float32(0),
+        np.float32(1),
+    ),
+    "eighth, floor": (
+        [node("Cast", "g", "c", to=FLOAT), node("Div", "c eight", "d"), node("Floor", "d", "lim")],
+        np.float32(0),
+        np.float32(1),
+    ),
+    "third, ceil": (
+        [node("Cast", "g", "c", to=FLOAT), node("Div", "c three", "d"), node("Ceil", "d", "lim")],
+        np.float32(0),
+        np.float32(1),
+    ),
+    "third, cast": (
+        [node("Cast", "g", "c", to=FLOAT), node("Div", "c three", "d"),
+         node("Cast", "d", "lim", to=INT64)],
+        0,
+        1,
+    ),
+    "half and one, cast": (
+        [node("Cast", "g", "c", to=FLOAT), node("Mul", "c half", "d"), node("Add", "d one", "e"),
+         node("Cast", "e", "lim", to=INT64)],
+        0,
+        1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_up_to_a_size(name):
+    nodes, start, delta = RANGES[name]
+    before = [node("Shape", "x", "s"), node("Gather", "s i", "g")]
+    numbers = {"eight": 8.0, "three": 3.0, "half": 0.5, "one": 1.0}
+    stored = {n: np.float32(v) for n, v in numbers.items()}
+    kind = "int64" if isinstance(start, int) else "float"
+    proto = model(
+        "x: float[h, w]",
+        [*before, *nodes, node("Range", "st lim de", "y")],
+        f"y: {kind}[k]",
+        i=np.array(0),
+        st=np.array(start),
+        de=np.array(delta),
+        **stored,
+    )
+    check(proto, [((h, 2),) for h in (0, 1, 3, 8, 16, 17, 100)])
+
+
+def test_a_float_that_is_rounded_is_not_followed():
+    nodes = [node("Shape", "x", "s"), node("Gather", "s i", "g"),
+             node("Cast", "g", "c", to=FLOAT), node("Mul", "c tenth", "d"),
+             node("Floor", "d", "lim"), node("Range", "z lim o", "y")]  # fmt: skip
+    proto = model("x: float[h]", nodes, "y: float[k]", i=np.array(0), tenth=np.float32(0.1),
+                  z=np.float32(0), o=np.float32(1))  # fmt: skip
+    with pytest.raises(mlc.MLCError, match="limit is not known before the model runs"):
+        mlc.from_onnx(proto)

@@ -1,0 +1,110 @@
+"""Passes of a page each: what they take out of a program, or put in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb import tir
+from mlcnb.core.errors import PassError, WellFormedError
+from mlcnb.ir.module import IRModule
+from mlcnb.script import tir as T
+from mlcnb.testing import CompareBeforeAfter
+from mlcnb.tir import transform
+
+
+class TestUndefinedStores(CompareBeforeAfter):
+    transform = transform.RemoveStoreUndef()
+
+    def before(A: T.Buffer((4,), "int32")):
+        nothing = T.undef("int32")
+        A[0] = 1
+        A[1] = nothing + 2
+        A[2] = T.undef("int32")
+
+    def expected(A: T.Buffer((4,), "int32")):
+        A[0] = 1
+
+
+class TestPromises(CompareBeforeAfter):
+    transform = transform.RemoveAssume()
+
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        T.assume(n == 4)
+        for i in range(4):
+            T.assume(i < n)
+        A[0] = n
+
+    def expected(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = n
+
+
+class TestAssertions(CompareBeforeAfter):
+    transform = transform.SkipAssert()
+
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        assert n > 0, "empty"
+        A[0] = n
+
+    def expected(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = n
+
+
+class TestChoicesThatRead(CompareBeforeAfter):
+    transform = transform.RewriteUnsafeSelect()
+
+    def before(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = T.Select(n < 4, A[n], 0)
+        A[1] = T.Select(n < 4, n, 0)
+
+    def expected(A: T.Buffer((4,), "int32"), n: T.int32):
+        A[0] = T.if_then_else(n < 4, A[n], 0)
+        A[1] = T.Select(n < 4, n, 0)
+
+
+class TestParallelLoops(CompareBeforeAfter):
+    transform = transform.ConvertForLoopsToSerial()
+
+    def before(A: T.Buffer((4,), "int32")):
+        for i in T.parallel(4):
+            for j in T.vectorized(1):
+                A[i + j] = 1
+
+    def expected(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            for j in T.vectorized(1):
+                A[i + j] = 1
+
+
+class TestLoopsFromZero(CompareBeforeAfter):
+    transform = transform.CanonicalizeLoop()
+
+    def before(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(2, 6):
+            for j in range(n, n + 3):
+                A[i + j] = i
+
+    def expected(A: T.Buffer((16,), "int32"), n: T.int32):
+        for i in range(4):
+            for j in range(3):
+                A[i + 2 + (j + n)] = i + 2
+
+
+def test_an_undefined_index_is_refused():
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((4,), "int32")):
+        A[T.undef("int32")] = 1
+
+    with pytest.raises(PassError) as error:
+        transform.RemoveStoreUndef()(IRModule.from_expr(func))
+    assert error.value.message == "RemoveStoreUndef: an index of A is undefined"
+
+
+def test_what_is_in_form_passes():
+    x = tir.Var("x", "int32")
+    one = tir.LetStmt(x, tir.const(16), tir.Evaluate(x))
+    good = IRModule.from_expr(tir.PrimFunc((), one))
+    twice = IRModule.from_expr(tir.PrimFunc((), tir.SeqStmt((one, one))))
+    assert transform.VerifySSA()(good) is good
+    with pytest.raises(WellFormedError, match="a variable is defined twice"):
+        transform.VerifySSA()(twice)
+    assert transform.VerifyMemory()(good) is good
