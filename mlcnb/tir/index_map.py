@@ -77,7 +77,9 @@ class IndexMap(Node):
         """
         names = _argument_names(mapping, ndim)
         variables = tuple(Var(name, dtype(index_dtype)) for name in names)
-        final = mapping(*variables)
+        behind = _names_behind(mapping)
+        count = len(variables) - len(behind)
+        final = mapping(*variables[:count], **dict(zip(behind, variables[count:], strict=True)))
         given = final if isinstance(final, list | tuple) else [final]
         listed = [x for x in given if not _is_separator(x)]
         places = [n for n, x in enumerate(given) if _is_separator(x)]
@@ -318,10 +320,18 @@ def _argument_names(mapping: Callable[..., Any], ndim: int | None) -> list[str]:
     parameters = inspect.signature(mapping).parameters.values()
     named = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
     if not any(x.kind is x.VAR_POSITIONAL for x in parameters):
-        return named
+        return [*named, *_names_behind(mapping)]
     if ndim is None:
         raise MLCError("ndim is needed where the function takes *indices")
-    return named + [f"i{i}" for i in range(ndim - len(named))]
+    behind = _names_behind(mapping)
+    spread = [f"i{i}" for i in range(ndim - len(named) - len(behind))]
+    return [*named, *spread, *behind]
+
+
+def _names_behind(mapping: Callable[..., Any]) -> list[str]:
+    """The indices behind `*indices`: `lambda *indices, k: …` takes the last one by its name."""
+    parameters = inspect.signature(mapping).parameters.values()
+    return [x.name for x in parameters if x.kind is x.KEYWORD_ONLY]
 
 
 def _steps(x: PrimExpr, var: Var) -> list[int]:
