@@ -148,6 +148,9 @@ def split(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
 
 def _by_symbol(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
     """Division by something symbolic: what is surely a multiple of it goes out."""
+    if not y.is_const and y.const <= 0 and all(c < 0 for c in y.terms.values()):
+        found = _by_symbol(ctx, x.scaled(-1), y.scaled(-1), dtype, kind)
+        return found if kind == "floordiv" else found.scaled(-1)
     if not (is_exact(ctx, x, dtype) and is_exact(ctx, y, dtype)) or y.is_const:
         return _opaque(ctx, x, y, f"wrapping_{kind}")
     quotient, rest = _strip_symbolic(x, y)

@@ -79,14 +79,16 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
-    return IterVar(_domain(dom), Var(name or tag), IterType.THREAD, tag)
+    domain = _domain(dom)
+    return IterVar(domain, Var(name or tag, domain.extent.dtype), IterType.THREAD, tag)
 
 
 def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
     low, high = dom if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
-    return Range(_dim(low), _dim(p.subtract(high, low)))
+    first, end = p.match_dtypes(low, high)
+    return Range(first, p.subtract(end, first))
 
 
 def compute(

@@ -51,6 +51,11 @@ __all__ = [
 Unary = Callable[[Any], PrimExpr]
 
 
+def const(value: Any, dtype: Any = None) -> PrimExpr:
+    """A constant of a dtype (default: int32 for int, float32 for float, bool for bool)."""
+    return p.const(value, dtype)
+
+
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
     """A call of the intrinsic `name` ("tir.exp") that gives `dtype`."""
     return Call(_kind(dtype), name, tuple(map(_argument, args)))
@@ -211,6 +216,11 @@ def popcount(x: Any) -> PrimExpr:
 def clz(x: Any) -> PrimExpr:
     """The number of leading zero bits of an integer, int32; undefined for 0."""
     return Call(dtype("int32"), "tir.clz", (p.as_expr(x),))
+
+
+def vscale() -> Call:
+    """How many times longer the vectors of the machine are than 128 bits: scalable vectors."""
+    return Call(dtype("int32"), "tir.vscale", ())
 
 
 def likely(condition: Any) -> PrimExpr:

@@ -70,7 +70,7 @@ class _Kernel:
         if isinstance(n, For) and _is_real(n):
             assert n.thread_binding is not None
             self.take(n, n.thread_binding, n.loop_var, n.min, n.extent)
-            return self.bare(n.body)
+            return _annotated(n, self.bare(n.body))
         if isinstance(n, AttrStmt) and is_launch(n):
             self.take(n, n.node.thread_tag, n.node.var, p.const(0), n.value)
             return self.bare(n.body)
@@ -106,6 +106,16 @@ class _Kernel:
 
     def refusal(self, message: str, where: Node, hint: str | None = None) -> PassError:
         return PassError(f"UnifyThreadBinding: {message}", where=where, root=self.func, hint=hint)
+
+
+def _annotated(loop: For, body: Stmt) -> Stmt:
+    """What was noted of a thread loop is noted of a loop of one iteration in its place."""
+    if not loop.annotations:
+        return body
+    var, zero, one = Var("_", loop.loop_var.dtype), p.const(0), p.const(1)
+    kind = loop.loop_var.dtype
+    start, extent = p.cast(kind, zero), p.cast(kind, one)
+    return For(var, start, extent, ForKind.SERIAL, body, annotations=loop.annotations)
 
 
 def _defined_in(kernel: Stmt) -> set[Var]:

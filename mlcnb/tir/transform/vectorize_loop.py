@@ -294,8 +294,21 @@ def _is_number(x: e.PrimExpr) -> bool:
 
 
 class VectorizeLoop(PrimFuncPass):
-    """Turn vectorized loops of constant extent into statements on vectors."""
+    """Turn vectorized loops of constant extent into statements on vectors.
+
+    enable_vectorize: if False (or with `tir.disable_vectorize` in the context), they become serial.
+    """
+
+    enable_vectorize: bool = True
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `vectorize_loops`."""
+        if not self.enable_vectorize or ctx.get_config("tir.disable_vectorize"):
+            return func.with_body(rewrite(func.body, _serial))
         return vectorize_loops(func)
+
+
+def _serial(n: Node) -> Node | None:
+    if isinstance(n, For) and n.kind is ForKind.VECTORIZED:
+        return replace(n, kind=ForKind.SERIAL)
+    return None

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import mlcnb as mlc
+from mlcnb.ir.transform import PassContext
+from mlcnb.script import parse
 from mlcnb.script import tir as T
+from mlcnb.tir.stmt import ForKind
 from mlcnb.tir.transform import VectorizeLoop
 from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits, statements
 
@@ -176,3 +180,19 @@ def test_a_number_that_all_lanes_share_is_loaded_where_some_lane_is_let_through(
     assert "T.Broadcast(A[i], 16)" in text
     assert "T.vectorized" not in text
     assert "for j" not in text
+
+
+def test_it_can_be_turned_off():
+    func = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((8,), "int32")):
+    for i in T.vectorized(8):
+        A[i] = i
+"""
+    )
+    mod = mlc.IRModule({"main": func})
+    with PassContext(config={"tir.disable_vectorize": True}):
+        loop = VectorizeLoop()(mod)["main"].body
+    assert loop.kind is ForKind.SERIAL
+    assert VectorizeLoop(enable_vectorize=False)(mod)["main"].body.kind is ForKind.SERIAL
