@@ -307,11 +307,6 @@ def tvm_storage_sync(scope: str) -> Call:
     return call_intrin("int32", "tir.tvm_storage_sync", StringImm(scope))
 
 
-def vscale() -> Call:
-    """The number of 128-bit parts of a scalable vector, known when the program runs."""
-    return call_intrin("int32", "tir.vscale")
-
-
 def tvm_thread_allreduce(*args: Any) -> Call:
     """Combine values across threads; arguments as in TVM."""
     return call_intrin("handle", "tir.tvm_thread_allreduce", *args)

@@ -141,12 +141,12 @@ def test_a_part_says_what_it_uses():
 def test_what_a_path_leads_to_is_underlined():
     path = ObjectPath.root().attr("body").array_index(1)
     func = PrimFunc([], SeqStmt([Evaluate(n) for n in range(4)]), None, {}, {"global_symbol": "f"})
-    options = {"header": False, "path_to_underline": [path]}
+    options = {"header": False, "path_to_underline": [ObjectPath.root().attr("end")]}
     assert path.of(SimpleNamespace(body=[1, 2])) == 2 and repr(path) == "<root>.body[1]"
     seq = ObjectPath.root().attr("body").attr("seq").array_index(1)
     assert func.script(header=False, path_to_underline=[seq], num_context_lines=1) == (
         "(... 2 lines skipped ...)\n    T.evaluate(0)\n    T.evaluate(1)\n    ^^^^^^^^^^^^^\n"
         "    T.evaluate(2)\n(... 1 lines skipped ...)"
     )
-    with pytest.raises(MLCError, match="there is no 1"):
+    with pytest.raises(MLCError, match="there is no 'end'"):
         func.script(**options)
