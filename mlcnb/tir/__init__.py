@@ -40,7 +40,7 @@ __getattr__, __dir__, __all__ = attach(
             "all any vscale"
         ),
         "mlcnb.tir.index_map": "IndexMap",
-        "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",
+        "mlcnb.tir.schedule": "Schedule ScheduleError ScheduleState StmtSRef legal_steps",
         "mlcnb.tir.schedule.analysis": "analyze",
     },
     submodules=(

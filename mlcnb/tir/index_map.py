@@ -25,6 +25,9 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 
+#: what stands in a map's indices between the axes of memory, as in TVM's `te.AXIS_SEPARATOR`
+AXIS_SEPARATOR = "axis_separator"
+
 
 @node
 class IndexMap(Node):
@@ -34,7 +37,7 @@ class IndexMap(Node):
     """
 
     #: stands between indices where a new axis of physical memory begins
-    AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+    AXIS_SEPARATOR: ClassVar[str] = AXIS_SEPARATOR
 
     initial_indices: tuple[Var, ...] = binder()
     final_indices: tuple[PrimExpr, ...]
