@@ -92,6 +92,10 @@ class ArgumentError(MLCError, ValueError):
     """An argument that a function cannot take."""
 
 
+class TruthValueError(MLCError, ValueError):
+    """A symbolic expression where Python wants True or False."""
+
+
 class ParseError(MLCError):
     """TVMScript text that is not a program: points at the token."""
 
@@ -142,7 +146,7 @@ class NoFunctionError(ScheduleError, ValueError):
     """A schedule of several functions that was not told which one to work on."""
 
 
-class PassError(MLCError):
+class PassError(MLCError, ValueError):
     """A pass that cannot do its work on this module."""
 
 

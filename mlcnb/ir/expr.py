@@ -15,7 +15,7 @@ import math
 import operator
 from typing import Any, ClassVar
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, TruthValueError
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
@@ -82,6 +82,21 @@ class PrimExpr(Node):
     def __xor__(self, other: Any) -> PrimExpr:
         return _ops().bitwise_xor(self, other)
 
+    def __rlshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_left(other, self)
+
+    def __rrshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_right(other, self)
+
+    def __rand__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_and(other, self)
+
+    def __ror__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_or(other, self)
+
+    def __rxor__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_xor(other, self)
+
     def __invert__(self) -> PrimExpr:
         return _ops().bitwise_not(self)
 
@@ -107,7 +122,7 @@ class PrimExpr(Node):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise MLCError(
+        raise TruthValueError(
             "a symbolic expression has no truth value",
             hint="use tir.if_then_else, tir.Select, or tir.all / tir.any in place of if, and, or",
         )

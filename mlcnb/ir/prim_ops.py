@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, UnsupportedDtypeError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
@@ -480,7 +480,13 @@ def max_value(kind: str | DType) -> PrimExpr:
 
 
 def infinity(kind: str | DType) -> PrimExpr:
-    """Plus infinity of a float dtype."""
+    """Plus infinity of a float dtype.
+
+    Raises:
+        UnsupportedDtypeError: a dtype that has none.
+    """
+    if not dtype(str(kind)).is_float:
+        raise UnsupportedDtypeError(f"{kind} has no infinity", hint="max_value is its largest")
     return const(math.inf, kind)
 
 

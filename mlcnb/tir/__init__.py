@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = attach(
             "clz likely reinterpret ret call_intrin call_extern call_pure_extern call_packed "
             "call_cpacked call_llvm_intrin call_llvm_pure_intrin address_of type_annotation "
             "tvm_access_ptr tvm_storage_sync tvm_thread_allreduce comm_reducer sum prod max min "
-            "all any vscale"
+            "all any vscale div indexdiv indexmod"
         ),
         "mlcnb.tir.index_map": "IndexMap",
         "mlcnb.tir.schedule": "Schedule ScheduleError ScheduleState StmtSRef legal_steps",

@@ -27,7 +27,6 @@ from mlcnb.ir.prim_ops import (
     bitwise_or,
     bitwise_xor,
     ceildiv,
-    div,
     floordiv,
     floormod,
     if_then_else,
@@ -54,6 +53,16 @@ Unary = Callable[[Any], PrimExpr]
 def const(value: Any, dtype: Any = None) -> PrimExpr:
     """A constant of a dtype (default: int32 for int, float32 for float, bool for bool)."""
     return p.const(value, dtype)
+
+
+def div(a: Any, b: Any) -> PrimExpr:
+    """a / b as in C: integers rounded towards zero (see `truncdiv`, `floordiv`)."""
+    a, b = p.match_dtypes(a, b)
+    return p.div(a, b) if a.dtype.is_float else truncdiv(a, b)
+
+
+#: divisions of indices, which are not negative where it matters
+indexdiv, indexmod = floordiv, floormod
 
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:

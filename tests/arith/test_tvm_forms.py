@@ -201,3 +201,39 @@ def test_nan_is_kept_where_tvm_cancels_it():
     assert structural_equal(simplify(a / 27), a / 27)
     as_float = x.astype("float32")
     assert structural_equal(simplify(as_float + 0.0), as_float)
+
+
+def test_operators_take_numbers_on_either_side():
+    n = tir.Var("n", "uint8")
+    found = [2 | n, 2 & n, 2 ^ n, 1 << n, 64 >> n]
+    assert [str(x.dtype) for x in found] == ["uint8"] * 5
+    assert [x.op for x in found] == [
+        "tir.bitwise_or", "tir.bitwise_and", "tir.bitwise_xor", "tir.shift_left",
+        "tir.shift_right",
+    ]  # fmt: skip
+
+
+def test_division_as_c_has_it():
+    assert structural_equal(tir.div(x, y), tir.Div(x, y))
+    assert structural_equal(tir.div(p.const(-7), 2), p.const(-3))
+    assert structural_equal(tir.indexdiv(x, 4), x // 4)
+    assert structural_equal(tir.indexmod(x, 4), x % 4)
+
+
+def test_an_expression_is_no_truth_value_and_an_integer_has_no_infinity():
+    with pytest.raises(ValueError) as caught:
+        bool(x < y)
+    assert str(caught.value) == (
+        "a symbolic expression has no truth value\n"
+        "hint: use tir.if_then_else, tir.Select, or tir.all / tir.any in place of if, and, or"
+    )
+    with pytest.raises(UnsupportedDtypeError) as refused:
+        tir.infinity("int32")
+    assert str(refused.value) == "int32 has no infinity\nhint: max_value is its largest"
+
+
+def test_a_cast_to_a_vector_is_a_broadcast():
+    assert structural_equal(x.astype("int32x2"), tir.Broadcast(x, 2))
+    assert structural_equal(x.astype("float32x2"), tir.Broadcast(x.astype("float32"), 2))
+    assert structural_equal(p.const(1.0).astype("bool"), p.const(True))
+    assert tir.Var("v", "uint1x2").dtype == "boolx2"

@@ -20,8 +20,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis, is_launch, launch_of
+from mlcnb.tir.analysis.structure import blocks_of
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import AttrStmt, Block, For, ForKind, IterType, IterVar, Stmt
 
 
@@ -133,5 +134,16 @@ class UnifyThreadBinding(PrimFuncPass):
     """Give each thread axis of a kernel one variable, around everything that the threads do."""
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `unify_thread_binding`."""
-        return unify_thread_binding(func)
+        """See `unify_thread_binding`; where blocks still stand, the axes are loops as before."""
+        unified = unify_thread_binding(func)
+        if unified is func or not blocks_of(func.body):
+            return unified
+        return unified.with_body(rewrite_statements(unified.body, _as_loop))
+
+
+def _as_loop(n: Node) -> Node | None:
+    if not isinstance(n, AttrStmt) or not is_launch(n):
+        return None
+    axis = n.node
+    dom = axis.dom
+    return For(axis.var, dom.min, dom.extent, ForKind.THREAD_BINDING, n.body, axis.thread_tag)

@@ -173,6 +173,8 @@ class _Widen:
             return self.linear(n)
         if isinstance(n, BufferLoad):
             return self.load(n)
+        if isinstance(n, e.And | e.Or):
+            return self.junction(n)
         if isinstance(n, e.Call):
             return self.call(n)
         if isinstance(n, e.Let | e.Shuffle | e.Ramp | e.Broadcast):
@@ -195,6 +197,14 @@ class _Widen:
             if ramp is a:
                 return e.Ramp(ramp.base - scalar, ramp.stride, ramp.lanes)
         return type(n)(self.widen(a), self.widen(b))
+
+    def junction(self, n: Any) -> e.PrimExpr:
+        """`and`, `or`: the right side loads in the lanes that the left one leaves open."""
+        a, b = self.expr(n.a), self.expr(n.b)
+        if a is n.a and b is n.b:
+            return n
+        a, b = self.widen(a), self.widen(b)
+        return type(n)(a, _mask_loads(b, a if isinstance(n, e.And) else p.logical_not(a)))
 
     def load(self, n: BufferLoad) -> e.PrimExpr:
         if n.predicate is not None:

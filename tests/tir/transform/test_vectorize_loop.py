@@ -56,6 +56,28 @@ def test_a_branch_on_the_lane_becomes_a_mask():
 
 
 @T.prim_func
+def peeking(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.float32(0)
+    for j in T.vectorized(8):
+        if j < 7 and A[j + 1] > T.float32(0):
+            B[j] = T.float32(1)
+
+
+def test_the_right_side_of_and_loads_where_the_left_one_holds():
+    check(
+        VectorizeLoop(),
+        peeking,
+        """
+        for i in range(8):
+            B[i] = T.float32(0.0)
+        B.vstore([T.Ramp(0, 1, 8)], T.Broadcast(T.float32(1.0), 8), predicate=T.Ramp(0, 1, 8) < T.Broadcast(7, 8) and A.vload([T.Ramp(1, 1, 8)], predicate=T.Ramp(0, 1, 8) < T.Broadcast(7, 8)) > T.Broadcast(T.float32(0.0), 8))
+        """,  # noqa: E501
+    )
+    check_lowering(peeking, peeking)
+
+
+@T.prim_func
 def divided(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
     for j in T.vectorized(8):
         B[j] = T.if_then_else(A[j] > 0, 50 // A[j], -1) + T.truncmod(j, 3)
