@@ -267,6 +267,25 @@ class Renamer(Mutator):
         self.new = new
         self.remap.update(new)
 
+    def _binding(self, binding: Binding) -> None:
+        """What is bound keeps its struct info: nothing is inferred, nothing has a hook."""
+        value = binding.value
+        if isinstance(value, If):
+            branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
+            value = replace(
+                value,
+                cond=self.substitute(value.cond),
+                true_branch=branches[0],
+                false_branch=branches[1],
+            )
+        elif type(value) is Call:
+            value = self.substitute(value)
+        else:
+            super()._binding(binding)
+            return
+        var = self.new.get(binding.var, binding.var)
+        self.emitter.bindings.append(replace(binding, var=var, value=value))
+
     def _append(self, binding: Binding) -> None:
         var = self.new.get(binding.var)
         super()._append(binding if var is None else replace(binding, var=var))
