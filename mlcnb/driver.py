@@ -16,14 +16,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.codegen.llvm import backend, foresight
+from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
 from mlcnb.core.errors import TargetError
 from mlcnb.core.garbage import collected_between
+from mlcnb.core.node import FrozenDict, replace
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
 from mlcnb.meta_schedule.database import Database
+from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
@@ -33,6 +36,8 @@ from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.pages import release_freed
 from mlcnb.target import Target
+from mlcnb.tir.analysis.made import is_declared
+from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
 
 
@@ -43,6 +48,7 @@ def compile(
     *,
     relax_pipeline: Any = "default",
     schedule: Any = "auto",
+    bounds: str = "check",
 ) -> Executable:
     """Compile a module or a function.
 
@@ -56,9 +62,14 @@ def compile(
         function
             (PrimFunc, Target) -> Schedule, or "auto": "default" where there is a graph, else None,
             so that a loop function runs as somebody wrote or scheduled it.
+        bounds: what is done about accesses of loop functions that may leave their buffers: "check"
+            (what is not proved stops the kernel where it happens), "prove" (what is not proved is
+            refused) or "trust" (nothing is looked at: a wrong index ends the process). What
+            certainly leaves its buffer is refused by both "check" and "prove".
 
     Raises:
         TargetError: a target that programs are not made for.
+        WellFormedError: an access that leaves its buffer, or memory that is not the function's own.
         MLCError: what is in the module cannot be compiled, saying what and where.
     """
     where = Target(target or Target.current() or "llvm")
@@ -71,6 +82,11 @@ def compile(
     module = _as_module(mod)
     if not where.is_cpu:
         _check_gpu(module, where, schedule)
+    if bounds != "trust":
+        check_calls(module)
+    if where.kind != "interp":
+        module = _secured(module, bounds)
+        schedule = _secured_rule(schedule, bounds)
     if schedule == "auto":
         schedule = "default" if _has_graph(module) else None
     with collected_between(), _workers(module, where) as workers:
@@ -114,6 +130,31 @@ def _check_gpu(mod: IRModule, target: Target, schedule: Any) -> None:
             hint="schedule the function (sch.bind), or pass a function (PrimFunc, Target) -> "
             "Schedule",
         )
+
+
+def _secured(mod: IRModule, bounds: str) -> IRModule:
+    """The module with each loop function that a person wrote as `bounds` wants it."""
+    found = {
+        key: secured(f, bounds, MATH_NAMES)
+        for key, f in mod.items()
+        if isinstance(f, PrimFunc) and not is_declared(f)
+    }
+    changed = {key: f for key, f in found.items() if f is not mod.functions[key]}
+    return replace(mod, functions=FrozenDict({**mod.functions, **changed})) if changed else mod
+
+
+def _secured_rule(rule: Any, bounds: str) -> Any:
+    """A person's own schedule rule, whose results are looked at as what a person wrote."""
+    if not callable(rule) or bounds == "trust" or backend.schedule_name(rule):
+        return rule
+
+    def looked_at(func: PrimFunc, target: Target) -> Any:
+        made = rule(func, target)
+        before = backend.scheduled_by(made, func)
+        after = secured(before, bounds, MATH_NAMES)
+        return made if after is before else after
+
+    return looked_at
 
 
 def _has_graph(mod: IRModule) -> bool:

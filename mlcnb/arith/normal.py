@@ -130,6 +130,8 @@ class Normalizer(Learner):
             masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
             if masks:
                 return "within", (0, min(masks))
+        if x.op == "tir.check_index" and p.as_int(x.args[1]) is not None:
+            return "within", (0, max(0, p.as_int(x.args[1]) - 1))  # type: ignore[operator]
         if x.op in ("tir.clz", "tir.popcount"):
             return "within", (0, x.args[0].dtype.bits)
         return "within", (x.dtype.min_value, x.dtype.max_value)

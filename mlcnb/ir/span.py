@@ -32,3 +32,9 @@ def merge(*spans: Span | None) -> Span | None:
     if len(parts) <= 1:
         return parts[0] if parts else None
     return Span(parts[0].source, " + ".join(p.name for p in parts), parts=parts)
+
+
+def told_of(span: Span | None) -> str:
+    """In brackets, what a program came from: Gather 'embeddings' + Add 'sum'; "" if not known."""
+    names = [f"{p.kind} {p.name!r}".strip() for p in (span.parts or (span,))] if span else []
+    return f" ({' + '.join(names)})" if names else ""

@@ -21,8 +21,9 @@ import numpy as np
 from mlcnb import te
 from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import replace
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.op._accumulate import wide
+from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import (
     broadcast,
     broadcast_dims,
@@ -109,6 +110,17 @@ def in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arrays: Any) -> Any:
         return fn(*(wide(x) for x in arrays))
+
+    run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
+    return run
+
+
+def loop_in_float32(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """As `in_float32`, of a function of expressions; it rounds its result once."""
+
+    def run(*elements: Any) -> Any:
+        kind = elements[0].dtype
+        return p.cast(kind, fn(*(p.cast(accumulator(kind), x) for x in elements)))
 
     run.__doc__, run.__name__ = fn.__doc__, getattr(fn, "__name__", "run")
     return run

@@ -32,6 +32,7 @@ from mlcnb.op._elementwise import (
     binary,
     in_float32,
     legacy_broadcast,
+    loop_in_float32,
 )
 from mlcnb.op._loops import held, hold, load, nest, scratch, seq, store, with_scratch
 from mlcnb.op._spell import call
@@ -206,6 +207,7 @@ def _log_add_exp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.logaddexp(a, b)
 
 
+@loop_in_float32
 def _log_add_exp_loop(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The larger and what the other adds to it; two equal infinities have no difference."""
     apart = p.maximum(a, b) + te.log1p(te.exp(p.neg(te.abs(a - b))))

@@ -13,8 +13,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.op._dims import size
 from mlcnb.op._elementwise import ANY, FLOATS, NUMBERS, elementwise, short_name
-from mlcnb.op._reduce import Reduction, reduce_compute, reduced_axes, reduction
+from mlcnb.op._reduce import Reduction, reduce_compute, reduced_axes, reduced_dims, reduction
 from mlcnb.op._spell import axes_of, call
+from mlcnb.op.nn._moments import first_of, spread
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, PrimValue
 from mlcnb.relax.operator import make_call
@@ -53,7 +54,7 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _variance(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return _mean(np.square(x - _mean(x, axes, True)), axes, keepdims)
+    return np.var(x.astype(np.float64), axis=axes, keepdims=keepdims)
 
 
 def _std(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> Any:
@@ -82,22 +83,30 @@ class _Variance(_Mean):
     __slots__ = ()
 
     def compute(self, x: Any) -> Any:
-        """Four loop nests: the sum, the mean, the sum of squares, the division."""
+        """Sums of distances and of squares, and what is made of them for each place."""
         name, axes = short_name(self), reduced_axes(self, self.axis, len(x.shape))
-        total = self.combined(x, keepdims=True, name=f"{name}_sum")
-        mean = elementwise(lambda v: self.divided(v, x), total, f"{name}_mean")
+        kept, kind = reduced_dims(x.shape, axes, True), self.inside(x.dtype)
 
-        def squared(*index: Any) -> Any:
-            place = [0 if at in axes else i for at, i in enumerate(index)]
-            apart = p.cast(mean.dtype, x(*index)) - mean(*place)
-            return apart * apart
+        def sum_of(value: Any, what: str) -> Any:
+            def element(*index: Any) -> Any:
+                return value([0 if at in axes else i for at, i in enumerate(index)], x(*index))
 
-        squares = reduce_compute(te.sum, squared, x.shape, axes, self.keepdims, f"{name}_squares")
+            return reduce_compute(te.sum, element, x.shape, axes, True, f"{name}_{what}")
 
-        def finished(v: Any) -> Any:
-            return p.cast(x.dtype, self.finish(self.divided(v, x)))
+        def made(value: Any, what: str) -> Any:
+            return te.compute(kept, value, name=f"{name}_{what}")
 
-        return elementwise(finished, squares, name)
+        def first(*index: Any) -> Any:
+            return first_of(lambda: x(*index), [x.shape[a] for a in axes], kind)
+
+        found = spread(sum_of, made, first, p.cast(kind, self.count(x.shape)))
+
+        def finished(*index: Any) -> Any:
+            rest = iter(index)
+            at = index if self.keepdims else [0 if a in axes else next(rest) for a in range(x.ndim)]
+            return p.cast(x.dtype, self.finish(found.variance(*at)))
+
+        return te.compute(reduced_dims(x.shape, axes, self.keepdims), finished, name=name)
 
     def finish(self, variance: Any) -> Any:
         """What is made of the variance of one place."""

@@ -24,6 +24,7 @@ from mlcnb.op._elementwise import (
     PREDICATE,
     elementwise,
     in_float32,
+    loop_in_float32,
     quiet,
     unary,
     want_kinds,
@@ -43,7 +44,8 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 @in_float32
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
 
 
 @in_float32
@@ -56,9 +58,10 @@ def _square(x: Any) -> Any:
 
 
 Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp")
+Expm1 = unary("expm1", np.expm1, te.expm1, FLOATS, "e ** x - 1, exact also where x is small")
 Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log")
 Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt")
-Rsqrt = unary("rsqrt", _rsqrt, te.rsqrt, FLOATS, "1 / sqrt(x)")
+Rsqrt = unary("rsqrt", _rsqrt, loop_in_float32(te.rsqrt), FLOATS, "1 / sqrt(x)")
 Square = unary("square", _square, _square, NUMBERS, "x * x")
 Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf")
 Sigmoid = unary(

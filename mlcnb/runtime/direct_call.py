@@ -23,6 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from mlcnb.core.node import Node, children
+from mlcnb.ir.memory import array_at
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.entry_call import Given, entry
@@ -84,7 +85,7 @@ class DirectCall:
         def fail(status: int) -> NoReturn:
             if status == CANCELLED:
                 program.cancelled()
-            raise kernel_call.failure(self._kernel, status)
+            raise kernel_call.failure(self._kernel, status, self._arguments(program))
 
         return entry(program, given, [], fail, pairs=pairs, is_short=self._is_short)
 
@@ -108,8 +109,15 @@ class DirectCall:
         status = program.run_briefly() if self._is_short else program.run()
         self._idle.append(ready)
         if status:
-            raise kernel_call.failure(self._kernel, status)
+            raise kernel_call.failure(self._kernel, status, args)
         return True
+
+    def _arguments(self, program: NativeProgram) -> list[Any]:
+        """The arrays of the last call, where its slots say that they lie."""
+        return [
+            array_at(int(program.arena[program.slot(0, i)]), shape, np.dtype(kind))  # type: ignore[arg-type]
+            for i, (kind, shape, _) in enumerate(self._params)
+        ]
 
     def _addresses(self, args: Sequence[Any]) -> list[int] | None:
         """Where the arrays begin, if they are what the kernel takes."""

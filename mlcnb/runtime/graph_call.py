@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError
-from mlcnb.ir.memory import address_of, aligned_empty
+from mlcnb.ir.memory import address_of, aligned_empty, array_at
+from mlcnb.ir.span import told_of
 from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
 from mlcnb.runtime.entry_call import Given, Made, entry
@@ -260,9 +261,21 @@ class BoundPlan:
 
     def _check(self, status: int) -> None:
         if status:
-            call = self.layout.calls[min(self.program.failed_at, len(self.layout.calls) - 1)]
-            error = failure(self.kernels[call.kernel], status)
-            raise ExecutionError(f"at {call.binding}: {error.message}")
+            number = min(self.program.failed_at, len(self.layout.calls) - 1)
+            call = self.layout.calls[number]
+            error = failure(self.kernels[call.kernel], status, self._arguments(number))
+            raise ExecutionError(f"at {call.binding}{told_of(call.origin)}: {error.message}")
+
+    def _arguments(self, number: int) -> list[Any]:
+        """What a call read and wrote, where its slots say that it lies: arrays without copies."""
+        found: list[Any] = []
+        for position, arg in enumerate(self.layout.calls[number].args):
+            if isinstance(arg, Place):
+                address = int(self.program.arena[self.program.slot(number, position)])
+                found.append(array_at(address, arg.shape, arg.dtype))
+            else:
+                found.append(arg)
+        return found
 
     def _result(
         self, form: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]

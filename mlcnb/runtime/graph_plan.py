@@ -19,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir.expr import Var
 from mlcnb.ir.memory import aligned
+from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
 from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.runtime.kernel_call import checked_number
 from mlcnb.runtime.shapes import (
     Dims,
     check_sizes,
@@ -64,6 +67,7 @@ class KernelCall:
     """One call: the kernel's name, its arguments (places and numbers), its binding's name.
 
     workspace: where in the arena it has its own memory while it runs, if it needs any.
+    origin: where it came from, such as a node of the model.
     """
 
     kernel: str
@@ -71,6 +75,7 @@ class KernelCall:
     args: list[Any]
     dims: Dims
     workspace: int = 0
+    origin: Span | None = None
 
 
 @dataclass
@@ -213,7 +218,7 @@ class _Planner:
         results = list(made) if isinstance(made, tuple) else [made]
         scalars = list(self.value(x.args[2], None)) if len(x.args) > 2 else []
         kernel = x.args[0].name_hint  # type: ignore[attr-defined]
-        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {})
+        call = KernelCall(kernel, var.name_hint, [*args, *results, *scalars], {}, origin=x.span)
         call.dims = self.kernel_dims(kernel, call)
         call.workspace = self.workspace(self.kernels[kernel].signature.workspace)
         self.out.calls.append(call)
@@ -233,8 +238,11 @@ class _Planner:
         dims: Dims = {}
         params = self.kernels[kernel].signature.params
         for param, arg in zip(params, call.args, strict=True):
+            what = f"{call.binding}: {param.name}"
             if not isinstance(arg, Place):
-                dims[param] = int(arg)
+                dims[param] = checked_number(kernel, param, arg)
+            elif arg.dtype != param.dtype.numpy:
+                raise RuntimeInputError(f"{what}: expected dtype {param.dtype}, got {arg.dtype}")
         match_shapes(
             (
                 (arg.shape, param.shape, f"{call.binding}: {param.name}")

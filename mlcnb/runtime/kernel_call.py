@@ -11,7 +11,7 @@ import numpy as np
 
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.interp.memory import element_shape
-from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS, told
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
@@ -22,6 +22,7 @@ from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.index_check import told
 from mlcnb.tir.stmt import BufferStore
 
 
@@ -45,7 +46,7 @@ def run(kernel: Any, args: Sequence[Any]) -> Any:
     slots, keep = fill(kernel, args, dims)
     status = NativeProgram([kernel.address], [slots], (kernel.library, keep)).run()
     if status:
-        raise failure(kernel, status)
+        raise failure(kernel, status, args)
     return None if kernel.signature.result is None else keep[-1][0].item()
 
 
@@ -58,7 +59,7 @@ def run_timed(kernel: Any, args: Sequence[Any]) -> tuple[int, Dims]:
         return time.perf_counter_ns() - start, dims
     status, nanoseconds = _program(kernel, args, dims).run_timed()
     if status:
-        raise failure(kernel, status)
+        raise failure(kernel, status, args)
     return int(nanoseconds[0]), dims
 
 
@@ -127,7 +128,7 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     dims: Dims = {}
     for param, arg in zip(params, args, strict=True):
         if not isinstance(param, Buffer):
-            number = _checked_number(kernel.name, param, arg)
+            number = checked_number(kernel.name, param, arg)
             dims[param] = 0 if param.dtype.is_float else number
     shapes = [
         _checked_array(kernel.name, param, arg)
@@ -138,7 +139,7 @@ def check(kernel: Any, args: Sequence[Any]) -> Dims:
     return dims
 
 
-def _checked_number(kernel: str, param: e.Var, arg: Any) -> int:
+def checked_number(kernel: str, param: e.Var, arg: Any) -> int:
     """The whole part of a scalar argument, which must be a number of the parameter's dtype."""
     fits = isinstance(arg, int | float | np.number | np.bool_)
     if fits and not param.dtype.is_float:
@@ -192,9 +193,11 @@ def scalar_bits(value: Any, param: Any) -> int:
     return int(np.frombuffer(raw, np.int64)[0])
 
 
-def failure(kernel: Any, status: int) -> ExecutionError:
-    """The error that a status stands for."""
+def failure(kernel: Any, status: int, args: Sequence[Any] = ()) -> ExecutionError:
+    """The error that a status stands for; `args` are looked at for what was wrong with them."""
     number = status - FIRST_ASSERT
     if 0 <= number < len(kernel.messages):
-        return ExecutionError(f"{kernel.name}: {told(kernel.messages[number], threads.fault())}")
+        named = {p.name: a for p, a in zip(kernel.signature.params, args, strict=False)}
+        text = told(kernel.messages[number], threads.fault(), named)
+        return ExecutionError(f"{kernel.name}: {text}")
     return ExecutionError(f"{kernel.name}: {STATUS.get(status, f'status {status}')}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -273,13 +275,26 @@ def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
     return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
 
 
+@contextmanager
+def naming(span: Span | None) -> Iterator[None]:
+    """An error of what is run inside says what it came from, such as a node of the model."""
+    try:
+        yield
+    except ExecutionError as error:
+        if span is not None:
+            error.message = f"at{told_of(span)}: {error.message}"
+            error.args = (error.message,)
+        raise
+
+
 def _call_tir(frame: Frame, x: rx.Call) -> Any:
     name = x.args[0].name_hint  # type: ignore[attr-defined]
     kernel = frame.vm.executable.kernels[name]
     inputs = _inputs(frame, x.args[1])
     outputs = _outputs(frame, x.sinfo_args[0])
     scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
-    kernel_call.run(kernel, [*inputs, *outputs, *scalars])
+    with naming(x.span):
+        kernel_call.run(kernel, [*inputs, *outputs, *scalars])
     frame.kernel = name
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 

@@ -11,8 +11,8 @@ from mlcnb.ir.expr import PrimExpr
 
 #: the result has the dtype of the first argument
 _LIKE_FIRST = frozenset(
-    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos atan "
-    "sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
+    "exp exp2 exp10 expm1 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan asin acos "
+    "atan sinh cosh asinh acosh atanh floor ceil round trunc nearbyint fabs pow fmod atan2 hypot "
     "copysign nextafter ldexp popcount likely fma q_multiply_shift tvm_thread_invariant".split()
 )
 #: the result has the dtype of the second argument

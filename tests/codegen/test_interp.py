@@ -472,7 +472,8 @@ def floats(kind, count=64):
     ("name", "numpy"),
     [
         ("exp", np.exp), ("exp2", np.exp2), ("log", np.log), ("log2", np.log2),
-        ("log10", np.log10), ("log1p", np.log1p), ("sqrt", np.sqrt), ("tanh", np.tanh),
+        ("log10", np.log10), ("log1p", np.log1p), ("expm1", np.expm1),
+        ("sqrt", np.sqrt), ("tanh", np.tanh),
         ("sin", np.sin), ("cos", np.cos), ("tan", np.tan), ("atan", np.arctan),
         ("asin", np.arcsin), ("acos", np.arccos), ("sinh", np.sinh), ("cosh", np.cosh),
         ("asinh", np.arcsinh), ("acosh", np.arccosh), ("atanh", np.arctanh),

@@ -148,7 +148,7 @@ REFUSALS = [
     ("Reshape", 13, {}, [np.ones(6), np.array([4, -1])],
      "Reshape: (6,) does not fit into (4, -1)"),
     ("Gather", 13, {}, [np.ones(3), np.array([3])],
-     "Gather: indices from 3 to 3 do not fit a dimension of 3"),
+     "Gather: indices[0] is 3, outside of -3 to 2"),
     ("Gather", 13, {"axis": 1}, [np.ones(3), np.array([0])], "Gather: axis 1 is outside of (3,)"),
     ("Expand", 13, {}, [np.ones(3), np.array([2])], "Expand: (3,) does not broadcast with (2,)"),
     ("Conv", 11, {}, [np.ones((1, 1, 2, 2, 2, 2)), np.ones((1,) * 6)],

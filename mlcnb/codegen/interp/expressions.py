@@ -19,7 +19,9 @@ from mlcnb.core.registry import get_global_func
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.prim_ops import const
+from mlcnb.tir import index_check
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.index_check import IndexCheckError
 
 Frame = list
 Closure = Callable[[Frame], Any]
@@ -212,6 +214,20 @@ class ExpressionCompiler:
         args = [self.compile(a) for a in operands]
         return lambda f: fn(*[a(f) for a in args])
 
+    def checked_index(self, x: e.Call) -> Closure:
+        """An index that is read from data, which has to be within its extent."""
+        text = index_check.message(x)
+
+        def checked(index: int, extent: int) -> int:
+            if not 0 <= index < extent:
+                raise IndexCheckError(text, (index, extent))
+            return index
+
+        fn, index, extent = self.located(checked, x), *map(self.compile, x.args[:2])
+        if x.dtype.lanes != 1:
+            return lambda f: [fn(lane, extent(f)) for lane in index(f)]
+        return lambda f: fn(index(f), extent(f))
+
     def _reinterpreted(self, x: e.Call) -> Closure:
         """The same bits as another dtype; the number of lanes may differ."""
         value, read = self.compile(x.args[0]), instructions.reinterpreted(x.dtype, x.args[0].dtype)
@@ -321,6 +337,7 @@ _CALLS: dict[str, str] = {
     "vectorcombine": "_combined",
     "get_active_lane_mask": "_lane_mask",
     "address_of": "address",
+    "check_index": "checked_index",
     "tvm_access_ptr": "_access_pointer",
     "tvm_storage_sync": "barrier",
 }

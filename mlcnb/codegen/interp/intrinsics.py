@@ -53,6 +53,7 @@ _FLOAT: dict[str, Scalar] = {
     "log2": np.log2,
     "log10": np.log10,
     "log1p": np.log1p,
+    "expm1": np.expm1,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: floating_divide(1.0, float(np.sqrt(x))),
     "tanh": np.tanh,
@@ -184,16 +185,6 @@ def _same(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return lambda x: x
 
 
-def _check_index(kind: DType, operands: tuple[DType, ...]) -> Scalar:
-    def checked(index: int, extent: int, where: str = "") -> int:
-        if not 0 <= index < extent:
-            place = f"{where}: " if where else ""
-            raise ExecutionError(f"{place}index {index} is outside of 0..{extent}")
-        return index
-
-    return checked
-
-
 def _nextafter(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     if kind not in ("float32", "float64", "float16"):
         raise UnsupportedOpError(f"tir.nextafter of {kind}")
@@ -257,7 +248,6 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "isinf": _isinf,
     "isfinite": _isfinite,
     "likely": _same,
-    "check_index": _check_index,
     "nextafter": _nextafter,
     "minnum": _minnum,
     "maxnum": _maxnum,

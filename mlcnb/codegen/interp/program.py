@@ -28,6 +28,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.index_check import IndexCheckError
 
 _programs: WeakKeyDictionary[PrimFunc, dict[bool, Program]] = WeakKeyDictionary()
 
@@ -71,6 +72,9 @@ def run_prim_func(
     try:
         return program.run(args, order)
     except ExecutionError as error:
+        if isinstance(error, IndexCheckError):
+            names = [func.buffer_map.get(v, v).name for v in func.params]
+            error.tell(dict(zip(names, args, strict=True)))
         if error.where is not None and error.root is None:
             error.root = program.func
         raise

@@ -107,7 +107,8 @@ _MATH_WORDS = """
     remainder rint round roundeven sin sinh sqrt tan tanh tgamma trunc
 """
 _MATH = _MATH_WORDS.split()
-LIBC_NAMES = frozenset(_MEMORY) | frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
+MATH_NAMES = frozenset(_MATH) | frozenset(name + "f" for name in _MATH)
+LIBC_NAMES = frozenset(_MEMORY) | MATH_NAMES
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.tir.index_check import checked, checked_from_end, complaint, inside
 
 MODES = ("fast", "clip", "wrap", "nan", "signed")
 
@@ -23,9 +25,9 @@ class Take(OpDecl):
     """x[..., indices, ...] along `axis`: the dimensions of `indices` stand in place of x's.
 
     mode, for indices outside of 0 .. size - 1:
-        fast    they do not occur            clip  the nearest inside
+        fast    an ExecutionError            clip  the nearest inside
         wrap    modulo size                  nan   NaN is the value (floats only)
-        signed  -1 is the last one, as in NumPy and ONNX; what is outside even so is clipped
+        signed  -1 is the last one, as in NumPy and ONNX; what is outside even so is an error
     """
 
     x: Tensor
@@ -63,10 +65,11 @@ class Take(OpDecl):
         axis = self.place(np.ndim(x))
         mode: Any = self.mode
         extent = x.shape[axis]
-        if mode == "signed":
-            indices, mode = np.where(indices < 0, indices + extent, indices), "clip"
+        if mode in ("fast", "signed"):
+            lowest = -extent if mode == "signed" else 0
+            return np.take(x, inside(indices, lowest, extent, "take: indices"), axis)
         if mode != "nan":
-            return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
+            return np.take(x, indices, axis, mode=mode)
         found = np.take(x, indices, axis, mode="clip")
         outside = (indices < 0) | (indices >= extent)
         outside = np.reshape(outside, np.shape(indices) + (1,) * (x.ndim - axis - 1))
@@ -98,9 +101,11 @@ class Take(OpDecl):
             case "wrap":
                 return te.floormod(at, extent)
             case "signed":
-                return maximum(minimum(if_then_else(at < 0, at + extent, at), extent - 1), 0)
+                return checked_from_end(at, extent, "take: indices")
+            case "fast":
+                return checked(at, extent, "take: indices")
             case _:
-                return at
+                return maximum(minimum(at, extent - 1), 0)
 
 
 @onnx("Gather")
@@ -128,13 +133,29 @@ def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
     return make_call(Take, x, constant(places.astype(np.int64)), axis=axis % len(dims))
 
 
+def want_inside(
+    n: OnnxNode, indices: Expr, extents: Sequence[Any], in_columns: bool = False
+) -> None:
+    """Refuse indices that are known, and outside of a dimension that is known.
+
+    in_columns: the last dimension of the indices has one for each of `extents`.
+    """
+    known = n.known(indices)
+    if known is None or known.dtype == object:
+        return
+    for column, size in enumerate(map(as_int, extents)):
+        if size is not None:
+            wrong = complaint(known, -size, size, "indices", column if in_columns else -1)
+            if wrong:
+                n.refuse(wrong)
+
+
 def settled_indices(n: OnnxNode, indices: Expr, extent: Any) -> tuple[Expr, str]:
     """Indices, and the mode that they need: fast where they are known to lie inside."""
     known, size = n.known(indices), as_int(extent)
     if known is None or size is None or known.dtype == object:
         return indices, "signed"
-    if known.size and not (known.min() >= -size and known.max() < size):
-        n.refuse(f"indices from {known.min()} to {known.max()} do not fit a dimension of {size}")
+    want_inside(n, indices, [extent])
     if known.size and known.min() >= 0:
         return indices, "fast"
     return constant(np.where(known < 0, known + size, known).astype(known.dtype)), "fast"

@@ -4,7 +4,7 @@
     gather_nd          out[i] = x[indices[i, 0], indices[i, 1]]
     index_tensor       x[a, b], as NumPy indexes with arrays
 
-Negative indices count from the end; what is outside even so reads the nearest element.
+Negative indices count from the end; what is outside even so is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, cast, if_then_else, maximum, minimum
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import (
     axis_at,
     broadcast,
@@ -26,32 +26,17 @@ from mlcnb.op._dims import (
     tell,
     tensor,
 )
+from mlcnb.op.indexing.take import want_inside
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
+from mlcnb.tir.index_check import checked_from_end, inside
 
 
 def want_integers(op: OpDecl, indices: Any) -> None:
     """Refuse indices that are known to be no integers."""
     if indices.dtype and not indices.dtype.is_integer:
         refuse(op, f"indices must be integers, but are {tell(indices)}")
-
-
-def counted(at: Any, extent: Any) -> Any:
-    """An index expression, a negative one counted from the end."""
-    if at.dtype.is_uint:
-        return cast("int64", at)
-    return if_then_else(at < 0, at + extent, at)
-
-
-def inside(at: Any, extent: Any) -> Any:
-    """An index expression, counted from the end if negative, then brought inside."""
-    return maximum(minimum(counted(at, extent), extent - 1), 0)
-
-
-def np_inside(at: np.ndarray, extent: int) -> np.ndarray:
-    """`inside` of an array of indices."""
-    return np.clip(np.where(at < 0, at + extent, at), 0, extent - 1)
 
 
 @operator("relax.gather_elements")
@@ -83,7 +68,8 @@ class GatherElements(OpDecl):
         """numpy.take_along_axis"""
         axis = self.axis % x.ndim
         places = list(np.indices(indices.shape, sparse=True))
-        places[axis] = np_inside(indices, x.shape[axis])
+        extent = x.shape[axis]
+        places[axis] = inside(indices, -extent, extent, "gather_elements: indices")
         return x[tuple(places)]
 
     def compute(self, x: Any, indices: Any) -> Any:
@@ -91,7 +77,7 @@ class GatherElements(OpDecl):
         axis = self.axis % len(x.shape)
 
         def source(*index: Any) -> Any:
-            at = inside(indices(*index), x.shape[axis])
+            at = checked_from_end(indices(*index), x.shape[axis], "gather_elements: indices")
             return x(*index[:axis], at, *index[axis + 1 :])
 
         return te.compute(indices.shape, source, name="gather_elements")
@@ -100,7 +86,10 @@ class GatherElements(OpDecl):
 @onnx("GatherElements")
 def onnx_gather_elements(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
     """gather_elements"""
-    return make_call(GatherElements, data, indices, axis=n.attr("axis", 0))
+    dims, axis = n.dims(data), n.attr("axis", 0)
+    if -len(dims) <= axis < len(dims):
+        want_inside(n, indices, [dims[axis]])
+    return make_call(GatherElements, data, indices, axis=axis)
 
 
 @operator("relax.gather_nd")
@@ -140,7 +129,11 @@ class GatherNd(OpDecl):
         """NumPy's indexing with arrays"""
         b, depth = self.batch_dims, indices.shape[-1]
         grid = np.indices(indices.shape[:-1], sparse=True)[:b] if b else ()
-        rows = [np_inside(indices[..., k], x.shape[b + k]) for k in range(depth)]
+        extents = x.shape[b : b + depth]
+        rows = [
+            inside(indices, -extent, extent, "gather_nd: indices", k)
+            for k, extent in enumerate(extents)
+        ]
         return np.array(x[(*grid, *rows)])
 
     def compute(self, x: Any, indices: Any) -> Any:
@@ -148,7 +141,10 @@ class GatherNd(OpDecl):
         b, depth, lead = self.batch_dims, self.depth(indices.shape, x), len(indices.shape) - 1
 
         def source(*index: Any) -> Any:
-            rows = [inside(indices(*index[:lead], k), x.shape[b + k]) for k in range(depth)]
+            rows = [
+                checked_from_end(indices(*index[:lead], k), x.shape[b + k], "gather_nd: indices", k)
+                for k in range(depth)
+            ]
             return x(*index[:b], *rows, *index[lead:])
 
         shape = [*indices.shape[:-1], *x.shape[b + depth :]]
@@ -158,7 +154,9 @@ class GatherNd(OpDecl):
 @onnx("GatherND")
 def onnx_gather_nd(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
     """gather_nd"""
-    return make_call(GatherNd, data, indices, batch_dims=n.attr("batch_dims", 0))
+    batch, depth = n.attr("batch_dims", 0), as_int((n.dims(indices) or [None])[-1]) or 0
+    want_inside(n, indices, n.dims(data)[batch : batch + depth], in_columns=True)
+    return make_call(GatherNd, data, indices, batch_dims=batch)
 
 
 @operator("relax.index_tensor")
@@ -184,8 +182,9 @@ class IndexTensor(OpDecl):
 
     def numpy(self, x: Any, indices: Any) -> Any:
         """NumPy's indexing with arrays"""
-        pairs = zip(indices, x.shape, strict=False)
-        return np.array(x[tuple(np_inside(i, d) for i, d in pairs)])
+        pairs = enumerate(zip(indices, x.shape, strict=False))
+        rows = [inside(i, -d, d, f"index_tensor: indices {n}") for n, (i, d) in pairs]
+        return np.array(x[tuple(rows)])
 
     def compute(self, x: Any, indices: Any) -> Any:
         """One copy, whose reads go through the indices."""
@@ -194,8 +193,10 @@ class IndexTensor(OpDecl):
         def source(*index: Any) -> Any:
             front = index[: len(lead)]
             rows = [
-                inside(t(*broadcast_index(front, t.shape, lead)), d)
-                for t, d in zip(indices, x.shape, strict=False)
+                checked_from_end(
+                    t(*broadcast_index(front, t.shape, lead)), d, f"index_tensor: indices {n}"
+                )
+                for n, (t, d) in enumerate(zip(indices, x.shape, strict=False))
             ]
             return x(*rows, *index[len(lead) :])
 

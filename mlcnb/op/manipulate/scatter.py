@@ -4,7 +4,7 @@
     scatter_nd         out = x;  out[indices[i, 0], indices[i, 1]] = updates[i]
 
 Updates are applied one after another, in row-major order: where indices repeat, the last one wins.
-Negative indices count from the end; an update outside even so is left out.
+Negative indices count from the end; one that is outside even so is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import all_of, as_int, cast, if_then_else, logical_and, maximum, minimum
+from mlcnb.ir.prim_ops import all_of, as_int, if_then_else, maximum, minimum
 from mlcnb.op._dims import (
     axis_at,
     broadcast_dims,
@@ -27,11 +27,13 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op._loops import load, nest, store
-from mlcnb.op.manipulate.gather import counted, want_integers
+from mlcnb.op.indexing.take import want_inside
+from mlcnb.op.manipulate.gather import want_integers
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Scalar, Tensor, Tensors, make_call, operator
-from mlcnb.tir.stmt import IfThenElse, Stmt, seq
+from mlcnb.tir.index_check import checked_from_end, inside
+from mlcnb.tir.stmt import Stmt, seq
 
 #: how a new value and the old one become one: expressions, and the NumPy ufunc
 COMBINE: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
@@ -51,20 +53,12 @@ def _check(op: Any, x: Any, indices: Any, updates: Any) -> None:
 
 
 def _apply(out: np.ndarray, place: tuple, updates: np.ndarray, reduction: str) -> np.ndarray:
-    """`out` with the updates at `place` (arrays of indices, valid or not)."""
-    arrays = np.broadcast_arrays(*place) if place else []
-    good = np.ones(arrays[0].shape if arrays else (), bool)
-    settled = []
-    for at, extent in zip(arrays, out.shape, strict=False):
-        from_end = np.where(at < 0, at + extent, at)
-        good &= (from_end >= 0) & (from_end < extent)
-        settled.append(from_end)
-    target = tuple(at[good] for at in settled)
+    """`out` with the updates at `place` (arrays of indices)."""
     ufunc = COMBINE[reduction][1]
     if ufunc is None:
-        out[target] = updates[good]
+        out[place] = updates
     else:
-        ufunc.at(out, target, updates[good])
+        ufunc.at(out, place, updates)
     return out
 
 
@@ -73,7 +67,7 @@ def _scatter(
 ) -> Any:
     """An extern that copies `x`, then puts each update where `place(buffers, index)` says.
 
-    read: the tensors of indices; place gives one (index, extent) or plain index a dimension.
+    read: the tensors of indices; place gives one index a dimension.
     """
 
     def body(ins: Sequence[Any], outs: Sequence[Any]) -> Stmt:
@@ -82,13 +76,9 @@ def _scatter(
         copy = nest(x.shape, lambda *i: store(out, i, load(source, *i) if i else source[()]))
 
         def put(*index: Any) -> Stmt:
-            found = place(rest, index)
-            at = [cast("int64", f[0]) if isinstance(f, tuple) else f for f in found]
-            bounds = [f for f in found if isinstance(f, tuple)]
-            fits = all_of(*(logical_and(i >= 0, i < extent) for i, extent in bounds))
+            at = place(rest, index)
             value = COMBINE[op.reduction][0](load(out, *at), load(news, *index))
-            write = store(out, at, value)
-            return IfThenElse(fits, write) if bounds else write
+            return store(out, at, value)
 
         return seq(copy, nest(updates.shape, put))
 
@@ -124,8 +114,9 @@ class ScatterElements(OpDecl):
 
     def numpy(self, x: Any, indices: Any, updates: Any) -> Any:
         """NumPy's indexing with arrays, or ufunc.at"""
-        place = list(np.indices(indices.shape, sparse=True))
-        place[self.axis % x.ndim] = indices
+        place, axis = list(np.indices(indices.shape, sparse=True)), self.axis % x.ndim
+        extent = x.shape[axis]
+        place[axis] = inside(indices, -extent, extent, "scatter_elements: indices")
         return _apply(np.array(x), tuple(place), updates, self.reduction)
 
     def compute(self, x: Any, indices: Any, updates: Any) -> Any:
@@ -133,8 +124,9 @@ class ScatterElements(OpDecl):
         axis = self.axis % len(x.shape)
 
         def place(rest: Any, index: tuple) -> list[Any]:
-            at = counted(load(rest[0], *index), x.shape[axis])
-            return [(at, x.shape[axis]) if i == axis else v for i, v in enumerate(index)]
+            read = load(rest[0], *index)
+            at = checked_from_end(read, x.shape[axis], "scatter_elements: indices")
+            return [at if i == axis else v for i, v in enumerate(index)]
 
         return _scatter(self, x, updates, [indices], place, "scatter_elements")
 
@@ -177,7 +169,10 @@ class ScatterNd(OpDecl):
 
     def numpy(self, x: Any, indices: Any, updates: Any) -> Any:
         """NumPy's indexing with arrays, or ufunc.at"""
-        place = tuple(indices[..., k] for k in range(indices.shape[-1]))
+        place = tuple(
+            inside(indices, -x.shape[k], x.shape[k], "scatter_nd: indices", k)
+            for k in range(indices.shape[-1])
+        )
         if not place:
             raise IndexError("scatter_nd: indices name no dimension")
         return _apply(np.array(x), place, updates, self.reduction)
@@ -188,7 +183,9 @@ class ScatterNd(OpDecl):
 
         def place(rest: Any, index: tuple) -> list[Any]:
             rows: list[Any] = [
-                (counted(load(rest[0], *index[:lead], k), x.shape[k]), x.shape[k])
+                checked_from_end(
+                    load(rest[0], *index[:lead], k), x.shape[k], "scatter_nd: indices", k
+                )
                 for k in range(depth)
             ]
             return rows + list(index[lead:])
@@ -229,7 +226,11 @@ class IndexPut(OpDecl):
         """NumPy's indexing with arrays, or ufunc.at"""
         shape = np.broadcast_shapes(*(i.shape for i in indices)) + x.shape[len(indices) :]
         places = tuple(
-            np.broadcast_to(i, shape[: len(shape) - x.ndim + len(indices)]) for i in indices
+            np.broadcast_to(
+                inside(i, -d, d, f"index_put: indices {n}"),
+                shape[: len(shape) - x.ndim + len(indices)],
+            )
+            for n, (i, d) in enumerate(zip(indices, x.shape, strict=False))
         )
         spread = np.broadcast_to(values, shape)
         return _apply(np.array(x), places, spread, self.reduction)
@@ -245,8 +246,10 @@ class IndexPut(OpDecl):
         def place(rest: Any, index: tuple) -> list[Any]:
             front = index[: len(lead)]
             rows: list[Any] = [
-                (counted(load(b, *broadcast_index(front, t.shape, lead)), d), d)
-                for b, t, d in zip(rest, indices, x.shape, strict=False)
+                checked_from_end(
+                    load(b, *broadcast_index(front, t.shape, lead)), d, f"index_put: indices {n}"
+                )
+                for n, (b, t, d) in enumerate(zip(rest, indices, x.shape, strict=False))
             ]
             return rows + list(index[len(lead) :])
 
@@ -306,10 +309,15 @@ def _reduction(n: OnnxNode) -> str:
 def onnx_scatter_elements(n: OnnxNode, data: Expr, indices: Expr, updates: Expr) -> Expr:
     """scatter_elements; `reduction` since opset 16."""
     given = {"axis": n.attr("axis", 0), "reduction": _reduction(n)}
+    dims = n.dims(data)
+    if -len(dims) <= given["axis"] < len(dims):
+        want_inside(n, indices, [dims[given["axis"]]])
     return make_call(ScatterElements, data, indices, updates, **given)
 
 
 @onnx("ScatterND")
 def onnx_scatter_nd(n: OnnxNode, data: Expr, indices: Expr, updates: Expr) -> Expr:
     """scatter_nd; `reduction` since opset 16."""
+    depth = as_int((n.dims(indices) or [None])[-1]) or 0
+    want_inside(n, indices, n.dims(data)[:depth], in_columns=True)
     return make_call(ScatterNd, data, indices, updates, reduction=_reduction(n))

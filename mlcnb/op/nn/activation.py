@@ -27,8 +27,10 @@ from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
+#: 2 sqrt(2 / pi)
+GELU_SCALE = 1.5957691216057308
 
-erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 class Activation(OpDecl):
@@ -121,15 +123,20 @@ class LeakyRelu(Activation):
 
 @operator("relax.nn.gelu")
 class Gelu(Activation):
-    """x * Phi(x), Phi the normal distribution: 0.5 x (1 + erf(x / sqrt 2)). arXiv 1606.08415."""
+    """x * Phi(x), Phi the normal distribution: 0.5 x (1 + erf(x / sqrt 2)). arXiv 1606.08415.
+
+    Compiled, the error is some units in the last place of x, not of the result, which is far
+    smaller where x is far below 0.
+    """
 
     x: Tensor
     cost = 5
 
     @in_wide
     def numpy(self, x: Any) -> Any:
-        """The formula, the error function in float64"""
-        return 0.5 * x * (1 + erf(x / math.sqrt(2)))
+        """The formula as x erfc(-x / sqrt 2) / 2 in float64, which has all digits far below 0"""
+        wide = x.astype(np.float64)
+        return 0.5 * wide * erfc(wide / -math.sqrt(2))
 
     def element(self, x: Any) -> Any:
         """0.5 x (1 + erf(x / sqrt 2))"""
@@ -139,7 +146,11 @@ class Gelu(Activation):
 
 @operator("relax.nn.gelu_tanh")
 class GeluTanh(Activation):
-    """gelu, with Phi approximated: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """gelu, with Phi approximated: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+
+    Computed as x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is the same, and has no
+    difference of numbers near 1.
+    """
 
     x: Tensor
     cost = 8
@@ -147,13 +158,14 @@ class GeluTanh(Activation):
     @in_wide
     def numpy(self, x: Any) -> Any:
         """The formula"""
-        return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+        inside = x.astype(np.float64) * (1 + 0.044715 * x.astype(np.float64) ** 2)
+        e = np.exp(-GELU_SCALE * np.abs(inside))
+        return x * (np.where(inside < 0, e, 1) / (1 + e))
 
     def element(self, x: Any) -> Any:
         """The formula"""
-        half, scale = const(0.5, x.dtype), const(math.sqrt(2 / math.pi), x.dtype)
-        inside = scale * x * (const(1, x.dtype) + const(0.044715, x.dtype) * x * x)
-        return half * x * (const(1, x.dtype) + te.tanh(inside))
+        scale, cubic = const(GELU_SCALE, x.dtype), const(GELU_SCALE * 0.044715, x.dtype)
+        return x * te.sigmoid(x * (scale + cubic * x * x))
 
 
 @operator("relax.nn.silu")
@@ -184,13 +196,13 @@ class Selu(Activation):
     @in_wide
     def numpy(self, x: Any) -> Any:
         """The formula"""
-        low = SELU_ALPHA * (np.exp(np.minimum(x, 0)) - 1)
+        low = SELU_ALPHA * np.expm1(np.minimum(x, 0))
         return SELU_SCALE * np.where(x > 0, x, low)
 
     def element(self, x: Any) -> Any:
         """The formula"""
-        zero, one = const(0, x.dtype), const(1, x.dtype)
-        low = const(SELU_ALPHA, x.dtype) * (te.exp(minimum(x, zero)) - one)
+        zero = const(0, x.dtype)
+        low = const(SELU_ALPHA, x.dtype) * te.expm1(minimum(x, zero))
         return const(SELU_SCALE, x.dtype) * te.Select(x > zero, x, low)
 
 
@@ -213,10 +225,10 @@ class Softplus(Activation):
         return np.where(scaled > self.threshold, x, np.logaddexp(scaled, 0) / self.beta)
 
     def element(self, x: Any) -> Any:
-        """x's positive part plus log(1 + exp(-|beta x|)) / beta"""
+        """x's positive part plus log1p(exp(-|beta x|)) / beta"""
         zero, beta = const(0, x.dtype), const(self.beta, x.dtype)
         scaled = x * beta
-        soft = maximum(scaled, zero) + te.log(const(1, x.dtype) + te.exp(-te.abs(scaled)))
+        soft = maximum(scaled, zero) + te.log1p(te.exp(-te.abs(scaled)))
         soft = soft if self.beta == 1 else soft / beta
         return if_then_else(scaled > const(self.threshold, x.dtype), x, soft)
 

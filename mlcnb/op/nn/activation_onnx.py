@@ -77,7 +77,7 @@ def onnx_prelu(n: OnnxNode, x: Expr, slope: Expr) -> Expr:
 def onnx_elu(n: OnnxNode, x: Expr) -> Expr:
     """x, or alpha * (exp(x) - 1) where x < 0"""
     c = _number(n, x)
-    low = _mul(c(n.attr("alpha", 1.0)), _sub(call("relax.exp", x), c(1)))
+    low = _mul(c(n.attr("alpha", 1.0)), call("relax.expm1", x))
     return _where(_less(x, c(0)), low, x)
 
 
@@ -87,7 +87,7 @@ def onnx_celu(n: OnnxNode, x: Expr) -> Expr:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
     c, alpha = _number(n, x), n.attr("alpha", 1.0)
     scaled = call("relax.divide", x, c(alpha))
-    low = call("relax.minimum", c(0), _mul(c(alpha), _sub(call("relax.exp", scaled), c(1))))
+    low = call("relax.minimum", c(0), _mul(c(alpha), call("relax.expm1", scaled)))
     return _add(call("relax.maximum", c(0), x), low)
 
 
@@ -99,7 +99,7 @@ def onnx_selu(n: OnnxNode, x: Expr) -> Expr:
     if usual and math.isclose(gamma, act.SELU_SCALE, rel_tol=1e-6):
         return make_call(act.Selu, x)
     c = _number(n, x)
-    low = _mul(c(alpha), _sub(call("relax.exp", x), c(1)))
+    low = _mul(c(alpha), call("relax.expm1", x))
     return _mul(c(gamma), _where(call("relax.greater", x, c(0)), x, low))
 
 
@@ -164,8 +164,14 @@ def onnx_swiglu(n: OnnxNode, a: Expr, b: Expr) -> Expr:
 @onnx("Mish")
 @in_float32
 def onnx_mish(n: OnnxNode, x: Expr) -> Expr:
-    """x * tanh(softplus(x))"""
-    return _mul(x, call("relax.tanh", make_call(act.Softplus, x)))
+    """x * tanh(softplus(x)), as x n / (n + 2) with n = e (e + 2), e = exp(x).
+
+    From 20 on the quotient is 1.
+    """
+    c = _number(n, x)
+    e = n.emit(call("relax.exp", call("relax.minimum", x, c(20))))
+    product = n.emit(_mul(e, _add(e, c(2))))
+    return _mul(x, call("relax.divide", product, _add(product, c(2))))
 
 
 @onnx("ThresholdedRelu")

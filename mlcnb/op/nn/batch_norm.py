@@ -14,7 +14,8 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
 from mlcnb.op._accumulate import accumulator, wide
-from mlcnb.op._dims import axis_at, differ, product, refuse, size, tell, want_rank
+from mlcnb.op._dims import axis_at, differ, refuse, size, tell, want_rank
+from mlcnb.op.nn._moments import over_axes, spread_over
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, TupleGetItem
@@ -60,8 +61,8 @@ class BatchNorm(OpDecl):
         return TupleStructInfo((data, moving_mean, moving_var))
 
     def numpy(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
-        """The formula, in float32 at least"""
-        x, axis = wide(data), self.axis % data.ndim
+        """The formula, in float64"""
+        x, axis = wide(data).astype(np.float64), self.axis % data.ndim
         mean, var = wide(moving_mean), wide(moving_var)
         new_mean, new_var = moving_mean, moving_var
         if self.training:
@@ -84,18 +85,20 @@ class BatchNorm(OpDecl):
     def compute(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
         """One elementwise loop; in training two reductions come first."""
         axis, kind = self.axis % len(data.shape), accumulator(data.dtype)
-        mean, var = moving_mean, moving_var
+        mean, var, rest = moving_mean, moving_var, None
         new_mean, new_var = _copied(moving_mean, "moving_mean"), _copied(moving_var, "moving_var")
         if self.training:
-            mean, var = _batch_moments(data, axis, kind)
+            others = [i for i in range(len(data.shape)) if i != axis]
+            mean, rest, variance = spread_over(over_axes(data, others), kind, "batch")
+            var = te.compute(mean.shape, variance, name="batch_var")
             new_mean = self.moving(moving_mean, mean, "moving_mean")
             new_var = self.moving(moving_var, var, "moving_var")
 
         def element(*index: Any) -> Any:
             c = index[axis]
-            value = (cast(kind, data(*index)) - cast(kind, mean(c))) / te.sqrt(
-                cast(kind, var(c)) + const(self.epsilon, kind)
-            )
+            away = cast(kind, data(*index)) - cast(kind, mean(c))
+            away = away if rest is None else away - rest(c)
+            value = away / te.sqrt(cast(kind, var(c)) + const(self.epsilon, kind))
             value = value * cast(kind, gamma(c)) if self.scale else value
             value = value + cast(kind, beta(c)) if self.center else value
             return cast(data.dtype, value)
@@ -119,27 +122,6 @@ class BatchNorm(OpDecl):
 
 def _copied(x: Any, name: str) -> Any:
     return te.compute(x.shape, lambda c: x(c), name=name)
-
-
-def _batch_moments(x: Any, axis: int, kind: Any) -> tuple[Any, Any]:
-    """Mean and biased variance of each channel."""
-    others = [i for i in range(len(x.shape)) if i != axis]
-    count = cast(kind, product(x.shape[i] for i in others))
-
-    def total(value: Any, name: str) -> Any:
-        axes = [te.reduce_axis((0, x.shape[i]), name=f"k{i}") for i in others]
-
-        def element(c: Any) -> Any:
-            place = list(axes)
-            place.insert(axis, c)
-            return te.sum(value(c, cast(kind, x(*place))), axis=axes)
-
-        return te.compute((x.shape[axis],), element, name=name)
-
-    sums = total(lambda _c, v: v, "batch_sum")
-    mean = te.compute(sums.shape, lambda c: sums(c) / count, name="batch_mean")
-    squares = total(lambda c, v: (v - mean(c)) * (v - mean(c)), "batch_squares")
-    return mean, te.compute(sums.shape, lambda c: squares(c) / count, name="batch_var")
 
 
 @onnx("BatchNormalization", since=7)

@@ -65,8 +65,10 @@ def _line(weights: np.ndarray, axes: Sequence[int], ndim: int) -> np.ndarray:
 
 
 def _standard(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> np.ndarray:
+    """In float64: the mean of numbers near a large one is not a float32."""
+    x = x.astype(np.float64)
     mean = x.mean(axes, keepdims=True)
-    return (x - mean) / np.sqrt(x.var(axes, keepdims=True) + x.dtype.type(epsilon))
+    return (x - mean) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
 
 
 @operator("relax.nn.layer_norm")
@@ -258,7 +260,11 @@ class RmsNorm(OpDecl):
         view = over_axes(data, axes)
         squares = total(view, lambda _, v: cast(kind, v) * cast(kind, v), "rms_norm_squares")
         count = cast(kind, product(view.reduced))
-        inverse = inverse_root(view, squares, count, self.epsilon, "rms_norm")
+
+        def mean_square(*kept: Any) -> Any:
+            return squares(*kept) / count
+
+        inverse = inverse_root(view, mean_square, kind, self.epsilon, "rms_norm")
 
         def element(*index: Any) -> Any:
             value = cast(kind, data(*index)) * inverse(*view.home(index))

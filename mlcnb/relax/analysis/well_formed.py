@@ -18,6 +18,7 @@ from mlcnb.core.errors import MLCError, WellFormedError
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
+from mlcnb.relax.analysis.calls import HINT, Misfit
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
@@ -336,23 +337,13 @@ class _Checker:
         if isinstance(func, Function):
             self.fail(f"call_tir of {key.name_hint}, which is a graph function", call)
         if isinstance(func, PrimFunc):
-            self.prim_func_arguments(call, key, func)
+            self.prim_func_arguments(call, func)
 
-    def prim_func_arguments(self, call: Call, key: GlobalVar, func: PrimFunc) -> None:
-        """As many as the PrimFunc has parameters."""
-        inputs: Any = call.args[1]
-        info = call.sinfo_args[0]
-        outputs = len(info.fields) if isinstance(info, TupleStructInfo) else 1
-        if call.op.name == "relax.call_tir_inplace":
-            outputs = sum(i < 0 for i in call.attrs["inplace_indices"])
-        scalars: Any = call.args[2] if len(call.args) > 2 else None
-        given = len(inputs.fields) + outputs + (len(scalars.values) if scalars else 0)
-        if given != len(func.params):
-            self.fail(
-                f"{key.name_hint} takes {len(func.params)} parameters, this call_tir gives "
-                f"{len(inputs.fields)} inputs and {outputs} outputs",
-                call,
-            )
+    def prim_func_arguments(self, call: Call, func: PrimFunc) -> None:
+        """What the PrimFunc takes."""
+        found = Misfit.of(call, func)
+        if found is not None:
+            self.fail(found, call, HINT)
 
     def choice(self, choice: If, var: Var) -> None:
         """Control flow stays out of dataflow blocks; branches are sequences."""
@@ -401,12 +392,13 @@ _VALUES: dict[type, Callable[[_Checker, Any, Var], None]] = {
 _CONVENTIONS: dict[str, Callable[[_Checker, Call], None]] = {
     "relax.call_tir": _Checker.call_tir,
     "relax.call_tir_inplace": _Checker.call_tir,
+    "relax.call_tir_with_grad": _Checker.call_tir,
 }
 
 _BASE = frozenset(
     f"relax.{name}"
     for name in (
-        "call_tir_with_grad call_dps_packed call_inplace_packed call_pure_packed call_py_func "
+        "call_dps_packed call_inplace_packed call_pure_packed call_py_func "
         "call_builtin_with_ctx invoke_closure invoke_pure_closure make_closure null_value"
     ).split()
 )

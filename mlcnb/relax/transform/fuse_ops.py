@@ -21,6 +21,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.analysis.struct_info import (
     definable_vars,
     same_dims,
@@ -48,6 +49,7 @@ from mlcnb.relax.infer import Functions
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
 from mlcnb.relax.transform.fusion_groups import Node, find_groups
 from mlcnb.tir.analysis import OpPatternKind
+from mlcnb.tir.analysis.made import is_declared
 
 
 class FuseOps(ModulePass):
@@ -119,7 +121,9 @@ class _Fuser:
             return OpPatternKind.OPAQUE
         if not isinstance(call.sinfo_args[0], TensorStructInfo):
             return OpPatternKind.OPAQUE
-        func = self.table.functions[call.args[0]]
+        func: Any = self.table.functions[call.args[0]]
+        if not is_declared(func) and is_open(binding.value, func):
+            return OpPatternKind.OPAQUE  # what has to be equal is checked where it is called
         return OpPatternKind(func.attrs.get("op_pattern", OpPatternKind.OPAQUE))
 
     def fused(self, bindings: list[Binding]) -> Binding:

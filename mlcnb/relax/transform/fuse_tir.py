@@ -23,13 +23,15 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.calls import is_open
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
-from mlcnb.tir.analysis.made import is_made, note_made
+from mlcnb.tir.analysis.made import is_declared, is_made, note_declared, note_made
+from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, LetStmt, Stmt, seq
@@ -110,6 +112,9 @@ class _Fusion:
         self.spans: list[Span | None] = []
         #: the blocks of all callees are true by construction
         self.are_made = True
+        #: … and in bounds, or else the mark that they are to be checked
+        self.are_declared = True
+        self.checked: dict[str, Any] = {}
 
     def result(self) -> PrimFunc:
         """Parameters, calls in order, then the function."""
@@ -126,9 +131,11 @@ class _Fusion:
             BlockRealize((), p.const(True), root),
             None,
             FrozenDict(zip(params, buffers, strict=True)),
-            FrozenDict({"tir.noalias": True}),
+            FrozenDict({"tir.noalias": True, **self.checked}),
             merge(*self.spans),
         )
+        if self.are_declared:
+            note_declared(made.body)
         return note_made(made) if self.are_made else made
 
     def parameters(self) -> list[PrimVar]:
@@ -184,6 +191,9 @@ class _Fusion:
             func = self.mod.functions.get(call.args[0])  # type: ignore[call-overload]
             if isinstance(func, PrimFunc):
                 self.are_made = self.are_made and is_made(func)
+                self.are_declared = self.are_declared and is_declared(func)
+                if CHECKED in func.attrs or (not is_declared(func) and is_open(call, func)):
+                    self.checked[CHECKED] = "check"
                 return func
         raise PassError(
             "FuseTIR: a fused function holds something that is no call_tir of a loop function",

@@ -43,6 +43,7 @@ from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.relax.te_call import TeInputs, finish, te_call
+from mlcnb.tir.analysis.made import note_declared
 
 Legalizer = Callable[[Any, Call], Any]
 
@@ -137,6 +138,7 @@ class _Legalizer(Mutator):
         result = attrs_of(call).compute(*values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
         made = finish(inputs, outputs)
+        note_declared(made.func.body)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
         name = self.table.add_shared(func, _name_of(decl))
         if key is not None:

@@ -23,6 +23,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
         "mlcnb.tir.analysis.reduction": "reduction_pattern ReductionPattern",
         "mlcnb.tir.analysis.relations": "accesses_of Access loop_name",
+        "mlcnb.tir.analysis.safety": "secured",
         "mlcnb.tir.analysis.scope": (
             "get_block_scope get_block_dependence BlockScope Dependency region_cover "
             "stage_pipeline uninitialized_reads UncoveredRead"

@@ -26,7 +26,8 @@ class OutOfBounds:
     """An access that leaves its buffer, or is not proved to stay in it.
 
     access: the load or store; axis: the dimension; index: the element; where: the iteration, and
-    the symbolic sizes, in words; exact: it happens. Where it is not proved, there is no index.
+    the symbolic sizes, in words; exact: it happens, for some sizes and scalars; certain: for all
+    with which the access is reached. Where it is not proved, there is no index.
     """
 
     access: Access
@@ -34,6 +35,14 @@ class OutOfBounds:
     index: tuple[int, ...]
     where: str
     exact: bool
+    certain: bool = False
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        if self.exact:
+            return "cut the block with T.where, or guard the access with T.if_then_else"
+        return "an index that depends on values in memory, or is not linear, cannot be proved"
 
     @property
     def message(self) -> str:
@@ -78,12 +87,15 @@ def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
     outside = ask(lambda: access.relation.intersect_range(_beyond(access, axis, known)))
     if outside is not None and ask(outside.is_empty):
         return None
-    point = first_point(outside.wrap()) if outside is not None and access.exact else None
-    if point is None:
+    sure = access.exact and not known.ends_early
+    point = first_point(outside.wrap()) if outside is not None and sure else None
+    if outside is None or point is None:
         return OutOfBounds(access, axis, (), "", False)
+    certain = ask(lambda: access.domain.params().is_subset(outside.params())) is True
     parts = (*access.buffer.shape, *getattr(access.node, "indices", ()))
     where = told(point, access.loops, known.text, parts)
-    return OutOfBounds(access, axis, point.values[len(access.loops) :], where, True)
+    index = point.values[len(access.loops) :]
+    return OutOfBounds(access, axis, index, where, True, certain)
 
 
 def _beyond(access: Access, axis: int, known: Collector) -> Any:
@@ -111,7 +123,7 @@ def verify_bounds(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
         if problems:
             first = min(problems, key=lambda x: not x.exact)
             raise WellFormedError(
-                first.message, where=first.access.node, root=func, hint=_hint(first)
+                first.message, where=first.access.node, root=func, hint=first.hint
             )
     return True
 
@@ -130,9 +142,3 @@ def OOBChecker() -> Any:
         return mod
 
     return check
-
-
-def _hint(problem: OutOfBounds) -> str:
-    if problem.exact:
-        return "cut the block with T.where, or guard the access with T.if_then_else"
-    return "an index that depends on values in memory, or is not linear, cannot be proved"

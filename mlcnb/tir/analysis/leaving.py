@@ -26,6 +26,11 @@ def leaving(n: Any) -> str | None:
     return None
 
 
+def leaves(n: Any) -> bool:
+    """True for a `break`, a `continue` or a `T.ret`: what follows may not run."""
+    return isinstance(n, e.Call) and n.op in (BREAK, CONTINUE, "tir.ret")
+
+
 def is_left_early(body: s.Stmt, words: tuple[str, ...] = ("break_loop", "continue_loop")) -> bool:
     """True if a loop with this body is left by one of these words: loops inside have their own."""
     stack: list[Any] = [body]

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mlcnb.arith.presburger import Translator, ask, context
-from mlcnb.core.node import children
+from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import reduced_over_threads
+from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -96,6 +98,7 @@ class Collector:
     """
 
     def __init__(self, func: PrimFunc) -> None:
+        self.func = func
         self.found: list[Access] = []
         self.text = Translator()
         self.conditions: list[str] = []
@@ -107,6 +110,11 @@ class Collector:
         self.params: list[str] = []
         self.pointers: dict[Var, Buffer] = {buffer.data: buffer for buffer in func.buffers}
         self.parameters(func)
+
+    @cached_property
+    def ends_early(self) -> bool:
+        """True if some iterations may not run: a loop, or the function, is left on the way."""
+        return any(leaves(n) for n in walk(self.func.body))
 
     def parameters(self, func: PrimFunc) -> None:
         """Scalars and symbolic dimensions are parameters; a dimension is no less than 0."""
@@ -280,6 +288,11 @@ class Collector:
         self.visit(n.body)
         self.text = saved
 
+    def asserted(self, n: s.AssertStmt) -> None:
+        """What comes after an assertion is reached where it holds."""
+        self.visit(n.condition)
+        self.under(n.condition, True, n.body)
+
     def attribute(self, n: s.AttrStmt) -> None:
         """`thread_extent` launches threads: a loop over them."""
         launches = n.attr_key == "thread_extent" and isinstance(n.node, s.IterVar)
@@ -378,6 +391,7 @@ _HANDLERS: dict[type, str] = {
     s.LetStmt: "let",
     e.Let: "let",
     s.AttrStmt: "attribute",
+    s.AssertStmt: "asserted",
     s.BufferStore: "store",
     BufferLoad: "load",
     e.Call: "conditional",

@@ -21,6 +21,7 @@ from mlcnb.core import display
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -90,7 +91,18 @@ def _place(buffer: Buffer, indices: tuple[e.PrimExpr, ...], analyzer: Analyzer) 
 
 
 def _checked(n: BufferLoad | BufferStore) -> tuple[e.PrimExpr, ...]:
-    return tuple(check_index(n, axis) if _is_data(i) else i for axis, i in enumerate(n.indices))
+    pairs = enumerate(zip(n.indices, n.buffer.shape, strict=True))
+    return tuple(
+        check_index(n, axis) if _is_data(i) and not is_checked(i, extent) else i
+        for axis, (i, extent) in pairs
+    )
+
+
+def is_checked(index: e.PrimExpr, extent: e.PrimExpr) -> bool:
+    """True if an operator has the index checked against this extent already."""
+    if not isinstance(index, e.Call) or index.op != "tir.check_index":
+        return False
+    return structural_equal(index.args[1], p.cast(index.args[1].dtype, extent))
 
 
 def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
@@ -99,12 +111,14 @@ def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
     which = display.text(BufferLoad(n.buffer, n.indices))
     verb = "read" if isinstance(n, BufferLoad) else "written"
     where = e.StringImm(f"{which} is {verb}, dimension {axis}")
-    extent = p.cast(index.dtype.element, extent)
+    if index.dtype.bits >= 32:  # a narrower dtype may not hold the extent
+        extent = p.cast(index.dtype.element, extent)
     return e.Call(index.dtype, "tir.check_index", (index, extent, where))
 
 
 def _is_data(index: e.PrimExpr) -> bool:
-    return any(isinstance(n, BufferLoad) for n in walk(index))
+    is_checked = isinstance(index, e.Call) and index.op == "tir.check_index"
+    return not is_checked and any(isinstance(n, BufferLoad) for n in walk(index))
 
 
 def _product(extents: tuple[e.PrimExpr, ...]) -> e.PrimExpr:

@@ -18,6 +18,7 @@ from typing import Any, Literal, overload
 from mlcnb.core import display
 from mlcnb.ir.steps import Steps
 from mlcnb.tir.analysis.kernels import uses_threads
+from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
@@ -26,6 +27,7 @@ from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
+from mlcnb.tir.transform.instrument_bound_checkers import instrument_bound_checkers
 from mlcnb.tir.transform.loop_partition import partition_loops
 from mlcnb.tir.transform.lower_cross_thread_reduction import lower_cross_thread_reduction
 from mlcnb.tir.transform.lower_init_block import lower_init_block
@@ -63,6 +65,7 @@ STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerThreadAllreduce", lower_thread_allreduce),
     ("SkipPadding", skip_padding),
     ("LoopPartition", partition_loops),
+    ("InstrumentBoundCheckers", instrument_bound_checkers),
     ("FlattenBuffer", flattened_function),
     ("Simplify", simplify_stmt),
     ("InjectPrefetch", inject_prefetch),
@@ -147,9 +150,16 @@ class Lowering(Steps[LoweringStep]):
         return "\n".join(lines)
 
 
-def lowering_passes(threads: bool = False) -> list[str]:
-    """The names of the lowering passes, in order; with those of programs with GPU `threads`."""
-    return [name for name, _ in STEPS if threads or name not in OF_THREADS]
+#: passes that have something to do only where accesses are checked while a function runs
+OF_CHECKS = frozenset(("InstrumentBoundCheckers",))
+
+
+def lowering_passes(threads: bool = False, checks: bool = False) -> list[str]:
+    """The names of the lowering passes, in order; with those of programs with GPU `threads`, and
+    of those whose accesses need `checks`.
+    """
+    left_out = (frozenset() if threads else OF_THREADS) | (frozenset() if checks else OF_CHECKS)
+    return [name for name, _ in STEPS if name not in left_out]
 
 
 @overload
@@ -159,7 +169,7 @@ def lower(func: PrimFunc, steps: Literal[True]) -> Lowering: ...
 def lower(func: PrimFunc, steps: bool = False) -> PrimFunc | Lowering:
     """`func` lowered to plain loops over flat buffers; with `steps`, what every pass made of it."""
     run = Lowering(func, [])
-    passes = lowering_passes(uses_threads(func))
+    passes = lowering_passes(uses_threads(func), CHECKED in func.attrs)
     for name, transform in STEPS:
         if name not in passes:
             continue

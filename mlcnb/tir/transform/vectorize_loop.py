@@ -211,6 +211,8 @@ class _Widen:
             return n
         if n.op == "tir.if_then_else":
             return self.conditional(n, args)
+        if n.op == "tir.check_index" and args[1] is n.args[1]:
+            return e.Call(n.dtype.with_lanes(self.lanes), n.op, (self.widen(args[0]), *args[1:]))
         if n.op not in LANEWISE:
             raise _NoVectorForm
         return e.Call(n.dtype.with_lanes(self.lanes), n.op, tuple(self.widen(a) for a in args))

@@ -20,9 +20,9 @@ FIRST_ASSERT = 16
 _FLOAT = {
     name: name
     for name in (
-        "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt tanh erf sin cos tan asin acos atan sinh "
-        "cosh asinh acosh atanh floor ceil trunc fabs pow fmod atan2 copysign hypot nextafter "
-        "ldexp fma"
+        "exp exp2 exp10 expm1 log log2 log10 log1p sqrt rsqrt tanh erf sin cos tan asin acos atan "
+        "sinh cosh asinh acosh atanh floor ceil trunc fabs pow fmod atan2 copysign hypot "
+        "nextafter ldexp fma"
     ).split()
 } | {"round": "rint", "nearbyint": "rint", "minnum": "fmin", "maxnum": "fmax"}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mlcnb.codegen.llvm.emit.index import index, widened
-from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, index_message
+from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
 from mlcnb.ir import expr as e
+from mlcnb.tir.index_check import message
 
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
@@ -50,11 +51,10 @@ def _check_lanes(em: Emitter, x: e.Call) -> str:
 
 def _number(em: Emitter, x: e.Call) -> int:
     """The status of a check that fails: that of its message."""
-    where = x.args[2].value if len(x.args) > 2 and isinstance(x.args[2], e.StringImm) else ""
-    message = index_message(where)
-    if message not in em.module.messages:
-        em.module.messages.append(message)
-    return FIRST_ASSERT + em.module.messages.index(message)
+    text = message(x)
+    if text not in em.module.messages:
+        em.module.messages.append(text)
+    return FIRST_ASSERT + em.module.messages.index(text)
 
 
 def _leave(em: Emitter, place: str, extent: str) -> None:

@@ -47,7 +47,8 @@ def _var(em: Emitter, x: e.Var) -> str:
 
 def _binary(instruction: str) -> Callable[[Emitter, Any], str]:
     def rule(em: Emitter, x: Any) -> str:
-        return em.f.emit(f"{instruction} i64 {index(em, x.a)}, {index(em, x.b)}", "i")
+        word = f"{instruction} nsw" if em.never_wraps else instruction
+        return em.f.emit(f"{word} i64 {index(em, x.a)}, {index(em, x.b)}", "i")
 
     return rule
 
@@ -124,9 +125,9 @@ _RULES: dict[type, Callable[[Any, Any], str]] = {
     e.IntImm: _imm,
     e.Var: _var,
     e.SizeVar: _var,
-    e.Add: _binary("add nsw"),
-    e.Sub: _binary("sub nsw"),
-    e.Mul: _binary("mul nsw"),
+    e.Add: _binary("add"),
+    e.Sub: _binary("sub"),
+    e.Mul: _binary("mul"),
     e.FloorDiv: _floordiv,
     e.FloorMod: _floormod,
     e.Min: _extreme("smin"),

@@ -16,6 +16,7 @@ from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import For
@@ -82,6 +83,8 @@ class Emitter:
         self.vector_bits = vector_bits
         self.features = features
         self.module = Module()
+        #: what is proved of indices holds, so that LLVM may rely on it
+        self.never_wraps = CHECKED not in func.attrs
         self.nonnegative: set[e.Var] = set()
         self.in_parallel = False
         self.in_loop = False

@@ -6,9 +6,9 @@ FIRST_ASSERT + n   the n-th of the kernel's messages: an assertion's, or that of
 
 `T.check_index(index, extent, "A[I[i]]: dimension 0")` is the index, unless it is outside of
 0 … extent - 1: then the kernel leaves the two numbers in the runtime's `i64 mlcnb_fault[2]` and
-returns the number of a message that has them where INDEX and EXTENT stand. The third argument says
-which access it is; FlattenBuffer writes it. The status goes up through parallel loops and the walk
-of a graph to `runtime.kernel_call.failure`, which makes the ExecutionError.
+returns the number of a message that they go into (`tir.index_check`). The third argument says which
+access it is; FlattenBuffer writes it, or an operator. The status goes up through parallel loops and
+the walk of a graph to `runtime.kernel_call.failure`, which makes the ExecutionError.
 """
 
 from __future__ import annotations
@@ -23,16 +23,3 @@ STATUS = {
 }
 #: statuses from here on are the kernel's messages: the number of the message counts from here
 FIRST_ASSERT = 100
-#: where the message of a check has the two numbers in `mlcnb_fault`
-INDEX, EXTENT = "\x11", "\x12"
-
-
-def index_message(where: str) -> str:
-    """The message of a check of an index; `where` says which access it is, "" if nobody said."""
-    place = f"{where}: " if where else ""
-    return f"{place}index {INDEX} is outside of 0..{EXTENT}"
-
-
-def told(message: str, fault: tuple[int, int]) -> str:
-    """A message with the numbers that a check left."""
-    return message.replace(INDEX, str(fault[0])).replace(EXTENT, str(fault[1]))

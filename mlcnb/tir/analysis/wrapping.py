@@ -1,0 +1,242 @@
+"""May an integer of a program leave its dtype while it runs? Then what is proved of it is not so.
+
+for i in range(8):
+    A[(i * 1073741824) // 1073741824]      i * 1073741824 is not an int32 from i = 2 on
+
+A proof about indices takes integers for what they are in mathematics; the machine keeps 32 or 64
+bits. Here the ends of each expression are computed from the ends of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.node import children
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.variables import match_defines
+from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.function import PrimFunc
+
+Ends = tuple[int, int]
+#: sizes of arrays, which memory limits, by the bits of the variable that holds them
+_SIZES: dict[int, int] = {32: 1 << 20, 64: 1 << 40}
+
+
+def may_wrap(func: PrimFunc) -> e.PrimExpr | None:
+    """The first expression whose value may be outside of its dtype; None if there is none."""
+    ranges = _Ranges(func)
+    ranges.visit(func.body)
+    return ranges.wrapped
+
+
+class _Ranges:
+    """Walks a function with the ends of its variables."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.known: dict[e.Var, Ends] = {}
+        self.wrapped: e.PrimExpr | None = None
+        for buffer in func.buffers:
+            for x in match_defines(buffer):
+                if not x.dtype.is_handle:
+                    self.known[x] = 0, _SIZES.get(x.dtype.bits, x.dtype.max_value)
+
+    def visit(self, n: Any) -> None:
+        """Look at a statement, or at an expression in it."""
+        if isinstance(n, e.PrimExpr):
+            self.ends(n)
+        elif isinstance(n, Buffer):
+            return
+        elif isinstance(n, s.BufferStore):
+            for x in (*n.indices, n.predicate):
+                if x is not None:
+                    self.ends(x)
+            self.value(n.value)
+        elif isinstance(n, s.Evaluate):
+            self.value(n.value)
+        elif isinstance(n, s.For):
+            self.loop(n.loop_var, n.min, n.extent)
+            self.visit(n.body)
+        elif isinstance(n, s.BlockRealize):
+            self.visit(n.predicate)
+            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                self.known[axis.var] = self.ends(value)
+            self.visit(n.block)
+        elif isinstance(n, s.LetStmt):
+            self.bind(n.var, n.value)
+            self.visit(n.body)
+        elif isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):
+            self.loop(n.node.var, p.const(0, n.value.dtype), n.value)
+            self.visit(n.body)
+        else:
+            for child in children(n):
+                self.visit(child)
+
+    def value(self, x: Any) -> None:
+        """Data, which may wrap; the indices and conditions in it may not."""
+        if isinstance(x, BufferLoad):
+            self.ends(x)
+        elif isinstance(x, e.Call) and x.op == "tir.if_then_else":
+            self.ends(x.args[0])
+            self.value(x.args[1])
+            self.value(x.args[2])
+        elif isinstance(x, e.Let):
+            self.bind(x.var, x.value)
+            self.value(x.body)
+        else:
+            for child in children(x):
+                if isinstance(child, e.PrimExpr):
+                    self.value(child)
+
+    def loop(self, var: e.Var, first: e.PrimExpr, extent: e.PrimExpr) -> None:
+        """The variable of a loop."""
+        (low, high), (_, count) = self.ends(first), self.ends(extent)
+        self.known[var] = self.within(var, (low, max(low, high + count - 1)))
+
+    def bind(self, var: e.Var, value: e.PrimExpr) -> None:
+        """A name for a value."""
+        ends = self.ends(value)
+        if var.dtype.is_integer:
+            self.known[var] = ends
+
+    def ends(self, x: e.PrimExpr) -> Ends:
+        """The lowest and the highest value; of what is no integer, nothing that counts."""
+        rule = _RULES.get(type(x))
+        if rule is not None and (x.dtype.is_integer or x.dtype.is_bool):
+            return self.within(x, rule(self, x))
+        if isinstance(x, e.Let):
+            self.bind(x.var, x.value)
+            return self.ends(x.body)
+        for child in children(x):
+            if isinstance(child, e.PrimExpr):
+                self.ends(child)
+        return _all(x.dtype)
+
+    def within(self, x: e.PrimExpr, ends: Ends) -> Ends:
+        """The ends, if the dtype holds them."""
+        low, high = _all(x.dtype)
+        if low <= ends[0] and ends[1] <= high:
+            return ends
+        if self.wrapped is None:
+            self.wrapped = x
+        return low, high
+
+
+def _all(kind: DType) -> Ends:
+    if kind.is_bool:
+        return 0, 1
+    element = kind.element
+    return (element.min_value, element.max_value) if element.is_integer else (0, 0)
+
+
+def _number(r: _Ranges, x: e.IntImm) -> Ends:
+    return int(x.value), int(x.value)
+
+
+def _variable(r: _Ranges, x: e.Var) -> Ends:
+    return r.known.get(x, _all(x.dtype))
+
+
+def _of_ends(combine: Callable[[int, int], int]) -> Callable[[_Ranges, Any], Ends]:
+    """What is largest and smallest at the ends of its operands."""
+
+    def rule(r: _Ranges, x: Any) -> Ends:
+        a, b = r.ends(x.a), r.ends(x.b)
+        found = [combine(i, j) for i in a for j in b]
+        return min(found), max(found)
+
+    return rule
+
+
+def _difference(r: _Ranges, x: e.Sub) -> Ends:
+    a, b = r.ends(x.a), r.ends(x.b)
+    return a[0] - b[1], a[1] - b[0]
+
+
+def _quotient(r: _Ranges, x: Any) -> Ends:
+    low, high = r.ends(x.a)
+    r.ends(x.b)
+    size = max(abs(low), abs(high))
+    return (0 if low >= 0 and r.ends(x.b)[0] >= 0 else -size), size
+
+
+def _remainder(r: _Ranges, x: Any) -> Ends:
+    a, b = r.ends(x.a), r.ends(x.b)
+    size = max(abs(b[0]), abs(b[1]), 1) - 1
+    if isinstance(x, e.Mod):
+        size = min(size, max(abs(a[0]), abs(a[1])))
+        return (0 if a[0] >= 0 else -size), size
+    return (-size if b[0] < 0 else 0), size
+
+
+def _either(r: _Ranges, x: e.Select) -> Ends:
+    r.ends(x.condition)
+    a, b = r.ends(x.true_value), r.ends(x.false_value)
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _call(r: _Ranges, x: e.Call) -> Ends:
+    args = [r.ends(a) for a in x.args if isinstance(a, e.PrimExpr)]
+    name = str(x.op).removeprefix("tir.")
+    if name == "if_then_else":
+        return min(a[0] for a in args[1:]), max(a[1] for a in args[1:])
+    if name == "likely":
+        return args[0]
+    by = p.as_int(x.args[1]) if name in ("shift_left", "shift_right") else None
+    if by is not None and 0 <= by < 64:
+        low, high = args[0]
+        return (low << by, high << by) if name == "shift_left" else (low >> by, high >> by)
+    return _all(x.dtype)
+
+
+def _ramp(r: _Ranges, x: e.Ramp) -> Ends:
+    base, stride = r.ends(x.base), r.ends(x.stride)
+    last = [i * (x.lanes - 1) for i in stride]
+    return base[0] + min(0, *last), base[1] + max(0, *last)
+
+
+def _value(r: _Ranges, x: Any) -> Ends:
+    if not (x.value.dtype.is_integer or x.value.dtype.is_bool):
+        r.ends(x.value)
+        return _all(x.dtype)
+    return r.ends(x.value)
+
+
+def _compared(r: _Ranges, x: Any) -> Ends:
+    for child in children(x):
+        if isinstance(child, e.PrimExpr):
+            r.ends(child)
+    return 0, 1
+
+
+def _loaded(r: _Ranges, x: BufferLoad) -> Ends:
+    for part in (*x.indices, x.predicate):
+        if part is not None:
+            r.ends(part)
+    return _all(x.dtype)
+
+
+_RULES: dict[type, Callable[[_Ranges, Any], Ends]] = {
+    e.IntImm: _number,
+    e.Var: _variable,
+    e.SizeVar: _variable,
+    e.Add: _of_ends(lambda a, b: a + b),
+    e.Sub: _difference,
+    e.Mul: _of_ends(lambda a, b: a * b),
+    e.Min: _of_ends(min),
+    e.Max: _of_ends(max),
+    e.FloorDiv: _quotient,
+    e.Div: _quotient,
+    e.FloorMod: _remainder,
+    e.Mod: _remainder,
+    e.Select: _either,
+    e.Call: _call,
+    e.Ramp: _ramp,
+    e.Broadcast: _value,
+    e.Cast: _value,
+    BufferLoad: _loaded,
+    **dict.fromkeys((e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE, e.And, e.Or, e.Not), _compared),
+}
