@@ -156,7 +156,9 @@ class Mutator:
             self._append(binding)
             return
         start = len(self.emitter.bindings)
-        result = self.emitter.value(value if new is None else new)
+        whole = value if new is None else new
+        is_visited = whole is value and isinstance(value, If)
+        result = self.emitter.choice(value) if is_visited else self.emitter.value(whole)
         self._record(start)
         if new is not None and self._replaces(binding.var, result):
             self._give_place(binding.var, result)

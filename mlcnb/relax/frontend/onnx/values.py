@@ -82,8 +82,8 @@ class Values:
         return var
 
     def bind(self, value: Any) -> Var:
-        """A new variable for a value as it is."""
-        var = self.emitter.emit(value, "lv")
+        """A new variable for a value as it is: its parts are leaves, its struct info is known."""
+        var = self.emitter.bind(value, "lv")
         self.bound[var] = value
         return var
 
