@@ -190,6 +190,10 @@ class UnsupportedOpError(UnsupportedError):
     """An operator (of a model or of the IR) that has no declaration, or none for this opset."""
 
 
+class UnsupportedOperationError(UnsupportedOpError, TypeError):
+    """An operation of a tensor expression that has no loops."""
+
+
 class UnsupportedDtypeError(UnsupportedError):
     """A dtype that an operator or a backend does not handle."""
 
