@@ -8,6 +8,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, UnsupportedOpError
 from mlcnb.core.node import walk
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
@@ -86,6 +87,7 @@ def _domain(dom: Any) -> Range:
     return Range(_dim(low), _dim(p.subtract(high, low)))
 
 
+@roomy
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],
