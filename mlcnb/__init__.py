@@ -48,7 +48,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
-        "driver view testing transform error nd onnx_backend image peers widgets"
+        "driver view testing transform error nd topi onnx_backend image peers widgets"
     ).split(),
 )
 

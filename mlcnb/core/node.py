@@ -87,6 +87,10 @@ class Node(display.Shown):
     def __repr__(self) -> str:
         return display.text(self)
 
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the very same node."""
+        return self is other
+
 
 @dataclass_transform(
     eq_default=False, frozen_default=True, field_specifiers=(hidden, label, binder)

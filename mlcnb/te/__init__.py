@@ -13,15 +13,19 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.te.tensor": "Tensor PlaceholderOp ComputeOp ExternOp ReduceAxis",
+        "mlcnb.te.tensor": (
+            "Tensor TensorSlice PlaceholderOp ComputeOp ExternOp ScanOp ReduceAxis"
+        ),
         "mlcnb.te.operation": (
-            "placeholder compute reduce_axis thread_axis extern scan var size_var const"
+            "placeholder compute reduce_axis thread_axis extern extern_primfunc scan var size_var "
+            "const"
         ),
         "mlcnb.te.prim_func": "create_prim_func",
         "mlcnb.te.tag": "tag_scope",
         "mlcnb.ir.prim_ops": (
-            "div floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
-            "infinity bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right"
+            "add subtract multiply indexdiv=floordiv indexmod=floormod div floordiv floormod "
+            "truncdiv truncmod ceildiv if_then_else min_value max_value infinity bitwise_and "
+            "bitwise_or bitwise_xor bitwise_not shift_left shift_right"
         ),
         "mlcnb.ir.expr": "Select",
         "mlcnb.tir.op": (

@@ -6,16 +6,19 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mlcnb.core.errors import MLCError, UnsupportedOpError
-from mlcnb.core.node import walk
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
 from mlcnb.te.tag import tag_of
-from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, Tensor
+from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor
 from mlcnb.tir.buffer import Buffer, decl_buffer
-from mlcnb.tir.stmt import Evaluate, IterType, IterVar, Reduce, Stmt
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.renew import renew_defs
+from mlcnb.tir.stmt import BlockRealize, Evaluate, IterType, IterVar, Reduce, Stmt
 
 const = p.const
 
@@ -77,14 +80,16 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
-    return IterVar(_domain(dom), Var(name or tag), IterType.THREAD, tag)
+    domain = _domain(dom)
+    return IterVar(domain, Var(name or tag, domain.extent.dtype), IterType.THREAD, tag)
 
 
 def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
     low, high = dom if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
-    return Range(_dim(low), _dim(p.subtract(high, low)))
+    first, end = p.match_dtypes(low, high)
+    return Range(first, p.subtract(end, first))
 
 
 @roomy
@@ -203,13 +208,112 @@ def extern(
     return made if several else made[0]
 
 
-def scan(*_args: Any, **_options: Any) -> Any:
-    """TVM's `te.scan`, for which `create_prim_func` has no loops, there as here.
+def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **options: Any) -> Any:
+    """Tensors that a loop function fills: its first buffers are read, the others are the results.
+
+    Args:
+        input_tensors: one for each buffer that is read, of the same shape and dtype.
+        primfunc: the function.
+        options: as of `extern`.
 
     Raises:
-        UnsupportedOpError: always.
+        MLCError: the inputs are not the first buffers of the function.
     """
-    raise UnsupportedOpError(
-        "te.scan has no loops: create_prim_func does not take it, in TVM neither",
-        hint="write the recurrence with te.extern, or in TVMScript with T.axis.scan",
+    taken, made = _sides(input_tensors, primfunc)
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        values: dict[Any, Any] = {}
+        for old, new in zip((*taken, *made), (*ins, *outs), strict=True):
+            values[old], values[old.data] = new, new.data
+            for a, b in zip(old.shape, new.shape, strict=True):
+                if isinstance(a, Var):
+                    values[a] = b
+        inside = renew_defs(primfunc)
+        fresh = dict(zip((*primfunc.buffers,), inside.buffers, strict=True))
+        values |= {fresh[old]: values[old] for old in fresh}
+        values |= {fresh[old].data: values[old.data] for old in fresh}
+        for old, new in fresh.items():
+            pairs = zip(new.shape, values[old].shape, strict=True)
+            values |= {a: b for a, b in pairs if isinstance(a, Var)}
+        return rewrite(_inner(inside.body), lambda _n: None, enter=values.get)
+
+    shapes = [_given_shape(b, taken, input_tensors) for b in made]
+    kinds = [str(b.dtype) for b in made]
+    name = str(primfunc.attrs.get("global_symbol", "extern"))
+    given = {"name": name, **options}
+    found = extern(shapes, input_tensors, body, dtype=kinds, **given)
+    return found[0] if len(made) == 1 else found
+
+
+def _sides(
+    inputs: Sequence[Tensor], func: PrimFunc
+) -> tuple[tuple[Buffer, ...], tuple[Buffer, ...]]:
+    buffers = func.buffers
+    taken, made = buffers[: len(inputs)], buffers[len(inputs) :]
+    for tensor, buffer in zip(inputs, taken, strict=False):
+        if tensor.dtype != buffer.dtype or tensor.ndim != buffer.ndim:
+            raise MLCError(
+                f"extern_primfunc: {buffer.name} is {buffer.dtype} with {buffer.ndim} dimensions, "
+                f"and is given {tensor.name}, {tensor.dtype} with {tensor.ndim}"
+            )
+    if not made or len(taken) < len(inputs) or len(buffers) != len(func.params):
+        raise MLCError(
+            f"extern_primfunc: {len(inputs)} inputs, and the function has {len(buffers)} buffers "
+            f"among {len(func.params)} parameters",
+            hint="its parameters are the inputs, then the results",
+        )
+    return taken, made
+
+
+def _given_shape(
+    buffer: Buffer, taken: Sequence[Buffer], inputs: Sequence[Tensor]
+) -> tuple[Any, ...]:
+    """The shape of a result, where its symbols are those of the inputs."""
+    known = {
+        a: b
+        for old, new in zip(taken, inputs, strict=True)
+        for a, b in zip(old.shape, new.shape, strict=True)
+        if isinstance(a, Var)
+    }
+    return tuple(substitute(dim, known) for dim in buffer.shape)
+
+
+def _inner(body: Stmt) -> Stmt:
+    """What is in the root block, where that block holds nothing else."""
+    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+        if not body.block.alloc_buffers and body.block.name_hint == "root":
+            return body.block.body
+    return body
+
+
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Sequence[Tensor] = (),
+    name: str = "scan",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """TVM's `te.scan`: a tensor, for which `create_prim_func` has no loops, there as here.
+
+    Args:
+        init: what the first steps are, one tensor or several.
+        update: a step from the one before.
+        state_placeholder: stands for the result in `update`.
+        inputs: what else it reads.
+        name: name of the operation.
+        tag: free for the caller.
+        attrs: kept for TVM's sake.
+    """
+    several = isinstance(init, tuple | list)
+    first, step, state = (
+        tuple(x) if isinstance(x, tuple | list) else (x,) for x in (init, update, state_placeholder)
     )
+    if not len(first) == len(step) == len(state):
+        raise MLCError(
+            f"scan {name}: {len(first)} starts, {len(step)} steps and {len(state)} states"
+        )
+    op = ScanOp(name, first, step, state, tuple(inputs or ()))
+    made = tuple(op.output(i) for i in range(len(state)))
+    return made if several else made[0]

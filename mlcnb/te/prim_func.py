@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.arith import simplify
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, UnsupportedOperationError
 from mlcnb.core.node import FrozenDict, replace, rewrite
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
@@ -41,6 +41,9 @@ from mlcnb.tir.stmt import (
     Stmt,
     seq,
 )
+
+#: attribute of a compute: tensors whose layout may be chosen
+LAYOUT_FREE = "layout_free_placeholders"
 
 
 @roomy
@@ -102,6 +105,7 @@ class _Maker:
         self.buffers: dict[Tensor, Buffer] = {}
         self.local: list[Buffer] = []
         self.names: dict[str, int] = {}
+        self.layout_free: list[Tensor] = []
 
     def to_index(self, x: PrimExpr) -> PrimExpr:
         """A dimension or bound in the index dtype."""
@@ -122,6 +126,13 @@ class _Maker:
 
     def placeholders(self, order: Sequence[Operation]) -> None:
         for op in order:
+            if not isinstance(op, PlaceholderOp | ComputeOp | ExternOp):
+                raise UnsupportedOperationError(
+                    f"create_prim_func: Unsupported Operation: {type(op).__name__}. "
+                    f"{op.name} has no loops",
+                    hint="write the recurrence with te.extern, or in TVMScript with T.axis.scan",
+                )
+        for op in order:
             if isinstance(op, PlaceholderOp) and op.output(0) not in self.buffers:
                 raise MLCError(
                     f"create_prim_func: placeholder {op.name} is used but is no parameter",
@@ -140,9 +151,13 @@ class _Maker:
             params.append(param)
         body = seq(*stmts) if stmts else Evaluate(p.const(0))
         root = Block((), (), (), "root", body, alloc_buffers=tuple(self.local))
-        attrs = FrozenDict({"global_symbol": "main", "tir.noalias": True})
+        attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
+        free = set(self.layout_free)
+        places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor) and arg in free]
+        if places:
+            attrs["layout_free_buffers"] = tuple(places)
         realize = BlockRealize((), p.const(True), root)
-        return PrimFunc(tuple(params), realize, None, FrozenDict(buffer_map), attrs)
+        return PrimFunc(tuple(params), realize, None, FrozenDict(buffer_map), FrozenDict(attrs))
 
     def fresh_name(self, name: str) -> str:
         """`name`, or `name_1`, `name_2` … where it is taken."""
@@ -159,9 +174,8 @@ class _Maker:
                 self.local.append(self.declare(tensor))
         if isinstance(op, ComputeOp):
             return [self.compute(op, outputs)]
-        if isinstance(op, ExternOp):
-            return [self.extern(op, outputs)]
-        raise MLCError(f"create_prim_func: no loops for {type(op).__name__} {op.name}")
+        assert isinstance(op, ExternOp)
+        return [self.extern(op, outputs)]
 
     def compute(self, op: ComputeOp, outputs: list[Tensor]) -> Stmt:
         """The loop nest of a compute: its blocks inside the loops of all its axes."""
@@ -202,9 +216,18 @@ class _Maker:
             iter_vars = (IterVar(Range(zero, one), Var("vi", self.index)),)
             bindings = (zero,)
         made = Block(iter_vars, (), (), self.fresh_name(_block_name(op, outputs)), stmt, init)
-        annotations = FrozenDict({k: self.annotation(v) for k, v in op.attrs.items()})
-        completed = complete_regions(replace(made, annotations=annotations))
+        completed = complete_regions(replace(made, annotations=self.annotations(op)))
         return BlockRealize(bindings, p.const(True), completed)
+
+    def annotations(self, op: ComputeOp | ExternOp) -> FrozenDict:
+        """The attributes of an operation; parameters of free layout are noted of the function."""
+        found = dict(op.attrs)
+        free = found.pop(LAYOUT_FREE, ())
+        inside = [t for t in free if not isinstance(t.op, PlaceholderOp)]
+        self.layout_free += [t for t in free if isinstance(t.op, PlaceholderOp)]
+        if inside:
+            found[LAYOUT_FREE] = inside
+        return FrozenDict({k: self.annotation(v) for k, v in found.items()})
 
     def annotation(self, value: Any) -> Any:
         """An attribute of the compute as an annotation: tensors become their buffers."""
@@ -222,8 +245,7 @@ class _Maker:
         values.update({i.data: o.data for i, o in zip(inside, outside, strict=True)})
         body = _replaced(op.body, values)
         block = Block((), (), (), self.fresh_name(op.name), body)
-        annotations = FrozenDict({k: self.annotation(v) for k, v in op.attrs.items()})
-        completed = complete_regions(replace(block, annotations=annotations), outside)
+        completed = complete_regions(replace(block, annotations=self.annotations(op)), outside)
         return BlockRealize((), p.const(True), completed)
 
 

@@ -117,6 +117,31 @@ class ExternOp(Operation):
         return Tensor(buffer.shape, buffer.dtype, self, index)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanOp(Operation):
+    """Each step from the one before; it has no loops, in TVM neither."""
+
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...] = ()
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of states."""
+        return len(self.state)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """What starts it, and what each step reads."""
+        return (*self.init, *self.update)
+
+    def output(self, index: int) -> Tensor:
+        """The states of all steps."""
+        state = self.state[index]
+        return Tensor(state.shape, state.dtype, self, index)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Tensor:
     """A tensor of a tensor expression; `A[i, j]` (or `A(i, j)`) is one element of it.
@@ -156,18 +181,25 @@ class Tensor:
         )
         return f"Tensor(shape=[{dims}], op.name={self.op.name})"
 
-    def __getitem__(self, indices: Any) -> ProducerLoad:
-        given = indices if isinstance(indices, tuple) else (indices,)
-        if len(given) != self.ndim:
-            raise MLCError(
-                f"tensor {self.name} has {self.ndim} dimensions, and is read with "
-                f"{len(given)} indices"
-            )
-        return ProducerLoad(self, tuple(_index(self, i) for i in given))
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the same output of the same operation."""
+        return self == other
+
+    def __getitem__(self, indices: Any) -> Any:
+        """One element; with fewer indices than dimensions a slice, which takes the others."""
+        given = indices if isinstance(indices, tuple | list) else (indices,)
+        if 0 < len(given) < self.ndim:
+            return TensorSlice(self, tuple(given))
+        return self(*given)
 
     def __call__(self, *indices: Any) -> ProducerLoad:
         """`A(i, j)` is `A[i, j]`."""
-        return self[indices]
+        if len(indices) != self.ndim:
+            raise MLCError(
+                f"tensor {self.name} has {self.ndim} dimensions, and is read with "
+                f"{len(indices)} indices"
+            )
+        return ProducerLoad(self, tuple(_index(self, i) for i in indices))
 
     def as_prim_expr(self) -> ProducerLoad:
         """The one element of a tensor without dimensions."""
@@ -209,6 +241,27 @@ class Tensor:
 
     def __mod__(self, other: Any) -> Tensor:
         return _elementwise("mod", p.floormod, self, other)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSlice:
+    """`A[i]` of a matrix: what `A[i][j]` goes on from."""
+
+    tensor: Tensor
+    indices: tuple[Any, ...]
+
+    def __getitem__(self, index: Any) -> Any:
+        more = index if isinstance(index, tuple | list) else (index,)
+        return self.tensor[(*self.indices, *more)]
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of an element."""
+        return self.tensor.dtype
+
+    def as_prim_expr(self) -> PrimExpr:
+        """An element needs all its indices: refused."""
+        return self.tensor(*self.indices)
 
 
 def _index(tensor: Tensor, index: Any) -> PrimExpr:

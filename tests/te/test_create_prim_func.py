@@ -13,6 +13,7 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.structural import structural_equal
 from mlcnb.script import parse
+from mlcnb.script import tir as T
 from mlcnb.tir.analysis import verify_well_formed
 
 RNG = np.random.default_rng(0)
@@ -366,7 +367,9 @@ def fails(message, hint, fn):
 def test_errors():
     A = te.placeholder((4, 4), name="A")
     k = te.reduce_axis((0, 4), name="k")
-    fails("tensor A has 2 dimensions, and is read with 1 indices", None, lambda: A[0])
+    short = "tensor A has 2 dimensions, and is read with 1 indices"
+    fails(short, None, lambda: A(0))
+    fails(short, None, lambda: te.compute((4,), lambda i: A[i]))
     fails("tensor A is indexed with a float32, not an integer", None, lambda: A[0, 0.5])
     fails(
         "compute C: the shape has 1 dimensions, the function takes 2",
@@ -418,12 +421,79 @@ def test_tags_of_a_scope():
     ]
 
 
-def test_scans_are_refused_by_name():
+def test_scans_are_tensors_that_have_no_loops():
+    X = te.placeholder((5, 3), name="X")
+    state = te.placeholder((5, 3), name="state")
+    first = te.compute((1, 3), lambda _, i: X[0, i])
+    step = te.compute((5, 3), lambda t, i: state[t - 1, i] + X[t, i])
+    total = te.scan(first, step, state, inputs=[X], name="total")
+    assert (total.name, total.ndim, total.dtype) == ("total", 2, "float32")
+    message = "create_prim_func: Unsupported Operation: ScanOp. total has no loops"
+    hint = "write the recurrence with te.extern, or in TVMScript with T.axis.scan"
+    fails(message, hint, lambda: te.create_prim_func([X, total]))
+    with pytest.raises(TypeError):
+        te.create_prim_func([X, total])
     fails(
-        "te.scan has no loops: create_prim_func does not take it, in TVM neither",
-        "write the recurrence with te.extern, or in TVMScript with T.axis.scan",
-        lambda: te.scan(None, None, None),
+        "scan s: 2 starts, 1 steps and 1 states",
+        None,
+        lambda: te.scan([first, first], step, state, name="s"),
     )
+
+
+def test_slices_take_the_indices_one_by_one():
+    A = te.placeholder((2, 3, 4), name="A")
+    load = A[1][2][3]
+    assert load.producer is A and [int(i) for i in load.indices] == [1, 2, 3]
+    assert A[1].dtype == "float32"
+    assert A[1][2, 3].indices[2].value == 3
+
+
+@T.prim_func
+def add_one(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 4))
+    B = T.match_buffer(b, (n, 4))
+    for i, j in T.grid(n, 4):
+        with T.block("add"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+def test_a_loop_function_fills_a_tensor():
+    A = te.placeholder((3, 4), name="A")
+    B = te.extern_primfunc([A], add_one)
+    C = te.compute((3, 4), lambda i, j: B[i, j] * 2.0, name="C")
+    func = te.create_prim_func([A, C])
+    a = np.arange(12, dtype="float32").reshape(3, 4)
+    out = np.zeros((3, 4), "float32")
+    run_prim_func(func, [a, out])
+    np.testing.assert_array_equal(out, (a + 1) * 2)
+    n = te.var("n")
+    open_size = te.extern_primfunc([te.placeholder((n, 4))], add_one)
+    assert open_size.shape[0] is n
+    fails(
+        "extern_primfunc: A is float32 with 2 dimensions, and is given x, int32 with 1",
+        None,
+        lambda: te.extern_primfunc([te.placeholder((4,), "int32", name="x")], add_one),
+    )
+    fails(
+        "extern_primfunc: 2 inputs, and the function has 2 buffers among 2 parameters",
+        "its parameters are the inputs, then the results",
+        lambda: te.extern_primfunc([A, A], add_one),
+    )
+
+
+def test_weights_of_free_layout_are_noted_of_the_function():
+    A = te.placeholder((4, 4), name="A")
+    B = te.placeholder((4, 4), name="B")
+    free = {"layout_free_placeholders": [B]}
+    C = te.compute((4, 4), lambda i, j: A[i, j] + B[i, j], name="C", attrs=free)
+    D = te.compute((4, 4), lambda i, j: C[i, j] + 1.0, attrs={"layout_free_placeholders": [C]})
+    func = te.create_prim_func([A, B, D])
+    assert func.attrs["layout_free_buffers"] == (1,)
+    one, two = (nest.body.body.block for nest in func.body.block.body.seq)
+    assert "layout_free_placeholders" not in one.annotations
+    assert [b.name for b in two.annotations["layout_free_placeholders"]] == ["C"]
 
 
 def test_an_extern_may_be_one_call():

@@ -1,0 +1,131 @@
+"""topi: each name computes what NumPy computes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from mlcnb import te, topi
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import MLCError
+from mlcnb.ir import prim_ops as p
+
+
+def results(fn, *arrays):
+    """What a function of tensors computes of these arrays."""
+    tensors = [te.placeholder(a.shape, str(a.dtype), name=f"x{i}") for i, a in enumerate(arrays)]
+    made = fn(*tensors)
+    outs = list(made) if isinstance(made, tuple | list) else [made]
+    func = te.create_prim_func([*tensors, *outs])
+    found = [np.zeros([int(d) for d in t.shape], str(t.dtype)) for t in outs]
+    run_prim_func(func, [*arrays, *found])
+    return found if isinstance(made, tuple | list) else found[0]
+
+
+def close(fn, expected, *arrays):
+    np.testing.assert_allclose(results(fn, *arrays), expected, rtol=1e-5, atol=1e-6)
+
+
+X = np.linspace(-2, 2, 12, dtype="float32").reshape(3, 4)
+Y = np.arange(1, 5, dtype="float32")
+W = np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype("float32")
+IMAGE = np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype("float32")
+
+
+@pytest.mark.parametrize("name", "exp tanh sin cos abs floor ceil negative sign trunc".split())
+def test_elementwise(name):
+    close(getattr(topi, name), getattr(np, name)(X), X)
+
+
+@pytest.mark.parametrize(
+    "name", "add subtract multiply divide maximum minimum less greater_equal".split()
+)
+def test_with_broadcasting(name):
+    close(getattr(topi, name), getattr(np, name)(X, Y), X, Y)
+    close(lambda x: getattr(topi, name)(x, 2), getattr(np, name)(X, np.float32(2)), X)
+
+
+def test_two_scalars_are_an_expression():
+    n = te.var("n")
+    assert repr(topi.add(n, 1)) == "n + 1"
+    with pytest.raises(MLCError) as error:
+        topi.power(n, 2)
+    assert str(error.value) == "topi.power takes a tensor at least"
+
+
+def test_reductions():
+    close(lambda x: topi.sum(x, axis=1), X.sum(1), X)
+    close(topi.max, X.max(), X)
+    close(lambda x: topi.min(x, axis=-1, keepdims=True), X.min(1, keepdims=True), X)
+    close(lambda x: topi.argmax(x, axis=0), X.argmax(0), X)
+
+
+MOVES = [
+    (lambda x: topi.transpose(x), X.T),
+    (lambda x: topi.reshape(x, (2, 6)), X.reshape(2, 6)),
+    (lambda x: topi.expand_dims(x, 1, 2), X[:, None, None]),
+    (lambda x: topi.squeeze(topi.expand_dims(x, 0)), X),
+    (lambda x: topi.concatenate([x, x], 1), np.concatenate([X, X], 1)),
+    (lambda x: topi.stack((x, x), 1), np.stack([X, X], 1)),
+    (lambda x: topi.split(x, 2, 1)[1], X[:, 2:]),
+    (lambda x: topi.strided_slice(x, [1, 0], [3, 4], [1, 2]), X[1:3, 0:4:2]),
+    (lambda x: topi.flip(x, 1), X[:, ::-1]),
+    (lambda x: topi.tile(x, (2, 1)), np.tile(X, (2, 1))),
+    (lambda x: topi.repeat(x, 2, 0), np.repeat(X, 2, 0)),
+    (lambda x: topi.broadcast_to(x, (2, 3, 4)), np.broadcast_to(X, (2, 3, 4))),
+    (lambda x: topi.full_like(x, 7), np.full_like(X, 7)),
+    (lambda x: topi.matmul(x, x, transp_b=True), X @ X.T),
+    (lambda x: topi.einsum("ij->j", x), X.sum(0)),
+    (lambda x: topi.cumsum(x, 1), X.cumsum(1)),
+    (lambda x: topi.clip(x, -1, 1), X.clip(-1, 1)),
+    (lambda x: topi.cast(x, "int32"), X.astype("int32")),
+    (lambda x: topi.nn.relu(x), X.clip(0)),
+    (lambda x: topi.nn.leaky_relu(x, 0.5), np.where(X > 0, X, X * 0.5)),
+    (lambda x: topi.nn.softmax(x), topi.testing.softmax_python(X)),
+    (lambda x: topi.nn.dense(x, x), topi.testing.dense(X, X)),
+    (lambda x: topi.nn.flatten(topi.expand_dims(x, 2)), X),
+    (lambda x: topi.nn.pad(x, (1, 0), (0, 2), 3), np.pad(X, ((1, 0), (0, 2)), constant_values=3)),
+]
+
+
+@pytest.mark.parametrize("fn, expected", MOVES)
+def test_moves_and_layers(fn, expected):
+    close(fn, expected, X)
+
+
+def test_windows():
+    expected = topi.testing.conv2d_nchw_python(IMAGE, W, 2, 1)
+    close(lambda x, w: topi.nn.conv2d_nchw(x, w, 2, 1), expected, IMAGE, W)
+    windows = np.lib.stride_tricks.sliding_window_view(IMAGE, (2, 2), (2, 3))[:, :, ::2, ::2]
+    close(lambda x: topi.nn.pool2d(x, 2, 2, 1, 0, "max"), windows.max((4, 5)), IMAGE)
+    mean = IMAGE.mean((2, 3), keepdims=True)
+    close(lambda x: topi.nn.adaptive_pool(x, 1, "avg"), mean, IMAGE)
+    close(lambda x: topi.nn.global_pool(x, "max"), IMAGE.max((2, 3), keepdims=True), IMAGE)
+    with pytest.raises(MLCError) as error:
+        topi.nn.global_pool(te.placeholder((1, 3, 4, 4)), "sum")
+    assert str(error.value) == 'topi.nn: no pool_type \'sum\'\nhint: "max" or "avg"'
+
+
+def test_taking_places():
+    places = np.array([2, 0], "int32")
+    close(lambda x, i: topi.take(x, i, 0), X[places], X, places)
+    pairs = np.array([[0, 2], [1, 3]], "int32")
+    close(lambda x, i: topi.gather_nd(x, i), X[tuple(pairs)], X, pairs)
+
+
+def test_numbers_out_of_expressions():
+    n = te.var("n")
+    assert topi.utils.get_const_tuple((p.const(3), n)) == (3, n)
+    assert topi.utils.get_const_int(p.const(2) + 3) == 5
+    with pytest.raises(MLCError) as error:
+        topi.utils.get_const_int(n)
+    assert str(error.value) == "n is no constant integer"
+    assert topi.tag.is_injective(topi.tag.ELEMWISE)
+
+
+@pytest.mark.parametrize("module", ["mlcnb.topi", "mlcnb.te", "mlcnb.tir.transform"])
+def test_every_public_name_is_there(module):
+    package = import_module(module)
+    assert all(hasattr(package, name) for name in package.__all__)
