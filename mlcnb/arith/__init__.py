@@ -20,7 +20,7 @@ __getattr__, __dir__, __all__ = attach(
             "IntConstraintsTransform IntGroupBounds"
         ),
         "mlcnb.arith.iter_sum": (
-            "IterMap IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
+            "IterMap IterMapExpr IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
             "IterSplitExpr=IterSplit IterSumExpr=IterSum"
         ),
         "mlcnb.arith.iter_map": "detect_iter_map",
@@ -29,4 +29,5 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
     },
+    submodules=("analyzer", "int_set"),
 )

@@ -13,10 +13,11 @@ from mlcnb.arith import division
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.emission import emit
 from mlcnb.arith.forms import flattened
-from mlcnb.arith.int_set import EVERYTHING, IntSet, ends_of
+from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet, ends_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.linear import depends_on
-from mlcnb.arith.poly import Poly
+from mlcnb.arith.poly import Monomial, Poly
+from mlcnb.arith.proof import is_nonnegative
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -37,7 +38,8 @@ def deduce_bound(
         relax_map: variable -> IntSet or Range for all of whose values the condition is to hold.
 
     Returns:
-        The interval; one without ends where the condition cannot be solved for the variable.
+        The interval; the empty one where the condition cannot be solved for the variable, or has
+        no solution.
     """
     analyzer = Analyzer()
     for known in (hint_map or {}, relax_map or {}):
@@ -45,14 +47,14 @@ def deduce_bound(
             analyzer.bind(name, _range_of(domain) or (None, None))
     relaxed = {name: _range_of(domain) for name, domain in (relax_map or {}).items()}
     if None in relaxed.values():
-        return EVERYTHING
+        return NOTHING
     found = EVERYTHING
     for part in flattened(p.as_expr(condition), e.And):
         solved = _solved(analyzer, var, part, relaxed)  # type: ignore[arg-type]
         if solved is None:
-            return EVERYTHING
+            return NOTHING
         found = found.intersect(solved)
-    return found
+    return NOTHING if found.is_nothing() else found
 
 
 def _range_of(domain: Any) -> Range | None:
@@ -88,6 +90,8 @@ def _solved(
     analyzer: Analyzer, var: Var, condition: Any, relaxed: Mapping[Var, Range]
 ) -> IntSet | None:
     found = EVERYTHING
+    if isinstance(condition, e.IntImm):
+        return EVERYTHING if condition.value else None
     parts = margins(analyzer, condition)
     if parts is None:
         return None
@@ -104,6 +108,9 @@ def _bound(
 ) -> IntSet | None:
     """The interval of `var` where factor * var + rest >= 0 for all values of relaxed variables."""
     parts = margin.coefficient_of(analyzer.context.var(var))
+    quotient = _quotient_of(margin, var)
+    if quotient is not None:
+        return _bound_of_quotient(analyzer, var, margin, quotient, relaxed)
     if parts is None or depends_on(parts[1], {var}) or depends_on(parts[0], {*relaxed, var}):
         return None
     factor, rest = parts
@@ -112,11 +119,39 @@ def _bound(
         return None
     low, high = bounds_of(analyzer.context, factor)
     kind = var.dtype
+    if low == high == 0:
+        return EVERYTHING if is_nonnegative(analyzer.context, least) else None
     if low > 0:
         return IntSet(_quotient(analyzer, least.scaled(-1), factor, kind, up=True), None)
     if high < 0:
         return IntSet(None, _quotient(analyzer, least, factor.scaled(-1), kind, up=False))
     return None
+
+
+def _quotient_of(margin: Poly, var: Var) -> Monomial | None:
+    """The term `… // c` of a margin that alone depends on the variable."""
+    found = [m for m in margin.terms if depends_on(Poly(0, {m: 1}), {var})]
+    if len(found) != 1 or len(found[0]) != 1 or found[0][0].kind != "split":
+        return None
+    return found[0] if found[0][0].args[2] is None else None
+
+
+def _bound_of_quotient(
+    analyzer: Analyzer, var: Var, margin: Poly, term: Monomial, relaxed: Mapping[Var, Range]
+) -> IntSet | None:
+    """factor * (inner // by) + rest >= 0 says inner >= k * by, or inner < (k + 1) * by."""
+    inner, by, _ = term[0].args
+    factor = margin.terms[term]
+    rest = Poly(margin.const, {m: c for m, c in margin.terms.items() if m is not term})
+    least = ends_of(analyzer, rest, relaxed)[0]
+    if least is None:
+        return None
+    ctx = analyzer.context
+    if factor > 0:
+        start = division.divide(ctx, least.scaled(-1).shifted(factor - 1), factor)
+        return _bound(analyzer, var, inner.minus(start.scaled(by)), relaxed)
+    last = division.divide(ctx, least, -factor)
+    return _bound(analyzer, var, last.scaled(by).shifted(by - 1).minus(inner), relaxed)
 
 
 def _quotient(analyzer: Analyzer, x: Poly, by: Poly, kind: DType, up: bool) -> PrimExpr:

@@ -148,6 +148,9 @@ def split(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
 
 def _by_symbol(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
     """Division by something symbolic: what is surely a multiple of it goes out."""
+    if not y.is_const and y.const <= 0 and all(c < 0 for c in y.terms.values()):
+        found = _by_symbol(ctx, x.scaled(-1), y.scaled(-1), dtype, kind)
+        return found if kind == "floordiv" else found.scaled(-1)
     if not (is_exact(ctx, x, dtype) and is_exact(ctx, y, dtype)) or y.is_const:
         return _opaque(ctx, x, y, f"wrapping_{kind}")
     quotient, rest = _strip_symbolic(x, y)
@@ -203,7 +206,7 @@ def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
 def recombine(ctx: Context, x: Poly) -> Poly:
     """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
     while len(x.terms) > 1:
-        merged = _recombine_numbers(ctx, x) or _recombine_symbols(x) or _recombine_truncated(x)
+        merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
         if merged is None:
             return x
         x = merged
@@ -240,7 +243,12 @@ def _put_in_place(x: Poly, coarse: Monomial, fine: Monomial, whole: Poly) -> Pol
 def _recombine_symbols(x: Poly) -> Poly | None:
     for monomial, coefficient in x.terms.items():
         atom = monomial[0]
-        if len(monomial) != 1 or atom.kind != "floormod":
+        if len(monomial) != 1 or atom.kind not in ("floormod", "truncmod"):
+            continue
+        if atom.kind == "truncmod":
+            merged = _recombine_truncated(x, monomial)
+            if merged is not None:
+                return merged
             continue
         for other, factor in x.terms.items():
             match = [a for a in other if a.kind == "floordiv" and _same_args(a, atom)]
@@ -249,16 +257,13 @@ def _recombine_symbols(x: Poly) -> Poly | None:
     return None
 
 
-def _recombine_truncated(x: Poly) -> Poly | None:
+def _recombine_truncated(x: Poly, monomial: Monomial) -> Poly | None:
     """tdiv(y, c) * c + tmod(y, c) is y."""
-    for monomial, coefficient in x.terms.items():
-        atom = monomial[0]
-        if len(monomial) != 1 or atom.kind != "truncmod" or not atom.args[1].is_const:
-            continue
-        for other, factor in x.terms.items():
-            if len(other) == 1 and other[0].kind == "truncdiv" and _same_args(other[0], atom):
-                if factor == coefficient * atom.args[1].const:
-                    return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
+    atom, coefficient = monomial[0], x.terms[monomial]
+    for other, factor in x.terms.items():
+        if len(other) == 1 and other[0].kind == "truncdiv" and _same_args(other[0], atom):
+            if atom.args[1].is_const and factor == coefficient * atom.args[1].const:
+                return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
     return None
 
 

@@ -49,14 +49,18 @@ class IntSet:
         return self.low is not None and self.low is self.high
 
     @property
-    def min_value(self) -> PrimExpr | None:
-        """`low`, by TVM's name."""
-        return self.low
+    def min_value(self) -> PrimExpr:
+        """`low`, as TVM has it: `neg_inf()` where there is no end."""
+        if self is NOTHING:
+            return pos_inf()
+        return neg_inf() if self.low is None else self.low
 
     @property
-    def max_value(self) -> PrimExpr | None:
-        """`high`, by TVM's name."""
-        return self.high
+    def max_value(self) -> PrimExpr:
+        """`high`, as TVM has it: `pos_inf()` where there is no end."""
+        if self is NOTHING:
+            return neg_inf()
+        return pos_inf() if self.high is None else self.high
 
     def is_everything(self) -> bool:
         """True if no end is known."""
@@ -64,7 +68,7 @@ class IntSet:
 
     def is_nothing(self) -> bool:
         """True if there surely is no value: the ends are the wrong way round."""
-        return self.is_bounded and can_prove(p.less(self.high, self.low))
+        return self is NOTHING or self.is_bounded and can_prove(p.less(self.high, self.low))
 
     def contains(self, x: Any, analyzer: Analyzer | None = None) -> bool:
         """True if a number surely is between the ends."""
@@ -93,7 +97,7 @@ class IntSet:
     @staticmethod
     def interval(low: Any, high: Any) -> IntSet:
         """From low to high, both included; None: no end."""
-        return IntSet(*(None if x is None else p.as_expr(x) for x in (low, high)))
+        return interval_set(low, high)
 
     @staticmethod
     def from_range(bounds: Range) -> IntSet:
@@ -107,6 +111,10 @@ class IntSet:
             return IntSet.single_point(x.value)
         if not isinstance(x, e.Ramp):
             return IntSet.single_point(x) if x.dtype.lanes == 1 else EVERYTHING
+        if not isinstance(x.lanes, int):  # as many lanes as the machine has
+            upward = p.as_int(x.stride)
+            ends = None if upward is None else (x.base, None) if upward >= 0 else (None, x.base)
+            return EVERYTHING if ends is None else IntSet(*ends)
         last = simplify(x.base + x.stride * (x.lanes - 1))
         step = p.as_int(x.stride)
         if step is None:
@@ -121,7 +129,7 @@ class IntSet:
     @staticmethod
     def nothing() -> IntSet:
         """No value."""
-        return IntSet(p.const(1), p.const(0))
+        return NOTHING
 
 
 def _picked(pick: Any, a: PrimExpr | None, b: PrimExpr | None, other: Any) -> PrimExpr | None:
@@ -134,7 +142,55 @@ def _either(a: PrimExpr | None, b: PrimExpr | None) -> PrimExpr | None:
 
 
 EVERYTHING = IntSet(None, None)
-IntervalSet = IntSet.interval
+NOTHING = IntSet(p.const(1), p.const(0))
+_NEG_INF, _POS_INF = (Var(name, p.dtype("handle")) for name in ("neg_inf", "pos_inf"))
+
+
+def neg_inf() -> Var:
+    """What stands for the lower end of a set that has none."""
+    return _NEG_INF
+
+
+def pos_inf() -> Var:
+    """What stands for the upper end of a set that has none."""
+    return _POS_INF
+
+
+def interval_set(min_value: Any, max_value: Any) -> IntSet:
+    """From min_value to max_value, both included; None, `neg_inf()`, `pos_inf()`: no end."""
+    if min_value is _POS_INF or max_value is _NEG_INF:
+        return NOTHING
+    low = None if min_value is None or min_value is _NEG_INF else p.as_expr(min_value)
+    return IntSet(low, None if max_value is None or max_value is _POS_INF else p.as_expr(max_value))
+
+
+IntervalSet = interval_set
+
+
+def union_lower_bound(sets: Sequence[IntSet]) -> IntSet:
+    """An interval that the sets together surely fill: what overlaps, or follows, is joined.
+
+    Where they do not join up, the first of them that is not empty.
+    """
+    waiting = [x for x in sets if not x.is_nothing()]
+    if not waiting:
+        return NOTHING
+    found = waiting.pop(0)
+    while True:
+        near = next((x for x in waiting if _meet(found, x)), None)
+        if near is None:
+            return found
+        waiting.remove(near)
+        found = found.union(near)
+
+
+def _meet(a: IntSet, b: IntSet) -> bool:
+    """True if no integer lies between two intervals for sure."""
+
+    def reaches(end: PrimExpr | None, start: PrimExpr | None) -> bool:
+        return end is None or start is None or can_prove(p.less_equal(start, end + 1))
+
+    return reaches(a.high, b.low) and reaches(b.high, a.low)
 
 
 def interval_of(x: Any, domains: Mapping[Var, Any] | None, analyzer: Analyzer) -> IntSet:

@@ -251,15 +251,17 @@ def atom_modular(ctx: Context, atom: Atom) -> tuple[int, int]:
         return _one_of([modular_of(ctx, x) for x in atom.args])
     if atom.kind == "bitwise_and" and atom.args[1].is_const:
         return _masked(modular_of(ctx, atom.args[0]), atom.args[1].const)
-    if atom.kind == "cast" and fits(atom_bounds(ctx, atom), atom.args[1]):
-        return modular_of(ctx, atom.args[0]) if _is_kept(ctx, atom) else (1, 0)
+    if atom.kind == "cast" and _is_kept(ctx, *atom.args):
+        return modular_of(ctx, atom.args[0])
     return 1, 0
 
 
-def _is_kept(ctx: Context, atom: Atom) -> bool:
+def _is_kept(ctx: Context, x: Poly, source: DType, to: DType) -> bool:
     """True if a cast changes no number that its operand may be."""
-    inner, _source, to = atom.args
-    return fits(bounds_of(ctx, inner), to)
+    low, high = bounds_of(ctx, x)
+    if x.is_data and not fits((low, high), source):
+        return False
+    return fits((max(low, source.min_value), min(high, source.max_value)), to)
 
 
 def _one_of(each: list[tuple[int, int]]) -> tuple[int, int]:

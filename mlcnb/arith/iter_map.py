@@ -51,6 +51,7 @@ def detect_iter_map(
         check_level = IterMapLevel.from_str(check_level)
     level = check_level
     analyzer = analyzer or Analyzer()
+    indices = [p.as_expr(x) for x in indices]
     make = partial(_Rewriter, input_iters, analyzer, simplify_trivial_iterators)
     found = _attempt(indices, make, predicate, level, analyzer)
     if not found:
@@ -234,7 +235,8 @@ class _Rewriter:
         key = self.key(ordered, unit)
         mark = self.fused.get(key)
         if mark is None:
-            inner = tuple(_scaled(s, self.simple(p.floordiv(s.scale, unit))) for s in ordered)
+            falling = reversed(ordered)
+            inner = tuple(_scaled(s, self.simple(p.floordiv(s.scale, unit))) for s in falling)
             mark = self.fused[key] = IterMark(IterSum(inner, p.const(0, unit.dtype)), total)
         return IterSplit(mark, p.const(1, unit.dtype), mark.extent, unit)
 
@@ -277,13 +279,11 @@ class _Rewriter:
         if upper is None:
             raise NoIterMap(f"the predicate {condition!r} is no upper bound of a sum")
         left, bound = upper
-        made = self.rewrite(left)
-        limit = self.simple(bound - made.base)
-        if len(made.splits) == 1:
-            self.cut_split(made.splits[0], limit)
-            return
-        split = self.fuse(made)
-        self.cut_split(split, limit)
+        made, most = self.rewrite(left), self.rewrite(bound)
+        if most.splits:
+            raise NoIterMap(f"the predicate {condition!r} is no upper bound of a sum")
+        if made.splits:  # else it says nothing of the loop variables
+            self.cut_split(self.fuse(made), self.simple(most.base - made.base))
 
     def cut_split(self, split: IterSplit, limit: PrimExpr) -> None:
         """split * scale < limit"""

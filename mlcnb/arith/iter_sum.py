@@ -12,7 +12,14 @@ from enum import IntEnum
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
+
+
+class IterMapExpr:
+    """What an iteration map is written in: sums and splits."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,9 +29,12 @@ class IterMark:
     source: Any
     extent: PrimExpr
 
+    def __post_init__(self) -> None:
+        _keep_numbers(self, "extent")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IterSplit:
+class IterSplit(IterMapExpr):
     """mark // lower % extent * scale"""
 
     mark: IterMark
@@ -32,13 +42,44 @@ class IterSplit:
     extent: PrimExpr
     scale: PrimExpr
 
+    def __post_init__(self) -> None:
+        _keep_numbers(self, "lower", "extent", "scale")
+
+    @property
+    def source(self) -> IterMark:
+        """`mark`, by TVM's name."""
+        return self.mark
+
+    @property
+    def lower_factor(self) -> PrimExpr:
+        """`lower`, by TVM's name."""
+        return self.lower
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IterSum:
+class IterSum(IterMapExpr):
     """The sum of splits, plus a base that no loop variable changes."""
 
     splits: tuple[IterSplit, ...]
     base: PrimExpr
+
+    def __post_init__(self) -> None:
+        _keep_numbers(self, "base")
+        if type(self.splits) is not tuple:
+            object.__setattr__(self, "splits", tuple(self.splits))
+
+    @property
+    def args(self) -> tuple[IterSplit, ...]:
+        """`splits`, by TVM's name."""
+        return self.splits
+
+
+def _keep_numbers(x: Any, *names: str) -> None:
+    """Plain numbers become constants."""
+    for name in names:
+        value = getattr(x, name)
+        if not isinstance(value, PrimExpr):
+            object.__setattr__(x, name, p.as_expr(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 
+#: the comparisons that hold where the left side is smaller, or larger
+_BELOW, _ABOVE = (e.LT, e.LE, e.NE), (e.GT, e.GE, e.NE)
+#: how many times 128 bits (RISC-V: 64) long a machine's vectors may be
+_VSCALE = (1, 1024)
 #: bits of the whole numbers that a float holds exactly
 _MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 #: a product of sums with more terms than this is left as it is
@@ -130,6 +134,8 @@ class Normalizer(Learner):
             masks = [m for m in map(p.as_int, x.args) if m is not None and m >= 0]
             if masks:
                 return "within", (0, min(masks))
+        if x.op == "tir.vscale":
+            return "within", _VSCALE
         if x.op == "tir.check_index" and p.as_int(x.args[1]) is not None:
             return "within", (0, max(0, p.as_int(x.args[1]) - 1))  # type: ignore[operator]
         if x.op in ("tir.clz", "tir.popcount"):
@@ -245,7 +251,26 @@ class Normalizer(Learner):
             found = compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
             return self._shorter(x, found)
         a, b = self.simplify(x.a), self.simplify(x.b)
+        decided = self._decided(type(x), a, b) if a.dtype.lanes == 1 else None
+        if decided is not None:
+            return p.const(decided)
         return x if a is x.a and b is x.b else _COMPARE[type(x)](a, b)
+
+    def _decided(self, kind: type, a: PrimExpr, b: PrimExpr) -> bool | None:
+        """Whether a comparison of narrow or unsigned integers holds, where their bounds tell."""
+        if not a.dtype.is_integer:
+            return None
+        if self.key(a) == self.key(b):
+            return kind in (e.EQ, e.LE, e.GE)
+        (low, high), (first, last) = self.bounds(a), self.bounds(b)
+        for known, met in ((high < first, _BELOW), (low > last, _ABOVE)):
+            if known:
+                return kind in met
+        if high <= first and kind in (e.LE, e.GT):
+            return kind is e.LE
+        if low >= last and kind in (e.GE, e.LT):
+            return kind is e.GE
+        return None
 
     def _known(self, x: PrimExpr) -> PrimExpr:
         """True or False where the condition, or its negation, holds already."""

@@ -77,6 +77,8 @@ class Translator:
         self.exact = True
         self._kept: list[PrimExpr] = []
         self._known: dict[int, str] = {}
+        #: number of lanes -> the lane that is spoken of
+        self._lanes: dict[int, str] = {}
 
     def copy(self) -> Translator:
         """One that knows the same and learns on its own."""
@@ -84,6 +86,7 @@ class Translator:
         other.fresh, other.facts = list(self.fresh), list(self.facts)
         other.loose, other.exact = set(self.loose), self.exact
         other._kept, other._known = list(self._kept), dict(self._known)
+        other._lanes = dict(self._lanes)
         return other
 
     def new(self) -> str:
@@ -137,19 +140,19 @@ class Translator:
     def product(self, x: e.Mul) -> str | None:
         """A product, one side of which is a number."""
         for factor, other in ((x.b, x.a), (x.a, x.b)):
-            number = p.as_int(factor)
+            number = _number(factor)
             if number is not None:
                 return f"({number} * {self.value(other)})"
         return None
 
     def floordiv(self, x: e.FloorDiv) -> str | None:
         """A quotient by a number, rounded down."""
-        by = p.as_int(x.b)
+        by = _number(x.b)
         return None if not by else _floor(self.value(x.a), by)
 
     def floormod(self, x: e.FloorMod) -> str | None:
         """The remainder of that quotient."""
-        by = p.as_int(x.b)
+        by = _number(x.b)
         if not by:
             return None
         a = self.value(x.a)
@@ -157,7 +160,7 @@ class Translator:
 
     def truncated(self, x: Any) -> str | None:
         """C's quotient and remainder, which round towards zero."""
-        by = p.as_int(x.b)
+        by = _number(x.b)
         if not by:
             return None
         a, quotient = self.value(x.a), self.new()
@@ -208,12 +211,14 @@ class Translator:
         return self.value(x.value)
 
     def ramp(self, x: e.Ramp) -> str | None:
-        """Any of the lanes."""
-        stride = p.as_int(x.stride)
+        """Any of the lanes; the same one wherever there are as many."""
+        stride = _number(x.stride)
         if stride is None:
             return None
-        lane = self.new()
-        self.facts.append(f"0 <= {lane} < {x.lanes}")
+        if x.lanes not in self._lanes:
+            self._lanes[x.lanes] = self.new()
+            self.facts.append(f"0 <= {self._lanes[x.lanes]} < {x.lanes}")
+        lane = self._lanes[x.lanes]
         return f"({self.value(x.base)} + {stride} * {lane})"
 
     # conditions
@@ -240,6 +245,11 @@ class Translator:
         parts = [*conditions, *self.facts]
         told = " and ".join(f"({part})" for part in parts) if parts else "0 = 0"
         return f"exists {', '.join(self.fresh)} : {told}" if self.fresh else told
+
+
+def _number(x: PrimExpr) -> int | None:
+    """A number, or the one in all lanes; None for what is no constant."""
+    return p.as_int(x.value if isinstance(x, e.Broadcast) else x)
 
 
 def _floor(x: str, by: int) -> str:

@@ -21,7 +21,7 @@ def is_nonnegative(ctx: Context, x: Poly, depth: int = _DEPTH) -> bool:
     """True if `x >= 0` can be proved."""
     if bounds_of(ctx, x)[0] >= 0:
         return True
-    if not x.terms or depth == 0:
+    if not x.terms or depth <= 0:
         return False
     if any(bounds_of(ctx, x.minus(known))[0] >= 0 for known in ctx.constraints):
         return True
@@ -103,7 +103,10 @@ def _by_sum_of_conditions(ctx: Context, x: Poly, depth: int) -> bool:
     for known in ctx.constraints:
         if any(x.terms.get(m, 0) * c > 0 and _is_unbounded(ctx, m) for m, c in known.terms.items()):
             left = x.minus(known)
-            if len(left.terms) < len(x.terms) and is_nonnegative(ctx, left, depth - 1):
+            shorter = len(left.terms) - len(x.terms)
+            if shorter < 0 and is_nonnegative(ctx, left, depth - 1):
+                return True
+            if shorter == 0 and len(x.terms) <= 2 and is_nonnegative(ctx, left, depth - 2):
                 return True
     return False
 

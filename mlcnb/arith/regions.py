@@ -12,7 +12,7 @@ from typing import Any
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.int_set import EVERYTHING, IntSet, set_of
 from mlcnb.arith.iter_map import detect_iter_map
-from mlcnb.arith.iter_sum import IterSum
+from mlcnb.arith.iter_sum import IterSplit, IterSum
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -52,6 +52,10 @@ def _side(made: IterSum, bounds: Range, analyzer: Analyzer) -> IntSet | None:
     if len(made.splits) != 1:
         return None
     split = made.splits[0]
+    if analyzer.can_prove(p.less(split.scale, 0)):  # it runs backwards
+        run = (split.extent - 1) * split.scale
+        split = IterSplit(split.mark, split.lower, split.extent, p.neg(split.scale))
+        made = IterSum((split,), analyzer.simplify(made.base + run))
     if not analyzer.can_prove(p.less_equal(split.scale, bounds.extent)):
         return None
     if not analyzer.can_prove(p.less(0, split.scale)):

@@ -88,6 +88,10 @@ class NotEqualError(MLCError, ValueError):
     """Two programs that should have been structurally equal."""
 
 
+class TruthValueError(MLCError, ValueError):
+    """A symbolic expression where Python wants True or False."""
+
+
 class ParseError(MLCError):
     """TVMScript text that is not a program: points at the token."""
 
@@ -138,7 +142,7 @@ class NoFunctionError(ScheduleError, ValueError):
     """A schedule of several functions that was not told which one to work on."""
 
 
-class PassError(MLCError):
+class PassError(MLCError, ValueError):
     """A pass that cannot do its work on this module."""
 
 

@@ -21,7 +21,7 @@ SMALL_FLOATS = (
     "float8_e5m2fnuz float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn"
 ).split()
 _PATTERN = re.compile(
-    rf"({'|'.join(SMALL_FLOATS)}|bool|(?:bfloat|float|u?int)(?=\d|x|$))(\d*)(?:x([1-9]\d*))?"
+    rf"({'|'.join(SMALL_FLOATS)}|bool|(?:bfloat|float|u?int)(?=\d|x|$))(\d*)(?:x(vscalex)?([1-9]\d*))?"
 )
 #: the widths of a kind of number, the one that its bare name means first
 _BITS = {
@@ -77,14 +77,30 @@ class DType(str):
         return dtype(self.split("x")[0]) if self.lanes != 1 else self
 
     def with_lanes(self, lanes: int) -> DType:
-        """The vector dtype of this element with `lanes` lanes."""
+        """The vector dtype of this element with `lanes` lanes; -4: with vscale * 4 of them."""
         element = str(self.element)
+        if lanes < 0:
+            return dtype(f"{element}xvscalex{-lanes}")
         return dtype(element if lanes == 1 else f"{element}x{lanes}")
+
+    @property
+    def fixed_lanes(self) -> int:
+        """The number of lanes, where it is a number.
+
+        Raises:
+            UnsupportedDtypeError: a scalable vector, as long as the machine has it.
+        """
+        if self.lanes < 0:
+            raise UnsupportedDtypeError(
+                f"{self}: no backend has vectors of scalable length",
+                hint="give Ramp and Broadcast a number of lanes",
+            )
+        return self.lanes
 
     @property
     def nbytes(self) -> int:
         """Bytes of one value as it lies in memory, all lanes (bool takes one byte)."""
-        return (self.bits + 7) // 8 * self.lanes
+        return (self.bits + 7) // 8 * self.fixed_lanes
 
     @property
     def min_value(self) -> int:
@@ -112,6 +128,8 @@ def dtype(spelling: str) -> DType:
         UnsupportedDtypeError: the spelling names no dtype.
     """
     name = spelling if isinstance(spelling, str) else _spelling_of(spelling)
+    if name.startswith("uint1") and name[5:6] in ("", "x"):  # bool as TVM spells it too
+        return dtype("bool" + name[5:])
     name = name or "void"  # TVM's older text says "" for a call that gives nothing
     code, bits, lanes = _parts(name)
     if name.split("x")[0] in ("int", "uint", "float", "bfloat"):  # short for the usual width
@@ -125,7 +143,8 @@ def _parts(name: str) -> tuple[str, int, int]:
     if name in ("handle", "void"):
         return name, 64 if name == "handle" else 0, 1
     match = _PATTERN.fullmatch(name)
-    code, digits, lanes = match.groups() if match is not None else ("", "", None)
+    code, digits, scalable, lanes = match.groups() if match is not None else ("", "", None, None)
+    lanes = f"-{lanes}" if scalable else lanes
     known = _BITS.get(code, ())
     bits = int(digits) if digits else next(iter(known), 0)
     if "_" in code and not digits:

@@ -12,9 +12,10 @@ zero.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, ClassVar
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, TruthValueError
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
@@ -81,6 +82,21 @@ class PrimExpr(Node):
     def __xor__(self, other: Any) -> PrimExpr:
         return _ops().bitwise_xor(self, other)
 
+    def __rlshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_left(other, self)
+
+    def __rrshift__(self, other: Any) -> PrimExpr:
+        return _ops().shift_right(other, self)
+
+    def __rand__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_and(other, self)
+
+    def __ror__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_or(other, self)
+
+    def __rxor__(self, other: Any) -> PrimExpr:
+        return _ops().bitwise_xor(other, self)
+
     def __invert__(self) -> PrimExpr:
         return _ops().bitwise_not(self)
 
@@ -106,7 +122,7 @@ class PrimExpr(Node):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise MLCError(
+        raise TruthValueError(
             "a symbolic expression has no truth value",
             hint="use tir.if_then_else, tir.Select, or tir.all / tir.any in place of if, and, or",
         )
@@ -118,6 +134,14 @@ class PrimExpr(Node):
     def equal(self, other: Any) -> PrimExpr:
         """The expression `self == other`."""
         return _ops().equal(self, other)
+
+    def same_as(self, other: Any) -> bool:
+        """True if `other` is this very object."""
+        return self is other
+
+    def asobject(self) -> PrimExpr:
+        """This expression: `a == b` is one already."""
+        return self
 
 
 class _WithDtype(PrimExpr):
@@ -444,39 +468,74 @@ class Call(_WithDtype):
             object.__setattr__(self, "args", _keep_exprs(self.args))
 
 
+def _keep_lanes(x: Any) -> None:
+    """A constant number of lanes as an int, an expression of `vscale` as it is."""
+    if not isinstance(x.lanes, PrimExpr):
+        object.__setattr__(x, "lanes", operator.index(x.lanes))
+    elif type(x.lanes) is IntImm:
+        object.__setattr__(x, "lanes", x.lanes.value)
+    elif vscale_factor(x.lanes) is None:
+        raise MLCError(
+            f"a vector of {x.lanes} lanes", hint="lanes are a number, or a multiple of T.vscale()"
+        )
+
+
+def _lane_count(lanes: Any) -> int:
+    """The number of lanes; -4 for vscale * 4."""
+    return lanes if type(lanes) is int else -(vscale_factor(lanes) or 1)
+
+
+def vscale_factor(x: Any) -> int | None:
+    """4 of `vscale * 4`; None for anything else."""
+    if isinstance(x, Call):
+        return 1 if x.op == "tir.vscale" else None
+    if isinstance(x, Mul):
+        for one, other in ((x.a, x.b), (x.b, x.a)):
+            if isinstance(one, IntImm) and one.value > 0 and vscale_factor(other):
+                return one.value * (vscale_factor(other) or 1)
+    return None
+
+
 @node
 class Ramp(PrimExpr):
-    """The vector base, base + stride, …, of `lanes` lanes."""
+    """The vector base, base + stride, …, of `lanes` lanes.
+
+    lanes: a number, or an expression `vscale * 4`: as many as the machine's vectors hold.
+    """
 
     base: PrimExpr
     stride: PrimExpr
-    lanes: int
+    lanes: Any
 
     def __post_init__(self) -> None:
         if type(self.base) in _NUMBERS or type(self.stride) in _NUMBERS:
             _keep_numbers(self, "base", "stride")
+        if type(self.lanes) is not int:
+            _keep_lanes(self)
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The base's dtype with `lanes` lanes."""
-        return self.base.dtype.with_lanes(self.lanes)
+        return self.base.dtype.with_lanes(_lane_count(self.lanes))
 
 
 @node
 class Broadcast(PrimExpr):
-    """The vector of `lanes` copies of `value`."""
+    """The vector of `lanes` (see Ramp) copies of `value`."""
 
     value: PrimExpr
-    lanes: int
+    lanes: Any
 
     def __post_init__(self) -> None:
         if type(self.value) in _NUMBERS:
             _keep_numbers(self, "value")
+        if type(self.lanes) is not int:
+            _keep_lanes(self)
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         """The value's dtype with `lanes` lanes."""
-        return self.value.dtype.with_lanes(self.lanes)
+        return self.value.dtype.with_lanes(_lane_count(self.lanes))
 
 
 @node
@@ -503,8 +562,21 @@ class Range(Node):
     min: PrimExpr
     extent: PrimExpr
 
-    def __post_init__(self) -> None:
-        if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
+    def __init__(
+        self, min: Any = None, extent: Any = None, *, begin: Any = None, end: Any = None
+    ) -> None:
+        """The integers from `min`, `extent` of them; or from `begin` up to `end`.
+
+        One number alone is the extent, from 0.
+        """
+        if begin is not None or end is not None:
+            min = 0 if begin is None else begin
+            extent = end if begin is None else _ops().subtract(end, begin)
+        elif extent is None:
+            min, extent = 0, min
+        object.__setattr__(self, "min", min)
+        object.__setattr__(self, "extent", extent)
+        if type(min) in _NUMBERS or type(extent) in _NUMBERS:
             _keep_numbers(self, "min", "extent")
 
     @staticmethod

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, UnsupportedDtypeError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
@@ -27,7 +27,7 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
         to = _default_dtype(value)
     kind = dtype(str(to))
     if kind.lanes != 1:
-        return e.Broadcast(const(value, kind.element), kind.lanes)
+        return e.Broadcast(const(value, kind.element), lanes_of(kind))
     if kind.is_float:
         return FloatImm(kind, round_to(float(value), kind))
     return IntImm(kind, wrap(int(value), kind))
@@ -81,7 +81,7 @@ def match_dtypes(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     b = as_expr(b, a.dtype)
     if a.dtype == b.dtype:
         return a, b
-    lanes = max(a.dtype.lanes, b.dtype.lanes)
+    lanes = a.dtype.lanes if a.dtype.lanes != 1 else b.dtype.lanes
     to = _common(a.dtype.element, b.dtype.element)
     return _lift(cast(to, a), lanes), _lift(cast(to, b), lanes)
 
@@ -91,7 +91,14 @@ def _lift(x: PrimExpr, lanes: int) -> PrimExpr:
         return x
     if x.dtype.lanes != 1:
         raise MLCError(f"vectors of {x.dtype.lanes} and {lanes} lanes do not match")
-    return e.Broadcast(x, lanes)
+    return e.Broadcast(x, lanes_of(x.dtype.with_lanes(lanes)))
+
+
+def lanes_of(kind: DType) -> Any:
+    """The lanes of a vector dtype as Ramp and Broadcast hold them: a number, or vscale * k."""
+    if kind.lanes > 0:
+        return kind.lanes
+    return multiply(e.Call(dtype("int32"), "tir.vscale", ()), -kind.lanes)
 
 
 def _common(a: DType, b: DType) -> str:
@@ -118,12 +125,14 @@ def cast(to: str | DType, value: Any) -> PrimExpr:
     if value.dtype == kind:
         return value
     if kind.lanes != 1 and value.dtype.lanes == 1:
-        return e.Broadcast(cast(kind.element, value), kind.lanes)
+        return e.Broadcast(cast(kind.element, value), lanes_of(kind))
     match value:
         case IntImm(v) if not kind.is_handle:
             return const(v, kind)
         case FloatImm(v) if kind.is_float:
             return const(v, kind)
+        case FloatImm(v) if kind.is_bool:
+            return const(v != 0, kind)
         case FloatImm(v) if kind.is_integer and math.isfinite(v):
             if kind.min_value <= math.trunc(v) <= kind.max_value:
                 return const(math.trunc(v), kind)
@@ -471,7 +480,13 @@ def max_value(kind: str | DType) -> PrimExpr:
 
 
 def infinity(kind: str | DType) -> PrimExpr:
-    """Plus infinity of a float dtype."""
+    """Plus infinity of a float dtype.
+
+    Raises:
+        UnsupportedDtypeError: a dtype that has none.
+    """
+    if not dtype(str(kind)).is_float:
+        raise UnsupportedDtypeError(f"{kind} has no infinity", hint="max_value is its largest")
     return const(math.inf, kind)
 
 

@@ -331,6 +331,8 @@ class Sliced:
         found = make_range(index.start, index.stop)
         step = 1 if index.step is None else p.as_int(index.step)
         count = p.as_int(found.extent)
+        if step == 1 and e.vscale_factor(found.extent):
+            return e.Ramp(found.min, p.const(1, found.min.dtype), found.extent)
         if count is None or step is None:
             raise MLCError("a vector has a constant number of lanes")
         return e.Ramp(found.min, p.const(step, found.min.dtype), -(-count // step))

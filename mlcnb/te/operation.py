@@ -8,6 +8,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import rewrite, walk
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
@@ -79,16 +80,19 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """
     if isinstance(dom, str):
         dom, tag, name = None, dom, name or tag
-    return IterVar(_domain(dom), Var(name or tag), IterType.THREAD, tag)
+    domain = _domain(dom)
+    return IterVar(domain, Var(name or tag, domain.extent.dtype), IterType.THREAD, tag)
 
 
 def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
     low, high = dom if isinstance(dom, tuple | list) else (0, 1 if dom is None else dom)
-    return Range(_dim(low), _dim(p.subtract(high, low)))
+    first, end = p.match_dtypes(low, high)
+    return Range(first, p.subtract(end, first))
 
 
+@roomy
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],

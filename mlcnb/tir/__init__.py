@@ -16,7 +16,7 @@ __getattr__, __dir__, __all__ = attach(
             "Range GlobalVar"
         ),
         "mlcnb.ir.prim_ops": (
-            "const floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
+            "floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
             "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "
             "shift_left shift_right bitwise_not"
         ),
@@ -29,13 +29,14 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.tir.function": "PrimFunc TensorIntrin",
         "mlcnb.tir.op": (
+            "const "
             "exp exp2 exp10 expm1 log log2 log10 log1p sqrt rsqrt tanh sigmoid erf sin cos tan "
             "asin acos atan sinh cosh asinh acosh atanh floor ceil trunc round nearbyint abs fabs "
             "atan2 fmod copysign hypot nextafter power pow ldexp isnan isinf isfinite popcount "
             "clz likely reinterpret ret call_intrin call_extern call_pure_extern call_packed "
             "call_cpacked call_llvm_intrin call_llvm_pure_intrin address_of type_annotation "
             "tvm_access_ptr tvm_storage_sync tvm_thread_allreduce comm_reducer sum prod max min "
-            "all any"
+            "all any vscale div indexdiv indexmod"
         ),
         "mlcnb.tir.index_map": "IndexMap",
         "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",

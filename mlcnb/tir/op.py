@@ -27,7 +27,6 @@ from mlcnb.ir.prim_ops import (
     bitwise_or,
     bitwise_xor,
     ceildiv,
-    div,
     floordiv,
     floormod,
     if_then_else,
@@ -49,6 +48,21 @@ __all__ = [
 ]  # fmt: skip
 
 Unary = Callable[[Any], PrimExpr]
+
+
+def const(value: Any, dtype: Any = None) -> PrimExpr:
+    """A constant of a dtype (default: int32 for int, float32 for float, bool for bool)."""
+    return p.const(value, dtype)
+
+
+def div(a: Any, b: Any) -> PrimExpr:
+    """a / b as in C: integers rounded towards zero (see `truncdiv`, `floordiv`)."""
+    a, b = p.match_dtypes(a, b)
+    return p.div(a, b) if a.dtype.is_float else truncdiv(a, b)
+
+
+#: divisions of indices, which are not negative where it matters
+indexdiv, indexmod = floordiv, floormod
 
 
 def call_intrin(dtype: str, name: str, *args: Any) -> Call:
@@ -211,6 +225,11 @@ def popcount(x: Any) -> PrimExpr:
 def clz(x: Any) -> PrimExpr:
     """The number of leading zero bits of an integer, int32; undefined for 0."""
     return Call(dtype("int32"), "tir.clz", (p.as_expr(x),))
+
+
+def vscale() -> Call:
+    """How many times longer the vectors of the machine are than 128 bits: scalable vectors."""
+    return Call(dtype("int32"), "tir.vscale", ())
 
 
 def likely(condition: Any) -> PrimExpr:

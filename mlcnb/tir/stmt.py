@@ -145,6 +145,9 @@ class SeqStmt(Stmt):
 
     seq: tuple[Stmt, ...]
 
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
     def __post_init__(self) -> None:
         _set_tuples(self, "seq")
 

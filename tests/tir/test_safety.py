@@ -278,6 +278,27 @@ def main(A: T.Buffer((300,), "float32"), I: T.Buffer((4,), "{kind}"), B: T.Buffe
         ex(a, np.full(4, wrong, kind), b)
 
 
+GROWING = """
+@T.prim_func
+def main(B: T.Buffer((8,), "float32"), k: T.int64):
+    V = T.alloc_buffer((k, k), "float32")
+    for i in T.serial(k):
+        V[i, k - 1 - i] = T.float32(1)
+    for i in T.serial(k):
+        B[T.Cast("int32", i) % 8] = V[i, k - 1 - i]
+"""
+
+
+def test_an_allocation_whose_size_wraps():
+    ex, b = mlc.compile(parse(GROWING, check_well_formed=False)), np.zeros(8, "f")
+    ex(b, 100)
+    np.testing.assert_array_equal(b, np.ones(8))
+    for k in (2**32, 2**33, 2**62, -1):
+        if k > 0:
+            with pytest.raises(ExecutionError, match="main: out of memory"):
+                ex(b, k)
+
+
 INDEX = st.sampled_from(
     ["i", "i + k", "i * k", "I[i]", "I[i] + k", "i * i", "(i + k) % 8", "I[i] % 8", "7 - i",
      "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1",

@@ -11,6 +11,7 @@ from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import PassError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import parse
 from mlcnb.target import Target
 from mlcnb.tir import transform as t
@@ -686,3 +687,34 @@ def test_limits_are_those_of_the_architecture():
     assert not verify_gpu_code(func, GpuLimits.of(Target("cuda -arch=sm_86")))
     assert not verify_gpu_code(func, GpuLimits.of(Target("cuda -max_threads_per_block=64")))
     assert not verify_gpu_code(func_of(KERNEL.format(**FITS)), {"max_thread_x": 16})
+
+
+def test_where_blocks_stand_the_axes_stay_loops_and_keep_what_was_noted_of_them():
+    func = parse(
+        """
+@T.prim_func(private=True)
+def func(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+    for i in T.thread_binding(8, thread="blockIdx.x"):
+        for j in T.thread_binding(4, thread="threadIdx.x", annotations={"mark": 1}):
+            with T.block("b"):
+                B[i, j] = A[i, j]
+        for k in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("c"):
+                B[i, k] = B[i, k] + T.float32(1)
+"""
+    )
+    expected = parse(
+        """
+@T.prim_func(private=True)
+def func(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
+    for i in T.thread_binding(8, thread="blockIdx.x"):
+        for j in T.thread_binding(4, thread="threadIdx.x"):
+            for one in T.serial(1, annotations={"mark": 1}):
+                with T.block("b"):
+                    B[i, j] = A[i, j]
+            with T.block("c"):
+                B[i, j] = B[i, j] + T.float32(1)
+"""
+    )
+    mod = IRModule.make({"main": func})
+    assert_structural_equal(t.UnifyThreadBinding()(mod)["main"], expected)

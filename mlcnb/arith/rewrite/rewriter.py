@@ -192,7 +192,7 @@ class Rewriter:
             return special.zero_of_floats(x) if found is x else found
         if is_index(x.dtype):
             return self.rewritten(x, (indices,))
-        return x if x.dtype.is_float else self.rewritten(x, (integers,))
+        return special.zero_of_floats(x) if x.dtype.is_float else self.rewritten(x, (integers,))
 
     def _operands(self, x: Any) -> tuple[Any, bool]:
         """`x` with its operands simplified; whether constants made it something else."""

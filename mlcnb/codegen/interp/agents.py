@@ -40,8 +40,11 @@ class Agent:
         """Its place in its warp."""
         return self.number % WARP
 
+    #: what it is called
+    called = "thread"
+
     def __str__(self) -> str:
-        return "thread (" + ", ".join(f"{k} = {v}" for k, v in self.axes.items()) + ")"
+        return f"{self.called} (" + ", ".join(f"{k} = {v}" for k, v in self.axes.items()) + ")"
 
     # accesses
 
@@ -87,6 +90,13 @@ class Agent:
     def writes_own(self, view: View, at: int, site: Stmt, value: Any) -> None:
         """It writes an element of its own memory."""
         self.written.add(view.address(at))
+
+
+class Round(Agent):
+    """One round of a parallel loop, which waits for no other."""
+
+    __slots__ = ()
+    called = "round"
 
 
 @dataclass
@@ -245,6 +255,8 @@ def _text(site: Stmt) -> str:
 
 
 def _remedy(view: View, one: Agent, two: Agent) -> str:
+    if isinstance(one, Round):
+        return "make the loop serial, or give each round elements of its own (sch.rfactor)"
     if one.block is not two.block:
         return (
             "blocks of one kernel cannot wait for each other: give each block elements of its own, "

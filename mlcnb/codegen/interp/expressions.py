@@ -151,7 +151,11 @@ class ExpressionCompiler:
         return run
 
     def _ramp(self, x: e.Ramp) -> Closure:
-        base, stride, lanes = self.compile(x.base), self.compile(x.stride), range(x.lanes)
+        base, stride, lanes = (
+            self.compile(x.base),
+            self.compile(x.stride),
+            range(x.dtype.fixed_lanes),
+        )
         fit = numerics.to_dtype(x.dtype.element)
 
         def run(f: Frame) -> list:
@@ -162,6 +166,8 @@ class ExpressionCompiler:
 
     def _broadcast(self, x: e.Broadcast) -> Closure:
         value, lanes = self.compile(x.value), x.lanes
+        if not isinstance(lanes, int):
+            lanes = x.dtype.fixed_lanes
         if x.value.dtype.lanes != 1:
             return lambda f: value(f) * lanes
         return lambda f: [value(f)] * lanes

@@ -35,15 +35,21 @@ def runs_on_threads(func: PrimFunc) -> bool:
 def on_threads(func: PrimFunc) -> PrimFunc:
     """A function of any stage with its launches, and with barriers where none are written."""
     if any(isinstance(n, Block) for n in walk(func.body)):
-        waits = any(isinstance(n, Call) and n.op == "tir.tvm_storage_sync" for n in walk(func.body))
-        for transform in _TO_THREADS:
+        waits = has_barriers(func)
+        for transform in TO_THREADS:
             func = transform(func)
         return func if waits else thread_sync(func)
     func = unify_thread_binding(func)
     return thread_sync(func) if func.attrs.get(IMPLICIT) else func
 
 
-_TO_THREADS: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
+def has_barriers(func: PrimFunc) -> bool:
+    """True for a program in which somebody wrote where threads wait."""
+    return any(isinstance(n, Call) and n.op == "tir.tvm_storage_sync" for n in walk(func.body))
+
+
+#: the passes that make a program in block form one of threads
+TO_THREADS: tuple[Callable[[PrimFunc], PrimFunc], ...] = (
     lower_cross_thread_reduction,
     lower_init_block,
     plan_buffer_allocation,

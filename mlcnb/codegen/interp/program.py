@@ -3,7 +3,8 @@
 The reference: what it does is what a program means. Every access is checked against its buffer's
 shape, and can be recorded.
 
-A program in block form means its loops, those over GPU threads as well. Without blocks, or where
+A program in block form means its loops, those over GPU threads as well; that the threads would race
+is an error all the same (`racing`). Without blocks, or where
 threads wait for each other, it means what a GPU does (`kernel`); `simulate=True` asks that of a
 program in block form.
 """
@@ -23,7 +24,9 @@ from mlcnb.codegen.interp.kernel import KernelCompiler
 from mlcnb.codegen.interp.launching import launcher, on_threads, runs_on_threads
 from mlcnb.codegen.interp.memory import View, compact_strides, element_shape, flat_argument
 from mlcnb.codegen.interp.numerics import to_dtype
-from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
+from mlcnb.codegen.interp.racing import on_racing_threads
+from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
@@ -64,10 +67,12 @@ def run_prim_func(
     """
     chosen = runs_on_threads(func) if simulate is None else simulate
     on_gpu = chosen and uses_threads(func)
+    if simulate is None and kernels is None:
+        _refuse_races(func, args)
     known = _programs.setdefault(func, {}) if record is None and kernels is None else {}
     if on_gpu not in known:
         made = on_threads(func) if on_gpu else func
-        known[on_gpu] = Program(made, record, on_gpu, kernels)
+        known[on_gpu] = Program(made, record, KernelCompiler if on_gpu else BlockCompiler, kernels)
     program = known[on_gpu]
     try:
         return program.run(args, order)
@@ -80,6 +85,38 @@ def run_prim_func(
         raise
 
 
+_racing: WeakKeyDictionary[PrimFunc, Program | None] = WeakKeyDictionary()
+
+
+def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
+    """Run a program as its threads would, with copies of its arguments, to see them race.
+
+    Raises:
+        DataRaceError: they do. What else goes wrong there is left to the run that counts.
+    """
+    if func not in _racing:
+        _racing[func] = _watched(func)
+    program = _racing[func]
+    if program is None:
+        return
+    try:
+        program.run([x.copy() if isinstance(x, np.ndarray) else x for x in args])
+    except DataRaceError as error:
+        if error.where is not None and error.root is None:
+            error.root = program.func
+        raise
+    except MLCError:
+        return
+
+
+def _watched(func: PrimFunc) -> Program | None:
+    """The program in which threads are watched; None where there are none, or they cannot race."""
+    if uses_threads(func):
+        threaded = None if runs_on_threads(func) else on_racing_threads(func)
+        return None if threaded is None else Program(threaded, None, KernelCompiler)
+    return Program(func, None, ParallelCompiler) if may_race(func) else None
+
+
 class Program:
     """A PrimFunc compiled to closures."""
 
@@ -87,11 +124,11 @@ class Program:
         self,
         func: PrimFunc,
         record: Any,
-        on_gpu: bool = False,
+        compiler: type[BlockCompiler] = BlockCompiler,
         kernels: Mapping[str, PrimFunc] | None = None,
     ) -> None:
         self.func = func
-        self.compiler = KernelCompiler(record) if on_gpu else BlockCompiler(record)
+        self.compiler = compiler(record)
         self.compiler.kernels = {
             name: launcher(name, kernel, run_prim_func) for name, kernel in (kernels or {}).items()
         }

@@ -204,14 +204,18 @@ def _let(p: Printer, n: e.Let) -> Doc:
         return call(p.word("T", "Let"), p.doc(n.body), keyword("where", where))
 
 
+def _lanes(p: Printer, lanes: Any) -> Doc:
+    return number(lanes) if isinstance(lanes, int) else p.doc(lanes)
+
+
 @prints(e.Ramp)
 def _ramp(p: Printer, n: e.Ramp) -> Doc:
-    return call(p.word("T", "Ramp"), p.doc(n.base), p.doc(n.stride), number(n.lanes))
+    return call(p.word("T", "Ramp"), p.doc(n.base), p.doc(n.stride), _lanes(p, n.lanes))
 
 
 @prints(e.Broadcast)
 def _broadcast(p: Printer, n: e.Broadcast) -> Doc:
-    return call(p.word("T", "Broadcast"), p.doc(n.value), number(n.lanes))
+    return call(p.word("T", "Broadcast"), p.doc(n.value), _lanes(p, n.lanes))
 
 
 @prints(e.Shuffle)

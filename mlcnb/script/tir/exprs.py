@@ -60,7 +60,9 @@ def broadcast(value: Any, lanes: int) -> PrimExpr:
     return e.Broadcast(build.as_expr(value), _lanes(lanes))
 
 
-def _lanes(lanes: Any) -> int:
+def _lanes(lanes: Any) -> Any:
+    if e.vscale_factor(lanes):
+        return lanes
     count = p.as_int(lanes)
     if count is None or count < 1:
         raise MLCError("a vector has a constant number of lanes")

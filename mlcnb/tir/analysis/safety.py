@@ -40,10 +40,7 @@ CHECKED = "tir.bounds"
 _TRUST = 'compile with bounds="trust" if you know better'
 _CALLS = frozenset(
     "tir." + name
-    for name in (
-        "call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin tvm_call_packed "
-        "tvm_call_cpacked"
-    ).split()
+    for name in ("call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin").split()
 )
 _POINTERS = ("tir.address_of", "tir.tvm_access_ptr")
 #: LLVM's intrinsics that do more than compute

@@ -63,6 +63,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.function_sets": "Filter Apply AnnotateEntryFunc",
         "mlcnb.tir.transform.device_regions": "DecorateDeviceScope AnnotateDeviceRegions",
         "mlcnb.tir.transform.bind_target": "BindTarget",
+        "mlcnb.tir.transform.inline_private_functions": "InlinePrivateFunctions",
         "mlcnb.ir.transform": "PrimFuncPass prim_func_pass",
         "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",
     },

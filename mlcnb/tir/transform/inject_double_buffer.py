@@ -22,6 +22,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import Block, For
+from mlcnb.tir.transform.double_buffer_scope import double_scopes
 from mlcnb.tir.transform.inject_software_pipeline import (
     DOUBLE,
     ORDER,
@@ -80,5 +81,5 @@ class InjectDoubleBuffer(PrimFuncPass):
     """Fill buffers that are marked `double_buffer_scope` one iteration ahead."""
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `inject_double_buffer`."""
-        return inject_double_buffer(func)
+        """See `inject_double_buffer`; of plain memory, `double_scopes`."""
+        return inject_double_buffer(double_scopes(func))

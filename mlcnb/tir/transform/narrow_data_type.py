@@ -21,9 +21,10 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import is_launch
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import BufferStore, For, LetStmt, Stmt
+from mlcnb.tir.stmt import AttrStmt, BlockRealize, BufferStore, For, IterVar, LetStmt, Stmt
 
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod, e.Div, e.Mod, e.Min, e.Max)
 _COMPARISONS = (e.EQ, e.NE, e.LT, e.LE, e.GT, e.GE)
@@ -33,7 +34,7 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     """`func` with integer index arithmetic of `target_bits` bits where all values fit.
 
     Args:
-        func: a function without blocks.
+        func: a function, with blocks or without.
         target_bits: the width wanted, in bits.
     """
     return func.with_body(_Narrower(target_bits).visit(func.body))
@@ -55,6 +56,12 @@ class _Narrower:
             return self.loop(n)
         if isinstance(n, LetStmt):
             return self.let(n)
+        if isinstance(n, BlockRealize):
+            return self.block(n)
+        if isinstance(n, Range):
+            return self.region(n)
+        if isinstance(n, AttrStmt) and is_launch(n):
+            return self.launch(n)
         if isinstance(n, BufferLoad | BufferStore):
             return self.access(n)
         if isinstance(n, _COMPARISONS) and self.is_wide(n.a):
@@ -84,6 +91,50 @@ class _Narrower:
         fresh = self.narrow[n.loop_var] = Var(n.loop_var.name, self.kind)
         start, extent = self.forced(n.min), self.forced(n.extent)
         return replace(n, loop_var=fresh, min=start, extent=extent, body=self.visit(n.body))
+
+    def block(self, n: BlockRealize) -> Stmt:
+        """A block: its axes are narrow where they fit, as what they are bound to is then."""
+        values: list[PrimExpr] = []
+        axes: list[IterVar] = []
+        for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+            dom = axis.dom
+            self.analyzer.bind(axis.var, dom)
+            narrow = self.is_wide(axis.var) and self.fits(dom.min + dom.extent)
+            if not (narrow and self.fits(value)):
+                values.append(self.visit(value))
+                axes.append(axis)
+                continue
+            fresh = self.narrow[axis.var] = Var(axis.var.name, self.kind)
+            values.append(self.forced(value))
+            bounds = Range(self.forced(dom.min), self.forced(dom.extent))
+            axes.append(replace(axis, dom=bounds, var=fresh))
+        block = n.block
+        if any(a is not b for a, b in zip(axes, block.iter_vars, strict=True)):
+            block = replace(block, iter_vars=tuple(axes))
+        same = all(a is b for a, b in zip(values, n.iter_values, strict=True))
+        kept = n.iter_values if same else tuple(values)
+        predicate = self.visit(n.predicate)
+        inside = map_children(block, lambda x: x if x in axes else self.visit(x))
+        return replace(n, iter_values=kept, predicate=predicate, block=inside)
+
+    def launch(self, n: AttrStmt) -> Stmt:
+        """A thread axis: one variable in the whole function."""
+        axis = n.node
+        self.analyzer.bind(axis.var, axis.dom)
+        wide = self.is_wide(axis.var) and self.fits(axis.dom.min + axis.dom.extent)
+        if axis.var not in self.narrow and not wide:
+            return map_children(n, lambda x: x if x is axis else self.visit(x))
+        fresh = self.narrow.setdefault(axis.var, Var(axis.var.name, self.kind))
+        bounds = Range(self.forced(axis.dom.min), self.forced(axis.dom.extent))
+        made = replace(axis, dom=bounds, var=fresh)
+        return replace(n, node=made, value=self.forced(n.value), body=self.visit(n.body))
+
+    def region(self, n: Range) -> Range:
+        """The bounds of a region: both narrow where they fit."""
+        start, extent = self.index(n.min), self.index(n.extent)
+        if start.dtype != extent.dtype:
+            return n if not self.narrow else map_children(n, self.visit)
+        return n if start is n.min and extent is n.extent else Range(start, extent)
 
     def let(self, n: LetStmt) -> Stmt:
         """A variable for a value that fits is narrow too."""

@@ -19,10 +19,12 @@ from mlcnb.core.node import Node, children, map_children, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.analysis.carried import ORDERED, Carried
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, While
 
 
@@ -142,5 +144,15 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
     """Move each block-local buffer to the innermost loop that holds all of its uses."""
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `plan_buffer_allocation`."""
-        return plan_buffer_allocation(func)
+        """See `plan_buffer_allocation`; the new blocks say what they read and write."""
+        planned = plan_buffer_allocation(func)
+        if planned is func:
+            return func
+        return planned.with_body(rewrite_statements(planned.body, _completed))
+
+
+def _completed(n: Node) -> Node | None:
+    is_new = isinstance(n, Block) and n.alloc_buffers and not n.name_hint
+    if is_new and not (n.iter_vars or n.reads or n.writes):  # type: ignore[attr-defined]
+        return complete_regions(n)  # type: ignore[arg-type]
+    return None

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith import const_bounds
 from mlcnb.core.node import Node, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.effects import has_effect
+from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import (
@@ -31,6 +33,7 @@ from mlcnb.tir.stmt import (
     Stmt,
     seq,
 )
+from mlcnb.tir.transform.overwritten import remove_overwritten
 
 _NOTHING = Evaluate(p.const(0))
 
@@ -39,7 +42,20 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     """`func` without statements that have no effect, and without what only they need."""
     used: set[Node] = set()
     _note_uses(func.body, used)
-    return func.with_body(rewrite(func.body, lambda n: _remove(n, used), enter=_keep))
+    bounds = _loop_bounds(func.body)
+    return func.with_body(rewrite(func.body, lambda n: _remove(n, used, bounds), enter=_keep))
+
+
+def _loop_bounds(body: Node) -> dict[e.Var, Any]:
+    """What the variables of loops may be, where an extent is not known: such loops may be empty."""
+    loops = [n for n in statements(body) if isinstance(n, For)]
+    if all(isinstance(n.extent, e.IntImm) for n in loops):
+        return {}
+    return {n.loop_var: e.Range(n.min, n.extent) for n in loops}
+
+
+def _first(effect: Stmt, rest: Stmt) -> Stmt:
+    return effect if _is_nothing(rest) else seq(effect, rest)
 
 
 def _note_uses(n: Node, used: set[Node]) -> None:
@@ -65,19 +81,21 @@ def _keep(n: Node) -> Node | None:
     return n if isinstance(n, e.PrimExpr | Buffer) else None
 
 
-def _remove(n: Node, used: set[Node]) -> Node | None:
+def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
     match n:
         case SeqStmt(parts) if any(_is_nothing(x) for x in parts):
             kept = [x for x in parts if not _is_nothing(x)]
             return seq(*kept) if kept else _NOTHING
         case For() if _is_nothing(n.body) and not has_effect(n.extent):
             return _NOTHING
-        case For() if p.as_int(n.extent) == 0:
+        case For() if const_bounds(n.extent, bounds)[1] <= 0:
             return _NOTHING
         case IfThenElse():
             return _branch(n)
-        case LetStmt() if n.var not in used and not has_effect(n.value):
-            return n.body
+        case LetStmt() if n.var not in used:
+            if not has_effect(n.value):
+                return n.body
+            return _first(Evaluate(n.value), n.body)
         case Allocate() if n.buffer_var not in used:
             return n.body
         case DeclBuffer() if n.buffer not in used:
@@ -113,8 +131,14 @@ def stores_what_it_read(n: BufferStore) -> bool:
 
 
 class RemoveNoOp(PrimFuncPass):
-    """Remove statements that have no effect, and what only they need."""
+    """Remove statements that have no effect, and what only they need.
+
+    With `PassContext(config={"tir.RemoveNoOp": {"use_dataflow_analysis": True}})` also stores that
+    others hide.
+    """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `remove_no_op`."""
+        """See `remove_no_op`, and `remove_overwritten`."""
+        if ctx.get_config("tir.RemoveNoOp")["use_dataflow_analysis"]:
+            func = remove_overwritten(func)
         return remove_no_op(func)

@@ -20,8 +20,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis, is_launch, launch_of
+from mlcnb.tir.analysis.structure import blocks_of
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.stmt import AttrStmt, Block, For, ForKind, IterType, IterVar, Stmt
 
 
@@ -70,7 +71,7 @@ class _Kernel:
         if isinstance(n, For) and _is_real(n):
             assert n.thread_binding is not None
             self.take(n, n.thread_binding, n.loop_var, n.min, n.extent)
-            return self.bare(n.body)
+            return _annotated(n, self.bare(n.body))
         if isinstance(n, AttrStmt) and is_launch(n):
             self.take(n, n.node.thread_tag, n.node.var, p.const(0), n.value)
             return self.bare(n.body)
@@ -108,6 +109,16 @@ class _Kernel:
         return PassError(f"UnifyThreadBinding: {message}", where=where, root=self.func, hint=hint)
 
 
+def _annotated(loop: For, body: Stmt) -> Stmt:
+    """What was noted of a thread loop is noted of a loop of one iteration in its place."""
+    if not loop.annotations:
+        return body
+    var, zero, one = Var("_", loop.loop_var.dtype), p.const(0), p.const(1)
+    kind = loop.loop_var.dtype
+    start, extent = p.cast(kind, zero), p.cast(kind, one)
+    return For(var, start, extent, ForKind.SERIAL, body, annotations=loop.annotations)
+
+
 def _defined_in(kernel: Stmt) -> set[Var]:
     """Variables of loops and blocks inside a kernel."""
     found: set[Var] = set()
@@ -123,5 +134,16 @@ class UnifyThreadBinding(PrimFuncPass):
     """Give each thread axis of a kernel one variable, around everything that the threads do."""
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `unify_thread_binding`."""
-        return unify_thread_binding(func)
+        """See `unify_thread_binding`; where blocks still stand, the axes are loops as before."""
+        unified = unify_thread_binding(func)
+        if unified is func or not blocks_of(func.body):
+            return unified
+        return unified.with_body(rewrite_statements(unified.body, _as_loop))
+
+
+def _as_loop(n: Node) -> Node | None:
+    if not isinstance(n, AttrStmt) or not is_launch(n):
+        return None
+    axis = n.node
+    dom = axis.dom
+    return For(axis.var, dom.min, dom.extent, ForKind.THREAD_BINDING, n.body, axis.thread_tag)

@@ -18,6 +18,7 @@ from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
+from mlcnb.tir.transform.unroll_options import unroll_as_asked
 
 #: a loop of more iterations than this stays a loop
 MAX_EXTENT = 256
@@ -54,8 +55,14 @@ def _statements(n: Stmt) -> int:
 
 
 class UnrollLoop(PrimFuncPass):
-    """Write out loops of kind unroll, iteration by iteration."""
+    """Write out loops of kind unroll, iteration by iteration.
+
+    Which other ones, and how: `PassContext(config={"tir.UnrollLoop": {"auto_max_step": 16}})`;
+    a loop of kind unroll is then written out whatever its size.
+    """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `unroll_loops`."""
+        """See `unroll_loops`, and `unroll_as_asked` where the context has options."""
+        if "tir.UnrollLoop" in ctx.config:
+            return unroll_as_asked(func, ctx.get_config("tir.UnrollLoop"))
         return unroll_loops(func)

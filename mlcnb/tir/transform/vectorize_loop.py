@@ -173,6 +173,8 @@ class _Widen:
             return self.linear(n)
         if isinstance(n, BufferLoad):
             return self.load(n)
+        if isinstance(n, e.And | e.Or):
+            return self.junction(n)
         if isinstance(n, e.Call):
             return self.call(n)
         if isinstance(n, e.Let | e.Shuffle | e.Ramp | e.Broadcast):
@@ -195,6 +197,14 @@ class _Widen:
             if ramp is a:
                 return e.Ramp(ramp.base - scalar, ramp.stride, ramp.lanes)
         return type(n)(self.widen(a), self.widen(b))
+
+    def junction(self, n: Any) -> e.PrimExpr:
+        """`and`, `or`: the right side loads in the lanes that the left one leaves open."""
+        a, b = self.expr(n.a), self.expr(n.b)
+        if a is n.a and b is n.b:
+            return n
+        a, b = self.widen(a), self.widen(b)
+        return type(n)(a, _mask_loads(b, a if isinstance(n, e.And) else p.logical_not(a)))
 
     def load(self, n: BufferLoad) -> e.PrimExpr:
         if n.predicate is not None:
@@ -294,8 +304,21 @@ def _is_number(x: e.PrimExpr) -> bool:
 
 
 class VectorizeLoop(PrimFuncPass):
-    """Turn vectorized loops of constant extent into statements on vectors."""
+    """Turn vectorized loops of constant extent into statements on vectors.
+
+    enable_vectorize: if False (or with `tir.disable_vectorize` in the context), they become serial.
+    """
+
+    enable_vectorize: bool = True
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `vectorize_loops`."""
+        if not self.enable_vectorize or ctx.get_config("tir.disable_vectorize"):
+            return func.with_body(rewrite(func.body, _serial))
         return vectorize_loops(func)
+
+
+def _serial(n: Node) -> Node | None:
+    if isinstance(n, For) and n.kind is ForKind.VECTORIZED:
+        return replace(n, kind=ForKind.SERIAL)
+    return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb import te, tir
 from mlcnb.core.errors import PassError
+from mlcnb.ir.structural import structural_equal
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.transform import (
@@ -131,3 +133,39 @@ def test_force_refuses_what_needs_64_bits(dtype, value, message):
 def test_random_schedules_keep_every_bit(name):
     func = lower(random_schedule(name, 5))
     same_bits(func, narrow_data_type(func, 16))
+
+
+def test_axes_of_blocks_and_of_threads_are_narrow_too():
+    func = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    for i in range(T.int64(128)):
+        with T.block("b"):
+            vi = T.axis.spatial(T.int64(128), i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            B[vi] = A[vi]
+"""
+    )
+    narrow = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    for i in range(128):
+        with T.block("b"):
+            vi = T.axis.spatial(128, i)
+            T.reads(A[vi])
+            T.writes(B[vi])
+            B[vi] = A[vi]
+"""
+    )
+    assert structural_equal(narrow_data_type(func, 32), narrow)
+    ib = tir.ir_builder.create()
+    A = ib.pointer("float32", name="A")
+    tx = te.thread_axis((0, tir.const(32, "int64")), "threadIdx.x")
+    ib.scope_attr(tx, "thread_extent", tir.const(32, "int64"))
+    A[tx] = tir.const(1.0)
+    launch = narrow_data_type(tir.PrimFunc([A], ib.get()), 32).body
+    kinds = (launch.node.var.dtype, launch.value.dtype, launch.body.indices[0].dtype)
+    assert kinds == ("int32",) * 3

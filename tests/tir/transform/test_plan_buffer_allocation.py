@@ -6,6 +6,8 @@ import pytest
 
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.module import IRModule
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir import decl_buffer
 from mlcnb.tir import stmt as s
@@ -70,8 +72,8 @@ def test_a_buffer_goes_where_its_uses_meet():
         """
         for i in range(4):
             with T.block(""):
-                T.reads()
-                T.writes()
+                T.reads(A[i, 0:8])
+                T.writes(B[i, 0:8])
                 C = T.alloc_buffer((4, 8))
                 for j in range(8):
                     C[i, j] = A[i, j] * T.float32(2.0)
@@ -257,3 +259,26 @@ def _with_scratch(n: Node) -> Node | None:
 
 
 SCRATCH = decl_buffer((1,), "float32", "scratch")
+
+
+def test_a_new_block_says_what_it_reads_and_writes():
+    func = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 8))
+    for i in range(4):
+        for j in range(8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for j in range(8):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj]
+"""
+    )
+    mod = IRModule.make({"main": func})
+    text = Plan()(mod)["main"].script()
+    assert "T.reads(A[i, 0:8])" in text
+    assert "T.writes(C[i, 0:8])" in text

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import mlcnb as mlc
+from mlcnb.ir.transform import PassContext
+from mlcnb.script import parse
 from mlcnb.script import tir as T
+from mlcnb.tir.stmt import ForKind
 from mlcnb.tir.transform import VectorizeLoop
 from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits, statements
 
@@ -49,6 +53,28 @@ def test_a_branch_on_the_lane_becomes_a_mask():
         """,  # noqa: E501
     )
     check_lowering(masked, masked)
+
+
+@T.prim_func
+def peeking(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        B[i] = T.float32(0)
+    for j in T.vectorized(8):
+        if j < 7 and A[j + 1] > T.float32(0):
+            B[j] = T.float32(1)
+
+
+def test_the_right_side_of_and_loads_where_the_left_one_holds():
+    check(
+        VectorizeLoop(),
+        peeking,
+        """
+        for i in range(8):
+            B[i] = T.float32(0.0)
+        B.vstore([T.Ramp(0, 1, 8)], T.Broadcast(T.float32(1.0), 8), predicate=T.Ramp(0, 1, 8) < T.Broadcast(7, 8) and A.vload([T.Ramp(1, 1, 8)], predicate=T.Ramp(0, 1, 8) < T.Broadcast(7, 8)) > T.Broadcast(T.float32(0.0), 8))
+        """,  # noqa: E501
+    )
+    check_lowering(peeking, peeking)
 
 
 @T.prim_func
@@ -176,3 +202,19 @@ def test_a_number_that_all_lanes_share_is_loaded_where_some_lane_is_let_through(
     assert "T.Broadcast(A[i], 16)" in text
     assert "T.vectorized" not in text
     assert "for j" not in text
+
+
+def test_it_can_be_turned_off():
+    func = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((8,), "int32")):
+    for i in T.vectorized(8):
+        A[i] = i
+"""
+    )
+    mod = mlc.IRModule({"main": func})
+    with PassContext(config={"tir.disable_vectorize": True}):
+        loop = VectorizeLoop()(mod)["main"].body
+    assert loop.kind is ForKind.SERIAL
+    assert VectorizeLoop(enable_vectorize=False)(mod)["main"].body.kind is ForKind.SERIAL

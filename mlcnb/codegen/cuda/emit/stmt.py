@@ -109,7 +109,7 @@ def _branch(w: Writer, x: s.IfThenElse) -> None:
 
 
 def _let(w: Writer, x: s.LetStmt) -> None:
-    lanes = x.value.dtype.lanes
+    lanes = x.value.dtype.fixed_lanes
     if lanes == 1:
         if x.value.dtype.is_handle:
             w.do(f"auto {w.name(x.var)} = {w.expr(x.value)};")
@@ -188,7 +188,7 @@ def _evaluate(w: Writer, x: s.Evaluate) -> None:
 
 
 def _store(w: Writer, x: s.BufferStore) -> None:
-    lanes = x.indices[-1].dtype.lanes if x.indices else 1
+    lanes = x.indices[-1].dtype.fixed_lanes if x.indices else 1
     if lanes == 1:
         sign, value = _update(x)
         w.do(f"{w.element(x.buffer, x.indices)} {sign} {w.expr(value)};")

@@ -284,15 +284,38 @@ def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
 def acquire(em: Emitter, x: s.Allocate) -> str:
     """Memory from the heap; the last of `cleanup` gives it back."""
     f = em.f
-    total = str(x.dtype.nbytes)
-    for extent in x.extents:
-        total = f.emit(f"mul i64 {total}, {index(em, extent)}")
+    total = _bytes(em, x)
     allocate = em.external("mlcnb_alloc", "ptr", ("i64",))
     pointer = f.emit(f"call ptr {allocate}(i64 {total})")
     em.stop_if(f.emit(f"icmp eq ptr {pointer}, null"), 4)
     free = em.external("mlcnb_free", "void", ("ptr",))
     f.cleanup.append(f"call void {free}(ptr {pointer})")
     return pointer
+
+
+def _factors(x: e.PrimExpr) -> list[e.PrimExpr]:
+    return [*_factors(x.a), *_factors(x.b)] if isinstance(x, e.Mul) else [x]
+
+
+def _bytes(em: Emitter, x: s.Allocate) -> str:
+    """How large an allocation is; what no memory can hold is not asked for."""
+    factors = [factor for extent in x.extents for factor in _factors(extent)]
+    open_sizes = [factor for factor in factors if p.as_int(factor) is None]
+    total = x.dtype.nbytes * math.prod(n for n in map(p.as_int, factors) if n is not None)
+    if total >= 2**62:
+        raise CodegenError(
+            f"{x.buffer_var.name} needs {total} bytes, more than any memory has",
+            hint="make the buffer smaller",
+        )
+    made, kinds = str(total), ("i64", "i64")
+    if not open_sizes:
+        return made
+    fn = em.intrinsic("llvm.umul.with.overflow.i64", "{ i64, i1 }", kinds)
+    for size in open_sizes:
+        both = em.f.emit(f"call {{ i64, i1 }} {fn}(i64 {made}, i64 {index(em, size)})")
+        em.stop_if(em.f.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), 4)
+        made = em.f.emit(f"extractvalue {{ i64, i1 }} {both}, 0")
+    return made
 
 
 def declare(em: Emitter, x: s.DeclBuffer) -> None:

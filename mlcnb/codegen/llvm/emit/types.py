@@ -24,8 +24,12 @@ del _FLOATS["float8_e8m0fnu"]
 
 
 def scalar_type(kind: DType) -> str:
-    """The register type of one lane."""
-    element = kind.element
+    """The register type of one lane.
+
+    Raises:
+        UnsupportedDtypeError: LLVM has none, or the vector has no fixed length.
+    """
+    element = kind.element if kind.fixed_lanes != 1 else kind
     if element in _FLOATS:
         return _FLOATS[element]
     if element.is_bool:

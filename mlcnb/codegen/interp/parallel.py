@@ -1,0 +1,114 @@
+"""Rounds of a parallel loop: which of them touch an element that another one writes?
+
+for i in T.parallel(8):
+    B[0] = B[0] + A[i]          round i = 0 writes B[0], round i = 1 reads it: a race
+
+The outermost parallel loop is what threads share; each of its rounds is an agent that nothing
+orders. Memory that a round allocates is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mlcnb.codegen.interp.agents import Round, ThreadBlock
+from mlcnb.codegen.interp.blocks import BlockCompiler
+from mlcnb.codegen.interp.expressions import Closure, Frame
+from mlcnb.codegen.interp.statements import Code
+from mlcnb.core.node import walk
+from mlcnb.ir.expr import Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.carried import Carried
+from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.function import PrimFunc
+
+_ROUND = "the round that runs"
+
+
+def may_race(func: PrimFunc) -> bool:
+    """True unless all rounds of parallel loops are seen to write elements of their own."""
+    return any(_is_parallel(n) and not _is_apart(n) for n in walk(func.body))
+
+
+def _is_parallel(n: Any) -> bool:
+    return isinstance(n, s.For) and n.kind is s.ForKind.PARALLEL
+
+
+def _is_apart(loop: Any) -> bool:
+    stores = {n.buffer.data: n.buffer for n in walk(loop) if isinstance(n, s.BufferStore)}
+    found = Carried(loop, stores.values())
+    return not found.found.unknown and all(
+        found.is_apart(found.found.of[data], loop) for data in stores
+    )
+
+
+class ParallelCompiler(BlockCompiler):
+    """Turns programs into closures whose parallel loops are watched."""
+
+    def __init__(self, record: Any) -> None:
+        super().__init__(record)
+        self.round = self.slot(_ROUND)
+        self.in_loop = False
+        #: the statement that is compiled
+        self.site: Any = None
+        #: pointers to memory that a round allocates
+        self.own: set[Var] = set()
+
+    def stmt(self, x: s.Stmt) -> Code:
+        """The closure of a statement."""
+        outer, self.site = self.site, x
+        code = super().stmt(x)
+        self.site = outer
+        return code
+
+    def _loop(self, x: s.For) -> Code:
+        if self.in_loop or not _is_parallel(x):
+            return super()._loop(x)
+        slot, current, name = self.slot(x.loop_var), self.round, x.loop_var.name
+        first, extent = self.compile(x.min), self.compile(x.extent)
+        self.in_loop = True
+        body = self.inside(x.loop_var, x.body)
+        self.in_loop = False
+
+        def steps(f: Frame) -> Iterator[None]:
+            start = first(f)
+            elements: dict = {}
+            for i in range(start, start + extent(f)):
+                f[slot] = i
+                f[current] = Round(ThreadBlock({}, elements, elements), 0, {name: i})
+                yield
+
+        return self.rounds(steps, x, body)
+
+    def watch(self, buffer: Buffer, what: str) -> Callable[..., None] | None:
+        """Looks for rounds that race."""
+        if not self.in_loop or buffer.data in self.own:
+            return None
+        current, slot, site = self.round, self.view_slot(buffer), self.site
+
+        def read(f: Frame, at: int, value: Any = None) -> None:
+            f[current].reads(f[slot], at, site)
+
+        def write(f: Frame, at: int, value: Any = None) -> None:
+            f[current].writes(f[slot], at, site, value)
+
+        return read if what == "r" else write
+
+    # memory of a round
+
+    def _allocation(self, x: s.Allocate) -> Code:
+        if self.in_loop:
+            self.own.add(x.buffer_var)
+        return super()._allocation(x)
+
+    def _allocated(self, buffer: Buffer) -> Closure:
+        if self.in_loop:
+            self.own.add(buffer.data)
+        return super()._allocated(buffer)
+
+    def matched(self, match: MatchBufferRegion) -> Closure:
+        """A view of a region of another buffer."""
+        if match.source.buffer.data in self.own:
+            self.own.add(match.buffer.data)
+        return super().matched(match)
