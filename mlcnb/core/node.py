@@ -87,6 +87,14 @@ class Node(display.Shown):
     def __repr__(self) -> str:
         return display.text(self)
 
+    def script(self, **options: Any) -> str:
+        """The TVMScript text; options as in `mlcnb.script.script`."""
+        return display.load("mlcnb.script:script")(self, **options)  # type: ignore[call-arg]
+
+    def show(self, **options: Any) -> None:
+        """Print the text: highlighted in a notebook, coloured in a terminal."""
+        display.load("mlcnb.script:show")(self, **options)  # type: ignore[call-arg]
+
     def same_as(self, other: Any) -> bool:
         """Whether it is the very same node."""
         return self is other
