@@ -299,6 +299,19 @@ def test_an_allocation_whose_size_wraps():
                 ex(b, k)
 
 
+def test_the_stack_is_not_filled():
+    """Buffers of a size for the stack, more of them than it has room for."""
+    count = 90
+    lines = [f"V{i} = T.alloc_buffer((16000,))" for i in range(count)]
+    lines += [f"for i in range(16000):\n    V{i}[i] = T.float32({i})" for i in range(count)]
+    lines += [f"for i in range(8):\n    B[i] = B[i] + V{i}[i * 1999]" for i in range(count)]
+    ex = mlc.compile(program("\n".join(x.replace("\n", "\n    ") for x in lines)))
+    a, b, i = arguments()
+    ex(a, b, i, 0)
+    np.testing.assert_array_equal(b, np.full(8, sum(range(count))))
+    assert ex.kernels["main"].signature.workspace > (64 << 10) * 50
+
+
 INDEX = st.sampled_from(
     ["i", "i + k", "i * k", "I[i]", "I[i] + k", "i * i", "(i + k) % 8", "I[i] % 8", "7 - i",
      "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1",
