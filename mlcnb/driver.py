@@ -18,7 +18,7 @@ from typing import Any
 from mlcnb.codegen.llvm import backend, foresight
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
-from mlcnb.core.errors import TargetError
+from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
 from mlcnb.dlight.cpu import schedule_cpu
@@ -30,7 +30,7 @@ from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Function, Op
-from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.relax.transform.pipeline import CONVOLUTIONS, get_pipeline
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.interpreted import InterpretedKernel
@@ -47,6 +47,7 @@ def compile(
     params: Mapping[str, Any] | None = None,
     *,
     relax_pipeline: Any = "default",
+    convolution: str = "auto",
     schedule: Any = "auto",
     bounds: str = "check",
 ) -> Executable:
@@ -58,8 +59,10 @@ def compile(
             that are bound to threads); default: the current Target, else "llvm".
         params: values of parameters by name, which become constants.
         relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered
-        already. schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a
-        function
+            already.
+        convolution: "auto" takes Winograd's algorithm where it is faster and exact enough; "direct"
+            never: no input then has any influence on a result whose window does not hold it.
+        schedule: "default" (the rules of `mlcnb.dlight`), None (loops as written), a function
             (PrimFunc, Target) -> Schedule, or "auto": "default" where there is a graph, else None,
             so that a loop function runs as somebody wrote or scheduled it.
         bounds: what is done about accesses of loop functions that may leave their buffers: "check"
@@ -78,6 +81,7 @@ def compile(
             f"no schedule rules {schedule!r}",
             hint='"auto", "default", None, or a function (PrimFunc, Target) -> Schedule',
         )
+    options = _pipeline_options(relax_pipeline, convolution)
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)
     if not where.is_cpu:
@@ -91,9 +95,8 @@ def compile(
         schedule = "default" if _has_graph(module) else None
     with collected_between(), _workers(module, where) as workers:
         if _has_graph(module):
-            module = _timed(
-                timings, "graph passes", _lower_graph, module, params, relax_pipeline, where
-            )
+            given = (module, params, relax_pipeline, where, options)
+            module = _timed(timings, "graph passes", _lower_graph, *given)
         if schedule == "default" and Database.current() is not None:
             module = _timed(timings, "tuning records", _apply_records, module, where)
         kernels = _timed(timings, "kernels", _kernels, module, where, schedule, workers)
@@ -168,8 +171,26 @@ def _timed(timings: list[tuple[str, float]], name: str, step: Any, *args: Any) -
     return result
 
 
+def _pipeline_options(pipeline: Any, convolution: str) -> dict[str, Any]:
+    """The options of a named pipeline; refuses a way of convolutions that it would not hear of."""
+    if convolution not in CONVOLUTIONS:
+        raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
+    if convolution == "auto":
+        return {}
+    if not isinstance(pipeline, str):
+        raise PassError(
+            f"convolution={convolution!r} goes to a named pipeline, not to {pipeline!r}",
+            hint="ChooseConvolution(tile_size=-1) in the pipeline, or none at all",
+        )
+    return {} if pipeline == "zero" else {"convolution": convolution}
+
+
 def _lower_graph(
-    mod: IRModule, params: Mapping[str, Any] | None, pipeline: Any, target: Target
+    mod: IRModule,
+    params: Mapping[str, Any] | None,
+    pipeline: Any,
+    target: Target,
+    options: Mapping[str, Any],
 ) -> IRModule:
     """Operators become calls of PrimFuncs."""
     if params:
@@ -179,7 +200,8 @@ def _lower_graph(
     if pipeline is None:
         return mod
     with target:
-        return (get_pipeline(pipeline) if isinstance(pipeline, str) else pipeline)(mod)
+        named = isinstance(pipeline, str)
+        return (get_pipeline(pipeline, **options) if named else pipeline)(mod)
 
 
 @contextmanager

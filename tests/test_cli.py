@@ -310,6 +310,15 @@ def test_compile_and_run_the_file(model, x, tmp_path, capsys):
     assert out.startswith("float32 [1, 3]  min 1.8  mean 2.2  max 2.6\n")
 
 
+def test_compile_without_winograd(model, tmp_path, capsys, monkeypatch):
+    """The option goes on to `mlcnb.compile`."""
+    given = []
+    monkeypatch.setattr(mlcnb, "compile", lambda mod, **options: given.append(options))
+    with pytest.raises(AttributeError):  # what is compiled here is None
+        call(capsys, "compile", model, "-o", tmp_path / "x.tar", "--convolution", "direct")
+    assert given == [{"target": "llvm", "convolution": "direct"}]
+
+
 def test_a_compiled_model_is_no_onnx_model(model, tmp_path, capsys):
     call(capsys, "compile", model, "-o", tmp_path / "small.tar")
     for command in ("show", "bench"):

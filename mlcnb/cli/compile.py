@@ -19,6 +19,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _model.add_model(parser)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
     parser.add_argument("--target", default="llvm", help="what to compile for (default: llvm)")
+    parser.add_argument(
+        "--convolution",
+        choices=("auto", "direct"),
+        default="auto",
+        help="direct: never by Winograd's algorithm, which is faster and rounds more",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -26,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Compile, write the file, and say how large it is and how long it took."""
     start = time.perf_counter()
     _model.check_output(args.output)
-    ex = mlcnb.compile(_model.load(args), target=args.target)
+    ex = mlcnb.compile(_model.load(args), target=args.target, convolution=args.convolution)
     ex.export_library(args.output)
     report = {
         "output": str(args.output),

@@ -189,3 +189,23 @@ def test_any_pick_is_numpys_or_an_error(data):
     first = outside[0]
     with pytest.raises(ExecutionError, match=rf"indices\[{first}\] is {indices[first]}, "):
         executable(x, indices)
+
+
+def test_a_pick_of_a_shape_is_known_when_imported():
+    """What exporters write for x.reshape(x.shape[0], -1): the first dimension is open."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "at"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "axes"], ["row"]),
+        helper.make_node("Concat", ["row", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["x", "shape"], ["y"]),
+    ]
+    known = {"at": np.int64(0), "axes": np.int64([0]), "rest": np.int64([-1])}
+    weights = [numpy_helper.from_array(np.asarray(v), n) for n, v in known.items()]
+    x = helper.make_tensor_value_info("x", 1, ["n", 3, 4])
+    y = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    mod = mlc.from_onnx(made)
+    info = mod["main"].ret_struct_info
+    assert [str(d) for d in info.dims] == ["n", "T.int64(12)"]

@@ -70,6 +70,38 @@ def matrices(tile: int, window: int) -> Matrices:
     return Matrices(*(np.array(m, "float64") for m in (a, g, b)))
 
 
+def error_factors(weight: np.ndarray, tile: int) -> np.ndarray:
+    """For each output channel of `weight` (O, I, r, r) the M of the bound of F(tile, r)'s error.
+
+    M = max of |A^T| [ (|G| P |G^T|) * b b^T ] |A|,  P = sum of |g| over the input channels,
+    b = |B^T| 1: a result is a sum of terms that are together no larger than M times the largest
+    input, and each rounding adds at most 2^-24 of that. Of direct loops the same is P's sum.
+    """
+    a, g, b = (np.abs(m) for m in matrices(tile, weight.shape[2]))
+    reach = b.sum(1)
+    inside = (g @ sizes_of(weight) @ g.T) * np.outer(reach, reach)
+    return (a @ inside @ a.T).max((1, 2), initial=0.0)
+
+
+def sizes_of(weight: np.ndarray) -> np.ndarray:
+    """(O, r, r) in float64: the sum of |weight| over the input channels."""
+    outer, inner, rows, columns = weight.shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        lines = np.abs(weight).reshape(outer, inner, rows * columns)
+        summed = np.ones((1, inner), lines.dtype) @ lines
+    return summed.reshape(outer, rows, columns).astype(np.float64)
+
+
+def error_growth(weight: np.ndarray, tile: int) -> float:
+    """How many times larger the bound is than that of direct loops, of the worst output channel;
+    nan where a weight is none, or infinite.
+    """
+    with np.errstate(invalid="ignore"):
+        direct, factors = sizes_of(weight).sum((1, 2)), error_factors(weight, tile)
+        ratios = factors / np.where(direct == 0, 1, direct)
+    return float(ratios.max(initial=0.0))
+
+
 def _with_roots(roots: Sequence[Fraction]) -> list[Fraction]:
     """Coefficients of the product of (x - root), from the lowest."""
     found = [Fraction(1)]

@@ -12,6 +12,20 @@ stay as they are and are transformed, some channels at a time, where they are us
 Winograd's algorithm an input that is NaN or infinite makes NaN of the whole tile of results around
 it, where the direct loops make it of those whose window holds it. The model of the machine, and its
 constants: `mlcnb.machine.convolution`.
+
+Winograd's algorithm also rounds more: results of one tile are sums of the same transformed inputs,
+so that a large one leaves an error in all of them, in those too whose window does not hold it. With
+D the largest input of a tile, I input channels and tiles of alpha x alpha inputs,
+
+    |error| <= 2^-24 (I + 8 alpha + 3) M D
+    growth   = M / (sum of the sizes of the weights of an output channel)
+
+where M are the sizes of the weights, put through the sizes of the numbers in the matrices (formula:
+`mlcnb.op.nn._winograd.error_factors`). The growth is 63 for tiles of 4, 509 for tiles of 6 (windows
+of 3) and 301 for tiles of 4 (windows of 5) where all places of the window have weights of the same
+size, and up to 175, 1565 and 1565 where only a corner has. What has a `growth` above
+`max_growth` takes the next best algorithm.
+`mlcnb.compile(…, convolution="direct")` leaves all convolutions as they are, as tile_size=-1 does.
 """
 
 from __future__ import annotations
@@ -33,6 +47,7 @@ from mlcnb.machine.convolution import (
     table,
 )
 from mlcnb.op import _layout
+from mlcnb.op.nn._winograd import error_growth
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var
 from mlcnb.relax.mutator import Mutator
@@ -45,6 +60,12 @@ TRANSFORM = "relax.nn.contrib_conv2d_winograd_weight_transform"
 WHOLE = "relax.nn.contrib_conv2d_winograd"
 
 
+#: lets tiles of 4 through for any window of 3; tiles of 6, and windows of 5, unless most of their
+#: weight is in corners: the worst case is then 2^-24 (I + 8 alpha + 3) 800, some 5e-3, of the
+#: largest result that the weights can give; what is met is a thousand times smaller
+MAX_GROWTH = 800.0
+
+
 class ChooseConvolution(FunctionPass):
     """Convolutions of stride 1 on blocked channels by Winograd's algorithm where that pays.
 
@@ -55,6 +76,8 @@ class ChooseConvolution(FunctionPass):
     tile_size: int = 0
     #: bytes of weights, as they are, that are not transformed before
     large_weights: int = LARGE_WEIGHTS
+    #: the bound of the error may be so many times that of direct loops
+    max_growth: float = MAX_GROWTH
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with other convolutions; itself where none pays."""
@@ -64,6 +87,7 @@ class ChooseConvolution(FunctionPass):
             )
         chooser = _Chooser(mod.functions)
         chooser.tile_size, chooser.large_weights = self.tile_size, self.large_weights
+        chooser.max_growth = self.max_growth
         chooser.target = Target.current() or Target("llvm")
         result = chooser.rewrite(func)
         for name, number in sorted(chooser.taken.items()):
@@ -74,6 +98,7 @@ class ChooseConvolution(FunctionPass):
 class _Chooser(Mutator):
     tile_size = 0
     large_weights = 0
+    max_growth = MAX_GROWTH
     target: Target
 
     def __init__(self, functions: Any) -> None:
@@ -85,18 +110,22 @@ class _Chooser(Mutator):
         if conv is None:
             return None
         weight = self.plain_weight(call)
-        tile = 0 if weight is None else self.tile_of(conv)
+        tile = 0 if weight is None else self.tile_of(conv, weight)
         made = self.winograd(call, weight, tile) if tile else None
         direct = "gemm" if conv.window == 1 else "direct"
         name = direct if made is None else f"winograd {tile}"
         self.taken[name] = self.taken.get(name, 0) + 1
         return made
 
-    def tile_of(self, conv: Convolution) -> int:
+    def tile_of(self, conv: Convolution, weight: Constant) -> int:
         """The tile size to take; 0 for none."""
-        if self.tile_size == 0:
-            return choices(conv, self.target, self.large_weights)[0].tile
-        return self.tile_size if self.tile_size in (2, *TILES.get(conv.window, ())) else 0
+        if self.tile_size:
+            return self.tile_size if self.tile_size in (2, *TILES.get(conv.window, ())) else 0
+        first, *others = choices(conv, self.target, self.large_weights)
+        for choice in (first, *sorted(others, key=lambda c: c.ms)):
+            if not choice.tile or error_growth(weight.data, choice.tile) <= self.max_growth:
+                return choice.tile
+        return 0
 
     def plain_weight(self, call: Call) -> Constant | None:
         """The weights as (O, I, rows, columns), if they are constant and the call can be by

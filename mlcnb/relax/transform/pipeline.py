@@ -56,6 +56,9 @@ from mlcnb.target import Target
 #: from a target (or None) and options to the passes
 PipelineFunction = Callable[..., list[Pass]]
 
+#: ways of convolutions: the fastest that is exact enough, or always as written
+CONVOLUTIONS = ("auto", "direct")
+
 _pipelines: dict[str, PipelineFunction] = {}
 
 
@@ -129,15 +132,17 @@ def clean_up_passes(target: Any = None) -> list[Pass]:
     ]
 
 
-def layout_passes(target: Any = None) -> list[Pass]:
+def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
     """How tensors lie in memory: channels and constant matrices in blocks of a CPU's vectors."""
+    if convolution not in CONVOLUTIONS:
+        raise PassError(f"no convolution {convolution!r}", hint=f"one of {', '.join(CONVOLUTIONS)}")
     return [
         NarrowProducts(),
         GroupConvToMatmul(),
         SinkReshape(),
         SimplifyOps(),
         ConvertLayout(),
-        ChooseConvolution(),
+        ChooseConvolution(-1 if convolution == "direct" else 0),
         PackMatmul(),
         PackQuantizedMatmul(),
         FoldConstant(),
@@ -171,17 +176,20 @@ def zero_pipeline(target: Any = None) -> list[Pass]:
 
 
 @register_pipeline("default")
-def default_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
+def default_pipeline(
+    target: Any = None, precision: str | None = None, convolution: str = "auto"
+) -> list[Pass]:
     """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes.
 
     precision: "float16" or "bfloat16" rounds what products read to it (ToMixedPrecision).
+    convolution: "direct" never takes Winograd's algorithm (ChooseConvolution).
     """
     where = target or Target.current() or Target("llvm")
     mixed = [ToMixedPrecision(dtype=precision), SimplifyOps()] if precision else []
     return [
         *clean_up_passes(where),
         *mixed,
-        *(layout_passes(where) if where.kind == "llvm" else []),
+        *(layout_passes(where, convolution) if where.kind == "llvm" else []),
         LegalizeOps(),
         ConcatInPlace(),
         *fuse_passes(where),
@@ -191,9 +199,11 @@ def default_pipeline(target: Any = None, precision: str | None = None) -> list[P
 
 
 @register_pipeline("cpu")
-def cpu_pipeline(target: Any = None, precision: str | None = None) -> list[Pass]:
+def cpu_pipeline(
+    target: Any = None, precision: str | None = None, convolution: str = "auto"
+) -> list[Pass]:
     """The default pipeline for a CPU."""
-    return default_pipeline(target or Target("llvm"), precision)
+    return default_pipeline(target or Target("llvm"), precision, convolution)
 
 
 @register_pipeline("lower")

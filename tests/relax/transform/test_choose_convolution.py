@@ -8,6 +8,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import PassError
 from mlcnb.ir.instrument import trace
+from mlcnb.op.nn._winograd import error_factors, error_growth
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import Var, const, tensor_info
@@ -134,3 +135,100 @@ def test_compiled_beside_the_meaning():
     ex = mlc.compile(mod, target="llvm")
     assert any("data_pack" in k.func.script() for k in ex.kernels.values())
     np.testing.assert_allclose(ex(*data), evaluate(mod, *data), rtol=0, atol=3e-5)
+
+
+# how exact it is
+
+
+def conv_of(w, size=20):
+    """One convolution with these weights, (O, I, 3, 3)."""
+    x = Var("x", tensor_info((1, w.shape[1], size, size), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            gv = bb.emit_output(op.nn.conv2d(x, const(w), padding=1))
+        bb.emit_func_output(gv)
+    return bb.finalize()
+
+
+def exactly(x, w):
+    """The convolution in float64."""
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    return np.einsum("nihwkl,oikl->nohw", windows, w.astype(np.float64), optimize=True)
+
+
+def weights(seed=0, channels=32):
+    return np.random.default_rng(seed).standard_normal((channels, channels, 3, 3)).astype("float32")
+
+
+def with_tiles(tile):
+    """The pipeline of `compile`, with tiles of that size; -1: direct loops."""
+    passes = mlc.relax.get_pipeline("default").passes
+    chosen = [ChooseConvolution(tile) if isinstance(p, ChooseConvolution) else p for p in passes]
+    return mlc.transform.Sequential(chosen)
+
+
+@pytest.mark.parametrize("tile", [2, 4, 6])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_bound_holds_for_an_input_beyond_all_others(tile, seed):
+    w, rng = weights(seed), np.random.default_rng(seed)
+    x = rng.standard_normal((1, 32, 20, 20)).astype("float32")
+    x[0, 5, 9, 10] = 1e6
+    found = mlc.compile(conv_of(w), relax_pipeline=with_tiles(tile))(x)
+    bound = 2.0**-24 * (32 + 8 * (tile + 2) + 3) * 1e6 * error_factors(w, tile)
+    error = np.abs(found - exactly(x, w)).max((0, 2, 3))
+    assert (error <= bound).all()
+    assert error.max() > 1e-3, "what the bound is about"
+
+
+def test_direct_leaves_what_an_input_does_not_touch():
+    w = weights()
+    x = np.random.default_rng(0).standard_normal((1, 32, 20, 20)).astype("float32")
+    far = x.copy()
+    far[0, 5, 9, 10] = 1e6
+    executable = mlc.compile(conv_of(w), convolution="direct")
+    one, two = executable(x), executable(far)
+    same = (one == two).all((0, 1))
+    same[8:11, 9:12] = True
+    assert same.all()
+    np.testing.assert_allclose(one, exactly(x, w), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_what_is_no_number_stays_in_its_window(value):
+    w, x = weights(), np.zeros((1, 32, 20, 20), np.float32)
+    x[0, 5, 9, 10] = value
+    finite = np.isfinite(mlc.compile(conv_of(w), convolution="direct")(x))
+    assert finite.sum() == finite.size - 9 * 32
+
+
+def test_growth():
+    """Of weights alike in size, and of corners alone; of none, and of what is no number."""
+    alike, corner = np.ones((8, 4, 3, 3), np.float32), np.zeros((8, 4, 3, 3), np.float32)
+    corner[:, :, 0, 0] = -2
+    assert [round(error_growth(alike, t)) for t in (2, 4, 6)] == [7, 63, 509]
+    assert [round(error_growth(corner, t)) for t in (2, 4, 6)] == [16, 175, 1565]
+    assert error_growth(0 * corner, 4) == 0
+    corner[3, 2, 1, 1] = np.inf
+    assert np.isnan(error_growth(corner, 4))
+
+
+def test_weights_with_a_large_bound_are_left_to_the_direct_loops():
+    w = weights(channels=64)
+    with mlc.target.Target("llvm -mcpu=x86-64-v4"):
+        mod = ConvertLayout()(conv_of(w, 56))
+        assert any("winograd" in name for name in names(ChooseConvolution()(mod)))
+        limit = min(error_growth(w, tile) for tile in (4, 6))
+        assert ChooseConvolution(max_growth=limit * 0.99)(mod) is mod
+        w[0, 0, 0, 0] = np.nan
+        mod = ConvertLayout()(conv_of(w, 56))
+        assert ChooseConvolution()(mod) is mod
+
+
+def test_ways_that_are_not_there():
+    with pytest.raises(PassError) as error:
+        mlc.compile(conv_of(weights()), convolution="fft")
+    assert str(error.value) == "no convolution 'fft'\nhint: one of auto, direct"
+    with pytest.raises(PassError, match="goes to a named pipeline"):
+        mlc.compile(conv_of(weights()), relax_pipeline=FoldConstant(), convolution="direct")

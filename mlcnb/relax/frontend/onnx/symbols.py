@@ -212,9 +212,18 @@ class _Body(Translator):
             return self.choice(n.condition, n.true_value, n.false_value)
         if isinstance(n, e.Call) and n.op == "tir.if_then_else":
             return self.choice(*n.args)
+        if isinstance(n, e.Call) and n.op == "tir.check_index":
+            return self.inside(*n.args[:2])
         if isinstance(n, e.Let):
             raise _Unknown
         return super().fresh(n)
+
+    def inside(self, index: Any, extent: Any) -> PrimExpr:
+        """An index that is known to be within its extent."""
+        at, size = ints([tidy(self(index)), tidy(self(extent))]) or (0, 0)
+        if not 0 <= at < size:
+            raise _Unknown
+        return p.const(at, index.dtype)
 
     def choice(self, condition: Any, yes: Any, no: Any) -> PrimExpr:
         """One of two values."""
