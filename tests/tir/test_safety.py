@@ -320,6 +320,17 @@ INDEX = st.sampled_from(
 KIND = st.sampled_from(["range", "T.vectorized", "T.parallel", "T.unroll"])
 
 
+def test_lanes_that_a_condition_leaves_out_are_not_checked():
+    func = program(
+        "for i in T.vectorized(8):\n    if 0 <= i + k and i + k < 8:\n        B[i] = A[i + k]"
+    )
+    ex = mlc.compile(func)
+    for k in (1, -3, 8, 0):
+        a, b, i = arguments()
+        ex(a, b, i, k)
+        np.testing.assert_array_equal(b, [j + k if 0 <= j + k < 8 else 0 for j in range(8)])
+
+
 @settings(max_examples=30 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
 @given(INDEX, INDEX, KIND, st.booleans(), st.lists(st.integers(-2, 9), min_size=8, max_size=8),
        st.sampled_from([0, 1, 3, -1, 7, 8, 2**31 - 1, -(2**31)]))  # fmt: skip
