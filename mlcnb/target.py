@@ -39,6 +39,29 @@ _ATTRIBUTES = {
     "thread_warp_size": int,
     "opt-level": int,
 }
+#: TVM's tags of GPUs -> their architecture
+TAGS = {
+    f"nvidia/{name}": arch
+    for arch, names in {
+        "sm_60": "nvidia-p100 tesla-p100",
+        "sm_61": "geforce-gtx-1080-ti nvidia-p4 nvidia-p40",
+        "sm_70": "nvidia-v100 tesla-v100 nvidia-titan-v",
+        "sm_75": "nvidia-t4 geforce-rtx-2060 geforce-rtx-2070 geforce-rtx-2080 geforce-rtx-2080-ti",
+        "sm_80": "nvidia-a100 nvidia-a30",
+        "sm_86": "geforce-rtx-3060 geforce-rtx-3070 geforce-rtx-3080 geforce-rtx-3090 "
+        "geforce-rtx-3090-ti nvidia-a10 nvidia-a10g nvidia-a40 rtx-a4000 rtx-a6000",
+        "sm_89": "geforce-rtx-4060 geforce-rtx-4070 geforce-rtx-4080 geforce-rtx-4090 nvidia-l4 "
+        "nvidia-l40",
+        "sm_90a": "nvidia-h100",
+    }.items()
+    for name in names.split()
+}
+#: what all of them have
+_OF_TAGS = {
+    "max_shared_memory_per_block": 49152,
+    "max_threads_per_block": 1024,
+    "thread_warp_size": 32,
+}
 _current: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 
@@ -199,7 +222,9 @@ def _parse_string(spec: str) -> tuple[str, dict[str, Any]]:
     words = spec.split()
     if not words:
         raise TargetError("an empty target string", hint='e.g. "llvm"')
-    given = {}
+    given: dict[str, Any] = {}
+    if words[0] in TAGS:
+        given, words[0] = {"arch": TAGS[words[0]], **_OF_TAGS}, "cuda"
     for word in words[1:]:
         match = re.fullmatch(r"--?([\w-]+)=(.+)", word)
         if match is None:

@@ -88,6 +88,10 @@ class NotEqualError(MLCError, ValueError):
     """Two programs that should have been structurally equal."""
 
 
+class ArgumentError(MLCError, ValueError):
+    """An argument that a function cannot take."""
+
+
 class TruthValueError(MLCError, ValueError):
     """A symbolic expression where Python wants True or False."""
 

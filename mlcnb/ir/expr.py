@@ -201,6 +201,15 @@ class Var(_WithDtype):
         """TVM's word for `name`."""
         return self.name
 
+    @property
+    def type_annotation(self) -> Any:
+        """The type by TVM's name: an `ir.PrimType`, or an `ir.PointerType`."""
+        from mlcnb.ir.types import PointerType, PrimType
+
+        if self.pointee is None:
+            return PrimType(self.dtype)
+        return PointerType(PrimType(dtype(self.pointee[0])), self.pointee[1])
+
 
 @node
 class SizeVar(Var):

@@ -52,7 +52,8 @@ STILL = MARKS | frozenset(
 #: primitives whose refusals are looked at twice
 SECOND = MARKS | frozenset(
     "reorder compute_at reverse_compute_at compute_inline reverse_compute_inline "
-    "decompose_reduction transform_block_layout".split()
+    "decompose_reduction transform_block_layout read_at write_at merge cache_read cache_write "
+    "cache_inplace decompose_padding fuse_reduction_epilogue".split()
 )
 
 
