@@ -26,6 +26,7 @@ from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.means import within_means
 from mlcnb.core.node import FrozenDict, Node
+from mlcnb.core.recursion import roomy
 from mlcnb.ir.dtype import DType, dtype
 
 FORMAT, VERSION = "mlcnb-ir", 1
@@ -45,6 +46,7 @@ _LEVELS = (
 )
 
 
+@roomy
 def save_json(obj: Any, indent: int | None = None) -> str:
     """The JSON text of a module, a function or any node.
 
