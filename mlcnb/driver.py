@@ -21,6 +21,7 @@ from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.recursion import roomy
 from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
@@ -41,6 +42,7 @@ from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
 
 
+@roomy
 def compile(
     mod: Any,
     target: Any = None,

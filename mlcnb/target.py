@@ -39,6 +39,38 @@ _ATTRIBUTES = {
     "thread_warp_size": int,
     "opt-level": int,
 }
+#: architecture -> LLVM's name of its plainest CPU: those that kernels can be written for
+PLAIN_CPUS = {
+    "x86_64": "x86-64",
+    "aarch64": "generic",
+    "riscv64": "generic-rv64",
+    "powerpc64le": "ppc64le",
+    "loongarch64": "generic-la64",
+    "mips64el": "mips64r2",
+}
+#: TVM's tags of GPUs -> their architecture
+TAGS = {
+    f"nvidia/{name}": arch
+    for arch, names in {
+        "sm_60": "nvidia-p100 tesla-p100",
+        "sm_61": "geforce-gtx-1080-ti nvidia-p4 nvidia-p40",
+        "sm_70": "nvidia-v100 tesla-v100 nvidia-titan-v",
+        "sm_75": "nvidia-t4 geforce-rtx-2060 geforce-rtx-2070 geforce-rtx-2080 geforce-rtx-2080-ti",
+        "sm_80": "nvidia-a100 nvidia-a30",
+        "sm_86": "geforce-rtx-3060 geforce-rtx-3070 geforce-rtx-3080 geforce-rtx-3090 "
+        "geforce-rtx-3090-ti nvidia-a10 nvidia-a10g nvidia-a40 rtx-a4000 rtx-a6000",
+        "sm_89": "geforce-rtx-4060 geforce-rtx-4070 geforce-rtx-4080 geforce-rtx-4090 nvidia-l4 "
+        "nvidia-l40",
+        "sm_90a": "nvidia-h100",
+    }.items()
+    for name in names.split()
+}
+#: what all of them have
+_OF_TAGS = {
+    "max_shared_memory_per_block": 49152,
+    "max_threads_per_block": 1024,
+    "thread_warp_size": 32,
+}
 _current: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 
@@ -114,13 +146,23 @@ class Target(TargetNode):
 
     @property
     def mcpu(self) -> str:
-        """LLVM's name of the CPU; "host" for this computer's."""
-        return str(self.attrs.get("mcpu", "host"))
+        """LLVM's name of the CPU; "host" for this computer's.
+
+        Of another triple, where none is named, the plainest of its architecture.
+        """
+        usual = PLAIN_CPUS.get(self.architecture, "generic") if "mtriple" in self.attrs else "host"
+        return str(self.attrs.get("mcpu", usual))
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that `mtriple` names, spelled one way; "" where there is none."""
+        word = str(self.attrs.get("mtriple", "")).split("-")[0]
+        return {"arm64": "aarch64", "amd64": "x86_64"}.get(word, word)
 
     @property
     def features(self) -> frozenset[str]:
         """CPU features, LLVM's words: avx2, fma, avx512f, neon, …"""
-        return _features(self.mcpu, str(self.attrs.get("mattr", "")))
+        return _features(self.mcpu, str(self.attrs.get("mattr", "")), self.architecture)
 
     @property
     def vector_bits(self) -> int:
@@ -199,7 +241,9 @@ def _parse_string(spec: str) -> tuple[str, dict[str, Any]]:
     words = spec.split()
     if not words:
         raise TargetError("an empty target string", hint='e.g. "llvm"')
-    given = {}
+    given: dict[str, Any] = {}
+    if words[0] in TAGS:
+        given, words[0] = {"arch": TAGS[words[0]], **_OF_TAGS}, "cuda"
     for word in words[1:]:
         match = re.fullmatch(r"--?([\w-]+)=(.+)", word)
         if match is None:
@@ -217,9 +261,28 @@ def _attribute(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     try:
-        return kind(value)
+        found = kind(value)
     except ValueError as error:
         raise TargetError(f"target attribute {name}={value!r} is no {kind.__name__}") from error
+    may_be, what = _MAY_BE.get(name, (_anything, ""))
+    if not may_be(found):
+        raise TargetError(f"target attribute {name}={value!r} is not {what}")
+    return found
+
+
+def _anything(_value: Any) -> bool:
+    return True
+
+
+#: what a number among the attributes may be, and how that is called
+_MAY_BE: dict[str, tuple[Any, str]] = {
+    "opt-level": (range(4).__contains__, "0, 1, 2 or 3"),
+    "vector-bits": (
+        (64, 128, 256, 512, 1024, 2048).__contains__,
+        "64, 128, 256, 512, 1024 or 2048",
+    ),
+    "num-cores": (range(1, 1 << 16).__contains__, "a number of cores"),
+}
 
 
 _LEVELS = {
@@ -251,8 +314,10 @@ def _cpu_name(mcpu: str) -> str:
 
 
 @cache
-def _features(mcpu: str, mattr: str) -> frozenset[str]:
-    if mcpu == "host":
+def _features(mcpu: str, mattr: str, arch: str = "") -> frozenset[str]:
+    if arch not in ("", "x86_64") or "rv64" in mcpu or mcpu.startswith(("riscv", "sifive")):
+        found = {"neon"} if arch == "aarch64" else set()
+    elif mcpu in ("host", "native"):
         import llvmlite.binding as llvm
 
         found = {name for name, present in llvm.get_host_cpu_features().items() if present}

@@ -168,3 +168,65 @@ def test_wrong_names_are_refused(package):
         module = getattr(module, part)
     with pytest.raises(AttributeError, match=f"'{module.__name__}' has no attribute 'nothing'"):
         module.nothing
+
+
+def test_names_of_the_loop_level():
+    from mlcnb.ir import PointerType, PrimType
+    from mlcnb.ir.diagnostics import override_renderer
+    from mlcnb.tir.schedule.state import ScheduleDebugMask
+
+    assert tvm.te.AXIS_SEPARATOR == tir.IndexMap.AXIS_SEPARATOR
+    state = tir.ScheduleState(Module["mm_relu"], debug_mask=ScheduleDebugMask.VERIFY_SREF_TREE)
+    root = state.get_sref(state.mod["main"].body.block)
+    assert isinstance(root, tir.StmtSRef) and root.parent is None
+    pointer = T.handle("float32", "shared").type_annotation
+    assert pointer == PointerType(PrimType("float32"), "shared")
+    assert isinstance(tvm.ir.Range(2, 10), tvm.ir.Range) and tvm.ir.Range(2, 10).extent == 8
+    assert tvm.ir.Range(6).min == 0 and tvm.ir.Range.from_min_extent(2, 10).extent == 10
+    assert Module["mm_relu"].__name__ == "mm_relu"
+    seen = []
+    override_renderer(lambda context: seen.extend(context.diagnostics))
+    with pytest.raises(tvm.error.DiagnosticError):
+        tvm.script.from_source("@T.prim_func\ndef f():\n    T.evaluate(a)")
+    override_renderer(None)
+    assert [(d.span.line, d.message) for d in seen] == [(3, "no name 'a' here")]
+    target = tvm.target.Target("nvidia/nvidia-a100", host="llvm")
+    assert (target.kind, target.attrs["arch"]) == ("cuda", "sm_80")
+
+
+def test_calls_of_older_text():
+    @T.prim_func
+    def old(A: T.Buffer((4,), "float32")):
+        T.evaluate(T.call_extern("f", A.data, dtype=""))
+        A[0] = T.if_then_else(A[1] > 0.0, A[1], T.float32(0), dtype="float32")
+        A[1] = T.exp(A[2], dtype="float32")
+        T.evaluate(T.call_intrin("tir.clz", 3, dtype="int32"))
+        T.evaluate(T.address_of(A[0], dtype="handle"))
+        for i in T.grid(2, 2):
+            A[i[0]] = T.float32(1)
+
+    assert old.script(header=False) == (
+        "@T.prim_func\n"
+        'def old(A: T.Buffer((4,), "float32")):\n'
+        '    T.call_extern("void", "f", A.data)\n'
+        "    A[0] = T.if_then_else(A[1] > T.float32(0.0), A[1], T.float32(0.0))\n"
+        "    A[1] = T.exp(A[2])\n"
+        "    T.clz(3)\n"
+        "    T.address_of(A[0])\n"
+        "    for i_0, i_1 in T.grid(2, 2):\n"
+        "        A[i_0] = T.float32(1.0)"
+    )
+
+
+def test_conditions_and_parameters_of_tests():
+    from mlcnb import testing
+
+    testing.assert_allclose(np.ones(3), np.ones(3) + 1e-9)
+    with pytest.raises(AssertionError):
+        testing.assert_allclose(np.ones(3), np.ones(4))
+    assert testing.device_enabled("llvm -mcpu=x86-64-v3")
+    (mark,) = testing.requires_hexagon(test_a_tensor_expression).pytestmark
+    assert mark.name == "skipif" and mark.args == (True,)
+    del test_a_tensor_expression.pytestmark
+    with pytest.raises(tvm.TVMError, match="give values or by_dict"):
+        testing.parameter(1, by_dict={"one": 1})

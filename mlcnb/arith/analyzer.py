@@ -31,6 +31,7 @@ from mlcnb.arith.normal import Normalizer, is_index
 from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
 from mlcnb.core.node import rewrite, walk
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -302,6 +303,7 @@ def _is_limit(x: Any) -> bool:
     return x is not None and not (isinstance(x, float) and x in (inf, -inf))
 
 
+@roomy
 def simplify(x: Any, bounds: Mapping[Var, Any] | None = None) -> Any:
     """An expression in its short form, of the same value.
 

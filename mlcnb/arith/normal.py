@@ -19,6 +19,7 @@ from mlcnb.arith.learning import NEGATED, Learner, is_index
 from mlcnb.arith.poly import Poly
 from mlcnb.arith.ranges import bounds_by_operator, limits
 from mlcnb.arith.vectors import vector_rule
+from mlcnb.core.errors import IntegerRangeError
 from mlcnb.core.node import Node, map_children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -52,7 +53,11 @@ class Normalizer(Learner):
             return Poly(x.value)
         found = self.ctx.polys.get(id(x))
         if found is None:
-            found = _POLY.get(type(x), Normalizer._other)(self, x)
+            try:
+                found = _POLY.get(type(x), Normalizer._other)(self, x)
+            except IntegerRangeError:  # a part of it has a number that its dtype has not
+                limits = (x.dtype.min_value, x.dtype.max_value)
+                found = self._opaque(self._of_simple(x), "within", limits)
             self.ctx.polys[id(x)] = found
             self.ctx.alive.append(x)
         return found
@@ -205,7 +210,10 @@ class Normalizer(Learner):
         if isinstance(x, e.IntImm | e.FloatImm | e.StringImm) or not isinstance(x, PrimExpr):
             return x
         if is_index(x.dtype):
-            return self._shorter(x, emit(self.poly(x), x.dtype))
+            try:
+                return self._shorter(x, emit(self.poly(x), x.dtype))
+            except IntegerRangeError:  # e.g. i * 2**20 * 2**20: it stays as it is written
+                return self._of_simple(x)
         found = _SIMPLIFY.get(type(x), Normalizer._rebuilt)(self, x)
         return self._known(found) if self.ctx.truths and x.dtype == "bool" else found
 
@@ -224,6 +232,10 @@ class Normalizer(Learner):
             kept = old if a is old.a and b is old.b else build(a, b)
             return kept if size_of(kept) < size_of(new) else new
         return new
+
+    def _of_simple(self, x: Any) -> Any:
+        """`x` itself, of simplified parts: for a sum with a number that the dtype cannot hold."""
+        return map_children(x, self._child)
 
     def _rebuilt(self, x: Any) -> Any:
         """`x` with its scalar operands simplified, folded where they became constants."""
@@ -248,8 +260,11 @@ class Normalizer(Learner):
 
     def _comparison(self, x: Any) -> PrimExpr:
         if is_index(x.a.dtype):
-            found = compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
-            return self._shorter(x, found)
+            try:
+                found = compare(self.ctx, type(x), self.poly(x.a), self.poly(x.b), x.a.dtype)
+                return self._shorter(x, found)
+            except IntegerRangeError:  # n - 2**31 == 0: no int32 can stand on the other side
+                return self._of_simple(x)
         a, b = self.simplify(x.a), self.simplify(x.b)
         decided = self._decided(type(x), a, b) if a.dtype.lanes == 1 else None
         if decided is not None:

@@ -8,6 +8,8 @@ tmod(x, -4)         ->  tmod(x, 4)
 
 from __future__ import annotations
 
+from math import gcd
+
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, modular_of
@@ -46,9 +48,29 @@ def _exact(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
         step, base = modular_of(ctx, x)
         if step % y.const == 0 and base % y.const == 0:
             return floor(ctx, x, y, dtype)
+        shorter = _by_number(ctx, x, y.const, dtype, kind)
+        if shorter is not None:
+            return shorter
     if _leads_negative(x):
         return _atom(ctx, x.scaled(-1), y, kind).scaled(-1)
     return _atom(ctx, x, y, kind)
+
+
+def _by_number(ctx: Context, x: Poly, by: int, dtype: DType, kind: str) -> Poly | None:
+    """Division by a number > 0: a common factor goes out, and a division of a division is one."""
+    common = gcd(by, x.const, *x.terms.values())
+    if common > 1:
+        found = _exact(ctx, x.divided(common), Poly(by // common), dtype, kind)
+        return found if kind == "truncdiv" else found.scaled(common)
+    low, high = bounds_of(ctx, x)
+    if -by < low and high < by:
+        return Poly() if kind == "truncdiv" else x
+    atom = x.single_atom()
+    if kind == "truncdiv" and atom is not None and atom.kind == kind and atom.args[1].is_const:
+        inner, lower = atom.args
+        if lower.const > 0:
+            return _exact(ctx, inner, Poly(lower.const * by), dtype, kind)
+    return None
 
 
 def _leads_negative(x: Poly) -> bool:

@@ -88,6 +88,10 @@ class NotEqualError(MLCError, ValueError):
     """Two programs that should have been structurally equal."""
 
 
+class ArgumentError(MLCError, ValueError):
+    """An argument that a function cannot take."""
+
+
 class TruthValueError(MLCError, ValueError):
     """A symbolic expression where Python wants True or False."""
 
@@ -98,6 +102,10 @@ class ParseError(MLCError):
 
 class WellFormedError(MLCError):
     """A module or function that breaks a rule of the IR."""
+
+
+class IntegerRangeError(MLCError):
+    """An integer that the dtype it stands in, or is computed in, cannot hold."""
 
 
 class TypeInferError(MLCError):

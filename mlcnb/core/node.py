@@ -87,6 +87,14 @@ class Node(display.Shown):
     def __repr__(self) -> str:
         return display.text(self)
 
+    def script(self, **options: Any) -> str:
+        """The TVMScript text; options as in `mlcnb.script.script`."""
+        return display.load("mlcnb.script:script")(self, **options)  # type: ignore[call-arg]
+
+    def show(self, **options: Any) -> None:
+        """Print the text: highlighted in a notebook, coloured in a terminal."""
+        display.load("mlcnb.script:show")(self, **options)  # type: ignore[call-arg]
+
     def same_as(self, other: Any) -> bool:
         """Whether it is the very same node."""
         return self is other
@@ -182,10 +190,11 @@ def walk(n: Node) -> Iterator[Node]:
 
 def visit(n: Node, enter: Callable[[Node], bool | None]) -> None:
     """Call `enter` on `n` and what is below, parents first; False from it: no deeper."""
-    if enter(n) is False:
-        return
-    for child in children(n):
-        visit(child, enter)
+    left = [n]
+    while left:
+        one = left.pop()
+        if enter(one) is not False:
+            left.extend(reversed(children(one)))
 
 
 def rewrite(
@@ -213,8 +222,31 @@ def rewrite(
         done[id(n)] = found
         return found
 
-    made: N = visit(n)
+    try:
+        made: N = visit(n)
+    except RecursionError:  # deeper than the stack: what is done is done, the rest without one
+        made = _rewrite_deep(n, rule, enter, done)
     return made
+
+
+def _rewrite_deep(n: Any, rule: Any, enter: Any, done: dict[int, Any]) -> Any:
+    """As `rewrite`, without recursion; `done` has what is rewritten already."""
+    left = [(n, False)]
+    while left:
+        one, has_children = left.pop()
+        if id(one) in done:
+            continue
+        found = enter(one) if enter is not None and not has_children else None
+        if found is None and not has_children:
+            left.append((one, True))
+            left += [(child, False) for child in reversed(children(one))]
+            continue
+        if found is None:
+            rebuilt = map_children(one, lambda child: done[id(child)])
+            found = rule(rebuilt)
+            found = rebuilt if found is None else found
+        done[id(one)] = found
+    return done[id(n)]
 
 
 def map_children(n: N, fn: Callable[[Any], Any]) -> N:

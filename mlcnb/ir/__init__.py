@@ -9,12 +9,15 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.function": "BaseFunc",
-        "mlcnb.ir.expr": "PrimExpr GlobalVar Range",
+        "mlcnb.ir.expr": "PrimExpr GlobalVar",
+        "mlcnb.ir.range": "Range",
+        "mlcnb.ir.path": "ObjectPath",
+        "mlcnb.ir.types": "Type PrimType PointerType TupleType",
         "mlcnb.ir.span": "Span",
         "mlcnb.ir.structural": (
             "structural_equal structural_hash assert_structural_equal structural_digest"
         ),
         "mlcnb.ir.json": "save_json load_json",
     },
-    submodules=("transform", "instrument"),
+    submodules=("transform", "instrument", "diagnostics"),
 )

@@ -6,6 +6,7 @@ A `DType` is a string, so `x.dtype == "float32"` works, with its parts as proper
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from typing import TYPE_CHECKING
@@ -39,7 +40,9 @@ class DType(str):
     code: str
     bits: int
     lanes: int
-    __slots__ = ("bits", "code", "lanes")
+    #: smallest and largest integer that one lane holds; of what holds none, no limits
+    limits: tuple[float, float]
+    __slots__ = ("bits", "code", "lanes", "limits")
 
     @property
     def is_float(self) -> bool:
@@ -114,6 +117,11 @@ class DType(str):
             return 1
         return (1 << (self.bits - (1 if self.is_int else 0))) - 1
 
+    def holds(self, value: int) -> bool:
+        """Whether `value` is a number of this integer or bool dtype."""
+        low, high = self.limits
+        return low <= value <= high
+
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype of one lane (bfloat16 and the 8-bit floats come from ml_dtypes)."""
@@ -136,6 +144,8 @@ def dtype(spelling: str) -> DType:
         return dtype(f"{code}{bits}" if lanes == 1 else f"{code}{bits}x{lanes}")
     made = DType(name)
     made.code, made.bits, made.lanes = code, bits, lanes
+    counts = made.is_integer or made.is_bool
+    made.limits = (made.min_value, made.max_value) if counts else (-math.inf, math.inf)
     return made
 
 

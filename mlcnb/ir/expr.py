@@ -15,7 +15,7 @@ import math
 import operator
 from typing import Any, ClassVar
 
-from mlcnb.core.errors import MLCError, TruthValueError
+from mlcnb.core.errors import IntegerRangeError, MLCError, TruthValueError
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
@@ -201,6 +201,15 @@ class Var(_WithDtype):
         """TVM's word for `name`."""
         return self.name
 
+    @property
+    def type_annotation(self) -> Any:
+        """The type by TVM's name: an `ir.PrimType`, or an `ir.PointerType`."""
+        from mlcnb.ir.types import PointerType, PrimType
+
+        if self.pointee is None:
+            return PrimType(self.dtype)
+        return PointerType(PrimType(dtype(self.pointee[0])), self.pointee[1])
+
 
 @node
 class SizeVar(Var):
@@ -209,11 +218,30 @@ class SizeVar(Var):
 
 @node
 class IntImm(_WithDtype):
-    """An integer or bool constant."""
+    """An integer or bool constant, which its dtype can hold.
+
+    This is the one place that decides what fits: whatever makes an integer of a program, by hand,
+    from a text, a model or a sum, makes it here. What is to wrap around says so
+    (`prim_ops.wrapped`).
+
+    Raises:
+        IntegerRangeError: the dtype has no such number.
+    """
 
     dtype: DType
     value: int
     __match_args__: ClassVar = ("value", "dtype")
+
+    def __post_init__(self) -> None:
+        if type(self.dtype) is not DType:
+            object.__setattr__(self, "dtype", dtype(self.dtype))
+        if type(self.value) is not int:
+            object.__setattr__(self, "value", int(operator.index(self.value)))
+        low, high = self.dtype.limits
+        if not low <= self.value <= high:
+            raise IntegerRangeError(
+                f"{self.value} is no {self.dtype}: these run from {low} to {high}"
+            )
 
     def __bool__(self) -> bool:
         return self.value != 0

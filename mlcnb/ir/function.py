@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from mlcnb.core import display
 from mlcnb.core.node import FrozenDict, Node, replace
 
 
@@ -25,11 +24,3 @@ class BaseFunc(Node):
         if key not in self.attrs:
             return self
         return replace(self, attrs=FrozenDict({k: v for k, v in self.attrs.items() if k != key}))
-
-    def script(self, **options: Any) -> str:
-        """The function as TVMScript text; options as in `mlcnb.script.script`."""
-        return display.load("mlcnb.script:script")(self, **options)  # type: ignore[call-arg]
-
-    def show(self, **options: Any) -> None:
-        """Print the text: highlighted in a notebook, coloured in a terminal."""
-        display.load("mlcnb.script:show")(self, **options)  # type: ignore[call-arg]

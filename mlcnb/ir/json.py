@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core import display, options
-from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.errors import IntegerRangeError, MLCError, ModelError
 from mlcnb.core.means import within_means
 from mlcnb.core.node import FrozenDict, Node
+from mlcnb.core.recursion import roomy
 from mlcnb.ir.dtype import DType, dtype
 
 FORMAT, VERSION = "mlcnb-ir", 1
@@ -45,6 +46,7 @@ _LEVELS = (
 )
 
 
+@roomy
 def save_json(obj: Any, indent: int | None = None) -> str:
     """The JSON text of a module, a function or any node.
 
@@ -140,6 +142,8 @@ class _Reader:
             for entry in self.data["nodes"]:
                 self.nodes.append(self.node(entry))
             return self.value(self.data["root"])
+        except IntegerRangeError as error:
+            raise ModelError(f"load_json: damaged text, {error.message}") from error
         except (KeyError, IndexError, TypeError, ValueError) as error:
             what = f"{type(error).__name__}: {error}"
             raise ModelError(f"load_json: damaged text, {what}") from error

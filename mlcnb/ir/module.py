@@ -103,14 +103,6 @@ class IRModule(Node):
         """A module with one attribute set."""
         return replace(self, attrs=FrozenDict({**self.attrs, key: value}))
 
-    def script(self, **options: Any) -> str:
-        """The module as TVMScript text; options as in `mlcnb.script.script`."""
-        return display.load("mlcnb.script:script")(self, **options)  # type: ignore[call-arg]
-
-    def show(self, **options: Any) -> None:
-        """Print the text: highlighted in a notebook, coloured in a terminal."""
-        display.load("mlcnb.script:show")(self, **options)  # type: ignore[call-arg]
-
     def graph(self, function: str = "main", **options: Any) -> Any:
         """The picture of one graph function, an object that shows itself in the cell."""
         return display.load("mlcnb.view.graph:graph")(self, function=function, **options)  # type: ignore[call-arg]

@@ -18,7 +18,11 @@ from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
 
 
 def const(value: Any, to: str | DType | None = None) -> PrimExpr:
-    """A constant of dtype `to` (default: int32 for int, float32 for float, bool for bool)."""
+    """A constant of dtype `to` (default: int32 for int, float32 for float, bool for bool).
+
+    Raises:
+        IntegerRangeError: an integer dtype has no such number.
+    """
     if isinstance(value, PrimExpr):
         return value if to is None else cast(to, value)
     if isinstance(value, str):
@@ -30,7 +34,13 @@ def const(value: Any, to: str | DType | None = None) -> PrimExpr:
         return e.Broadcast(const(value, kind.element), lanes_of(kind))
     if kind.is_float:
         return FloatImm(kind, round_to(float(value), kind))
-    return IntImm(kind, wrap(int(value), kind))
+    return IntImm(kind, int(bool(value)) if kind.is_bool else int(value))
+
+
+def wrapped(value: int, to: str | DType) -> PrimExpr:
+    """`value` reduced to the range of an integer dtype, as arithmetic in that dtype has it."""
+    kind = dtype(str(to))
+    return const(wrap(value, kind.element), kind)
 
 
 def _default_dtype(value: Any) -> str:
@@ -127,8 +137,10 @@ def cast(to: str | DType, value: Any) -> PrimExpr:
     if kind.lanes != 1 and value.dtype.lanes == 1:
         return e.Broadcast(cast(kind.element, value), lanes_of(kind))
     match value:
-        case IntImm(v) if not kind.is_handle:
+        case IntImm(v) if kind.is_float:
             return const(v, kind)
+        case IntImm(v) if not kind.is_handle:
+            return wrapped(v, kind)
         case FloatImm(v) if kind.is_float:
             return const(v, kind)
         case FloatImm(v) if kind.is_bool:
@@ -141,6 +153,17 @@ def cast(to: str | DType, value: Any) -> PrimExpr:
     return e.Cast(kind, value)
 
 
+def fitted(to: str | DType, value: Any) -> PrimExpr:
+    """`value` in the integer dtype `to`: what counts, such as a size, never wraps around.
+
+    Raises:
+        IntegerRangeError: a constant that `to` cannot hold.
+    """
+    kind = dtype(str(to))
+    value = as_expr(value, kind)
+    return const(value.value, kind) if isinstance(value, IntImm) else cast(kind, value)
+
+
 def is_const(x: Any, value: float | None = None) -> bool:
     """True for an IntImm or FloatImm (or a broadcast of one), of that value if given."""
     if isinstance(x, e.Broadcast):
@@ -150,7 +173,10 @@ def is_const(x: Any, value: float | None = None) -> bool:
 
 def _fold(a: PrimExpr, b: PrimExpr, fn: Callable[[Any, Any], Any]) -> PrimExpr | None:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return const(fn(a.value, b.value), a.dtype)
+        value = fn(a.value, b.value)
+        if a.dtype.is_int and not a.dtype.holds(value):
+            return None  # the kernel wraps around; a size or an offset may not
+        return wrapped(value, a.dtype)
     if isinstance(a, FloatImm) and isinstance(b, FloatImm):
         return const(_rounded(a, b, fn), a.dtype)
     return None
@@ -203,7 +229,7 @@ def multiply(a: Any, b: Any) -> PrimExpr:
 def neg(a: Any) -> PrimExpr:
     """-a"""
     a = as_expr(a)
-    if isinstance(a, IntImm | FloatImm):
+    if isinstance(a, FloatImm):
         return const(-a.value, a.dtype)
     zero = const(-0.0 if a.dtype.is_float else 0, a.dtype)
     return subtract(zero, a)
@@ -444,7 +470,7 @@ def bitwise_not(a: Any) -> PrimExpr:
     """All bits of an integer flipped."""
     a = as_expr(a)
     if isinstance(a, IntImm):
-        return const(~a.value, a.dtype)
+        return wrapped(~a.value, a.dtype)
     return e.Call(a.dtype, "tir.bitwise_not", (a,))
 
 

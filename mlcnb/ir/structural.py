@@ -17,6 +17,7 @@ import numpy as np
 
 from mlcnb.core.errors import NotEqualError
 from mlcnb.core.node import Node
+from mlcnb.core.recursion import roomy
 from mlcnb.ir.expr import FloatImm, GlobalVar, Var
 from mlcnb.ir.module import IRModule
 
@@ -35,11 +36,13 @@ def named(cls: type) -> type:
     return cls
 
 
+@roomy
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """True if both mean the same program."""
     return _Comparer(map_free_vars).same(lhs, rhs)
 
 
+@roomy
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
     """Raise where `structural_equal` is False, saying at which path and how they differ.
 
@@ -182,6 +185,7 @@ def structural_hash(value: Any, map_free_vars: bool = False) -> int:
     return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")
 
 
+@roomy
 def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
     """The 16 bytes behind `structural_hash`."""
     hasher = _Hasher(map_free_vars)
@@ -189,6 +193,7 @@ def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
     return blake2b("\x1e".join(hasher.parts).encode(), digest_size=16).digest()
 
 
+@roomy
 def structural_text(value: Any) -> tuple[str, str]:
     """The whole content in words: what it means, and the names that it gives to things.
 

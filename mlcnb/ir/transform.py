@@ -19,6 +19,7 @@ from typing import Any, ClassVar, dataclass_transform
 
 from mlcnb.core import display, options
 from mlcnb.core.errors import MLCError, PassError
+from mlcnb.core.recursion import roomy
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_config import list_configs, register_config
@@ -90,7 +91,7 @@ class Pass(display.Shown):
         if not ctx.before(self.info, mod):
             return mod
         with ctx.notes_of(self):
-            result = self.transform_module(mod, ctx)
+            result = roomy(self.transform_module)(mod, ctx)
         _check_result(self, result)
         if result is not mod and options.get("well_formed") and not isinstance(self, Sequential):
             _check_well_formed(self, result)

@@ -21,7 +21,7 @@ def loop(name: str, extent: Any, body: Callable[[Var], Stmt], kind: DType | None
     """for name in range(extent): body(name)"""
     extent = p.as_expr(extent)
     var = Var(name, kind or extent.dtype)
-    return For(var, p.const(0, var.dtype), p.cast(var.dtype, extent), ForKind.SERIAL, body(var))
+    return For(var, p.const(0, var.dtype), p.fitted(var.dtype, extent), ForKind.SERIAL, body(var))
 
 
 def nest(extents: Sequence[Any], body: Callable[..., Stmt], kind: DType | None = None) -> Stmt:

@@ -104,7 +104,10 @@ class Emitter:
 
     def emit(self, expr: Any, name_hint: str = "", output: bool = False) -> Var:
         """Bind `expr` to a new variable, after what its nested calls need."""
-        value = self.value(expr)
+        return self.bind(self.value(expr), name_hint, output)
+
+    def bind(self, value: Any, name_hint: str = "", output: bool = False) -> Var:
+        """Bind a value that is in normal form, with its struct info: it is not looked into."""
         var = self.new_var(value, name_hint, output)
         self.bindings.append(VarBinding(var, value))
         return var
@@ -169,14 +172,18 @@ class Emitter:
         return replace(item, tuple_value=self.leaf(item.tuple_value))
 
     def _if(self, choice: If) -> If:
+        branches = self.seq_expr(choice.true_branch), self.seq_expr(choice.false_branch)
+        return self.choice(If(choice.cond, *branches))
+
+    def choice(self, choice: If) -> If:
+        """An If whose branches are in normal form: they are not looked into."""
         if self.dataflow:
             raise MLCError(
                 "an If stands in a dataflow block",
                 hint="control flow goes outside of `with bb.dataflow()`",
             )
-        cond = self.leaf(choice.cond)
-        branches = self.seq_expr(choice.true_branch), self.seq_expr(choice.false_branch)
-        return _inferred(If(cond, *branches))
+        made = replace(choice, cond=self.leaf(choice.cond))
+        return made if made.struct_info is not None else replace(made, struct_info=infer(made))
 
     def _inline(self, seq: SeqExpr) -> Any:
         for binding in seq.bindings:
@@ -211,10 +218,6 @@ class Emitter:
         body = self.seq_expr(func.body)
         ret = func.ret_struct_info or body.struct_info
         return replace(func, body=body, ret_struct_info=ret)
-
-
-def _inferred(choice: If) -> If:
-    return replace(choice, struct_info=infer(choice))
 
 
 #: leaves that are most of all arguments

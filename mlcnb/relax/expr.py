@@ -174,6 +174,14 @@ class ShapeExpr(Expr):
         """Shape of these values."""
         return ShapeStructInfo(self.values, len(self.values))
 
+    def __iter__(self) -> Iterator[Any]:
+        """The dimensions, in order."""
+        return iter(self.values)
+
+    def __getitem__(self, index: int) -> Any:
+        """A dimension."""
+        return self.values[index]
+
 
 @node
 class PrimValue(Expr):

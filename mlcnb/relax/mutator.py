@@ -156,7 +156,9 @@ class Mutator:
             self._append(binding)
             return
         start = len(self.emitter.bindings)
-        result = self.emitter.value(value if new is None else new)
+        whole = value if new is None else new
+        is_visited = whole is value and isinstance(value, If)
+        result = self.emitter.choice(value) if is_visited else self.emitter.value(whole)
         self._record(start)
         if new is not None and self._replaces(binding.var, result):
             self._give_place(binding.var, result)
@@ -266,6 +268,25 @@ class Renamer(Mutator):
         super().__init__()
         self.new = new
         self.remap.update(new)
+
+    def _binding(self, binding: Binding) -> None:
+        """What is bound keeps its struct info: nothing is inferred, nothing has a hook."""
+        value = binding.value
+        if isinstance(value, If):
+            branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
+            value = replace(
+                value,
+                cond=self.substitute(value.cond),
+                true_branch=branches[0],
+                false_branch=branches[1],
+            )
+        elif type(value) is Call:
+            value = self.substitute(value)
+        else:
+            super()._binding(binding)
+            return
+        var = self.new.get(binding.var, binding.var)
+        self.emitter.bindings.append(replace(binding, var=var, value=value))
 
     def _append(self, binding: Binding) -> None:
         var = self.new.get(binding.var)

@@ -165,10 +165,11 @@ class AllocateMemory(Frame):
 
 @dataclass
 class LetValue(Frame):
-    """`with T.LetStmt(value) as v:`"""
+    """`with T.LetStmt(value) as v:`, or with the variable that takes the value."""
 
     value: Any
     kind: Any = None
+    var: Any = None
 
 
 @dataclass
@@ -317,6 +318,10 @@ class Sliced:
         """Indices of a load or store."""
         if len(self.axes) != self.buffer.ndim:
             raise MLCError(self.mismatch())
+        if any(isinstance(a, slice) for a in self.axes[:-1]):
+            raise MLCError(
+                f"only the last index of {self.buffer.name} may be a slice: a vector lies along it"
+            )
         return tuple(map(self._index, self.axes))
 
     def mismatch(self) -> str:

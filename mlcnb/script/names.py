@@ -33,6 +33,8 @@ class Names:
         self.names: dict[int, str] = {}
         self.used: set[str] = set(reserved)
         self.next_suffix: dict[str, int] = {}
+        #: what is used and defined nowhere, in order
+        self.free: list[Any] = []
         #: what each open scope defined: (object, name), and the suffix counter to put back
         self.scopes: list[list[tuple[Any, str, str, int]]] = [[]]
 
@@ -57,6 +59,7 @@ class Names:
     def define_free(self, obj: Any, hint: str) -> str:
         """A name for something that is used but defined nowhere: it stays to the end."""
         name = self.define(obj, hint)
+        self.free.append(obj)
         self.scopes[0].append(self.scopes[-1].pop())
         return name
 

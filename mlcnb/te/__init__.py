@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = attach(
             "bitwise_or bitwise_xor bitwise_not shift_left shift_right"
         ),
         "mlcnb.ir.expr": "Select",
+        "mlcnb.tir.index_map": "AXIS_SEPARATOR",
         "mlcnb.tir.op": (
             "comm_reducer sum prod max min all any exp exp2 exp10 expm1 log log2 log10 log1p sqrt "
             "rsqrt tanh sigmoid erf sin cos tan asin acos atan sinh cosh asinh acosh atanh floor "

@@ -8,6 +8,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import rewrite, walk
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
@@ -65,7 +66,7 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
         low, high = dom
         begin, extent = _dim(low), _dim(p.subtract(high, low))
     kind = max(begin.dtype, extent.dtype, key=lambda d: d.bits)
-    domain = Range(p.cast(kind, begin), p.cast(kind, extent))
+    domain = Range(p.fitted(kind, begin), p.fitted(kind, extent))
     return IterVar(domain, Var(name, kind), IterType.REDUCE)
 
 
@@ -91,6 +92,7 @@ def _domain(dom: Any) -> Range:
     return Range(first, p.subtract(end, first))
 
 
+@roomy
 def compute(
     shape: Any,
     fcompute: Callable[..., Any],

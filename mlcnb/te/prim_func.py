@@ -17,6 +17,7 @@ from typing import Any
 from mlcnb.arith import simplify
 from mlcnb.core.errors import MLCError, UnsupportedOperationError
 from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -45,6 +46,7 @@ from mlcnb.tir.stmt import (
 LAYOUT_FREE = "layout_free_placeholders"
 
 
+@roomy
 def create_prim_func(
     args: Sequence[Tensor | Var], index_dtype_override: str | None = None
 ) -> PrimFunc:
@@ -107,7 +109,7 @@ class _Maker:
 
     def to_index(self, x: PrimExpr) -> PrimExpr:
         """A dimension or bound in the index dtype."""
-        return simplify(p.cast(self.index, x))
+        return simplify(p.fitted(self.index, x))
 
     def declare(self, tensor: Tensor) -> Buffer:
         shape = [self.to_index(d) for d in tensor.shape]

@@ -18,6 +18,6 @@ __getattr__, __dir__, __all__ = attach(
             "requires_aarch64_sve requires_aarch64_sme requires_arm_dot"
         ),
         "mlcnb.testing.compare": "CompareBeforeAfter",
-        "mlcnb.testing.fixtures": "assert_prim_expr_equal parameter fixture main",
+        "mlcnb.testing.fixtures": "assert_prim_expr_equal",
     },
 )

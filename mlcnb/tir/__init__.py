@@ -13,8 +13,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.expr": (
             "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
             "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
-            "Range GlobalVar"
+            "GlobalVar"
         ),
+        "mlcnb.ir.range": "Range",
         "mlcnb.ir.prim_ops": (
             "floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
             "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "
@@ -39,7 +40,7 @@ __getattr__, __dir__, __all__ = attach(
             "all any vscale div indexdiv indexmod"
         ),
         "mlcnb.tir.index_map": "IndexMap",
-        "mlcnb.tir.schedule": "Schedule ScheduleError legal_steps",
+        "mlcnb.tir.schedule": "Schedule ScheduleError ScheduleState StmtSRef legal_steps",
         "mlcnb.tir.schedule.analysis": "analyze",
     },
     submodules=(

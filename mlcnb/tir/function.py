@@ -40,6 +40,11 @@ class PrimFunc(BaseFunc):
             _name_parameters(self)
 
     @property
+    def __name__(self) -> str:
+        """The name by which it is known outside; "main" of one that has none."""
+        return str(self.attrs.get("global_symbol", "main"))
+
+    @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The buffers of the parameters, in order (scalars left out)."""
         return tuple(self.buffer_map[p] for p in self.params if p in self.buffer_map)

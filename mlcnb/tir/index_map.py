@@ -25,6 +25,9 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 
+#: what stands in a map's indices between the axes of memory, as in TVM's `te.AXIS_SEPARATOR`
+AXIS_SEPARATOR = "axis_separator"
+
 
 @node
 class IndexMap(Node):
@@ -34,7 +37,7 @@ class IndexMap(Node):
     """
 
     #: stands between indices where a new axis of physical memory begins
-    AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
+    AXIS_SEPARATOR: ClassVar[str] = AXIS_SEPARATOR
 
     initial_indices: tuple[Var, ...] = binder()
     final_indices: tuple[PrimExpr, ...]
@@ -77,7 +80,9 @@ class IndexMap(Node):
         """
         names = _argument_names(mapping, ndim)
         variables = tuple(Var(name, dtype(index_dtype)) for name in names)
-        final = mapping(*variables)
+        behind = _names_behind(mapping)
+        count = len(variables) - len(behind)
+        final = mapping(*variables[:count], **dict(zip(behind, variables[count:], strict=True)))
         given = final if isinstance(final, list | tuple) else [final]
         listed = [x for x in given if not _is_separator(x)]
         places = [n for n, x in enumerate(given) if _is_separator(x)]
@@ -111,7 +116,7 @@ class IndexMap(Node):
         """The shape of the final index space; padded where a factor does not divide an extent."""
         padded = self._padded(shape)
         domains = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
             for var, extent in zip(self.initial_indices, padded, strict=True)
         }
         analyzer = Analyzer()
@@ -125,7 +130,7 @@ class IndexMap(Node):
             if high is None or reach.low is None or not _is_nonnegative(reach.low, analyzer):
                 high = p.const(self._highest(index, shape), index.dtype)
             extent = analyzer.simplify(p.cast(index.dtype, high) + 1)
-            result.append(simplify(p.cast(kind, extent)))
+            result.append(simplify(p.fitted(kind, extent)))
         return result
 
     def _highest(self, index: PrimExpr, shape: Sequence[Any]) -> int:
@@ -206,7 +211,7 @@ class IndexMap(Node):
                 conditions.append(extent <= found)
         ranges = dict(zip(inverse.initial_indices, self.map_shape(shape), strict=True))
         bounds = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n)) for var, n in ranges.items()
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, n)) for var, n in ranges.items()
         }
         return inverse, Analyzer(bounds).simplify(p.any_of(*conditions))
 
@@ -220,7 +225,7 @@ class IndexMap(Node):
 
     def _inverse(self, shape: Sequence[PrimExpr]) -> IndexMap:
         domains = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, extent))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, extent))
             for var, extent in zip(self.initial_indices, shape, strict=True)
         }
         found = detect_iter_map(
@@ -238,7 +243,7 @@ class IndexMap(Node):
         values = inverse_affine_iter_map(found, variables)
         extents = self.map_shape(shape)
         bounds = {
-            var: Range(p.const(0, var.dtype), p.cast(var.dtype, n))
+            var: Range(p.const(0, var.dtype), p.fitted(var.dtype, n))
             for var, n in zip(variables, extents, strict=True)
             if not p.is_const(n, 1)
         }
@@ -318,10 +323,18 @@ def _argument_names(mapping: Callable[..., Any], ndim: int | None) -> list[str]:
     parameters = inspect.signature(mapping).parameters.values()
     named = [x.name for x in parameters if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
     if not any(x.kind is x.VAR_POSITIONAL for x in parameters):
-        return named
+        return [*named, *_names_behind(mapping)]
     if ndim is None:
         raise MLCError("ndim is needed where the function takes *indices")
-    return named + [f"i{i}" for i in range(ndim - len(named))]
+    behind = _names_behind(mapping)
+    spread = [f"i{i}" for i in range(ndim - len(named) - len(behind))]
+    return [*named, *spread, *behind]
+
+
+def _names_behind(mapping: Callable[..., Any]) -> list[str]:
+    """The indices behind `*indices`: `lambda *indices, k: …` takes the last one by its name."""
+    parameters = inspect.signature(mapping).parameters.values()
+    return [x.name for x in parameters if x.kind is x.KEYWORD_ONLY]
 
 
 def _steps(x: PrimExpr, var: Var) -> list[int]:

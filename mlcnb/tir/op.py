@@ -146,7 +146,7 @@ def abs(x: Any) -> PrimExpr:
     if x.dtype.is_float:
         return Call(x.dtype, "tir.fabs", (x,))
     if isinstance(x, e.IntImm):
-        return p.const(-x.value if x.value < 0 else x.value, x.dtype)
+        return p.wrapped(-x.value if x.value < 0 else x.value, x.dtype)
     if x.dtype.is_int:
         return e.Select(p.greater_equal(x, p.const(0, x.dtype)), x, p.neg(x))
     return x

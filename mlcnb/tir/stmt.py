@@ -150,6 +150,9 @@ class SeqStmt(Stmt):
 
     def __post_init__(self) -> None:
         _set_tuples(self, "seq")
+        if any(isinstance(x, SeqStmt) for x in self.seq):
+            flat = [y for x in self.seq for y in (x.seq if isinstance(x, SeqStmt) else (x,))]
+            object.__setattr__(self, "seq", tuple(flat))
 
 
 @node

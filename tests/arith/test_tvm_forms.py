@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from mlcnb import arith, te, tir
@@ -11,7 +13,7 @@ from mlcnb.ir import Range, structural_equal
 from mlcnb.ir import prim_ops as p
 from mlcnb.script import from_source
 from mlcnb.testing import assert_prim_expr_equal, parameter
-from tests.arith.programs import text
+from tests.arith.programs import evaluate, text
 
 x, y = te.var("x"), te.var("y")
 kind = parameter("int8", "uint8", "uint32", "int64")
@@ -99,6 +101,25 @@ def test_division_towards_zero_is_division_down_where_the_sign_is_known():
     assert text(simplify(tdiv(x, 3) * 3 + tmod(x, 3))) == "x"
     assert Analyzer({y: (None, 0)}).can_prove_equal(tdiv(y, 4), 0 - tir.floordiv(0 - y, 4))
     assert not Analyzer().can_prove_equal(tdiv(y, 4), 0 - tir.floordiv(0 - y, 4))
+    assert text(simplify(tdiv(tdiv(x, 3), 4))) == "(x / 12)"
+    assert text(simplify(tdiv(tmod(x, 16) * 2, 6))) == "((x truncmod 16) / 3)"
+    assert Analyzer().can_prove_equal(tmod(x * 8, 12), tmod(x * 2, 3) * 4)
+    assert text(simplify(tdiv(tmod(x, 2), 8))) == "0"
+
+
+def test_division_towards_zero_keeps_its_value_through_the_normal_form():
+    tdiv, tmod = tir.truncdiv, tir.truncmod
+    for a, b, c, d in itertools.product((-6, -1, 2, 4), (0, 2, 3), (2, 3, 6), (2, 4)):
+        for before in (
+            tdiv(x * a + b, c),
+            tmod(x * a + b, c),
+            tdiv(tdiv(x * a + b, c) * d, 4),
+            tmod(tdiv(x * a + b, c) * d, 4),
+            tdiv(tmod(x * a + b, c) * d, 6) * c + tmod(x * a + b, c),
+        ):
+            after = Analyzer().simplify(before)
+            for value in range(-13, 14):
+                assert evaluate(after, {x: value}) == evaluate(before, {x: value}), text(before)
 
 
 def test_inequalities_are_followed_from_one_to_the_next():

@@ -17,7 +17,7 @@ A = tir.decl_buffer((16,), "float32", "A")
     [
         (tir.Add(x, 1), "x + T.int64(1)"),
         (tir.LE(2, x), "T.int64(2) <= x"),
-        (tir.Add(1, 2), "T.int32(1) + 2"),
+        (tir.Add(1, 2), "T.Add(1, 2)"),
         (tir.Max(1.5, 2), "T.max(T.float32(1.5), 2)"),
         (tir.Select(True, 1, x), "T.Select(T.bool(True), T.int64(1), x)"),
         (tir.Not(False), "not T.bool(False)"),
@@ -35,8 +35,7 @@ A = tir.decl_buffer((16,), "float32", "A")
     ],
 )  # fmt: skip
 def test_numbers_become_constants(made, text):
-    shown = made.script().split("\n", 2)[-1] if hasattr(made, "script") else str(made)
-    assert shown.endswith(text)
+    assert made.script() == text
 
 
 def test_lists_become_tuples():

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import mlcnb as mlc
-from mlcnb import relax
+from mlcnb import relax, tir
 from mlcnb.core.errors import MLCError, RuntimeInputError, WellFormedError
 from mlcnb.script import parse
 from tests.tir.programs import FUZZ
@@ -218,3 +218,11 @@ def _size(text, sizes):
     sign, other = right.split(" ")
     other = sizes[other] if other in sizes else int(other)
     return value + other if sign == "+" else value * other
+
+
+def test_a_shape_is_read_dimension_by_dimension():
+    n = tir.Var("n", "int64")
+    shape = relax.ShapeExpr((n, tir.const(4, "int64")))
+    assert [x is y for x, y in zip(shape, shape.values, strict=True)] == [True, True]
+    assert shape[0] is n
+    assert shape[-1].value == 4

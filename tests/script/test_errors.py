@@ -92,7 +92,11 @@ CASES: list[tuple[str, str, str | None]] = [
         "a loop runs over range(…), T.grid(…), T.serial(…), T.parallel(…) …",
         None,
     ),
-    (PRIM + "for i in T.grid(2, 3):\n        T.evaluate(0)", "2 loops need 2 names, not 1", None),
+    (
+        PRIM + "for i, j in T.grid(2, 3, 4):\n        T.evaluate(0)",
+        "3 loops need 3 names, not 2",
+        None,
+    ),
     (
         PRIM + "for i in T.thread_binding(8):\n        T.evaluate(0)",
         "which thread axis?",
@@ -313,8 +317,8 @@ CASES: list[tuple[str, str, str | None]] = [
         'assert condition, "message"',
     ),
     (
-        PRIM + "T.ptx_mma()",
-        "no T.ptx_mma",
+        PRIM + "T.ptx_wgmma()",
+        "no T.ptx_wgmma",
         "words of ptx are not here: T.call_extern or T.call_intrin names one",
     ),
     (PRIM + "C = T.buffer_decl((4,))", "no T.buffer_decl", "T.decl_buffer"),

@@ -189,10 +189,6 @@ STORE = "@T.macro\ndef store(i):\n    T.evaluate(i)\n"
             "a macro has no value to return",
         ),
         (
-            "@T.macro\ndef all(**i):\n    pass\n" + HEAD + "all(i=1)",
-            "a macro has no **parameters",
-        ),
-        (
             HEAD + "def f(x):\n        return x\n    f(n)",
             "f is a function inside of a program",
         ),
@@ -210,3 +206,24 @@ def test_a_macro_runs_nowhere_else() -> None:
         fill(1, 2)
     assert repr(fill) == "<macro fill>"
     assert "fill" not in script(parse(dedent(INSIDE)))
+
+
+def test_a_macro_takes_any_arguments_and_may_belong_to_a_class():
+    class Doubled:
+        def __init__(self, factor):
+            self.factor = factor
+
+        @T.macro
+        def into(self, *at, to, **others):
+            to[at[0]] = others["of"][at[0]] * T.float32(self.factor)
+
+    double = Doubled(2.0)
+
+    @T.prim_func
+    def made(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+        for i in range(16):
+            double.into(i, to=B, of=A)
+
+    assert "B[i] = A[i] * T.float32(2.0)" in made.script()
+    with pytest.raises(ValueError, match="T.macro takes its options by name"):
+        T.macro(True)

@@ -263,7 +263,7 @@ def test_a_region_may_be_a_whole_buffer() -> None:
     func = parse("""
 @T.prim_func
 def main(A: T.Buffer((16, 4), "float32")):
-    with T.block("b"):
+    with T.block("b", no_realize=True):
         T.reads(A)
         T.writes([A[0:2], A[3]])
         T.evaluate(0)
@@ -274,7 +274,7 @@ def main(A: T.Buffer((16, 4), "float32")):
 
 def test_a_block_alone_prints() -> None:
     assert repr(Block((), (), (), "b", Evaluate(p.const(0)))).split("\n") == [
-        'with T.block("b"):',
+        'with T.block("b", no_realize=True):',
         "    T.reads()",
         "    T.writes()",
         "    T.evaluate(0)",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from mlcnb.core.errors import ScheduleError
+from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.node import walk
+from mlcnb.ir import ObjectPath
+from mlcnb.ir.expr import Var
 from mlcnb.script import document, parse, show, text_of
 from mlcnb.script.excerpt import excerpt
-from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.stmt import For
+from mlcnb.tir import PrimFunc
+from mlcnb.tir.buffer import BufferLoad, decl_buffer
+from mlcnb.tir.stmt import Block, Evaluate, For, IterVar, LetStmt, SeqStmt
 
 FUNC = parse("""
 @T.prim_func
@@ -110,3 +114,39 @@ def test_lines_can_be_numbered() -> None:
         "3  @T.prim_func",
         '4  def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):',
     ]
+
+
+def test_a_part_says_what_it_uses():
+    A = decl_buffer((16, 4), "float16", "A")
+    i, data = Var("i"), Var("v", "handle", ("int8", "shared"))
+    load = BufferLoad(A, [i, 2])
+    assert load.script() == "A[i, 2]"
+    assert load.script(verbose_expr=True) == (
+        'A = T.Buffer((16, 4), "float16")\ni = T.int32()\nA[i, 2]'
+    )
+    assert A.script(verbose_expr=True) == 'A = T.Buffer((16, 4), "float16")\nA'
+    assert Evaluate(data).script(verbose_expr=True) == (
+        'v = T.handle("int8", "shared")\nT.evaluate(v)'
+    )
+    let = LetStmt(i, 2, Evaluate(i))
+    assert let.script() == "i: T.int32 = 2\nT.evaluate(i)"
+    assert let.script(verbose_expr=True) == "with T.LetStmt(2) as i:\n    T.evaluate(i)"
+    block = Block([IterVar((0, 8), "vi", 0)], [], [], "b", Evaluate(0))
+    assert block.script(verbose_expr=True) == (
+        'with T.block("b", no_realize=True):\n    vi = T.axis.spatial(8)\n'
+        "    T.reads()\n    T.writes()\n    T.evaluate(0)"
+    )
+
+
+def test_what_a_path_leads_to_is_underlined():
+    path = ObjectPath.root().attr("body").array_index(1)
+    func = PrimFunc([], SeqStmt([Evaluate(n) for n in range(4)]), None, {}, {"global_symbol": "f"})
+    options = {"header": False, "path_to_underline": [ObjectPath.root().attr("end")]}
+    assert path.of(SimpleNamespace(body=[1, 2])) == 2 and repr(path) == "<root>.body[1]"
+    seq = ObjectPath.root().attr("body").attr("seq").array_index(1)
+    assert func.script(header=False, path_to_underline=[seq], num_context_lines=1) == (
+        "(... 2 lines skipped ...)\n    T.evaluate(0)\n    T.evaluate(1)\n    ^^^^^^^^^^^^^\n"
+        "    T.evaluate(2)\n(... 1 lines skipped ...)"
+    )
+    with pytest.raises(MLCError, match="there is no 'end'"):
+        func.script(**options)

@@ -299,12 +299,36 @@ def test_an_allocation_whose_size_wraps():
                 ex(b, k)
 
 
+def test_the_stack_is_not_filled():
+    """Buffers of a size for the stack, more of them than it has room for."""
+    count = 90
+    lines = [f"V{i} = T.alloc_buffer((16000,))" for i in range(count)]
+    lines += [f"for i in range(16000):\n    V{i}[i] = T.float32({i})" for i in range(count)]
+    lines += [f"for i in range(8):\n    B[i] = B[i] + V{i}[i * 1999]" for i in range(count)]
+    ex = mlc.compile(program("\n".join(x.replace("\n", "\n    ") for x in lines)))
+    a, b, i = arguments()
+    ex(a, b, i, 0)
+    np.testing.assert_array_equal(b, np.full(8, sum(range(count))))
+    assert ex.kernels["main"].signature.workspace > (64 << 10) * 50
+
+
 INDEX = st.sampled_from(
     ["i", "i + k", "i * k", "I[i]", "I[i] + k", "i * i", "(i + k) % 8", "I[i] % 8", "7 - i",
      "i // 2", "T.min(i + k, 7)", "T.max(i - k, 0)", "T.Select(i < k, i, k)", "i + 1",
      "k - i", "i * 2 - k"]
 )  # fmt: skip
 KIND = st.sampled_from(["range", "T.vectorized", "T.parallel", "T.unroll"])
+
+
+def test_lanes_that_a_condition_leaves_out_are_not_checked():
+    func = program(
+        "for i in T.vectorized(8):\n    if 0 <= i + k and i + k < 8:\n        B[i] = A[i + k]"
+    )
+    ex = mlc.compile(func)
+    for k in (1, -3, 8, 0):
+        a, b, i = arguments()
+        ex(a, b, i, k)
+        np.testing.assert_array_equal(b, [j + k if 0 <= j + k < 8 else 0 for j in range(8)])
 
 
 @settings(max_examples=30 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))

@@ -258,3 +258,53 @@ def test_random_axes_are_refused_just_where_a_value_is_outside(a, b, c, n, m, do
         if i + j < limit
     )
     assert analysis.verify_well_formed(func, assert_mode=False) == inside
+
+
+NESTED = """
+for i in range(4):
+    with T.block("window"):
+        vi = T.axis.spatial(4, i)
+        T.reads(A[vi * 4:vi * 4 + 4])
+        T.writes(B[vi])
+        for k in range(T.Select(vi % 2 == 0, 2, 3)):
+            with T.block("sum"):
+                vj = T.axis.spatial((vi, vi + 1), vi)
+                vk = T.axis.reduce(3, k)
+                T.reads(A[vj * 4 + vk])
+                T.writes(B[vj])
+                with T.init():
+                    B[vj] = T.float32(0)
+                B[vj] = B[{read}] + A[vj * 4 + vk]
+"""
+
+
+def test_a_reduction_that_is_whole_inside_of_a_block():
+    """Windows of their own sizes (adaptive pooling): the block around reads no B, it makes it."""
+    assert analysis.verify_well_formed(func_of(NESTED.format(read="vj")))
+    assert refused(NESTED.format(read="vj + 1")).message == (
+        "block window reads B[1] at i = 0, k = 0, where T.reads does not say so"
+    )
+
+
+PARTS = """
+for k, j in T.grid(2, 4):
+    with T.block("part"):
+        vp, vq = T.axis.remap("SS", [k, j])
+        T.reads(A[0:16])
+        T.writes(B[0])
+        for r in range(4):
+            with T.block("sum"):
+                vk = T.axis.reduce(8, {value} + r)
+                T.reads(A[vk])
+                T.writes(B[0])
+                with T.init():
+                    B[0] = T.float32(0)
+                B[0] = B[0] + A[vk]
+"""
+
+
+def test_a_reduction_of_which_a_block_holds_a_part():
+    """The second `part` goes on from what the first has left in B: it reads it."""
+    assert refused(PARTS.format(value="vp * 4")).message == (
+        "block part reads B[0] at k = 0, j = 0, r = 0, where T.reads does not say so"
+    )

@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +26,10 @@ from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, TargetError
 from mlcnb.core.garbage import collect_young
 from mlcnb.ir.structural import structural_text
-from mlcnb.target import Target
+from mlcnb.target import PLAIN_CPUS, Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
 
@@ -187,10 +188,32 @@ def build(
 
 
 def cpu_of(target: Target) -> Cpu:
-    """LLVM's description of the target's CPU."""
+    """LLVM's description of the target's CPU.
+
+    Raises:
+        TargetError: a triple of no CPU that kernels can be written for.
+    """
     if "mtriple" in target.attrs:
-        return Cpu(str(target.attrs["mtriple"]), target.mcpu, str(target.attrs.get("mattr", "")))
+        return _of_triple(str(target.attrs["mtriple"]), target)
     return Cpu.named(target.mcpu, str(target.attrs.get("mattr", "")))
+
+
+def _of_triple(triple: str, target: Target) -> Cpu:
+    """A CPU of a triple: the one that is named, or the plainest of its architecture."""
+    features, here = str(target.attrs.get("mattr", "")), Cpu.host()
+    found = Cpu(triple, target.mcpu, features)
+    if found.arch not in PLAIN_CPUS:
+        raise TargetError(
+            f"kernels are written for CPUs of 64 bits, lowest byte first, and {triple!r} is none",
+            hint=f"a triple such as riscv64-linux-gnu; there are {', '.join(PLAIN_CPUS)}",
+        )
+    if target.mcpu in ("host", "native"):
+        if found.arch != here.arch:
+            raise TargetError(f"mcpu={target.mcpu} is this computer's CPU, and no {found.arch}")
+        return replace(Cpu.named("host", features), triple=triple)
+    if found.arch == "riscv64" and not features and "mcpu" not in target.attrs:
+        return replace(found, features="+m,+a,+f,+d,+c")  # what the systems for it are built with
+    return found
 
 
 #: a function by name, and its whole content (`structural_text`)

@@ -31,6 +31,8 @@ from typing import Any
 
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.codegen.llvm import half
+from mlcnb.codegen.llvm.apart import read_apart
+from mlcnb.codegen.llvm.beside import compile_beside, is_safe
 from mlcnb.codegen.llvm.symbols import defines, libc_address, needs
 from mlcnb.codegen.llvm.target_machine import Cpu, check_intrinsics, machines
 from mlcnb.core.errors import CodegenError
@@ -102,6 +104,8 @@ class Compiled:
     @cached_property
     def assembly(self) -> str:
         """The assembly text, made from the optimised module when first asked for."""
+        if not is_safe(self.ir, self.cpu):
+            return read_apart(self.ir, self.cpu, self.options.level)[1]
         borrowed = machines.borrow(self.cpu, self.options.level)
         with borrowed as machine, _module_of(self.bitcode) as module:
             return machine.emit_assembly(module)
@@ -178,9 +182,15 @@ def _put(store: disk.Store | None, made: Compiled) -> None:
 
 
 def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
-    """The way of one module through LLVM, timed."""
-    start = perf_counter()
+    """A module, compiled here, or where LLVM may end on it in a process beside this one."""
     check_intrinsics(ir, cpu)
+    parts, seconds = (compile_here if is_safe(ir, cpu) else compile_beside)(ir, cpu, options)
+    return Compiled(ir, cpu, options, parts, seconds)
+
+
+def compile_here(ir: str, cpu: Cpu, options: Options) -> tuple[list[bytes], dict[str, float]]:
+    """The way of one module through LLVM: (object and bitcode, seconds by step)."""
+    start = perf_counter()
     with machines.borrow(cpu, options.level) as machine, _parse(ir) as module:
         parsed = perf_counter()
         _optimize(module, machine, options)
@@ -189,7 +199,7 @@ def _compile(ir: str, cpu: Cpu, options: Options) -> Compiled:
         obj = _emit_object(machine, module)
         emitted = perf_counter()
     seconds = {"parse": parsed - start, "optimize": optimized - parsed, "emit": emitted - optimized}
-    return Compiled(ir, cpu, options, (obj, bitcode), seconds)
+    return [obj, bitcode], seconds
 
 
 def read(ir: str, cpu: Cpu, options: Options = DEFAULT) -> tuple[str, str]:

@@ -66,9 +66,12 @@ class Cpu:
 
     def _features_here(self) -> bool:
         have = _host_features()
+        said = {f[1:]: f[0] for f in self.features.split(",") if f}  # the last word counts
+        if any(said.get(name) == "-" for name in _CALLS):
+            return False
         wanted = [f[1:] for f in self.features.split(",") if f.startswith("+")]
-        if self.cpu in _LEVELS:
-            wanted += _LEVELS[self.cpu].split()
+        if self.cpu in LEVELS:
+            wanted += LEVELS[self.cpu].split()
         elif self.cpu not in (Cpu.host().cpu, "generic"):
             return False
         return all(have.get(name, False) for name in wanted)
@@ -89,8 +92,10 @@ _FAMILIES = (
     ),
 )
 
+#: features that calls of the C library rest on
+_CALLS = ("sse", "sse2", "64bit")
 #: features that each level of x86-64 promises beyond the one before, as far as code here cares
-_LEVELS = {
+LEVELS = {
     "x86-64": "",
     "x86-64-v2": "sse4.2 popcnt",
     "x86-64-v3": "sse4.2 popcnt avx2 fma f16c bmi2",
@@ -195,6 +200,8 @@ _X86_INTRINSICS = {
     "x86.amx.": "amx-tile",
     "x86.tdpb": "amx-int8",
 }
+#: what the IR of a kernel says that calls an intrinsic by a name that mlcnb does not know
+MARK = "; asks LLVM for"
 _TARGET_INTRINSIC = re.compile(r"@llvm\.((?:x86|aarch64|arm|riscv|nvvm|amdgcn)\.[\w.]+)")
 
 

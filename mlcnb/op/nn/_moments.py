@@ -107,11 +107,11 @@ def spread(
         first: one of the numbers, from a kept index; any one will do.
         count: a float.
     """
-    kind = count.dtype
+    kind, share = count.dtype, 1 / count
     start = made(first, "first")
     sums = sum_of(lambda kept, v: cast(kind, v) - start(*kept), "sum")
-    mean = made(lambda *kept: start(*kept) + sums(*kept) / count, "mean")
-    rest = made(lambda *kept: sums(*kept) / count - (mean(*kept) - start(*kept)), "rest")
+    mean = made(lambda *kept: start(*kept) + sums(*kept) * share, "mean")
+    rest = made(lambda *kept: sums(*kept) * share - (mean(*kept) - start(*kept)), "rest")
 
     def squared(kept: Sequence[Any], v: Any) -> Any:
         away = cast(kind, v) - mean(*kept)
@@ -120,7 +120,7 @@ def spread(
     squares = sum_of(squared, "squares")
 
     def variance(*kept: Any) -> Any:
-        found = squares(*kept) / count - rest(*kept) * rest(*kept)
+        found = squares(*kept) * share - rest(*kept) * rest(*kept)
         return maximum(found, const(0, kind))
 
     return Spread(mean, rest, variance)

@@ -27,9 +27,14 @@ class Window(NamedTuple):
         """From its first to its last element."""
         return (self.size - 1) * self.dilation + 1
 
+    @property
+    def around(self) -> int:
+        """Padding, before and after."""
+        return self.before + self.after
+
     def places(self, size: Any, ceil: bool) -> Any:
         """How many places it has; with `ceil`, none that begins in the padding after."""
-        found = extent(size, self.before + self.after, self.size, self.stride, self.dilation, ceil)
+        found = extent(size, self.around, self.size, self.stride, self.dilation, ceil)
         if not ceil or self.after + self.stride <= self.reach:
             return found
         beyond = tidy((found - 1) * self.stride - size - self.before)

@@ -8,7 +8,7 @@ padding is in TVM's and ONNX's order: all beginnings, then all ends: (top, left,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,45 @@ def extent(size: Any, pad: int, kernel: Any, stride: int, dilation: int, ceil: b
     """How many places a window has along one dimension of `size` elements with `pad` around."""
     span = tidy(size + pad - (kernel - 1) * dilation - 1)
     return tidy((span + (stride - 1 if ceil else 0)) // stride + 1)
+
+
+class Seen(NamedTuple):
+    """What windows see of one dimension: the places `taps` of the kernel, and how they slide:
+    `before` and `after` elements of padding (cut off where negative), stride, dilation.
+    """
+
+    taps: range
+    before: int
+    after: int
+    stride: int
+    dilation: int
+
+
+def seen(given: Seen, size: Any) -> Seen:
+    """The same windows over `size` elements without the places that only ever see padding.
+
+    So a dilation of 2**40 that leaves the middle of a kernel needs no memory of that size. As given
+    where every place sees something, or the size is not known.
+    """
+    count, (before, after, stride, dilation) = len(given.taps), given[1:]
+    known = as_int(size)
+    if known is None or before < 0 or after < 0:
+        return given
+    places = as_int(extent(known, before + after, count, stride, dilation)) or 0
+    if places < 1:
+        return given
+    last = (places - 1) * stride
+    low = max(0, -((last - before) // dilation))
+    high = min(count - 1, (before + known - 1) // dilation)
+    step = stride if places > 1 else 1
+    if low > high:  # nothing but padding
+        return Seen(range(1), last + 1, -known, step, 1)
+    if (low, high) == (0, count - 1):
+        return given._replace(stride=step)
+    reach = last + (high - low) * dilation + 1
+    before -= low * dilation
+    apart = dilation if high > low else 1
+    return Seen(range(low, high + 1), before, reach - known - before, step, apart)
 
 
 def taps(

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import cast, const, if_then_else, maximum, minimum
+from mlcnb.ir.expr import Let, Var
+from mlcnb.ir.prim_ops import cast, const, maximum, minimum
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import (
     axis_at,
@@ -225,12 +226,17 @@ class Softplus(Activation):
         return np.where(scaled > self.threshold, x, np.logaddexp(scaled, 0) / self.beta)
 
     def element(self, x: Any) -> Any:
-        """x's positive part plus log1p(exp(-|beta x|)) / beta"""
+        """x's positive part plus log1p(e) / beta, e = exp(-|beta x|).
+
+        As log(1 + e), and what was lost in 1 + e: less work than log1p, which is for all numbers.
+        """
         zero, beta = const(0, x.dtype), const(self.beta, x.dtype)
         scaled = x * beta
-        soft = maximum(scaled, zero) + te.log1p(te.exp(-te.abs(scaled)))
+        e, one = Var("e", x.dtype), const(1, x.dtype)
+        log1p = te.log(one + e) + (e - ((one + e) - one))
+        soft = maximum(scaled, zero) + Let(e, te.exp(-te.abs(scaled)), log1p)
         soft = soft if self.beta == 1 else soft / beta
-        return if_then_else(scaled > const(self.threshold, x.dtype), x, soft)
+        return te.Select(scaled > const(self.threshold, x.dtype), x, soft)
 
 
 @operator("relax.nn.prelu")

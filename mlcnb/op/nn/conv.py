@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb import te
+from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op import _layout
@@ -34,7 +36,17 @@ from mlcnb.op._dims import (
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn._conv_loops import conv_loops
-from mlcnb.op.nn._window import each, extent, no_void, onnx_pads, settle, sides, taps
+from mlcnb.op.nn._window import (
+    Seen,
+    each,
+    extent,
+    no_void,
+    onnx_pads,
+    seen,
+    settle,
+    sides,
+    taps,
+)
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
@@ -134,8 +146,42 @@ class Conv(OpDecl):
             found[c] = extent(sizes[c], pad, kernel[c], self.strides[i], self.dilation[i])
         return found
 
+    def seeing(self, data: Any, weight: Any) -> tuple[Conv, list[slice]]:
+        """This convolution without the places of the kernel that only ever see padding, and what
+        is left of each axis of the weight; itself where all of them see something.
+        """
+        rank, kept = len(self.spatial), {}
+        sizes = _layout.sizes_of(self.data_layout, data)
+        kernel = _layout.sizes_of(self.kernel_layout, weight)
+        if any(as_int(kernel[c]) is None for c in self.spatial):
+            return self, []
+        for i, c in enumerate(self.spatial):
+            pads = (self.padding[i], self.padding[rank + i])
+            given = Seen(range(int(kernel[c])), *pads, self.strides[i], self.dilation[i])
+            kept[c] = seen(given, sizes[c])
+        found = kept.values()
+        padding = (*(x.before for x in found), *(x.after for x in found))
+        made = replace(
+            self,
+            padding=padding,
+            strides=tuple(x.stride for x in found),
+            dilation=tuple(x.dilation for x in found),
+        )
+        axes = [a.letter for a in _layout.axes_in(self.kernel_layout)]
+        taps = {c: x.taps for c, x in kept.items()}
+        if all(len(x) == as_int(kernel[c]) for c, x in taps.items()):
+            return (self if padding == self.padding else made), []
+        return made, [
+            slice(taps[a].start, taps[a].stop) if a in taps else slice(None) for a in axes
+        ]
+
     def numpy(self, data: Any, weight: Any) -> Any:
         """Sum over the places of the kernel of shifted, strided data times weights."""
+        conv, cuts = self.seeing(data.shape, weight.shape)
+        return conv.summed(data, weight[tuple(cuts)])
+
+    def summed(self, data: Any, weight: Any) -> Any:
+        """The sum over all places of the kernel."""
         kind = dtype(self.out_dtype or data.dtype.name)
         wide = accumulator(kind).numpy
         w = _layout.to_plain(weight, self.kernel_layout, "OI" + self.spatial, {}).astype(wide)
@@ -149,7 +195,8 @@ class Conv(OpDecl):
     def compute(self, data: Any, weight: Any) -> Any:
         """`pad_temp` where there is padding, one reduction, a rounding of half precision."""
         kind = dtype(self.out_dtype or data.dtype)
-        found = conv_loops(self, data, weight, accumulator(kind))
+        conv, cuts = self.seeing(data.shape, weight.shape)
+        found = conv_loops(conv, data, _cut(weight, cuts), accumulator(kind))
         return rounded(found, kind, "conv_cast")
 
     def flops(self, data: Any, weight: Any) -> Any:
@@ -162,6 +209,19 @@ class Conv(OpDecl):
         return tidy(product(result.dims) * per_output * 2)
 
 
+def _cut(x: Any, cuts: list[slice]) -> Any:
+    """A te tensor with a part of each dimension; itself where nothing is cut."""
+    if not cuts:
+        return x
+    firsts = [c.start or 0 for c in cuts]
+    shape = [d if c.stop is None else c.stop - c.start for c, d in zip(cuts, x.shape, strict=True)]
+
+    def kept(*index: Any) -> Any:
+        return x(*(i + first for i, first in zip(index, firsts, strict=True)))
+
+    return te.compute(shape, kept, name="kernel_seen")
+
+
 def correlate(
     x: np.ndarray,
     w: np.ndarray,
@@ -172,7 +232,12 @@ def correlate(
 ) -> np.ndarray:
     """Grouped cross-correlation of (N, C, …) with (O, C / groups, …)."""
     rank = len(strides)
-    padded = np.pad(x, [(0, 0), (0, 0), *zip(padding[:rank], padding[rank:], strict=True)])
+    around = list(zip(padding[:rank], padding[rank:], strict=True))
+    kept = [
+        slice(max(-b, 0), d - max(-a, 0)) for (b, a), d in zip(around, x.shape[2:], strict=True)
+    ]
+    x = x[(slice(None), slice(None), *kept)]
+    padded = np.pad(x, [(0, 0), (0, 0), *((max(b, 0), max(a, 0)) for b, a in around)])
     kernel = w.shape[2:]
     out = [
         extent(size, 0, k, s, d)
@@ -181,8 +246,8 @@ def correlate(
     grouped = padded.reshape(x.shape[0], groups, w.shape[1], *padded.shape[2:])
     weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     total = np.zeros((x.shape[0], groups, weights.shape[1], *out), x.dtype)
-    for tap, seen in taps(grouped, kernel, out, strides, dilation, first=3):
-        total += np.einsum("ngi...,goi->ngo...", seen, weights[(..., *tap)])
+    for tap, there in taps(grouped, kernel, out, strides, dilation, first=3):
+        total += np.einsum("ngi...,goi->ngo...", there, weights[(..., *tap)])
     return total.reshape(x.shape[0], w.shape[0], *out)
 
 

@@ -48,13 +48,19 @@ class Pool(OpDecl):
         """The letters of the spatial dimensions: "HW"."""
         return "".join(c for c in "DHW" if c in self.layout)
 
+    def overhangs(self, x: Any) -> bool:
+        """True if not one whole window fits, though there is something to see."""
+        sizes = _layout.sizes_of(self.layout, x.dims)
+        room = [(as_int(sizes[c]), w) for c, w in loops.windows_of(self).items()]
+        return not self.ceil_mode and any(n and n + w.around < w.reach for n, w in room)
+
     def infer(self, x: Any) -> Any:
         """Sample, channels and positions, in `out_layout`."""
         self.check(x)
         if x.dims is None:
             return tensor(None, x.dtype, len(_layout.axes_in(self.out_layout)))
         shape = loops.result_shape(self, x.dims)
-        if any(d < 0 for d in map(as_int, shape) if d is not None):
+        if self.overhangs(x) or any(d < 0 for d in map(as_int, shape) if d is not None):
             refuse(self, f"a window of {self.pool_size} is larger than {tell(x)} with its padding")
         return tensor(shape, x.dtype)
 

@@ -55,14 +55,18 @@ class PlannedTensor:
     @property
     def root(self) -> PlannedTensor:
         """The tensor whose place this one lies in: its own, or that of another."""
-        around = self.shares or self.inside
-        return self if around is None else around.root
+        found = self
+        while (around := found.shares or found.inside) is not None:
+            found = around
+        return found
 
     @property
     def distance(self) -> int:
         """Bytes from the start of `root`."""
-        around = self.shares or self.inside
-        return 0 if around is None else around.distance + self.shift
+        found, bytes_before = self, 0
+        while (around := found.shares or found.inside) is not None:
+            found, bytes_before = around, bytes_before + found.shift
+        return bytes_before
 
     def lives_with(self, other: PlannedTensor) -> bool:
         """True where both hold values at the same time."""
@@ -123,9 +127,13 @@ def lifetimes(func: Function, dims: Mapping[PrimVar, int]) -> Lifetimes:
         lives.places[param] = lives.new(param.name_hint, param.struct_info, PARAM, 0)
     bindings = func.body.bindings
     for step, binding in enumerate(bindings):
-        for leaf in value_uses(binding.value):
-            lives.use(lives.of(leaf), step)
-        lives.places[binding.var] = lives.value(binding.var, binding.value, step)
+        place = lives.value(binding.var, binding.value, step)
+        if isinstance(binding.value, TupleGetItem):
+            lives.use(place, step)  # the other fields are not read
+        else:
+            for leaf in value_uses(binding.value):
+                lives.use(lives.of(leaf), step)
+        lives.places[binding.var] = place
     for leaf in leaves(func.body.body):
         for tensor in flat(lives.of(leaf)):
             tensor.last = len(bindings)

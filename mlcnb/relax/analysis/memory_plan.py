@@ -118,17 +118,47 @@ def assign_offsets(tensors: Iterable[PlannedTensor]) -> int:
     clusters: dict[int, list[PlannedTensor]] = {}
     for t in items:
         clusters.setdefault(id(t.root), []).append(t)
-    placed: list[PlannedTensor] = []
+    placed = _Placed()
     end = 0
     for members in sorted(clusters.values(), key=_size_then_start):
         whole = _hull(members)
-        near = sorted((p for p in placed if p.lives_with(whole)), key=lambda p: p.offset)
+        near = sorted(placed.beside(whole), key=lambda p: p.offset)
         whole.offset = lowest_gap(near, whole.nbytes)
         for t in members:
             t.offset = whole.offset + t.distance
-        placed.append(whole)
+        placed.add(whole)
         end = max(end, whole.offset + whole.nbytes)
     return end
+
+
+#: steps of a life that is looked up by its steps
+_SHORT = 32
+
+
+class _Placed:
+    """Tensors that have their place, found by the steps of their lives: most live shortly."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, list[PlannedTensor]] = {}
+        self.long: list[PlannedTensor] = []
+        self.all: list[PlannedTensor] = []
+
+    def add(self, tensor: PlannedTensor) -> None:
+        """One more."""
+        self.all.append(tensor)
+        if tensor.last - tensor.first >= _SHORT:
+            self.long.append(tensor)
+            return
+        for step in range(tensor.first, tensor.last + 1):
+            self.at.setdefault(step, []).append(tensor)
+
+    def beside(self, tensor: PlannedTensor) -> list[PlannedTensor]:
+        """Those that live with a tensor, in the order in which they were added."""
+        if tensor.last - tensor.first >= _SHORT:
+            return [p for p in self.all if p.lives_with(tensor)]
+        steps = range(tensor.first, tensor.last + 1)
+        short = {id(p): p for step in steps for p in self.at.get(step, ())}
+        return [*(p for p in self.long if p.lives_with(tensor)), *short.values()]
 
 
 def _size_then_start(members: list[PlannedTensor]) -> tuple[int, int]:

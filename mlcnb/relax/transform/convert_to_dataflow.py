@@ -8,7 +8,8 @@ gv = R.add(lv, x)           ->            lv = R.exp(x)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from mlcnb.ir.module import IRModule
@@ -45,19 +46,27 @@ class ConvertToDataflow(FunctionPass):
 
 
 def convert_to_dataflow(
-    func: Function, functions: Functions | None = None, min_size: int = 2
+    func: Function,
+    functions: Functions | None = None,
+    min_size: int = 2,
+    names: Mapping[Var, str] | None = None,
 ) -> Function:
-    """`func` with runs of at least `min_size` pure bindings in dataflow blocks."""
+    """`func` with runs of at least `min_size` pure bindings in dataflow blocks.
+
+    names: new names for variables that are bound, given on the way.
+    """
     cutter = _Cutter(functions or {}, min_size)
     total = use_counts(func)
-    local: dict[Var, Var] = {}
+    given = names or {}
+    new: dict[Var, Var] = {v: Var(n, v.struct_info, v.span) for v, n in given.items()}
     for run in cutter.runs_below(func.body):
         inside = _uses_in(run)
         for binding in run:
             var = binding.var
             if inside.get(var, 0) == total.get(var, 0):
-                local[var] = DataflowVar(var.name_hint, var.struct_info, var.span)
-    return _Converter(local, cutter).rewrite(func)
+                name = given.get(var, var.name_hint)
+                new[var] = DataflowVar(name, var.struct_info, var.span)
+    return _Converter(new, cutter).rewrite(func)
 
 
 class _Cutter:
@@ -77,13 +86,7 @@ class _Cutter:
 
     def runs(self, block: BindingBlock) -> list[Run]:
         """The bindings of a block, cut where purity changes."""
-        runs: list[Run] = []
-        for binding in block.bindings:
-            if runs and self.is_pure(runs[-1][0]) == self.is_pure(binding):
-                runs[-1].append(binding)
-            else:
-                runs.append([binding])
-        return runs
+        return [list(run) for _, run in groupby(block.bindings, self.is_pure)]
 
     def runs_below(self, seq: SeqExpr) -> Iterator[Run]:
         """Every run that becomes a dataflow block, in branches too."""

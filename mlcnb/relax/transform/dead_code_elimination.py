@@ -20,7 +20,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.purity import has_effects
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves, value_uses
+from mlcnb.relax.analysis.variables import all_global_vars, bindings_of, leaves
 from mlcnb.relax.emitter import with_bindings
 from mlcnb.relax.expr import (
     Binding,
@@ -63,7 +63,8 @@ class _Sweep:
             self.symbols.update(symbolic_vars(node))
 
     def use(self, value: Any) -> None:
-        for leaf in value_uses(value):
+        """What a value reads itself; what stands inside of it was looked at by `sequence`."""
+        for leaf in leaves(value):
             self.live.add(leaf)
             if isinstance(leaf, ShapeExpr):
                 self.mention(leaf)

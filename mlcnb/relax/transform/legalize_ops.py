@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from mlcnb.core.errors import CodegenError, UnsupportedOpError
+from mlcnb.core.errors import CodegenError, IntegerRangeError, UnsupportedOpError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import GlobalVar, IntImm
@@ -118,6 +118,8 @@ class _Legalizer(Mutator):
             return None
         try:
             made = self.legalize(call, decl)
+        except IntegerRangeError as error:
+            raise _too_large(call, decl, error) from error
         except (CodegenError, UnsupportedOpError) as error:
             self.kept.setdefault(decl.sugar, error.message)
             return None
@@ -176,6 +178,19 @@ class _Legalizer(Mutator):
     def normalize(self, expr: Any) -> Any:
         """As BlockBuilder.normalize."""
         return self.emitter.value(expr)
+
+
+def _too_large(call: Call, decl: type[OpDecl], error: IntegerRangeError) -> IntegerRangeError:
+    """A number of an operator that its loops cannot count with: which operator, which node."""
+    attrs = attrs_of(call)
+    given = ", ".join(f"{name} {getattr(attrs, name)}" for name in decl.node_fields)
+    node = f" of node {call.span.name}" if call.span is not None and call.span.name else ""
+    return IntegerRangeError(
+        f"{decl.sugar}{node}: its loops cannot count so far: {error.message}"
+        + (f"; its attributes are {given}" if given else ""),
+        where=call,
+        hint="smaller numbers among its attributes and dimensions",
+    )
 
 
 def _narrow_dtype(infos: tuple[Any, ...]) -> DType | None:

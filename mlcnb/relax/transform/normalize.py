@@ -6,6 +6,7 @@ gv = R.nn.relu(R.add(x, x))    ->    gv1: R.Tensor((2,), "float32") = R.add(x, x
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from mlcnb.ir.module import IRModule
@@ -52,11 +53,11 @@ class _Normalizer(Mutator):
 def merged(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
     """The blocks with neighbours of the plain kind made one (dataflow blocks stay apart)."""
     done: list[BindingBlock] = []
-    for block in blocks:
-        if done and type(done[-1]) is type(block) is BindingBlock:
-            done[-1] = BindingBlock(done[-1].bindings + block.bindings)
-        else:
-            done.append(block)
+    for kind, run in groupby(blocks, type):
+        neighbours = list(run)
+        if kind is BindingBlock and len(neighbours) > 1:
+            neighbours = [BindingBlock(tuple(b for n in neighbours for b in n.bindings))]
+        done += neighbours
     return tuple(done)
 
 

@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir.expr import Var
-from mlcnb.ir.module import IRModule
 from mlcnb.script.parser.body import Body
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import IterVar, Stmt
 
 F = TypeVar("F", bound="Frame")
@@ -64,6 +62,8 @@ class IRBuilder:
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.result: Any = None
+        #: statements outside of all functions
+        self.loose = Lines()
         self.names: dict[Node, str] = {}
         self._tokens: list[Any] = []
 
@@ -102,14 +102,16 @@ class IRBuilder:
         """Give several their names."""
         return [IRBuilder.name(n, v) for n, v in zip(names, values, strict=True)]
 
-    def get(self) -> PrimFunc | IRModule:
-        """What was built.
+    def get(self) -> Any:
+        """What was built: a function, a module, or statements that stand in none.
 
         Raises:
             MLCError: nothing was, or a frame is open.
         """
         if self.frames:
             raise MLCError(f"{self.frames[-1].title} is still open")
+        if self.result is None and not self.loose.out.is_empty:
+            self.result = self.named(self.loose.out.finish())
         if self.result is None:
             raise MLCError("nothing was built", hint="with T.prim_func(): …")
         return self.result
@@ -153,8 +155,8 @@ def find(kind: type[F], what: str) -> F:
 
 def lines(what: str) -> Lines:
     """The frame that takes the next statement."""
-    frames = IRBuilder.current().frames
-    if not frames or not isinstance(frames[-1], Lines):
-        where = frames[-1].title if frames else "no function"
-        raise MLCError(f"{what} stands in {where}", hint="with T.prim_func():")
-    return frames[-1]
+    builder = IRBuilder.current()
+    inner = builder.frames[-1] if builder.frames else builder.loose
+    if not isinstance(inner, Lines):
+        raise MLCError(f"{what} stands in {inner.title}", hint="with T.prim_func():")
+    return inner

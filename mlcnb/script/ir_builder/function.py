@@ -91,9 +91,9 @@ class BlockFrame(Lines):
             frozen(self.annotations),
         )
         if self.reads is None or self.writes is None:
-            reads, writes = detect_buffer_access(
-                made, find(PrimFuncFrame, "a block").buffer_map.values()
-            )
+            functions = [f for f in IRBuilder.current().frames if isinstance(f, PrimFuncFrame)]
+            known = [b for f in functions for b in f.buffer_map.values()]
+            reads, writes = detect_buffer_access(made, known)
             made = replace(
                 made,
                 reads=reads if self.reads is None else self.reads,

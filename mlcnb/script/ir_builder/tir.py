@@ -91,27 +91,6 @@ def alloc_buffer(shape: Any, *args: Any, **options: Any) -> BufferNode:
     return buffer
 
 
-def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, **options: Any) -> BufferNode:
-    """A view of memory that `data` points to, or memory of its own, for what follows."""
-    buffer = statements.buffer_of(shape, dtype, data, **options)
-    body = lines("T.decl_buffer").out
-    if data is None:
-        true = p.const(True)
-        body.hold(lambda x: s.Allocate(buffer.data, buffer.dtype, buffer.shape, true, x))
-    body.hold(lambda x: s.DeclBuffer(buffer, x))
-    return buffer
-
-
-def allocate(extents: Sequence[Any], kind: Any, scope: str = "global") -> e.Var:
-    """Memory for what follows, as a pointer."""
-    of = dtype(str(getattr(kind, "dtype", kind)))
-    var = e.Var("v", dtype("handle"), (str(of), scope))
-    sizes = tuple(map(p.as_expr, extents))
-    body = lines("T.allocate").out
-    body.hold(lambda x: s.Allocate(var, of, sizes, p.const(True), x))
-    return var
-
-
 def buffer_store(
     buffer: BufferNode, value: Any, indices: Sequence[Any] | Any, predicate: Any = None
 ) -> None:
@@ -196,6 +175,34 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> Hold
     found = p.as_expr(value)
     name = e.Var("v", found.dtype) if var is None else var
     return HoldFrame(lambda body: s.LetStmt(name, found, body), name)
+
+
+def decl_buffer(shape: Any, dtype: Any = "float32", data: Any = None, **options: Any) -> HoldFrame:
+    """A view of memory that `data` points to, or memory of its own: `with … as buffer:`"""
+    buffer = statements.buffer_of(shape, dtype, data, **options)
+
+    def wrap(body: s.Stmt) -> s.Stmt:
+        declared = s.DeclBuffer(buffer, body)
+        if data is not None:
+            return declared
+        return s.Allocate(buffer.data, buffer.dtype, buffer.shape, p.const(True), declared)
+
+    return HoldFrame(wrap, buffer)
+
+
+def allocate(
+    extents: Sequence[Any],
+    kind: Any,
+    scope: str = "global",
+    condition: Any = True,
+    annotations: Any = None,
+) -> HoldFrame:
+    """Memory, as a pointer: `with T.allocate([8], "float32") as data:`"""
+    of = dtype(str(getattr(kind, "dtype", kind)))
+    var = e.Var("v", dtype("handle"), (str(of), scope))
+    sizes, holds = tuple(map(p.as_expr, extents)), p.as_expr(condition)
+    marks = frozen(dict(annotations or {}))
+    return HoldFrame(lambda body: s.Allocate(var, of, sizes, holds, body, marks), var)
 
 
 def Assert(condition: Any, message: str) -> HoldFrame:

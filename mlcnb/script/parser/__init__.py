@@ -9,5 +9,10 @@ from __future__ import annotations
 from mlcnb.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__, {"mlcnb.script.parser.entry": "parse", "mlcnb.script.parser.source": "SourceError"}
+    __name__,
+    {
+        "mlcnb.script.parser.entry": "parse from_source=parse",
+        "mlcnb.script.parser.source": "SourceError",
+        "mlcnb.script": "ir relax tir",
+    },
 )

@@ -32,6 +32,11 @@ class Body:
         self.held.append((self.stmts, wrap))
         self.stmts = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is written so far."""
+        return not self.stmts and not self.held
+
     def finish(self) -> Stmt:
         """All of it as one statement; nothing at all is `T.evaluate(0)`."""
         body = self.stmts

@@ -14,7 +14,9 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.recursion import deep
+from mlcnb.ir.diagnostics import tell
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.span import Span
 from mlcnb.relax.analysis.well_formed import assert_well_formed
 from mlcnb.script import words
 from mlcnb.script.dialect import dialect as dialect_of
@@ -22,7 +24,7 @@ from mlcnb.script.frames import DimString
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.module import FunctionReader, ModuleReader
 from mlcnb.script.parser.scope import Scope
-from mlcnb.script.parser.source import Source
+from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.parser.tir_macro import read_macro
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
@@ -77,9 +79,12 @@ def _checked(made: Any) -> Any:
 
 @contextmanager
 def _bounded(source: Source) -> Iterator[None]:
-    """Nesting beyond all measure is an error of the text."""
+    """Nesting beyond all measure is an error of the text; errors are shown to who asks for them."""
     try:
         yield
+    except SourceError as error:
+        tell(error.message, Span(error.source_name, line=error.line, column=error.column))
+        raise
     except RecursionError:
         raise source.error(source.tree.body[-1], "the program nests too deeply") from None
 

@@ -355,7 +355,11 @@ class Evaluator:
             parts = (node.lower, node.upper, node.step)
             return slice(*(None if part is None else self.value(part) for part in parts))
         if isinstance(node, ast.Tuple):
-            return tuple(self.index(x) for x in node.elts)
+            found: list[Any] = []
+            for x in node.elts:
+                is_spread = isinstance(x, ast.Starred)
+                found += self.values([x]) if is_spread else [self.index(x)]
+            return tuple(found)
         return self.value(node)
 
     def joined(self, node: ast.JoinedStr) -> str:

@@ -15,10 +15,11 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from copy import copy
 from types import FrameType
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.script.parser.source import Source, source_of_definition
 
 Names = Callable[[], Mapping[str, Any]]
@@ -41,9 +42,19 @@ class Macro:
         self.trusted = trusted
         self.inline = inline
         self.__name__ = node.name
+        #: the object that it was asked for on, which is its first argument
+        self.owner: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         return f"<macro {self.__name__}>"
+
+    def __get__(self, owner: Any, _kind: Any = None) -> Any:
+        """The macro of a class: asked for on an object, that is its first argument."""
+        if owner is None:
+            return self
+        bound = copy(self)
+        bound.owner = (owner,)
+        return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A macro is expanded by the parser only."""
@@ -55,8 +66,6 @@ class Macro:
     def signature(self, value: Callable[[ast.expr], Any]) -> inspect.Signature:
         """Its parameters; `value` evaluates their defaults."""
         args = self.node.args
-        if args.kwarg is not None:
-            raise self.source.error(args.kwarg, "a macro has no **parameters")
         plain = [*args.posonlyargs, *args.args]
         missing = [inspect.Parameter.empty] * (len(plain) - len(args.defaults))
         defaults = [*missing, *map(value, args.defaults)]
@@ -69,6 +78,8 @@ class Macro:
         for a, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
             given = inspect.Parameter.empty if default is None else value(default)
             found.append(inspect.Parameter(a.arg, inspect.Parameter.KEYWORD_ONLY, default=given))
+        if args.kwarg is not None:
+            found.append(inspect.Parameter(args.kwarg.arg, inspect.Parameter.VAR_KEYWORD))
         return inspect.Signature(found)
 
 
@@ -79,6 +90,8 @@ def macro(*given: Callable, hygienic: bool = True) -> Any:
         ParseError: its source cannot be found.
     """
     frame = sys._getframe(1)
+    if given and not callable(given[0]):
+        raise ArgumentError("T.macro takes its options by name", hint="@T.macro(hygienic=False)")
 
     def decorate(func: Callable) -> Macro:
         snapshot = {**_seen(func), **frame.f_locals, **_captured(func)}

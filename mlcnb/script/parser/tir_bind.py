@@ -279,6 +279,9 @@ class Bindings:
 
     def _hold_let(self, value: frames.LetValue, name: str | None, place: Any) -> Any:
         found = self.ev.as_expr(value.value, place)
+        if isinstance(value.var, Var):
+            var = value.var
+            return lambda body: s.LetStmt(var, found, body)
         made = dtype_of(value.kind) if value.kind is not None else None
         var = Var(name or "v", found.dtype) if made is None else made.make(name or "v")
         self.ev.scope.define(var.name, var)

@@ -28,6 +28,7 @@ class BlockParser:
         self.name = name
         self.iter_vars: list[IterVar] = []
         self.values: list[PrimExpr] = []
+        self.said: set[str] = set()
         self.predicate: PrimExpr = p.const(True)
         self.reads: tuple[BufferRegion, ...] | None = None
         self.writes: tuple[BufferRegion, ...] | None = None
@@ -43,7 +44,7 @@ class BlockParser:
             bound = self.ev.as_expr(value.value, place)
         if not isinstance(value.value, PrimExpr):
             bound = build.cast(dom.extent.dtype, value.value)
-        self._add(name, dom, value.kind, bound)
+        self._add(name, dom, value.kind, bound, place)
 
     def _domain(self, domain: Any) -> Range:
         if isinstance(domain, Range):
@@ -53,7 +54,9 @@ class BlockParser:
         extent = build.as_expr(domain, self.ev.int_dtype)
         return Range(p.const(0, extent.dtype), extent)
 
-    def _add(self, name: str, dom: Range, kind: IterType, value: PrimExpr) -> None:
+    def _add(self, name: str, dom: Range, kind: IterType, value: PrimExpr, place: ast.expr) -> None:
+        if any(axis.var.name == name for axis in self.iter_vars):
+            raise self.ev.error(place, f"the block has an axis {name} already")
         var = Var(name, dom.extent.dtype)
         self.iter_vars.append(IterVar(dom, var, kind))
         self.values.append(value)
@@ -77,21 +80,31 @@ class BlockParser:
                 raise self.ev.error(
                     place, f"axis {name} is mapped to what is no loop", "T.axis.spatial(dom, value)"
                 )
-            self._add(name, dom, _REMAP[letter], loop)
+            self._add(name, dom, _REMAP[letter], loop, place)
 
     def note(self, value: Any, node: ast.stmt) -> None:
         """`T.where`, `T.reads`, `T.writes`, `T.block_attr`"""
         if isinstance(value, frames.Where):
+            self._once("T.where", node)
             self.predicate = self._predicate(value.predicate, node)
         elif isinstance(value, frames.BlockAttr):
-            self.annotations.update(value.attrs)
+            for key, given in value.attrs.items():
+                if self.annotations.setdefault(key, given) != given:
+                    raise self.ev.error(node, f"the block has an attribute {key!r} already")
         else:
+            self._once("T.writes" if value.writes else "T.reads", node)
             with self.ev.blame(node):
                 found = tuple(as_region(r) for r in value.regions)
             if value.writes:
                 self.writes = found
             else:
                 self.reads = found
+
+    def _once(self, word: str, node: ast.stmt) -> None:
+        """A word that a block says at most once."""
+        if word in self.said:
+            raise self.ev.error(node, f"the block says {word} twice", "put both in one line")
+        self.said.add(word)
 
     def _predicate(self, value: Any, node: ast.stmt) -> PrimExpr:
         found = self.ev.as_expr(value, node)

@@ -50,11 +50,13 @@ class LoopParser(Bindings):
         if not isinstance(found, frames.Loops):
             hint = "T.unroll(3)" if isinstance(found, list | tuple | range) else None
             raise self.ev.error(node.iter, _LOOPS, hint)
-        names = self._loop_names(node, len(found.loops))
+        names, together = self._loop_names(node, len(found.loops))
         with self.ev.scope.inner(), self.inside_loop("for"):
             loops = [
                 self._loop(loop, name, node) for loop, name in zip(found.loops, names, strict=True)
             ]
+            for name, at in together.items():
+                self.ev.scope.define(name, tuple(loops[n][0] for n in range(*at)))
             stmt = self.lines(node.body)
         for var, dom, loop in reversed(loops):
             marks = frozen(loop.annotations)
@@ -62,12 +64,26 @@ class LoopParser(Bindings):
             stmt = s.For(var, dom.min, dom.extent, loop.kind, stmt, loop.thread, marks, where)
         out.add(stmt)
 
-    def _loop_names(self, node: ast.For, count: int) -> list[str]:
+    def _loop_names(
+        self, node: ast.For, count: int
+    ) -> tuple[list[str], dict[str, tuple[int, int]]]:
+        """A name for each loop; and the names that stand for several of them, from and up to."""
         target = node.target
         targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        if len(targets) != count:
+        names: list[str] = []
+        together: dict[str, tuple[int, int]] = {}
+        for t in targets:
+            is_all = t is target and count > 1
+            if not is_all and not isinstance(t, ast.Starred):
+                names.append(self.plain_name(t))
+                continue
+            name = self.plain_name(t.value if isinstance(t, ast.Starred) else t)
+            several = max(count - len(targets) + 1, 0)
+            together[name] = (len(names), len(names) + several)
+            names += [f"{name}_{n}" for n in range(several)]
+        if len(names) != count:
             raise self.ev.error(target, f"{count} loops need {count} names, not {len(targets)}")
-        return [self.plain_name(t) for t in targets]
+        return names, together
 
     def _loop(self, loop: frames.Loop, name: str, node: ast.For) -> tuple[Var, Range, frames.Loop]:
         if loop.kind is s.ForKind.THREAD_BINDING and not loop.thread:

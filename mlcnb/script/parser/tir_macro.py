@@ -63,7 +63,7 @@ class MacroParser(LoopParser):
         with self._inside(macro, {}):
             signature = macro.signature(self.ev.value)
         try:
-            bound = signature.bind(*args, **kwargs)
+            bound = signature.bind(*macro.owner, *args, **kwargs)
         except TypeError as error:
             raise self.ev.error(call, f"macro {macro.__name__}: {error}") from None
         bound.apply_defaults()

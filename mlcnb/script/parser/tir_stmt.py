@@ -73,8 +73,14 @@ class StmtParser(MacroParser):
         if isinstance(value, frames.Regions | frames.Where | frames.BlockAttr):
             self._block_of(node).note(value, node)
         elif isinstance(value, frames.FuncAttr):
+            if self.function.private and "global_symbol" in value.attrs:
+                raise self.ev.error(
+                    node, "a private function has no global_symbol", "leave out private=True"
+                )
             self.function.set_attrs(value.attrs)
-        elif isinstance(value, frames.Attr | frames.Asserted | frames.LaunchThread):
+        elif isinstance(value, frames.Attr | frames.Asserted | frames.LaunchThread) or (
+            isinstance(value, frames.LetValue) and value.var is not None
+        ):
             out.hold(self.holder(value, None, node))
         elif isinstance(value, frames.VectorStore):
             out.add(self._vector_store(value, node))

@@ -14,6 +14,7 @@ from mlcnb.core.node import EMPTY
 from mlcnb.core.recursion import deep
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.path import ObjectPath
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept by `prints`
@@ -26,11 +27,16 @@ from mlcnb.script.printer import (  # noqa: F401  the rules of every node, kept 
     stmt,
     struct_info,
 )
-from mlcnb.script.printer.buffer import declaration
+from mlcnb.script.printer.buffer import declaration, declared_alone
 from mlcnb.script.printer.context import Options, Printer
 from mlcnb.script.printer.module import META_NOTE, header, metadata
 from mlcnb.tir.buffer import Buffer
 
+#: options of TVM's that change nothing here: the letters and dtypes are TVM's defaults
+_IGNORED = frozenset(
+    "ir_prefix tir_prefix relax_prefix buffer_dtype int_dtype float_dtype show_object_address "
+    "binding_names extra_config".split()
+)
 #: nodes of graph programs, whose bare integers are int64
 _GRAPH = (rx.Expr, rx.Binding, rx.BindingBlock, StructInfo)
 
@@ -39,17 +45,21 @@ def document(obj: Any, **options: Any) -> Page:
     """The text of `obj` as a page that knows where each node stands; options as in `script`."""
     opts = _options(options)
     p = Printer(opts)
+    p.scoped = obj if opts.verbose_expr else None
     with deep():
         doc = _doc(p, obj)
     if isinstance(obj, IRModule | BaseFunc):
         doc = _program(p, doc)
+    elif opts.verbose_expr:
+        doc = _with_prelude(p, obj, doc)
     return Page(doc, " " * opts.indent_spaces)
 
 
 def _doc(p: Printer, obj: Any) -> Doc:
     try:
         with p.integers("int64" if isinstance(obj, _GRAPH) else "int32"):
-            return declaration(p, obj) if isinstance(obj, Buffer) else p.doc(obj)
+            is_alone = isinstance(obj, Buffer) and not p.options.verbose_expr
+            return declaration(p, obj) if is_alone else p.doc(obj)
     except RecursionError:
         raise MLCError(f"{type(obj).__name__} nests too deeply to be printed") from None
 
@@ -59,6 +69,8 @@ def script(
     *,
     obj_to_underline: Sequence[Any] = (),
     obj_to_annotate: Mapping[Any, str] = EMPTY,
+    path_to_underline: Sequence[Any] = (),
+    path_to_annotate: Mapping[Any, str] = EMPTY,
     print_line_numbers: bool = False,
     **options: Any,
 ) -> str:
@@ -68,15 +80,40 @@ def script(
         obj: what to print.
         obj_to_underline: nodes of it that get a line of carets underneath.
         obj_to_annotate: node -> a remark that is put behind the line where it begins.
+        path_to_underline, path_to_annotate: the same by `ir.ObjectPath`s from `obj`.
         print_line_numbers: number the lines.
         **options: see `Options`: dialect, name, show_meta, syntax_sugar, show_all_struct_info,
             module_alias, indent_spaces, header.
     """
     page = document(obj, **options)
     text = page.text
-    if obj_to_underline or obj_to_annotate:
-        text = page.underlined(obj_to_underline, list(obj_to_annotate.items()))
+    marked = [_at(obj, x) for x in (*(obj_to_underline or ()), *(path_to_underline or ()))]
+    given = (*(obj_to_annotate or {}).items(), *(path_to_annotate or {}).items())
+    if marked or given:
+        text = page.underlined(marked, [(_at(obj, x), remark) for x, remark in given])
+        text = _near(text, marked and options.get("num_context_lines", -1))
     return _numbered(text) if print_line_numbers else text
+
+
+def _at(obj: Any, place: Any) -> Any:
+    """The node that is meant: itself, or what stands at a path from `obj`."""
+    return place.of(obj) if isinstance(place, ObjectPath) else place
+
+
+def _near(text: str, context: Any) -> str:
+    """The lines up to `context` away from one with carets under it, all for less than 0."""
+    texts = text.split("\n")
+    under = [n for n, x in enumerate(texts) if set(x.strip()) == {"^"}]
+    if not isinstance(context, int) or context < 0 or not under:
+        return text
+    kept = [n for n in range(len(texts)) if any(-context - 1 <= n - u <= context for u in under)]
+    out: list[str] = []
+    for n, line in enumerate(kept):
+        left_out = line - (kept[n - 1] + 1 if n else 0)
+        out += [f"(... {left_out} lines skipped ...)"] if left_out else []
+        out.append(texts[line])
+    behind = len(texts) - 1 - kept[-1]
+    return "\n".join(out + ([f"(... {behind} lines skipped ...)"] if behind else []))
 
 
 def _numbered(text: str) -> str:
@@ -97,8 +134,15 @@ def script_with_constants(obj: Any, **options: Any) -> tuple[str, list[Any]]:
     return text, [data for _, data in p.constants.values()]
 
 
+def _with_prelude(p: Printer, obj: Any, doc: Doc) -> Doc:
+    """Before a part of a program: what the variables and buffers are that it uses."""
+    told = [declared_alone(p, x) for x in p.names.free]
+    return lines([*told, doc])
+
+
 def _options(given: dict[str, Any]) -> Options:
     known = Options.__dataclass_fields__
+    given = {name: value for name, value in given.items() if name not in _IGNORED}
     unknown = [name for name in given if name not in known]
     if unknown:
         raise MLCError(

@@ -30,7 +30,7 @@ from mlcnb.script.printer.buffer import (
     undefined_vars,
 )
 from mlcnb.script.printer.context import Printer, prints
-from mlcnb.script.printer.prim import call, sequence, text_string
+from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
 from mlcnb.tir import stmt as s
 
@@ -55,6 +55,17 @@ def realize(p: Printer, n: s.BlockRealize, statements: Statements) -> Doc:
         lines = [*_axes(p, n), *_where(p, n), *_details(p, inner)]
         lines += [*contents(p, inner, statements)]
     return Mark(inner, block([*header, ":"], lines))
+
+
+def unbound(p: Printer, n: s.Block, statements: Statements) -> Doc:
+    """A block alone: its axes are bound to nothing."""
+    head = call(
+        p.word("T", p.words.block), text_string(n.name_hint), keyword("no_realize", Text("True"))
+    )
+    with p.names.scope():
+        lines = [_axis(p, axis, None) for axis in n.iter_vars]
+        lines += [*_details(p, n), *contents(p, n, statements)]
+    return block([Text("with ", "keyword"), head, ":"], lines)
 
 
 def contents(p: Printer, inner: s.Block, statements: Statements) -> list[Doc]:
@@ -139,12 +150,13 @@ def _axis_name(p: Printer, axis: s.IterVar) -> Doc:
     return Mark(axis, Mark(axis.var, name))
 
 
-def _axis(p: Printer, axis: s.IterVar, val: e.PrimExpr) -> Doc:
+def _axis(p: Printer, axis: s.IterVar, val: e.PrimExpr | None) -> Doc:
     dom = axis.dom
     domain: Doc = p.doc(dom.extent)
     if not prim_ops.is_const(dom.min, 0):
         domain = sequence([p.doc(dom.min), p.doc(range_end(dom.min, dom.extent))])
-    right = call(p.word("T", f"axis.{_AXIS_WORDS[axis.iter_type]}"), domain, p.doc(val))
+    bound = [] if val is None else [p.doc(val)]
+    right = call(p.word("T", f"axis.{_AXIS_WORDS[axis.iter_type]}"), domain, *bound)
     return [_axis_name(p, axis), " = ", *right]
 
 

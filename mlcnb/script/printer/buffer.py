@@ -116,6 +116,15 @@ def declaration(p: Printer, b: Buffer) -> Doc:
     return [define(p, b), ": ", *call(p.word("T", "Buffer"), *args)]
 
 
+def declared_alone(p: Printer, x: Any) -> Doc:
+    """A line that says what a buffer or variable is that a part of a program uses."""
+    name = Text(p.name_of(x, x.name), "name")
+    if isinstance(x, Buffer):
+        return [name, " = ", *call(p.word("T", "Buffer"), *declared(p, x))]
+    made = pointer_type(p, x) if x.pointee is not None else new_var(p, x)
+    return [name, " = ", made]
+
+
 @prints(Buffer)
 def _buffer(p: Printer, b: Buffer) -> Doc:
     return Text(p.name_of(b, b.name), "name")

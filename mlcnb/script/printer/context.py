@@ -52,7 +52,9 @@ class Options:
     alone; show_meta: print constants, so that the text parses back; syntax_sugar: T.grid,
     T.axis.remap and the root block as a comment; show_all_struct_info: annotate every binding;
     module_alias: what a module calls itself inside ("" for its own name); indent_spaces: of one
-    level; header: the `# from tvm.script import …` lines.
+    level; header: the `# from tvm.script import …` lines; verbose_expr: of a part of a program, say
+    first what the variables and buffers are that it uses; num_context_lines: show so many lines
+    around what is underlined and leave out the others (-1: none is left out).
     """
 
     dialect: str | None = None
@@ -63,6 +65,8 @@ class Options:
     module_alias: str = "cls"
     indent_spaces: int = 4
     header: bool = True
+    verbose_expr: bool = False
+    num_context_lines: int = -1
 
 
 class Printer:
@@ -85,6 +89,8 @@ class Printer:
         self.outer_vars: set[int] = set()
         #: pointers that are called `A.data`: id of the pointer -> buffer
         self.pointers: dict[int, Any] = {}
+        #: a statement that is printed alone, with `with` where it has a body
+        self.scoped: Any = None
         #: loops in scope: id of the variable -> (min, extent), for T.axis.remap
         self.loops: dict[int, tuple[Any, Any]] = {}
 

@@ -11,6 +11,7 @@ from mlcnb.core.doc import Doc, Mark, Text, join
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
+from mlcnb.ir.types import PointerType, PrimType, TupleType
 from mlcnb.script import intrinsics, literals
 from mlcnb.script.names import identifier
 from mlcnb.script.printer.context import Printer, prints
@@ -131,6 +132,8 @@ def typed(p: Printer, kind: DType | str, *args: Doc) -> Doc:
 
 @prints(*_BINARY)
 def _binary(p: Printer, n: Any) -> Doc:
+    if isinstance(n.a, e.IntImm) and isinstance(n.b, e.IntImm) and not isinstance(n, e.And | e.Or):
+        return call(p.word("T", type(n).__name__), p.doc(n.a), p.doc(n.b))
     found = _spelling(n)
     if found is None:
         name = {"Div": "Div", "FloorDiv": "floordiv", "FloorMod": "floormod"}[type(n).__name__]
@@ -197,6 +200,8 @@ def _select(p: Printer, n: e.Select) -> Doc:
 @prints(e.Let)
 def _let(p: Printer, n: e.Let) -> Doc:
     value = p.doc(n.value)
+    if p.options.verbose_expr:
+        p.name_of(n.var, n.var.name)
     known = p.names.find(n.var)  # declared above, as 0.27 has it
     with p.names.scope():
         name = Text(known or p.names.define(n.var, n.var.name), "name")
@@ -226,7 +231,26 @@ def _shuffle(p: Printer, n: e.Shuffle) -> Doc:
 
 @prints(e.Range)
 def _range(p: Printer, n: e.Range) -> Doc:
-    return call(p.word("T", "Range"), p.doc(n.min), p.doc(range_end(n.min, n.extent)))
+    letter = "I" if n is p.scoped else "T"
+    return call(p.word(letter, "Range"), p.doc(n.min), p.doc(range_end(n.min, n.extent)))
+
+
+@prints(PrimType)
+def _prim_type(p: Printer, n: PrimType) -> Doc:
+    p.prefixes.add("T")
+    return Text(f"T.{n.dtype}", "type")
+
+
+@prints(PointerType)
+def _pointer_type(p: Printer, n: PointerType) -> Doc:
+    element = n.element_type
+    name = text_string(element.dtype) if isinstance(element, PrimType) else p.doc(element)
+    return typed(p, "handle", name, text_string(n.storage_scope))
+
+
+@prints(TupleType)
+def _tuple_type(p: Printer, n: TupleType) -> Doc:
+    return call(p.word("T", "Tuple"), *map(p.doc, n.fields))
 
 
 @prints(e.GlobalVar)

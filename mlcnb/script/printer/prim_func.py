@@ -22,6 +22,7 @@ from mlcnb.script.printer.buffer import (
     buffer_vars,
     declare_vars,
     declared,
+    declared_alone,
     define,
     is_plain,
     pointer_type,
@@ -45,8 +46,10 @@ def prim_func(p: Printer, n: PrimFunc, name: str) -> Doc:
         plain = _plain_params(n)
         params = [_param(p, n, v, plain) for v in n.params]
         attrs, matched = _attrs(p, n, name), _match_buffers(p, n, plain)
+        known = len(p.names.free)
         alias, lines_inside = p.with_alias(lambda: _body(p, n))
-        inner = [*attrs, *alias, *matched, *lines_inside]
+        unbound = [declared_alone(p, x) for x in p.names.free[known:] if isinstance(x, e.Var)]
+        inner = [*attrs, *alias, *matched, *unbound, *lines_inside]
         result = _result(p, n)
     title = [Text("def ", "keyword"), Text(identifier(name), "function"), "(", *join(params), ")"]
     header = [_decorator(p, n), NEWLINE, *title, *result, ":"]

@@ -19,7 +19,7 @@ from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops
 from mlcnb.script.printer import values
-from mlcnb.script.printer.block import realize
+from mlcnb.script.printer.block import realize, unbound
 from mlcnb.script.printer.buffer import (
     declare_vars,
     declared,
@@ -88,7 +88,8 @@ def _holder(p: Printer, n: Any, out: list[Doc], rest: list[s.Stmt]) -> None:
         out.append(Mark(n, Mark(n.body, _alloc_buffer(p, n.body))))
         rest.append(n.body.body)
         return
-    if not rest or (p.words.is_new and not isinstance(n, s.AttrStmt)):
+    is_flat = not rest and n is not p.scoped
+    if is_flat or (p.words.is_new and not isinstance(n, s.AttrStmt)):
         out.append(Mark(n, flat(p, n)))
         rest.append(n.body)
         return
@@ -163,8 +164,7 @@ def _realize(p: Printer, n: s.BlockRealize) -> Doc:
 
 @prints(s.Block)
 def _block(p: Printer, n: s.Block) -> Doc:
-    vals = tuple(v.dom.min for v in n.iter_vars)
-    return realize(p, s.BlockRealize(vals, prim_ops.const(True), n), statements)
+    return unbound(p, n, statements)
 
 
 @prints(s.SeqStmt, s.LetStmt, s.AttrStmt, s.AssertStmt, s.Allocate, s.DeclBuffer)
@@ -320,6 +320,8 @@ def _alloc_buffer(p: Printer, n: s.DeclBuffer) -> Doc:
 
 
 def _decl_buffer(p: Printer, n: s.DeclBuffer) -> list[Doc]:
+    if id(n.buffer.data) not in p.pointers:
+        p.name_of(n.buffer.data, n.buffer.data.name)
     return call(p.word("T", "decl_buffer"), *declared(p, n.buffer))
 
 

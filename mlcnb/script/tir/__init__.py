@@ -14,7 +14,7 @@ program too and give expressions.
 from __future__ import annotations
 
 import sys
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.script import build, intrinsics, words
@@ -65,10 +65,19 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _intrinsic(name: str) -> Callable[..., Any]:
+    def build_call(*args: Any, dtype: Any = None) -> Any:
+        return build.intrinsic(name, *args, dtype=dtype)
+
+    build_call.__name__ = build_call.__qualname__ = name
+    build_call.__doc__ = f"The intrinsic `tir.{name}`; its dtype follows from its arguments."
+    return build_call
+
+
 def __getattr__(name: str) -> Any:
     found = DTYPES.get(name) or EXPRS.get(name) or vector_dtype(name)
     if found is None and name in intrinsics.names():
-        found = partial(build.intrinsic, name)
+        found = _intrinsic(name)
     if found is None:
         if name.startswith("__"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

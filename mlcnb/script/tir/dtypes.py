@@ -56,7 +56,7 @@ class HandleWord:
 
     def __call__(self, element: str | None = None, scope: str = "global") -> Var:
         """A new pointer variable."""
-        return self.declared(element, scope).make("handle")
+        return self.declared(element, scope).make("v")
 
     def declared(self, element: Any = None, scope: str = "global") -> NewVar:
         """A pointer that gets its name later."""
@@ -75,7 +75,7 @@ class HandleWord:
 DTYPES: dict[str, Any] = {name: DTypeWord(name) for name in _SCALARS.split()}
 DTYPES["boolean"] = DTYPES["bool"]
 DTYPES["handle"] = HandleWord()
-DTYPES["Ptr"] = DTYPES["handle"]
+DTYPES["Ptr"] = DTYPES["ptr"] = DTYPES["handle"]
 
 
 def vector_dtype(name: str) -> DTypeWord | None:

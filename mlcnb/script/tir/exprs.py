@@ -45,8 +45,8 @@ def cast_to(dtype: Any, value: Any) -> PrimExpr:
 
 
 def cast(value: Any, dtype: Any) -> PrimExpr:
-    """`T.cast(x, "float32")`"""
-    return build.cast(_kind(dtype), value)
+    """`T.cast(x, "float32")`; of a constant, the constant of that dtype."""
+    return p.cast(_kind(dtype), build.as_expr(value))
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> PrimExpr:
@@ -119,9 +119,16 @@ def absolute(x: Any) -> PrimExpr:
     return op.abs(x)
 
 
+def _dtype_first(name: str, args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    """The arguments of a call that says its dtype, in front or as `dtype=`."""
+    if dtype is None and not args:
+        raise MLCError(f"T.{name} says the dtype of its result first")
+    return args if dtype is None else (dtype, *args)
+
+
 def _typed(name: str) -> Callable[..., PrimExpr]:
     def build_call(*args: Any, dtype: Any = None) -> PrimExpr:
-        kind, *given = args if dtype is None else (dtype, *args)
+        kind, *given = _dtype_first(name, args, dtype)
         return e.Call(_kind(kind), f"tir.{name}", tuple(map(build.as_expr, given)))
 
     build_call.__name__ = name
@@ -133,7 +140,10 @@ def call_intrin(*args: Any, dtype: Any = None) -> PrimExpr:
 
     The dtype stands first, or behind as `dtype=` in older text.
     """
-    kind, op, *given = args if dtype is None else (dtype, *args)
+    kind, *given = _dtype_first("call_intrin", args, dtype)
+    if not given:
+        raise MLCError("T.call_intrin names the intrinsic behind the dtype")
+    op, *given = given
     return e.Call(_kind(kind), known_key(str(op)), tuple(map(build.as_expr, given)))
 
 
@@ -143,11 +153,11 @@ def call(dtype: Any, op: Any, args: Sequence[Any]) -> PrimExpr:
     return e.Call(_kind(dtype), name, tuple(map(build.as_expr, args)))
 
 
-def address_of(obj: Any) -> PrimExpr:
-    """The address of an element, or of a buffer's first element."""
+def address_of(obj: Any, dtype: Any = "handle") -> PrimExpr:
+    """The address of an element, or of a buffer's first element; a handle in any case."""
     if isinstance(obj, Buffer):
         obj = BufferLoad(obj, tuple(p.const(0, extent.dtype) for extent in obj.shape))
-    return e.Call(dtype("handle"), "tir.address_of", (build.as_expr(obj),))
+    return e.Call(_kind("handle"), "tir.address_of", (build.as_expr(obj),))
 
 
 def type_annotation(dtype: Any) -> PrimExpr:
@@ -155,7 +165,12 @@ def type_annotation(dtype: Any) -> PrimExpr:
     return e.Call(_kind(dtype), "tir.type_annotation", ())
 
 
-def ret(value: Any) -> PrimExpr:
+def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
+    """What names an intrinsic of LLVM in a call: its name."""
+    return StringImm(name)
+
+
+def ret(value: Any, dtype: Any = None) -> PrimExpr:
     """End the function with `value` as its result."""
     value = build.as_expr(value)
     return e.Call(value.dtype, "tir.ret", (value,))
@@ -259,7 +274,10 @@ class _CommReducerWord:
     def __call__(self, combiner: Callable, identity: Sequence[Any]) -> CommReducer:
         """The reducer of a Python function."""
         starts = tuple(map(build.as_expr, identity))
-        lhs, rhs = (tuple(e.Var(f"{n}{i}", s.dtype) for i, s in enumerate(starts)) for n in "xy")
+        number = (lambda i: str(i)) if len(starts) > 1 else (lambda _: "")
+        lhs, rhs = (
+            tuple(e.Var(n + number(i), s.dtype) for i, s in enumerate(starts)) for n in "xy"
+        )
         made = combiner(*lhs, *rhs)
         result = made if isinstance(made, tuple) else (made,)
         return CommReducer(lhs, rhs, tuple(map(build.as_expr, result)), starts)
@@ -322,6 +340,7 @@ EXPRS: dict[str, Any] = {
     "var": var,
     "address_of": address_of,
     "type_annotation": type_annotation,
+    "llvm_lookup_intrinsic_id": llvm_lookup_intrinsic_id,
     "ret": ret,
     "Range": range_,
     "iter_var": iter_var,

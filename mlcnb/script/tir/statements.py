@@ -194,6 +194,8 @@ def match_buffer(
 ) -> Any:
     """Another view of a region, or the buffer behind a handle parameter."""
     if shape is None:
+        if isinstance(param, Var):
+            raise MLCError(f"T.match_buffer of the handle {param.name} says the shape")
         region = param.as_region() if isinstance(param, frames.Sliced) else param
         shape = [r.extent for r in region.region]
         dtype = region.buffer.dtype
@@ -232,8 +234,8 @@ def allocate(
 
 
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> frames.LetValue:
-    """`with T.LetStmt(value) as v:`"""
-    return frames.LetValue(value, type_annotation)
+    """`with T.LetStmt(value) as v:`, or `T.LetStmt(value, var=v)` for all that follows."""
+    return frames.LetValue(value, type_annotation, var)
 
 
 def attr(node: Any, attr_key: Any = None, value: Any = None) -> frames.Attr:

@@ -17,8 +17,9 @@ from typing import Any
 
 from mlcnb.arith.presburger import QUICK, Translator, ask, context
 from mlcnb.core import display
+from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range
+from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
@@ -43,6 +44,9 @@ class DomainChecker(Collector):
         self.depth: dict[Buffer, int] = {}
         #: blocks that say just what is found in their bodies, or not
         self.complete: dict[s.Block, bool] = {}
+        #: block -> what its axes are bound to, and how many blocks around hold all of its reduction
+        self.values: dict[s.Block, tuple[PrimExpr, ...]] = {}
+        self.whole_in: dict[s.Block, int] = {}
 
     # axes
 
@@ -51,7 +55,23 @@ class DomainChecker(Collector):
         for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
             if not self.is_loop_over(value, axis.dom):
                 self.axis(n, axis, value)
+        self.values[n.block] = n.iter_values
+        self.whole_in[n.block] = self.reduced_in(n)
         super().realize(n)
+
+    def reduced_in(self, n: s.BlockRealize) -> int:
+        """How many of the blocks around a block, from the outside in, hold all of its reduction.
+
+        Its reduce axes tell: they use variables of loops, which are inside the next block, or axes
+        of that, and then it is the values of these that tell.
+        """
+        used = _variables_of_axes(n.block, n.iter_values, None)
+        for depth in range(len(self.blocks), 0, -1):
+            block = self.blocks[depth - 1]
+            if not used & {axis.var for axis in block.iter_vars}:
+                return depth
+            used = _variables_of_axes(block, self.values[block], used)
+        return 0
 
     def is_loop_over(self, value: PrimExpr, domain: Range) -> bool:
         """True for the variable of a loop that runs over just this range."""
@@ -115,10 +135,14 @@ class DomainChecker(Collector):
         buffer, indices = node.buffer, node.indices
         text: Translator | None = None
         at: list[str] = []
+        whole = 0
         for depth in range(len(self.blocks), 0, -1):
             block = self.blocks[depth - 1]
+            if block.init is not None and any(r.buffer is buffer for r in block.writes):
+                whole = max(whole, self.whole_in.get(block, 0))
+            starts = depth <= whole
             if text is None and (
-                _is_said_so(block, buffer, indices, write) or self.says_all(block)
+                _is_said_so(block, buffer, indices, write, starts) or self.says_all(block)
             ):
                 continue
             if text is None:
@@ -130,7 +154,7 @@ class DomainChecker(Collector):
                 buffer = source.buffer
             if self.depth.get(buffer, 0) >= depth or not text.exact:
                 return
-            self.covered(block, node, buffer, at, text, write)
+            self.covered(block, node, buffer, at, text, write, starts)
 
     def says_all(self, block: s.Block) -> bool:
         """True for a block that says what its body is found to touch, as made programs do."""
@@ -150,13 +174,14 @@ class DomainChecker(Collector):
         at: list[str],
         text: Translator,
         write: bool,
+        starts: bool,
     ) -> None:
         """Refuse an access that a block does not say."""
         if not (block.iter_vars or block.reads or block.writes):
             return  # a scope, which says nothing
         if any(mark in block.annotations for mark in BY_HAND):
             return
-        said = _said(block, buffer, write)
+        said = _said(block, buffer, write, starts)
         if said is None:
             return
         text = text.copy()
@@ -179,14 +204,28 @@ class DomainChecker(Collector):
         )
 
 
-def _said(block: s.Block, buffer: Buffer, write: bool) -> list[BufferRegion] | None:
+def _variables_of_axes(
+    block: s.Block, values: Sequence[PrimExpr], axes: set[Var] | None
+) -> set[Var]:
+    """The variables in the values of some axes of a block; by default of those that reduce."""
+    found: set[Var] = set()
+    for axis, value in zip(block.iter_vars, values, strict=True):
+        wanted = axis.iter_type is not s.IterType.SPATIAL if axes is None else axis.var in axes
+        if wanted:
+            found |= {v for v in walk(value) if isinstance(v, Var)}
+    return found
+
+
+def _said(block: s.Block, buffer: Buffer, write: bool, starts: bool) -> list[BufferRegion] | None:
     """The regions of a buffer that a block says it reads (or writes); None: it may be any.
 
-    What a block with an init updates is written, and need not be among the reads.
+    What a block with an init updates is written, and need not be among the reads; nor what one
+    inside of it does, if all of that reduction is in there (`starts`).
     """
     regions = list(block.writes)
     if not write:
-        regions = [*block.reads, *(block.writes if block.init is not None else ())]
+        started = block.init is not None or starts
+        regions = [*block.reads, *(block.writes if started else ())]
     named = [r for r in regions if r.buffer.data is buffer.data]
     return None if any(r.buffer is not buffer for r in named) else named
 
@@ -196,9 +235,11 @@ def _is_within(found: Sequence[BufferRegion], said: Sequence[BufferRegion]) -> b
     return all(any(r.buffer is x.buffer and structural_equal(r, x) for x in said) for r in found)
 
 
-def _is_said_so(block: s.Block, buffer: Buffer, indices: tuple[PrimExpr, ...], write: bool) -> bool:
+def _is_said_so(
+    block: s.Block, buffer: Buffer, indices: tuple[PrimExpr, ...], write: bool, starts: bool
+) -> bool:
     """True if a region of the block plainly holds the element: the quick answer."""
-    said = _said(block, buffer, write)
+    said = _said(block, buffer, write, starts)
     if said is None:
         return True
     return any(

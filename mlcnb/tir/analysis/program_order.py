@@ -89,7 +89,14 @@ class Accesses:
         self._note(n.buffer, n.indices, is_write=True, is_sure=n.predicate is None)
 
     def _call(self, n: e.Call) -> None:
-        """What threads reduce together is written; any other call reads its arguments."""
+        """What threads reduce together is written; any other call reads its arguments.
+
+        The address of one element is a pointer to the memory that it lies in.
+        """
+        if n.op == "tir.address_of" and isinstance(n.args[0], BufferLoad):
+            self._visit_all(n.args[0].indices)
+            self._pointer(n.args[0].buffer.data)
+            return
         inputs, results = reduced_over_threads(n) or (n.args, ())
         self._visit_all(inputs)
         for result in results:

@@ -74,8 +74,9 @@ class _Checker:
     def function(self) -> None:
         for param in self.func.params:
             self.define(param, self.func)
+        params = set(self.func.params)
         for param in self.func.buffer_map:
-            if param not in self.func.params:
+            if param not in params:
                 self.fail(f"buffer_map has {param.name}, which is no parameter", self.func)
         for buffer in self.func.buffers:
             self.match(buffer)

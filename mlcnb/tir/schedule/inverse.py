@@ -77,7 +77,7 @@ class _Solver:
             if not self._atom(atom, divided(low_part, step, self.known)):
                 return False
             if following is not None:
-                rest = rest.minus(low_part)
+                rest = divided(rest, following, self.known).times(following)
         return True
 
     def _varies(self, atom: Any) -> bool:

@@ -30,6 +30,7 @@ from mlcnb.tir.schedule.dependence import (
     why_threads_part,
 )
 from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.pointers import refuse_lost_pointers
 from mlcnb.tir.schedule.polyhedral.effort import LOOP, PATIENT, QUICK, Undecided
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, State
@@ -52,7 +53,8 @@ STILL = MARKS | frozenset(
 #: primitives whose refusals are looked at twice
 SECOND = MARKS | frozenset(
     "reorder compute_at reverse_compute_at compute_inline reverse_compute_inline "
-    "decompose_reduction transform_block_layout".split()
+    "decompose_reduction transform_block_layout read_at write_at merge cache_read cache_write "
+    "cache_inplace decompose_padding fuse_reduction_epilogue".split()
 )
 
 
@@ -113,6 +115,8 @@ class Judge:
         """
         if not self.is_strict:
             return TRUSTED
+        moves = primitive in MARKS or primitive not in STILL
+        refuse_lost_pointers(primitive, before, tree, moves)
         if primitive not in STILL:
             self._refuse_broken_marks(primitive, tree, change)
         found = []

@@ -54,7 +54,7 @@ class Layout:
         self.inverse: IndexMap | None = None
         self.unused: e.PrimExpr = p.const(False)
         try:
-            self.shape = tuple(p.cast(kind, x) for x in self.map.map_shape(shape))
+            self.shape = tuple(p.fitted(kind, x) for x in self.map.map_shape(shape))
             self.inverse, self.unused = self.map.non_surjective_inverse(shape)
         except MLCError as error:
             has_shape = hasattr(self, "shape")
@@ -142,8 +142,8 @@ def with_separators(method: Callable[..., None]) -> Callable[..., None]:
         separators: list[int] = []
 
         @wraps(index_map)
-        def plain(*indices: e.Var) -> list[Any]:
-            final = index_map(*indices)
+        def plain(*indices: e.Var, **behind: e.Var) -> list[Any]:
+            final = index_map(*indices, **behind)
             given = list(final) if isinstance(final, list | tuple) else [final]
             places = [n for n, x in enumerate(given) if x is IndexMap.AXIS_SEPARATOR]
             separators[:] = [place - n for n, place in enumerate(places)]

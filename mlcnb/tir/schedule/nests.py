@@ -194,7 +194,7 @@ def copy_nest(
     nest = Nest(known, dtype, keep_units=True, around=around)
     axes = []
     for n, (side, extent) in enumerate(zip(sides, source.shape, strict=True)):
-        domain = e.Range(p.const(0, dtype), p.cast(dtype, extent))
+        domain = e.Range(p.const(0, dtype), p.fitted(dtype, extent))
         nest.axis(side, domain)
         axes.append(s.IterVar(domain, e.Var(f"v{n}", dtype_of(dtype))))
     indices = tuple(axis.var for axis in axes)

@@ -83,7 +83,7 @@ def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
 
 
 def _axes(layout: Layout, kind: str) -> tuple[IterVar, ...]:
-    domains = [e.Range(p.const(0, kind), p.cast(kind, x)) for x in layout.shape]
+    domains = [e.Range(p.const(0, kind), p.fitted(kind, x)) for x in layout.shape]
     return tuple(IterVar(d, e.Var(f"v{n}", d.min.dtype)) for n, d in enumerate(domains))
 
 

@@ -18,11 +18,10 @@ import time
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, NoFunctionError, ScheduleError
+from mlcnb.core.errors import IntegerRangeError, MLCError, NoFunctionError, ScheduleError
 from mlcnb.core.lazy import missing
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.prim_ops import const
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
@@ -110,11 +109,13 @@ class Schedule(History, display.Shown):
         self._snapshot.working_on = func_name
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """The Block or For that a handle stands for, or the IntImm that a drawn number is."""
+        """The Block or For that a handle stands for, or the number that was drawn."""
         if isinstance(rand_var_or_sref, Handle):
             return self._snapshot.node(rand_var_or_sref)[1]
+        if isinstance(rand_var_or_sref, StmtSRef):
+            return rand_var_or_sref.stmt
         if isinstance(rand_var_or_sref, Var):
-            return const(self._snapshot.values[rand_var_or_sref])
+            return self._snapshot.values[rand_var_or_sref]
         return rand_var_or_sref
 
     def symbol(self, name: str, func_name: str | None = None) -> Var:
@@ -196,6 +197,9 @@ class Schedule(History, display.Shown):
         except ScheduleError:
             del now.instructions[known:]
             raise
+        except IntegerRangeError as error:
+            del now.instructions[known:]
+            raise ScheduleError(f"{primitive.name}: {error.message}", hint=error.hint) from error
 
     def _done(self, primitive: Primitive, arguments: dict[str, Any]) -> Any:
         """Resolve the arguments, run the primitive, keep what it made, hand out handles."""
@@ -377,3 +381,14 @@ def _main(mod: IRModule) -> str:
     if len(names) == 1:
         return names[0]
     return "main" if "main" in names else ""
+
+
+def ScheduleState(
+    mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True
+) -> Snapshot:
+    """The state of a schedule that begins with `mod`, by TVM's name.
+
+    Raises:
+        WellFormedError: a function breaks a rule of the IR.
+    """
+    return Schedule(mod, debug_mask=debug_mask, enable_check=enable_check).state

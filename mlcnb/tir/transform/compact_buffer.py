@@ -18,6 +18,7 @@ from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, Let, PrimExpr, Ramp, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.kernels import (
     IN_BLOCK_AXES,
     SHARED_SCOPES,
@@ -52,15 +53,18 @@ def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:
     own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
     boxes: dict[Buffer, list[Part | None]] = {}
     aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
+    held = {x.data for x in escapes(n.body)}
     for buffers, ranges, wider in ((shared, threads, virtual), (own, {}, {})):
         uses = _Uses(buffers, ranges)
         if buffers:
             uses.visit(n.body)
         aligned.update(uses.aligned)
         for key, buffer in buffers.items():
-            is_opaque = key in uses.opaque or buffer.strides or buffer.elem_offset is not None
+            if buffer.data in held or buffer.strides or buffer.elem_offset is not None:
+                continue  # whoever has a pointer counts with the buffer as it is
+            is_opaque = key in uses.opaque
             box = None if is_opaque else _box(buffer, uses.accesses[key], wider)
-            if box is not None or (buffer in uses.aligned and not buffer.strides):
+            if box is not None or buffer in uses.aligned:
                 boxes[buffer] = box or [None] * buffer.ndim
     return _apply(n, boxes, aligned) if boxes else None
 
@@ -72,7 +76,6 @@ class _Uses:
         self.accesses: dict[int, list[tuple[tuple[PrimExpr, ...], Ranges]]] = {
             key: [] for key in wanted
         }
-        self.pointers = {id(b.data): key for key, b in wanted.items()}
         self.opaque: set[int] = set()
         self.ranges: Ranges = dict(outside)
         #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
@@ -81,8 +84,6 @@ class _Uses:
     def visit(self, n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:
             self.accesses[id(n.buffer)].append((n.indices, dict(self.ranges)))
-        if isinstance(n, Var) and id(n) in self.pointers:
-            self.opaque.add(self.pointers[id(n)])
         if isinstance(n, For):
             self.ranges[n.loop_var] = _loop_range(n)
         if isinstance(n, LetStmt | Let):

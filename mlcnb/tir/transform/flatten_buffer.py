@@ -62,16 +62,18 @@ def flatten_buffers(func: PrimFunc, grouped: bool = False) -> PrimFunc:
             return replace(n, extents=tuple(map(_product, groups)))
         return None
 
-    separated = {
-        n.buffer.data: n.buffer.axis_separators
-        for n in walk(func.body)
-        if grouped and isinstance(n, DeclBuffer) and n.buffer.axis_separators
-    }
+    separated = _separated(func) if grouped else {}
     body = rewrite(func.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
     for buffer in reversed(func.buffers):
         if buffer in flat and flat[buffer] is not buffer:
             body = DeclBuffer(flat[buffer], body)
     return func.with_body(body)
+
+
+def _separated(func: PrimFunc) -> dict[Any, tuple[int, ...]]:
+    """The axis separators of the buffers that are declared over memory, by its pointer."""
+    declared = (n.buffer for n in walk(func.body) if isinstance(n, DeclBuffer))
+    return {buffer.data: buffer.axis_separators for buffer in declared if buffer.axis_separators}
 
 
 def flattened_function(func: PrimFunc) -> PrimFunc:
@@ -111,8 +113,9 @@ def check_index(n: BufferLoad | BufferStore, axis: int) -> e.PrimExpr:
     which = display.text(BufferLoad(n.buffer, n.indices))
     verb = "read" if isinstance(n, BufferLoad) else "written"
     where = e.StringImm(f"{which} is {verb}, dimension {axis}")
-    if index.dtype.bits >= 32:  # a narrower dtype may not hold the extent
-        extent = p.cast(index.dtype.element, extent)
+    known = p.as_int(extent)
+    if index.dtype.bits >= 32 and (known is None or index.dtype.element.holds(known)):
+        extent = p.cast(index.dtype.element, extent)  # a narrower dtype may not hold the extent
     return e.Call(index.dtype, "tir.check_index", (index, extent, where))
 
 

@@ -227,7 +227,7 @@ def _schedule(
     """What fills the pipeline, its steady state, and what empties it."""
     depth, kind = max(stages), loop.loop_var.dtype
     places = sorted(range(len(stmts)), key=lambda k: order[k])
-    extent = p.cast(kind, loop.extent)
+    extent = p.fitted(kind, loop.extent)
     for wall in range(depth):
         for k in places:
             if wall >= stages[k]:
@@ -258,7 +258,7 @@ def _steady(
         loop,
         loop_var=fresh,
         min=p.const(0, loop.min.dtype),
-        extent=p.cast(loop.extent.dtype, count),
+        extent=p.fitted(loop.extent.dtype, count),
         body=seq(*body),
         annotations=FrozenDict(kept),
     )

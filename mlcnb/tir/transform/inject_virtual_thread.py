@@ -23,6 +23,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.escapes import Escape, escapes
 from mlcnb.tir.analysis.kernels import VIRTUAL_AXES, bound_axis, is_collective
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -120,7 +121,7 @@ class _Injector:
 
     @property
     def count(self) -> PrimExpr:
-        return p.cast("int32", self.loop.extent)
+        return p.fitted("int32", self.loop.extent)
 
     def looped(self, n: s.Stmt) -> s.Stmt:
         for x in walk(n):
@@ -131,14 +132,13 @@ class _Injector:
 
     def own(self, n: Any) -> Any:
         """A statement with the memory of one virtual thread."""
+        if isinstance(n, s.Evaluate) and any(x.data in self.differing for x in _handed(n)):
+            raise self.refusal("passes a pointer to memory of its own", n)
         new = map_children(n, self.own) if not isinstance(n, Buffer) else n
         if isinstance(new, BufferLoad | s.BufferStore):
             wide = self.wide(new.buffer)
             if wide is not new.buffer:
                 return replace(new, buffer=wide, indices=(self.number, *new.indices))
-        if isinstance(new, e.Call) and new.op == "tir.tvm_access_ptr":
-            if any(v in self.differing for v in walk(new.args[1])):
-                raise self.refusal("passes a pointer to memory of its own", n)
         return new
 
     @property
@@ -154,6 +154,13 @@ class _Injector:
         if buffer not in self.buffers:
             self.buffers[buffer] = replace(buffer, shape=(self.count, *buffer.shape))
         return self.buffers[buffer]
+
+
+def _handed(n: s.Stmt) -> list[Escape]:
+    """Pointers to a whole memory: that of one element moves with the element."""
+    return [
+        x for x in escapes(n) if not (isinstance(x.node, e.Call) and x.node.op == "tir.address_of")
+    ]
 
 
 def _heads(n: Node) -> list[PrimExpr]:

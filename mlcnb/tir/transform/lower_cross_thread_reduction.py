@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.core import display
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, map_children, replace, walk
 from mlcnb.ir import expr as e
@@ -31,7 +32,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES
-from mlcnb.tir.buffer import Buffer, BufferRegion, decl_buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.op import tvm_thread_allreduce
@@ -192,11 +193,34 @@ class _Nest:
         if found is None or not isinstance(init, s.BufferStore):
             missing = "it has no init" if found else "it is no sum, product, minimum or maximum"
             raise self.refusal(missing, self.block, "bind another loop, or rfactor it first")
+        self.refuse_elsewhere(update, init, found[1])
         reducer, value = found
         identity = reducer.identity(update.buffer.dtype)
         if _is_identity(reducer, init.value, identity):
             return _Combination(reducer, value, init.value, None)
         return _Combination(reducer, value, identity, init.value)
+
+    def refuse_elsewhere(self, update: s.BufferStore, init: s.BufferStore, value: Any) -> None:
+        """The init starts the very element that is updated, and nothing else of it is read."""
+        if init.buffer is not update.buffer or not structural_equal(init.indices, update.indices):
+            raise self.refusal(
+                f"its init writes {display.text(init).strip()}, another element than the update",
+                init,
+                "let T.init() write what the block updates",
+            )
+        if any(isinstance(n, BufferLoad) and n.buffer is update.buffer for n in walk(value)):
+            raise self.refusal(
+                f"what it adds reads {update.buffer.name}, which it updates",
+                update,
+                "bind another loop",
+            )
+        reduced = {a.var for a, _ in self.axes() if a.iter_type is s.IterType.REDUCE}
+        if any(_uses(i, reduced) for i in update.indices) or _uses(init.value, reduced):
+            raise self.refusal(
+                "a reduce axis tells what it starts from, or which element it updates",
+                update,
+                "bind another loop",
+            )
 
     # what it becomes
 

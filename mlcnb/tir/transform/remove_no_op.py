@@ -88,7 +88,7 @@ def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
             return seq(*kept) if kept else _NOTHING
         case For() if _is_nothing(n.body) and not has_effect(n.extent):
             return _NOTHING
-        case For() if const_bounds(n.extent, bounds)[1] <= 0:
+        case For() if _never_runs(n.extent, bounds):
             return _NOTHING
         case IfThenElse():
             return _branch(n)
@@ -105,6 +105,11 @@ def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
         case Evaluate(value) if n is not _NOTHING and not has_effect(value):
             return _NOTHING
     return None
+
+
+def _never_runs(extent: e.PrimExpr, bounds: dict[e.Var, Any]) -> bool:
+    known = p.as_int(extent)
+    return known <= 0 if known is not None else const_bounds(extent, bounds)[1] <= 0
 
 
 def _branch(n: IfThenElse) -> Stmt | None:

@@ -114,7 +114,7 @@ def aligned_bytes(n: s.Allocate) -> PrimExpr:
     """Bytes of an allocation, up to the next multiple of 16."""
     size: PrimExpr = p.const(n.dtype.nbytes)
     for extent in n.extents:
-        size = p.multiply(size, p.cast("int32", extent))
+        size = p.multiply(size, p.fitted("int32", extent))
     return p.multiply(p.floordiv(p.add(size, 15), 16), 16)
 
 

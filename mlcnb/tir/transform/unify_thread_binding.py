@@ -91,7 +91,7 @@ class _Kernel:
         axis = self.axes.get(tag)
         if axis is None:
             zero = p.const(0, var.dtype)
-            dom = Range(zero, p.cast(var.dtype, extent))
+            dom = Range(zero, p.fitted(var.dtype, extent))
             axis = self.axes[tag] = IterVar(dom, var, IterType.THREAD, tag)
         elif not can_prove_equal(axis.dom.extent, extent):
             raise self.refusal(

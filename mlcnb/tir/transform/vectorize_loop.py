@@ -264,7 +264,8 @@ def _loads_scalar(value: e.PrimExpr) -> bool:
 def _masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
     """The store under a mask; `some_lane`: it lets one through at least, if it is reached."""
     value = _mask_loads(store.value, condition, some_lane)
-    return replace(store, value=value, predicate=condition)
+    indices = tuple(_mask_loads(i, condition, some_lane) for i in store.indices)
+    return replace(store, value=value, indices=indices, predicate=condition)
 
 
 def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = False) -> e.PrimExpr:
@@ -279,6 +280,8 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
             return replace(n, predicate=both)
         if isinstance(n, _DIVISIONS) and n.dtype.is_integer and not _is_number(n.b):
             return _masked_division(n, condition)
+        if isinstance(n, e.Call) and n.op == "tir.check_index":
+            return _masked_check(n, condition, some_lane)
         if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not some_lane:
             raise _NoVectorForm
         return None
@@ -287,6 +290,16 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
 
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
+
+
+def _masked_check(n: e.Call, condition: e.PrimExpr, some_lane: bool) -> e.Call:
+    """The other lanes count as 0; what all lanes share is checked where some lane wants it."""
+    if n.dtype.lanes != condition.dtype.lanes:
+        if not some_lane:
+            raise _NoVectorForm
+        return n
+    zero = e.Broadcast(p.const(0, n.dtype.element), n.dtype.lanes)
+    return replace(n, args=(e.Select(condition, n.args[0], zero), *n.args[1:]))
 
 
 def _masked_division(n: Any, condition: e.PrimExpr) -> e.PrimExpr:

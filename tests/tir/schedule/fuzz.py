@@ -1,11 +1,13 @@
 """Random steps on random programs, by the thousand: `make fuzz`.
 
     python -m tests.tir.schedule.fuzz --steps 10000 --seed 0
+    python -m tests.tir.schedule.fuzz --refusals      and print which refusals were not needed
 
 An accepted step computes the same as the program it started from, on the reference interpreter: bit
 for bit, or, where a step changed the order of a reduction, within 1e-5. A refused step leaves the
-module as it was: the very same object, of the same structure. At the end of each schedule its trace
-is done again, from JSON.
+module as it was: the very same object, of the same structure; and it is done by force, to see
+whether the refusal was needed (`refusals`). At the end of each schedule its trace is done again,
+from JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from mlcnb.tir.schedule.candidates import Named, Site, calls, missing_argument
 from mlcnb.tir.schedule.legal import primitives
 from mlcnb.tir.schedule.proof import backwards
 from tests.tir.schedule.programs import numbers
-from tests.tir.schedule.random_steps import PROGRAMS, STEPS, scheduled
+from tests.tir.schedule.random_steps import PROGRAMS, SIZES, STEPS, scheduled
+from tests.tir.schedule.refusals import Refusals, forced, is_harmless
 
 #: steps on one program before the next is taken
 LONGEST = 8
@@ -40,7 +43,7 @@ LONGEST = 8
 LARGEST = 6000
 #: steps that may change the order in which a reduction adds up
 ORDER = frozenset(
-    "reorder rfactor transform_block_layout pad_einsum fuse_reduction_epilogue merge "
+    "reorder rfactor tensorize transform_block_layout pad_einsum fuse_reduction_epilogue merge "
     "reorder_block_iter_var compute_at reverse_compute_at".split()
 )
 #: primitives that trust the caller
@@ -59,6 +62,7 @@ class Counts:
     proved: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     programs: int = 0
+    refusals: Refusals = field(default_factory=Refusals)
 
     @property
     def steps(self) -> int:
@@ -100,6 +104,7 @@ def run(steps: int, seed: int, check: str = "default", told: Any = None) -> Coun
 
 def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
     program = PROGRAMS[name]()
+    sizes = tuple(made() for made in SIZES.get(name, ()))
     sch = Schedule(program, check=check)
     counts.programs += 1
     exact = True
@@ -107,8 +112,10 @@ def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
         before, changes = sch.mod, _changes(sch)
         shape, position = structural_hash(before), sch.position
         choice = dice.choice(sorted(STEPS) if dice.random() < 0.5 else _names())
+        step = _written if choice in STEPS and dice.random() < 0.5 else _guessed
+        thrown = dice.getstate()
         try:
-            (_written if choice in STEPS and dice.random() < 0.5 else _guessed)(sch, choice, dice)
+            step(sch, choice, dice)
         except (ScheduleError, Refused) as error:
             assert sch.mod is before and sch.position == position
             assert structural_hash(sch.mod) == shape
@@ -116,6 +123,12 @@ def _one(name: str, dice: random.Random, counts: Counts, check: str) -> None:
                 assert error.message
                 counts.refused[choice] += 1
                 assert _changes(sch) == changes
+                again = random.Random()
+                again.setstate(thrown)
+                other = forced(sch, lambda x: step(x, choice, again))  # noqa: B023
+                loose = not exact or choice in ORDER
+                harmless = other is not None and is_harmless(other, not loose, sizes)
+                counts.refusals.add(choice, error, sch, harmless)
             continue
         if sch.position == position:
             continue
@@ -219,10 +232,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", default="default", help="as Schedule's check")
+    parser.add_argument("--refusals", action="store_true", help="print the false refusals")
     given = parser.parse_args(arguments)
     started = time.perf_counter()
     counts = run(given.steps, given.seed, given.check, sys.stderr)
     print(counts)
+    if given.refusals:
+        print(f"\n{counts.refusals}\n")
     seconds = time.perf_counter() - started
     print(f"seed {given.seed}: {counts.steps} steps, none wrong, {seconds:.0f} s")
 

@@ -185,9 +185,14 @@ SIZES = (1, 7, 16)
 
 
 @lru_cache(maxsize=256)
-def numbers(func: PrimFunc, size: int = SIZES[1], blank: bool = True) -> tuple[np.ndarray, ...]:
-    """What a function makes of random inputs; with `blank`, its last buffer starts as NaN or 85."""
-    random = np.random.default_rng(0)
+def numbers(
+    func: PrimFunc, size: int = SIZES[1], blank: bool = True, seed: int = 0, run: bool = True
+) -> tuple[np.ndarray, ...]:
+    """What a function makes of random inputs; with `blank`, its last buffer starts as NaN or 85.
+
+    Without `run`: these inputs.
+    """
+    random = np.random.default_rng(seed)
     read = {r.buffer for n in walk(func.body) if isinstance(n, Block) for r in n.reads}
     last = None if func.buffers[-1] in read else func.buffers[-1]
     args: list = []
@@ -196,7 +201,8 @@ def numbers(func: PrimFunc, size: int = SIZES[1], blank: bool = True) -> tuple[n
         args.append(
             size if buffer is None else _filled(buffer, size, blank and buffer is last, random)
         )
-    run_prim_func(func, args)
+    if run:
+        run_prim_func(func, args)
     return tuple(x for x in args if isinstance(x, np.ndarray))
 
 

@@ -12,10 +12,13 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import IndexMap, PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.schedule.legality import reduce_variables
 from mlcnb.tir.schedule.proof import backwards
+from tests.codegen.gpu_courses import blocking
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     conv2d,
+    copy_2d,
     elementwise,
     matmul_relu,
     padded_pool,
@@ -23,10 +26,12 @@ from tests.tir.schedule.programs import (
     same_numbers,
     softmax,
     stencil,
+    symbolic_matmul_relu,
 )
 from tests.tir.schedule.test_decompose_padding import padded
 from tests.tir.schedule.test_fuse_reduction_epilogue import biased
-from tests.tir.schedule.test_rolling_buffer import pools
+from tests.tir.schedule.test_rolling_buffer import pools, tiled, upsampled
+from tests.tir.schedule.test_tensorize import TENSORIZED
 
 #: gives one of several things: what makes a step random
 Choose = Callable[[Sequence[Any]], Any]
@@ -51,6 +56,36 @@ def two_products(n: int = 4) -> PrimFunc:
     return te.create_prim_func([A, B, D])
 
 
+def rolled(func: PrimFunc, *sizes: int) -> PrimFunc:
+    """The producer B computed in tiles of C that overlap: what rolling_buffer is for."""
+    sch = Schedule(func)
+    tiled(sch, *sizes)
+    return scheduled(sch)
+
+
+def for_dot(n: int = 4, k: int = 8) -> PrimFunc:
+    """A product whose innermost loop is what an intrinsic computes."""
+    A, B = te.placeholder((n, k), name="A"), te.placeholder((n, k), name="B")
+    r = te.reduce_axis((0, k), name="k")
+    C = te.compute((n, n), lambda i, j: te.sum(A[i, r] * B[j, r], axis=r), name="C")
+    sch = Schedule(te.create_prim_func([A, B, C]))
+    sch.split(sch.get_loops("C")[2], [None, 4])
+    sch.decompose_reduction("C", sch.get_loops("C")[2])
+    return scheduled(sch)
+
+
+def for_doubling() -> PrimFunc:
+    """Rows of eight, in two loops."""
+    sch = Schedule(copy_2d(3, 8))
+    sch.split(sch.get_loops("B")[1], [None, 4])
+    return scheduled(sch)
+
+
+def on_threads() -> PrimFunc:
+    """A product whose inputs are fetched into shared memory."""
+    return blocking((8, 8, 4), (2, 2), (2, 2), 2, lanes=2).func
+
+
 PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "elementwise": lambda: elementwise(12),
     "matmul": lambda: matmul_relu(5, 6, 7),
@@ -65,7 +100,32 @@ PROGRAMS: dict[str, Callable[[], PrimFunc]] = {
     "padded": lambda: padded(6, 2, 1),
     "relayouts": relayouts,
     "two_products": two_products,
+    "rolled": lambda: rolled(stencil(14), 4),
+    "rolled_pools": lambda: rolled(pools(4, channels=1), 1, 2),
+    "upsampled": lambda: rolled(upsampled(6), 2),
+    "for_dot": for_dot,
+    "for_doubling": for_doubling,
+    "on_threads": on_threads,
+    "symbolic": symbolic_matmul_relu,
     **{name: lambda func=func: func for name, func in CARRIED.items()},
+}
+
+
+#: the same programs in other sizes
+SIZES: dict[str, tuple[Callable[[], PrimFunc], ...]] = {
+    "elementwise": (lambda: elementwise(7), lambda: elementwise(16)),
+    "matmul": (lambda: matmul_relu(4, 3, 9),),
+    "conv2d": (lambda: conv2d(height=5, channels=(2, 3), lanes=1),),
+    "strided": (lambda: conv2d(height=7, channels=(1, 3), lanes=2, stride=2),),
+    "pool": (lambda: padded_pool(7),),
+    "row_sum": (lambda: row_sum(4, 6), lambda: row_sum(2, 12)),
+    "biased": (lambda: biased(2, 5, 6),),
+    "pools": (lambda: pools(5, channels=1),),
+    "padded": (lambda: padded(8, 2, 1),),
+    "relayouts": (lambda: relayouts(6, 4),),
+    "two_products": (lambda: two_products(5),),
+    "rolled": (lambda: rolled(stencil(10), 4),),
+    "for_dot": (lambda: for_dot(3, 12),),
 }
 
 
@@ -121,8 +181,13 @@ def _bind(sch: Schedule, choose: Choose) -> None:
 
 
 def _move(name: str) -> Callable[[Schedule, Choose], None]:
+    near = "get_consumers" if name == "compute_at" else "get_producers"
+
     def step(sch: Schedule, choose: Choose) -> None:
         block, _loops, others = _handles(sch, choose)
+        ends = getattr(sch, near)(block)
+        if ends and choose([True, True, False]):
+            others = sch.get_loops(choose(ends))
         units, index = choose([True, False]), choose([-1, -2])
         getattr(sch, name)(block, choose(others), preserve_unit_loops=units, index=index)
 
@@ -211,8 +276,22 @@ def _decompose(sch: Schedule, choose: Choose) -> None:
 
 
 def _rfactor(sch: Schedule, choose: Choose) -> None:
+    block, loops, _others = _handles(sch, choose)
+    reducing = _reduce_loops(sch, block)
+    sch.rfactor(choose(reducing or loops), choose([0, -1]))
+
+
+def _reduce_loops(sch: Schedule, block: Any) -> list[Any]:
+    """The loops around a block that its reduce axes are bound to."""
+    node = sch.get(block)
+    used = reduce_variables(sch.state.tree(sch.state.working_on), node) if node.init else set()
+    return [x for x in sch.get_loops(block) if sch.get(x).loop_var in used]
+
+
+def _tensorize(sch: Schedule, choose: Choose) -> None:
     _block, loops, _others = _handles(sch, choose)
-    sch.rfactor(choose(loops), choose([0, -1]))
+    fours = [x for x in loops if p.as_int(sch.get(x).extent) == 4]
+    sch.tensorize(choose(fours), choose(TENSORIZED))
 
 
 def _reindex(sch: Schedule, choose: Choose) -> None:
@@ -336,6 +415,7 @@ STEPS: dict[str, Callable[[Schedule, Choose], None]] = {
     "pad_einsum": _einsum,
     "decompose_reduction": _decompose,
     "rfactor": _rfactor,
+    "tensorize": _tensorize,
     "blockize": _mark("blockize"),
     "reindex": _reindex,
     "transform_layout": _layout,

@@ -12,6 +12,7 @@ from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.ir.dtype import dtype
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir import IndexMap, Var
 from mlcnb.tir.schedule import Schedule
@@ -521,3 +522,26 @@ def test_separators_must_have_a_map_of_their_own():
         lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j // 4, IndexMap.AXIS_SEPARATOR, j % 4]
     )
     assert (len(made.final_indices), places) == (3, [1, 2])
+
+
+def test_views_move_with_their_buffer():
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+    B = T.alloc_buffer((16,))
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v] * T.float32(2.0)
+    for i in range(16):
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            view = T.match_buffer(B[v:v + 1], (1,), offset_factor=1)
+            C[v] = view[0] + T.float32(1.0)
+""")
+    sch = Schedule(func)
+    sch.set_scope("B", 0, "shared")
+    (match,) = sch.get(sch.get_block("C")).match_buffers
+    assert match.buffer.scope == match.source.buffer.scope == "shared"
+    assert 'scope="shared"' in sch.mod["main"].script().split("T.match_buffer(")[1].split("\n")[0]
+    replays(sch)

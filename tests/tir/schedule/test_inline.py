@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mlcnb import te
+from mlcnb.script import parse
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
@@ -425,3 +426,32 @@ def test_reverse_refuses_a_reduction():
         hint="cache_write block C and inline into the copy",
     ):
         sch.reverse_compute_inline(D)
+
+
+def test_reverse_inline_solves_an_index_of_several_axes():
+    func = parse("""
+@T.prim_func
+def main(A: T.Buffer((8, 6), "float32"), C: T.Buffer((1, 2, 4, 6), "float32")):
+    B = T.alloc_buffer((8, 6))
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2.0)
+    for i, j, k, l in T.grid(1, 2, 4, 6):
+        with T.block("C"):
+            v0, v1, v2, v3 = T.axis.remap("SSSS", [i, j, k, l])
+            C[v0, v1, v2, v3] = B[v1 * 4 + v2, v3] + T.float32(1.0)
+""")
+    sch = Schedule(func)
+    sch.reverse_compute_inline("C")
+    becomes(
+        sch,
+        """
+        for i, j in T.grid(8, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(C[0, vi // 4, vi % 4, vj])
+                C[0, vi // 4, vi % 4, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)
+        """,
+    )

@@ -7,6 +7,7 @@ import numpy as np
 from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir import Var
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
@@ -17,6 +18,7 @@ from tests.tir.schedule.programs import (
     matmul,
     padded_sum,
     refuses,
+    replays,
     row_sum,
     softmax,
     text,
@@ -452,3 +454,12 @@ def test_a_symbolic_map_is_taken_on_trust_only_where_told():
     sch.transform_layout("B", ("write", 0), twice, assume_injective_transform=True)
     assert "B[v_i // 4, v_i] = A[v_i] * T.float32(2.0)" in text(sch)
     becomes(sch, text(sch))
+
+
+def test_the_last_index_of_a_map_by_its_name():
+    sch = Schedule(elementwise())
+    sch.transform_layout("B", "A", lambda *indices, k: [*indices, k // 4, k % 4])
+    again = Schedule(elementwise())
+    again.transform_layout("B", "A", lambda i: [i // 4, i % 4])
+    assert_structural_equal(sch.mod, again.mod)
+    replays(sch)

@@ -70,6 +70,8 @@ def row_impl(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
 
 TensorIntrin.register("test.double4", row_desc, row_impl, override=True)
 TensorIntrin.register("test.dot4", dot_desc, dot_impl, override=True)
+#: intrinsics that are plain loops, which any machine runs
+TENSORIZED = ("test.double4", "test.dot4")
 
 
 def test_row():

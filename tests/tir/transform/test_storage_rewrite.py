@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.core.node import walk
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.analysis import allocated_bytes
+from mlcnb.tir.stmt import Allocate
 from mlcnb.tir.transform import StorageRewrite, lower, rewrite_storage
 from tests.tir.schedule.random_steps import PROGRAMS
 from tests.tir.transform.lowering import check, random_schedule, run_pass, same_bits
@@ -175,3 +177,22 @@ def test_random_schedules_keep_every_bit(name):
         before = sum(allocated_bytes(func).values())
         assert sum(allocated_bytes(after).values()) <= before
         assert (after is func) or sum(allocated_bytes(after).values()) < before
+
+
+def test_allocations_one_after_the_other_share_memory():
+    func = parse(
+        """
+@T.prim_func
+def func(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        one = T.decl_buffer((4,), "float32", scope="local")
+        one[0] = A[i]
+        B[i] = one[0]
+        two = T.decl_buffer((4,), "float32", scope="local")
+        two[1] = B[i] + T.float32(1)
+        B[i] = two[1]
+"""
+    )
+    after = run_pass(StorageRewrite(), func)
+    assert sum(isinstance(n, Allocate) for n in walk(after.body)) == 1
+    same_bits(func, after)

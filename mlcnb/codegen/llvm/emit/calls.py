@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from mlcnb.codegen.llvm.emit.expr import convert
 from mlcnb.codegen.llvm.emit.index import index
 from mlcnb.codegen.llvm.emit.jumps import leave_function, leave_loop
 from mlcnb.codegen.llvm.emit.memory import address, from_memory, to_memory
+from mlcnb.codegen.llvm.target_machine import MARK
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType, dtype
@@ -243,8 +245,24 @@ def _llvm_intrinsic(em: Emitter, x: e.Call) -> str:
     kind = em.type(x.dtype)
     operands = [_machine_operand(em, a) for a in rest.args]
     suffix = "" if name.value.count(".") > 1 else f".{t.intrinsic_suffix(x.dtype)}"
+    if not re.fullmatch(r"llvm(\.\w+)+", name.value):
+        raise CodegenError(
+            f"{name.value!r} is no name of an LLVM intrinsic", hint="e.g. llvm.fma.f32"
+        )
+    if not _KNOWN_INTRINSICS.match(name.value):
+        em.module.declare(MARK, f"{MARK} {name.value}")
     fn = em.intrinsic(name.value + suffix, kind, tuple(k for k, _ in operands))
     return em.f.emit(f"call {kind} {fn}({', '.join(f'{k} {v}' for k, v in operands)})")
+
+
+#: intrinsics that LLVM has instructions for wherever it takes them: of all CPUs, and those of our
+#: own tensor intrinsics, whose features `check_intrinsics` asks for
+_KNOWN_INTRINSICS = re.compile(
+    r"llvm\.(fma|fmuladd|sqrt|fabs|floor|ceil|trunc|rint|nearbyint|round|roundeven|copysign|minnum"
+    r"|maxnum|minimum|maximum|ctpop|ctlz|cttz|bswap|bitreverse|abs|[su](min|max)|prefetch"
+    r"|x86\.avx2\.pmadd\.(wd|ub\.sw)|x86\.avx512\.vpdpbusd\.\d+|x86\.avx512bf16\.dpbf16ps\.\d+"
+    r"|aarch64\.neon\.(addp|saddlp|[su]dot|usdot|smull)(\.v\d+i\d+)*)(\.|$)"
+)
 
 
 def _machine_operand(em: Emitter, x: e.PrimExpr) -> tuple[str, str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: local memory of at most this many bytes lives on the stack
 STACK_BYTES = 64 << 10
+#: … and all of a function's together no more than these: a thread has some megabytes
+ALL_STACK_BYTES = 1 << 20
 #: statements after which a loop looks again whether it has to stop: some ten microseconds
 POLL_WORK = 20_000
 #: characters of a loop's name in the IR
@@ -247,7 +249,8 @@ def allocate(em: Emitter, x: s.Allocate) -> None:
     element = t.memory_type(x.dtype)
     if None not in sizes:
         count = math.prod(sizes)  # type: ignore[arg-type]
-        if count * x.dtype.nbytes <= STACK_BYTES:
+        used = sum(em.f.on_stack.values())
+        if count * x.dtype.nbytes <= min(STACK_BYTES, ALL_STACK_BYTES - used):
             em.f.on_stack[x.buffer_var] = count * x.dtype.nbytes
             _bind(em, x, em.f.alloca(element, max(1, count)))
             return

@@ -40,6 +40,15 @@ EXPM1_Q = (
     _f("0x1.6d71f8p-10"),
     _f("0x1.a032c0p-13"),
 )
+#: also for r up to ln 2: there, 2^127 stands in for 2^128, which is no float32
+EXPM1_TOP_Q = (
+    _f("0x1.fffffep-2"),
+    _f("0x1.55557ap-3"),
+    _f("0x1.555760p-5"),
+    _f("0x1.10e010p-7"),
+    _f("0x1.6b2ae2p-10"),
+    _f("0x1.e2e0f4p-13"),
+)
 EXP2_Q = (
     _f("0x1.62e430p-1"),
     _f("0x1.ebfbdcp-3"),
@@ -67,14 +76,10 @@ def exp2(b: Body, x: Value) -> Value:
 
 def expm1(b: Body, x: Value) -> Value:
     """e^x - 1: exact to the last bits near 0, -1 far below, inf above 88.7228."""
-    x = b.clamp(x, -20.0, 89.0)
-    shifted, r = _reduce(b, x)
-    n = _integer(b, shifted)
-    top = n.gt(127)
-    power = _power_of_two(b, b.select(top, 127, n))
-    result = b.fma(_expm1_of(b, r, EXPM1_Q), power, power - 1.0)
-    doubled = b.select(top, result * 2.0, result)
-    return b.signed_like(b.absolute(doubled), x)
+    shifted, r = _reduce(b, b.clamp(x, -20.0, None), 127)
+    power = _power_of_two(b, _integer(b, shifted))
+    result = b.fma(_expm1_of(b, r, EXPM1_TOP_Q), power, power - 1.0)
+    return b.select(x.eq(0.0), x, result)
 
 
 def sigmoid(b: Body, x: Value) -> Value:
@@ -115,9 +120,11 @@ def erf(b: Body, x: Value) -> Value:
     return b.signed_like(b.absolute(minus), x)
 
 
-def _reduce(b: Body, x: Value) -> tuple[Value, Value]:
-    """n, as its sum with _ROUND, and r with x = n ln 2 + r."""
+def _reduce(b: Body, x: Value, most: int | None = None) -> tuple[Value, Value]:
+    """n, as its sum with _ROUND, and r with x = n ln 2 + r; n is no larger than `most`."""
     shifted = b.fma(x, _LOG2E, _ROUND)
+    if most is not None:
+        shifted = b.clamp(shifted, None, _ROUND + most)
     n = shifted - _ROUND
     return shifted, b.fma(n, -_LN2_LOW, b.fma(n, -_LN2_HIGH, x))
 

@@ -8,6 +8,7 @@ smallest (Lawson's algorithm). All in 80-bit floats where the platform has them.
     name            what P(x) stands for                       error of the result per error of P
     EXP_Q           (e^r - 1 - r) / r^2                        r^2 / e^r
     EXPM1_Q         the same                                   r^2 / (e^r - 1)
+    EXPM1_TOP_Q     the same, also for the r of 2^128          the same
     EXP2_Q          (2^r - 1) / r                              r / 2^r
     LOG_P           (log(1+f) - f + f^2/2) / f^3               f^3 / log(1+f)
     ERF_G           -log(1 - erf x) / x                        x (1 - erf x) / erf x
@@ -125,6 +126,7 @@ _EIGHTH_TURN = (math.pi / 4 * 1.0002) ** 2
 FITS: dict[str, tuple[Function, Function, float, float, int, bool]] = {
     "EXP_Q": (_exp_q, lambda r: r * r * np.exp(-r), -_HALF_LN2, _HALF_LN2, 4, False),
     "EXPM1_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, _HALF_LN2, 5, False),
+    "EXPM1_TOP_Q": (_exp_q, lambda r: r * r / np.expm1(r), -_HALF_LN2, 2 * _HALF_LN2, 5, False),
     "EXP2_Q": (_exp2_q, lambda r: r * np.exp2(-r), -0.50001, 0.50001, 5, False),
     "LOG_P": (_log_p, lambda f: f**3 / np.log1p(f), *_ROOT, 8, False),
     "ERF_G": (_erf_g, _erf_weight, 1e-4, 3.93, 8, False),

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.expr import BindingBlock, If, SeqExpr, Tuple, TupleGetItem
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.limits import MAX_TURNS
 from mlcnb.relax.frontend.onnx.node import Node
+from mlcnb.relax.infer import infer
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 
@@ -52,7 +54,7 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
     if len({len(names) for _, names in sequences}) > 1:
         node.refuse("the branches have different numbers of outputs")
     choice = If(_scalar(node, inputs[0]), sequences[0][0], sequences[1][0])
-    var = node.values.bind(choice)
+    var = node.values.bind(replace(choice, struct_info=infer(choice)))
     count = len(graphs[0].output)
     return [var] if count == 1 else [node.values.bind(TupleGetItem(var, i)) for i in range(count)]
 

@@ -46,7 +46,7 @@ from mlcnb.relax.frontend.onnx.spell import apply, guarded
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.onnx.values import Values
 from mlcnb.relax.infer import is_pure_call
-from mlcnb.relax.mutator import Renamer, return_info
+from mlcnb.relax.mutator import return_info
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
@@ -125,7 +125,7 @@ class Importer:
             attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
         info = return_info(tuple(params), body.struct_info)
         main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(numbered(main), min_size=1)
+        return convert_to_dataflow(main, min_size=1, names=numbered(main))
 
     def parameter(self, name: str) -> Var | None:
         """The parameter of an input, cast where the caller wants so; None where it is frozen."""
@@ -284,9 +284,8 @@ def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
     return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
 
 
-def numbered(func: Function) -> Function:
-    """The function with its variables lv, lv1, lv2, … counted anew: some bindings are gone."""
+def numbered(func: Function) -> dict[Var, str]:
+    """Names for the function's variables lv, lv1, lv2, … counted anew: some bindings are gone."""
     names = Names(p.name_hint for p in func.params)
-    bound = [b.var for b in bindings_of(func) if b.var.name_hint.startswith("lv")]
-    new = {v: Var(names.fresh("lv"), v.struct_info, v.span) for v in bound}
-    return Renamer(new).rewrite(func)
+    bound = (b.var for b in bindings_of(func))
+    return {v: names.fresh("lv") for v in bound if v.name_hint.startswith("lv")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -60,7 +61,7 @@ class Node:
         """`model.onnx: node 'conv1' (Conv, opset 17)`: how messages begin."""
         return f"{self.source.name}: {self!r}"
 
-    @property
+    @cached_property
     def span(self) -> Span:
         """Where calls that are made for this node come from."""
         return Span("onnx", self.name, kind=self.op_type)

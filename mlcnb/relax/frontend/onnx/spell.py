@@ -37,10 +37,12 @@ def apply(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> list[Any]
         SpellingError: it failed.
     """
     check_inputs(spell, node, inputs)
-    with guarded(node, inputs):
+    try:
         result = spell(node, *inputs)
         results = list(result) if isinstance(result, tuple | list) else [result]
         return [None if r is None else node.emit(r) for r in results]
+    except (MLCError, MemoryError, *UNPLANNED) as error:
+        raise typed(error, node, inputs) from error
 
 
 @contextmanager
@@ -48,24 +50,29 @@ def guarded(node: Node, inputs: list[Any]) -> Iterator[None]:
     """What goes wrong in the block is an error that names the node."""
     try:
         yield
-    except MLCError as error:
-        raise named(error, node) from error
-    except MemoryError as error:
-        raise ModelError(
+    except (MLCError, MemoryError, *UNPLANNED) as error:
+        raise typed(error, node, inputs) from error
+
+
+def typed(error: Exception, node: Node, inputs: list[Any]) -> MLCError:
+    """What went wrong in a node as an error that names it."""
+    if isinstance(error, MLCError):
+        return named(error, node)
+    if isinstance(error, MemoryError):
+        return ModelError(
             f"{node.where}: its constants take more memory than there is: {error}",
             hint="the model asks for too much",
-        ) from error
-    except UNPLANNED as error:
-        why = reason(node, inputs)
-        if why is not None:
-            raise ModelError(
-                f"{node.where}: ONNX's own inference refuses it: {why}",
-                hint="the model is damaged: export it again",
-            ) from error
-        raise SpellingError(
-            f"{node.where}: the import stopped: {type(error).__name__}: {error}",
-            hint="the model may be damaged; if not, this is a fault in mlcnb: please report it",
-        ) from error
+        )
+    why = reason(node, inputs)
+    if why is not None:
+        return ModelError(
+            f"{node.where}: ONNX's own inference refuses it: {why}",
+            hint="the model is damaged: export it again",
+        )
+    return SpellingError(
+        f"{node.where}: the import stopped: {type(error).__name__}: {error}",
+        hint="the model may be damaged; if not, this is a fault in mlcnb: please report it",
+    )
 
 
 def named(error: MLCError, node: Node) -> MLCError:

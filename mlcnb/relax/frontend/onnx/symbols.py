@@ -79,7 +79,8 @@ class Symbols:
         """Keep the elements of what `var` is bound to, where they can be followed."""
         if any(a in self.opaque for a in call.args):
             return
-        self.opaque.add(var)
+        if isinstance(call.struct_info, TensorStructInfo):
+            self.opaque.add(var)
         infos = _infos(call.struct_info)
         if not is_operator(call) or not all(map(is_small, infos)):
             return

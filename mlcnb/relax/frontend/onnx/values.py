@@ -33,6 +33,7 @@ class Values:
     def __init__(self, emitter: Emitter) -> None:
         self.emitter = emitter
         self.folder = Folder()
+        self.most_bytes = max_tensor_bytes()
         #: parameters whose values the model brings
         self.stored: dict[Var, np.ndarray] = {}
         self.symbols = Symbols(self.stored)
@@ -60,7 +61,7 @@ class Values:
         span = call.span or self.emitter.origin
         flat = Call(call.op, args, call.attrs, call.sinfo_args, None, span)
         made = replace(flat, struct_info=infer_call(flat, {}))
-        check_size(made.struct_info)
+        check_size(made.struct_info, self.most_bytes)
         if is_operator(made):
             folded = self.folder.fold(made)
             if folded is not None:
@@ -81,8 +82,8 @@ class Values:
         return var
 
     def bind(self, value: Any) -> Var:
-        """A new variable for a value as it is."""
-        var = self.emitter.emit(value, "lv")
+        """A new variable for a value as it is: its parts are leaves, its struct info is known."""
+        var = self.emitter.bind(value, "lv")
         self.bound[var] = value
         return var
 
@@ -121,20 +122,20 @@ class Values:
         return tuple(found)
 
 
-def check_size(info: Any) -> None:
-    """Refuse results that are larger than the option max_tensor_bytes.
+def check_size(info: Any, most: int) -> None:
+    """Refuse results that are larger than `most` bytes, the option max_tensor_bytes.
 
     Raises:
         ModelError: saying how large.
     """
     if isinstance(info, TupleStructInfo):
         for field in info.fields:
-            check_size(field)
+            check_size(field, most)
     elif isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None:
         size = least_bytes(info.dims, info.dtype)
-        if size is None or size > max_tensor_bytes():
+        if size is None or size > most:
             many = "overflows" if size is None else f"takes {size_text(size)}"
             raise ModelError(
                 f"a result of {describe(info)} {many}",
-                hint=f"the option max_tensor_bytes allows {size_text(max_tensor_bytes())}",
+                hint=f"the option max_tensor_bytes allows {size_text(most)}",
             )

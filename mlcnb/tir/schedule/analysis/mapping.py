@@ -56,7 +56,7 @@ def suggest_index_map(
     digits.sort(key=lambda digit: (digit[0], -digit[1]))
     analyzer = Analyzer()
     for place, extent in zip(places, buffer.shape, strict=True):
-        analyzer.bind(place, Range(p.const(0, place.dtype), p.cast(place.dtype, extent)))
+        analyzer.bind(place, Range(p.const(0, place.dtype), p.fitted(place.dtype, extent)))
     return IndexMap(places, tuple(analyzer.simplify(x) for _, _, x in digits))
 
 

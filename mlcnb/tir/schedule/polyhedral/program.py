@@ -30,7 +30,10 @@ from mlcnb.tir.schedule.polyhedral.writing import Names, condition, fresh, index
 
 @dataclass(frozen=True)
 class Place:
-    """Where the walk is: loops around, names, conditions, time, and the block with its axes."""
+    """Where the walk is: loops around, names, conditions, time, and the block with its axes.
+
+    outside: how many of the loops are around the block, not in it.
+    """
 
     loops: tuple[s.For, ...]
     dims: tuple[str, ...]
@@ -39,6 +42,12 @@ class Place:
     time: tuple[str, ...]
     block: s.Block | None = None
     axes: tuple[str, ...] = ()
+    outside: int = 0
+
+    @property
+    def instance(self) -> tuple[str, ...]:
+        """What tells one run of a statement in an instance of the block: its axes, loops inside."""
+        return (*self.axes, *self.dims[self.outside :])
 
     def at(self, *time: Any) -> Place:
         """The same place, at a position in it."""
@@ -330,6 +339,7 @@ class Program:
             conditions=(*place.conditions, *holds),
             block=block,
             axes=(*place.axes, *values),
+            outside=len(place.dims),
         )
         for match in block.match_buffers:
             self._view(match, inner)

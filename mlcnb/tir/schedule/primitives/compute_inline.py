@@ -18,6 +18,7 @@ from mlcnb.tir.schedule.dependence import why_inputs_change
 from mlcnb.tir.schedule.elementwise import LoadRule, axis_bounds, inverted, substituted_value
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import is_output_block, why_not_complete
+from mlcnb.tir.schedule.pointers import refuse_held
 from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
@@ -48,6 +49,7 @@ def compute_inline(state: State, block: Block) -> Change:
     reason = why_inputs_change(tree, block) if state.checks else None
     if reason:
         raise state.refusal(f"compute_inline: {name_of(block)} cannot move: {reason}", block)
+    refuse_held(state, "compute_inline", store.buffer, always=True)
     readers = tree.info(tree.scope(block)).readers.get(store.buffer, [])
     edit = state.edit()
     for reader in readers:

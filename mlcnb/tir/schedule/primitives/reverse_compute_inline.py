@@ -36,6 +36,7 @@ from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block
 from mlcnb.tir.schedule.moving import full, limits, reads_within
 from mlcnb.tir.schedule.nests import at_least, below
+from mlcnb.tir.schedule.pointers import refuse_held
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
 from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
@@ -118,6 +119,7 @@ def _producer(state: State, block: Block) -> tuple[Block, Buffer]:
             producer,
         )
     refuse_views(state, "reverse_compute_inline", middle, [block])
+    refuse_held(state, "reverse_compute_inline", middle, always=True)
     return producer, middle
 
 

@@ -159,7 +159,7 @@ def _reduction(state: State, block: Block) -> tuple[BufferStore, Reducer, e.Prim
 
 def _buffer(old: Buffer, extent: e.PrimExpr, axis: int) -> Buffer:
     shape = list(old.shape)
-    shape.insert(axis, p.cast(shape[0].dtype, extent) if shape else extent)
+    shape.insert(axis, p.fitted(shape[0].dtype, extent) if shape else extent)
     return decl_buffer(shape, old.dtype, f"{old.name}_rf", old.scope)
 
 

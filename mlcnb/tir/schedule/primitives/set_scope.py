@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, MatchBufferRegion
 from mlcnb.tir.schedule.caching import (
     chosen_buffer,
     home_of,
@@ -43,8 +43,25 @@ def set_scope(
             block,
             hint=f"cache_write it into {storage_scope!r}",
         )
-    data = Var(old.data.name, old.data.dtype, (str(old.dtype), storage_scope))
-    new = replace(old, data=data)
+    swaps = {old: _moved(old, storage_scope)}
+    for match in (m for b in state.tree.blocks for m in b.match_buffers):
+        if match.source.buffer in swaps:  # a view lies where its buffer does
+            swaps[match.buffer] = _moved(match.buffer, storage_scope)
     edit = state.edit()
-    func = replaced_everywhere(state, old, new, edit, BufferSwap({old: new}, edit.forward))
+    func = replaced_everywhere(state, old, swaps[old], edit, _Swap(swaps, edit.forward))
     return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))
+
+
+def _moved(buffer: Buffer, scope: str) -> Buffer:
+    """The buffer in another memory scope."""
+    data = buffer.data
+    return replace(buffer, data=Var(data.name, data.dtype, (str(buffer.dtype), scope)))
+
+
+class _Swap(BufferSwap):
+    """Buffers of the old scope become those of the new one, views too."""
+
+    def matches(self, given: tuple[MatchBufferRegion, ...]) -> tuple[MatchBufferRegion, ...]:
+        """The views of a block."""
+        made = super().matches(given)
+        return tuple(replace(m, buffer=self.swaps.get(m.buffer, m.buffer)) for m in made)

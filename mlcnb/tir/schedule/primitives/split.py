@@ -11,6 +11,7 @@ Where the factors do not divide the extent (30 = 8 * 4 - 2), the block gets T.wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from mlcnb.core.node import replace
@@ -116,14 +117,17 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
         known = p.as_int(f)
         if f is not None and known is not None and known < 1:
             raise state.refusal(f"split: factor {known} of {factors} is not positive", loop)
+    _refuse_overflow(state, loop, factors, factors)
     product: e.PrimExpr = p.const(1, dtype)
     for f in factors:
         if f is not None:
-            product = product * p.cast(dtype, p.as_expr(f, dtype))
+            product = product * p.fitted(dtype, f)
     total = p.as_int(loop.extent)
     if None in factors:
         rest = simplified(p.ceildiv(loop.extent, product))
-        return [rest if f is None else p.cast(dtype, p.as_expr(f, dtype)) for f in factors]
+        extents = [rest if f is None else p.fitted(dtype, f) for f in factors]
+        _refuse_overflow(state, loop, factors, extents)
+        return extents
     covered = p.as_int(product)
     if total is not None and covered is not None and covered < total:
         raise state.refusal(
@@ -139,7 +143,21 @@ def _extents(state: State, loop: For, factors: list[Any]) -> list[e.PrimExpr]:
             loop,
             hint="use None for one factor",
         )
-    return [p.cast(dtype, p.as_expr(f, dtype)) for f in factors]
+    return [p.fitted(dtype, f) for f in factors]
+
+
+def _refuse_overflow(state: State, loop: For, factors: list[Any], extents: list[Any]) -> None:
+    """The place that the new loops stand at together must be a number of the old variable's dtype:
+    `i_0 * 2**30 + i_1 < n` would wrap around.
+    """
+    dtype = loop.loop_var.dtype
+    total = prod(x for x in map(p.as_int, extents) if x is not None)
+    if not dtype.holds(total - 1):
+        raise state.refusal(
+            f"split: factors {listed(factors)} make {total} iterations, more than {dtype}, the "
+            f"dtype of {name_of(loop)}, can count",
+            loop,
+        )
 
 
 def is_fraction(f: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from mlcnb.core.node import FrozenDict
 from mlcnb.tir.schedule.caching import chosen_buffer
 from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.pointers import refuse_held
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 
@@ -44,6 +45,7 @@ def storage_align(
         raise state.refusal(
             f"storage_align: {buffer.name}, which {name_of(block)} writes, is a parameter", block
         )
+    refuse_held(state, "storage_align", buffer)
     kept = [x for x in block.annotations.get(KEY, ()) if (x[0], x[1]) != (buffer_index, place)]
     marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}
     edit = state.edit()

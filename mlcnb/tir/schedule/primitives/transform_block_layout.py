@@ -86,7 +86,7 @@ def _axes(state: State, block: Block, layout: Layout, kind: str) -> tuple[IterVa
             raise state.refusal(
                 f"transform_block_layout: axis {n} would be spatial and reduce at once", block
             )
-        domain = e.Range(p.const(0, kind), p.cast(kind, extent))
+        domain = e.Range(p.const(0, kind), p.fitted(kind, extent))
         iter_type = next(iter(kinds), IterType.SPATIAL)
         axes.append(IterVar(domain, e.Var(f"v{n}", domain.min.dtype), iter_type))
     return tuple(axes)

@@ -1,0 +1,113 @@
+"""Numbers of a model near 2**31, 2**32, 2**40 and 2**63: the answer of ONNX Runtime, or a typed
+refusal; never a crash, never another answer.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.frontend.large_numbers import IMAGE, KERNEL, Case, answer, limited
+
+LARGE = st.builds(
+    lambda power, by: min(2**power + by, 2**63 - 1),
+    st.sampled_from([15, 16, 30, 31, 32, 40, 62, 63]),
+    st.integers(-2, 2),
+)
+SIGNED = LARGE | LARGE.map(lambda n: -n)
+SMALL = st.integers(1, 3)
+
+
+@pytest.fixture(scope="module")
+def told():
+    """Answers of one process; a crash breaks it, and so fails the test."""
+    context = get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, initializer=limited) as worker:
+        yield lambda case: worker.submit(answer, case).result(timeout=120)
+
+
+def longs(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+@st.composite
+def windows(draw) -> Case:
+    """Conv and pools: dilation, padding and strides that may cancel out."""
+    op = draw(st.sampled_from(["Conv", "Conv", "MaxPool", "AveragePool", "LpPool"]))
+    big = draw(LARGE)
+    attrs = {"pads": draw(st.sampled_from([[0] * 4, [1] * 4, [big] * 4, [big, 1, big, 1]]))}
+    attrs["strides"] = draw(st.sampled_from([[1, 1], [big, 1], [big, big]]))
+    if op == "Conv":
+        attrs["dilations"] = draw(st.sampled_from([[1, 1], [big, 1], [big, big]]))
+        return Case(op, attrs, (KERNEL,))
+    attrs["kernel_shape"] = draw(st.sampled_from([[3, 3], [1, 2], [big, 1]]))
+    return Case(op, attrs)
+
+
+@st.composite
+def pieces(draw) -> Case:
+    """Slice, Pad, Gather, Tile, Expand, Reshape, Resize and others: bounds, steps, sizes."""
+    big, other = draw(SIGNED), draw(SIGNED)
+    step = draw(st.sampled_from([1, -1, 2, big, other]))
+    cases = [
+        Case("Slice", {}, (longs(big), longs(other), longs(0), longs(step)), "ROWS"),
+        Case("Slice", {}, (longs(draw(SMALL)), longs(big), longs(draw(SMALL) - 1)), "ROWS"),
+        Case("Pad", {}, (longs(0, big, 0, other),), "ROWS"),
+        Case("Pad", {"mode": "edge"}, (longs(0, big, 0, -big),), "ROWS"),
+        Case("Gather", {"axis": 0}, (longs(big),), "ROWS"),
+        Case("Tile", {}, (longs(abs(big), 0),), "ROWS"),
+        Case("Expand", {}, (longs(abs(big), 3, 4),), "ROWS"),
+        Case("Reshape", {}, (longs(big, -1),), "ROWS"),
+        Case("Resize", {"mode": "nearest"}, (None, None, longs(1, 1, abs(big), 1))),
+        Case("Trilu", {"upper": draw(SMALL) % 2}, (longs(big)[0],), "ROWS"),
+        Case("EyeLike", {"k": big}, (), "ROWS"),
+        Case("Flatten", {"axis": big}, (), "ROWS"),
+        Case("CumSum", {}, (longs(big)[0],), "ROWS"),
+        Case("ReduceSum", {}, (longs(big),), "ROWS"),
+        Case("LRN", {"size": abs(big)}),
+        Case("Softmax", {"axis": big}, (), "ROWS"),
+        *(Case(op, {}, (longs(big),), "LONGS") for op in ("Add", "Mul", "Sub", "Max", "Mod")),
+    ]
+    return draw(st.sampled_from(cases))
+
+
+@settings(max_examples=40, deadline=None)
+@given(windows() | pieces())
+def test_the_same_answer_or_a_typed_refusal(told, case):
+    said = told(case)
+    assert said == "same" or said.startswith(("refused: ", "it alone refuses")), (case, said)
+
+
+@pytest.mark.parametrize("far", [2**20, 2**29, 2**31 - 1, 2**31, 2**32, 2**40, 2**61])
+def test_a_dilation_as_large_as_its_padding_leaves_the_middle(told, far):
+    """Every output is the middle tap; the others only see padding."""
+    case = Case("Conv", {"dilations": [far, far], "pads": [far] * 4}, (KERNEL,))
+    assert told(case) == "same"
+    alone = Case("Conv", {"dilations": [far, 1], "pads": [far, 1, far, 1]}, (KERNEL,))
+    assert told(alone) == "same"
+
+
+def test_windows_that_see_nothing_but_padding():
+    import mlcnb as mlc
+
+    far = 2**40
+    model = Case("Conv", {"dilations": [far, far], "pads": [far + 9, far] * 2}, (KERNEL,)).model()
+    found = mlc.compile(mlc.from_onnx(model))(IMAGE)
+    assert found.shape == (1, 1, 24, 6)
+    assert not np.asarray(found)[0, 0, :9].any()
+
+
+def test_a_refusal_names_the_node_and_its_attributes(told):
+    far = 2**32
+    said = told(Case("MaxPool", {"kernel_shape": [3, 3], "strides": [far, far]}))
+    assert said == (
+        "refused: IntegerRangeError: nn.max_pool2d of node n: its loops cannot count so far: "
+        "4294967296 is no int32: these run from -2147483648 to 2147483647; its attributes are "
+        "pool_size (3, 3), strides (4294967296, 4294967296), padding (0, 0, 0, 0), dilation "
+        "(1, 1), ceil_mode False, count_include_pad False, layout NCHW, out_layout NCHW"
+    )
