@@ -80,7 +80,7 @@ def test_text_without_nvrtc(monkeypatch):
     made, _ = scaled()
     text = to_text(linked(made))
     assert text.splitlines()[:2] == [
-        "Linked source of scale: 7 lines of CUDA C++",
+        "Linked source of main: 7 lines of CUDA C++",
         "no PTX: NVRTC, which compiles CUDA C++, is not installed",
     ]
     assert "B[i_0 * 32 + i_1] = A[i_0 * 32 + i_1] * T.float32(2.0)" in text

@@ -335,7 +335,7 @@ def test_a_warp_multiplies(dtype, short):
     same(func, sch, run_prim_func, 1e-3)
     replays(sch)
     kind = {"f16": "fp16", "bf16": "bf16"}[short]
-    assert f'"tir.ptx_mma", "m16n8k16", "row", "col", "{kind}", "{kind}", "fp32"' in text(sch)
+    assert f'T.ptx_mma("float32", "m16n8k16", "row", "col", "{kind}", "{kind}", "fp32"' in text(sch)
 
 
 @pytest.mark.parametrize(

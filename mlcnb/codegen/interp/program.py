@@ -110,11 +110,17 @@ def _refuse_races(func: PrimFunc, args: Sequence[Any]) -> None:
 
 
 def _watched(func: PrimFunc) -> Program | None:
-    """The program in which threads are watched; None where there are none, or they cannot race."""
-    if uses_threads(func):
-        threaded = None if runs_on_threads(func) else on_racing_threads(func)
-        return None if threaded is None else Program(threaded, None, KernelCompiler)
-    return Program(func, None, ParallelCompiler) if may_race(func) else None
+    """The program in which threads are watched; None where there are none, or they cannot race.
+
+    None also where threads cannot run it, as with a warp's memory that is made outside of a kernel.
+    """
+    try:
+        if uses_threads(func):
+            threaded = None if runs_on_threads(func) else on_racing_threads(func)
+            return None if threaded is None else Program(threaded, None, KernelCompiler)
+        return Program(func, None, ParallelCompiler) if may_race(func) else None
+    except MLCError:
+        return None
 
 
 class Program:

@@ -63,8 +63,8 @@ def write_at() -> Iterator[Schedule]:
     yield sch
     sch.write_at(i_0, "B", 0, "shared")
     yield sch
-    other = Schedule(running_sum(8))
-    other.write_at(other.get_loops("B")[0], "B", 0, "shared")
+    other = Schedule(updated_in_place(4))
+    other.write_at(other.get_loops("A")[0], "A", 0, "shared")
 
 
 @primitive

@@ -182,7 +182,7 @@ def test_refuses_to_reverse_a_recurrence():
     i, j = Var("i"), Var("j")
     vi, vj = Var("vi"), Var("vj")
     C = decl_buffer((6, 6), name="C")
-    axes = IterVar(Range(const(1), const(5)), vi), IterVar(Range(const(0), const(5)), vj)
+    axes = IterVar(Range(1, 6), vi), IterVar(Range(0, 5), vj)
     value = C[vi - 1, vj + 1] + 1.0
     block = Block(
         axes,
