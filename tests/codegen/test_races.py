@@ -117,7 +117,8 @@ def test_memory_of_a_round_is_its_own():
     body += "            X = T.alloc_buffer((1,))\n"
     assert not races(HEAD + body + "            X[0] = A[t]\n            B[t] = X[0]\n")
     outer = "    X = T.alloc_buffer((1,))\n    for t in T.parallel(8):\n"
-    assert races(HEAD + outer + "        X[0] = A[t]\n        B[t] = X[0]\n")
+    assert not races(HEAD + outer + "        X[0] = A[t]\n        B[t] = X[0]\n")
+    assert races(HEAD + outer + "        B[t] = X[0]\n        X[0] = A[t]\n")
 
 
 INDEX = st.sampled_from(

@@ -28,10 +28,13 @@ from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
 from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
 from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir.analysis.carried import ORDERED
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_check import IndexCheckError
+from mlcnb.tir.stmt import ForKind
+from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 
 _programs: WeakKeyDictionary[PrimFunc, dict[bool, Program]] = WeakKeyDictionary()
 
@@ -113,12 +116,16 @@ def _watched(func: PrimFunc) -> Program | None:
     """The program in which threads are watched; None where there are none, or they cannot race.
 
     None also where threads cannot run it, as with a warp's memory that is made outside of a kernel.
+    A buffer that each round fills before it reads is its own, where lowering allocates it.
     """
     try:
         if uses_threads(func):
             threaded = None if runs_on_threads(func) else on_racing_threads(func)
             return None if threaded is None else Program(threaded, None, KernelCompiler)
-        return Program(func, None, ParallelCompiler) if may_race(func) else None
+        if not may_race(func):
+            return None
+        planned = plan_buffer_allocation(func, (*ORDERED, ForKind.PARALLEL))
+        return Program(planned, None, ParallelCompiler) if may_race(planned) else None
     except MLCError:
         return None
 

@@ -12,7 +12,7 @@ nor between the lanes of a vectorized loop. Parallel loops carry none, or the pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlcnb.core.node import Node, children, map_children, replace
@@ -28,12 +28,14 @@ from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, While
 
 
-def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
+def plan_buffer_allocation(func: PrimFunc, ordered: Sequence[ForKind] = ORDERED) -> PrimFunc:
     """`func` with each local buffer moved to the innermost loop or block that holds all its uses.
 
     A buffer stays outside of a loop whose iterations hand its values to later ones.
+
+    ordered: the kinds of loops that may do so; iterations of others always have their own.
     """
-    homes = list(_homes(func.body))
+    homes = list(_homes(func.body, ordered))
     if not homes:
         return func
     at: dict[Node, list[Buffer]] = {}
@@ -43,7 +45,7 @@ def plan_buffer_allocation(func: PrimFunc) -> PrimFunc:
     return func.with_body(_Placer(at).stmt(func.body))
 
 
-def _homes(body: Stmt) -> Iterator[tuple[Buffer, Node | None]]:
+def _homes(body: Stmt, ordered: Sequence[ForKind]) -> Iterator[tuple[Buffer, Node | None]]:
     """Each local buffer and the loop or block that it shall live in; None: nobody uses it."""
     owners = [n for n in statements(body) if isinstance(n, Block) and n.alloc_buffers]
     if not owners:
@@ -60,16 +62,18 @@ def _homes(body: Stmt) -> Iterator[tuple[Buffer, Node | None]]:
                 yield buffer, owner
             else:
                 below = path[path.index(owner) + 1 :] if owner in path else []
-                yield buffer, _innermost(owner, below, buffer, carried)
+                yield buffer, _innermost(owner, below, buffer, carried, ordered)
 
 
-def _innermost(owner: Block, path: list[Stmt], buffer: Buffer, carried: Carried) -> Node:
+def _innermost(
+    owner: Block, path: list[Stmt], buffer: Buffer, carried: Carried, ordered: Sequence[ForKind]
+) -> Node:
     """The last place of a path before a loop that carries values of the buffer."""
     home: Node = owner
     for n in path:
         if isinstance(n, While) or (isinstance(n, For) and n.kind is ForKind.VECTORIZED):
             break
-        if isinstance(n, For) and n.kind in ORDERED and not carried.is_private(buffer, n):
+        if isinstance(n, For) and n.kind in ordered and not carried.is_private(buffer, n):
             break
         home = n
     return home

@@ -13,6 +13,7 @@ import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import Pass
 from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
@@ -21,11 +22,15 @@ from tests.tir.schedule import random_steps
 
 
 def inputs(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
-    """Random arguments; the last one, the output, starts as NaN or -1."""
+    """Random arguments, open sizes 5, 6, …; the last one, the output, starts as NaN or -1."""
     rng = np.random.default_rng(seed)
-    args = []
+    args, sizes = [], {}
     for buffer in func.buffers:
-        shape, kind = [int(x) for x in buffer.shape], buffer.dtype.numpy
+        shape = [
+            x if (x := as_int(d)) is not None else sizes.setdefault(d, 5 + len(sizes))
+            for d in buffer.shape
+        ]
+        kind = buffer.dtype.numpy
         if buffer.dtype.is_float:
             args.append(rng.standard_normal(shape).astype(kind))
         else:

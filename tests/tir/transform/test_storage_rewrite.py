@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.node import walk
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import Var
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.analysis import allocated_bytes
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import Allocate
 from mlcnb.tir.transform import StorageRewrite, lower, rewrite_storage
 from tests.tir.schedule.random_steps import PROGRAMS
@@ -174,9 +178,15 @@ def test_random_schedules_keep_every_bit(name):
         func = lower(random_schedule(name, seed))
         after = rewrite_storage(func)
         same_bits(func, after)
-        before = sum(allocated_bytes(func).values())
-        assert sum(allocated_bytes(after).values()) <= before
-        assert (after is func) or sum(allocated_bytes(after).values()) < before
+        before, now = total(func), total(after)
+        assert now < before or (after is func and now == before)
+
+
+def total(func) -> int:
+    """Bytes that a function allocates, open sizes taken as 8."""
+    found = p.as_expr(sum(allocated_bytes(func).values()))
+    sizes = {n: p.const(8, n.dtype) for n in walk(found) if isinstance(n, Var)}
+    return p.as_int(Analyzer().simplify(substitute(found, sizes)))
 
 
 def test_allocations_one_after_the_other_share_memory():
