@@ -9,6 +9,7 @@ loops: …
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +39,7 @@ def schedule(sch: Any) -> list[Part]:
     if now < len(steps) - 1:
         told += f", {len(steps) - 1 - now} undone"
     functions = [v.name_hint for v, f in sch.mod.items() if isinstance(f, PrimFunc)]
-    parts: list[Part] = [Title(f"Schedule of {listed(_own_names(sch, functions), 3)}: {told}")]
+    parts: list[Part] = [Title(f"Schedule of {listed(own_names(sch, functions), 3)}: {told}")]
     if len(steps) > 1:
         parts.append(step_table(sch))
     if now:
@@ -54,7 +55,7 @@ def schedule(sch: Any) -> list[Part]:
     return parts
 
 
-def _own_names(sch: Any, functions: list[str]) -> list[str]:
+def own_names(sch: Any, functions: Sequence[str]) -> list[str]:
     """What the functions call themselves; a module made of one function calls it `main`."""
     return [str(sch.mod[name].attrs.get("global_symbol") or name) for name in functions]
 

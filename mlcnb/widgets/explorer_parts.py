@@ -24,7 +24,7 @@ from mlcnb.view.loops import loop_tree
 from mlcnb.view.parts import Column, Fold, Line, Part, Table, Title
 from mlcnb.view.program import function_fold
 from mlcnb.view.registry import shows
-from mlcnb.view.schedule import call_text
+from mlcnb.view.schedule import call_text, own_names
 from mlcnb.view.words import clip, count, listed, memory, plural
 from mlcnb.widgets.storyboard import predicted
 
@@ -79,7 +79,7 @@ def offers(page: Any, found: Any) -> list[Part]:
 
 
 def _title(page: Any, names: Sequence[str]) -> str:
-    told = f"Explorer: schedule of {listed((clip(x, 60) for x in names), 3)}"
+    told = f"Explorer: schedule of {listed((clip(x, 60) for x in own_names(page.sch, names)), 3)}"
     told += f", {plural(page.sch.position, 'step')}"
     others = len(page.branches) - 1
     return told + (f", {plural(others, 'other branch', 'other branches')}" if others else "")

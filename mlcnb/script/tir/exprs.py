@@ -273,11 +273,18 @@ class _CommReducerWord:
 
     def __call__(self, combiner: Callable, identity: Sequence[Any]) -> CommReducer:
         """The reducer of a Python function."""
+        many = len(identity) > 1
+        names = [f"{n}{i if many else ''}" for n in "xy" for i in range(len(identity))]
+        return self.named(combiner, identity, names)
+
+    def named(
+        self, combiner: Callable, identity: Sequence[Any], names: Sequence[str]
+    ) -> CommReducer:
+        """The reducer of a Python function, its operands by their names: all lhs, then all rhs."""
         starts = tuple(map(build.as_expr, identity))
-        number = (lambda i: str(i)) if len(starts) > 1 else (lambda _: "")
-        lhs, rhs = (
-            tuple(e.Var(n + number(i), s.dtype) for i, s in enumerate(starts)) for n in "xy"
-        )
+        kinds = (*starts, *starts)
+        operands = [e.Var(n, s.dtype) for n, s in zip(names, kinds, strict=True)]
+        lhs, rhs = tuple(operands[: len(starts)]), tuple(operands[len(starts) :])
         made = combiner(*lhs, *rhs)
         result = made if isinstance(made, tuple) else (made,)
         return CommReducer(lhs, rhs, tuple(map(build.as_expr, result)), starts)
@@ -301,7 +308,7 @@ class _CommReducerWord:
                 return evaluator.value(body)
 
         with evaluator.blame(node):
-            return self(combine, starts)
+            return self.named(combine, starts, names)
 
 
 _NODES = {
