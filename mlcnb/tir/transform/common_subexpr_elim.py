@@ -18,7 +18,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Allocate, DeclBuffer, For, LetStmt, Stmt
+from mlcnb.tir.stmt import Allocate, AttrStmt, DeclBuffer, For, IterVar, LetStmt, Stmt
 
 #: what an expression that is kept may be made of
 _PLAIN = (
@@ -88,6 +88,8 @@ class _Eliminator:
         if isinstance(n, For | LetStmt | e.Let):
             var = n.loop_var if isinstance(n, For) else n.var
             bound = bound | {var}
+        elif isinstance(n, AttrStmt) and isinstance(n.node, IterVar):  # threads are launched
+            bound = bound | {n.node.var}
         for child in children(n):
             if not isinstance(child, Buffer):
                 yield from self.expressions(child, bound)

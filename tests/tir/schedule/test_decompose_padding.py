@@ -435,12 +435,13 @@ def test_refuses_what_is_no_padding():
 def test_a_reader_of_an_earlier_iteration():
     """It has read before the loop that is filled anew: no rule says so, isl does."""
     sch = Schedule(from_before, check="rules")
+    P, (_o, i) = sch.get_block("P"), sch.get_loops("P")
     with refuses(
         sch,
         "decompose_padding: block B may read elements of P that block P does not write "
         "in the same iteration",
     ):
-        sch.decompose_padding(sch.get_block("P"), sch.get_loops("P")[1])
+        sch.decompose_padding(P, i)
     sch = Schedule(from_before)
     sch.decompose_padding(sch.get_block("P"), sch.get_loops("P")[1])
     assert sch.steps[-1].proof == "proved (islpy)"
