@@ -96,7 +96,7 @@ def doctor() -> Diagnosis:
 def install_command(*extras: str) -> str:
     """The pip command that brings the dependencies of these extras: to this interpreter."""
     wanted = f"mlcnb[{','.join(extras)}]" if extras else "mlcnb"
-    if "ipykernel" in sys.modules:
+    if display.in_notebook():
         return f'%pip install "{wanted}"'
     return f'{_short(Path(sys.executable))} -m pip install "{wanted}"'
 

@@ -255,6 +255,6 @@ def progress_bar(what: str, total: int) -> Any:
     """A bar that appears after a second, in a notebook or a terminal, and goes when it is done."""
     from tqdm.auto import tqdm
 
-    quiet = not (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    quiet = not (sys.stderr.isatty() or display.in_notebook())
     form = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
     return tqdm(total=total, desc=what, delay=1, leave=False, disable=quiet, bar_format=form)
