@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.codegen.llvm import backend, foresight
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
+from mlcnb.core import display
 from mlcnb.core.errors import PassError, TargetError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
