@@ -590,21 +590,8 @@ class Range(Node):
     min: PrimExpr
     extent: PrimExpr
 
-    def __init__(
-        self, min: Any = None, extent: Any = None, *, begin: Any = None, end: Any = None
-    ) -> None:
-        """The integers from `min`, `extent` of them; or from `begin` up to `end`.
-
-        One number alone is the extent, from 0.
-        """
-        if begin is not None or end is not None:
-            min = 0 if begin is None else begin
-            extent = end if begin is None else _ops().subtract(end, begin)
-        elif extent is None:
-            min, extent = 0, min
-        object.__setattr__(self, "min", min)
-        object.__setattr__(self, "extent", extent)
-        if type(min) in _NUMBERS or type(extent) in _NUMBERS:
+    def __post_init__(self) -> None:
+        if type(self.min) in _NUMBERS or type(self.extent) in _NUMBERS:
             _keep_numbers(self, "min", "extent")
 
     @staticmethod
