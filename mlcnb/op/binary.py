@@ -49,6 +49,7 @@ Subtract = binary("subtract", np.subtract, p.subtract, NUMBERS, "x1 - x2", onnx=
 Multiply = binary("multiply", np.multiply, p.multiply, NUMBERS, "x1 * x2", onnx="Mul")
 Maximum = binary("maximum", np.maximum, p.maximum, ANY, "The larger; NaN where one is NaN")
 Minimum = binary("minimum", np.minimum, p.minimum, ANY, "The smaller; NaN where one is NaN")
+Add.commutative = Multiply.commutative = True
 
 # divisions and remainders
 

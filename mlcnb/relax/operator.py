@@ -106,6 +106,8 @@ class OpDecl(Node):
     arguments: ClassVar[dict[str, str]] = {}
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
+    #: True where two arguments may change places
+    commutative: ClassVar[bool] = False
 
     def infer(self, *args: Any) -> Any:
         """Struct info of the result from the struct infos of the arguments."""
