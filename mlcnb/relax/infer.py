@@ -142,7 +142,7 @@ def _infer_op(call: Call, op: Op) -> StructInfo:
 
 
 class Inference:
-    """`infer_call` that remembers: the same operator of the same struct infos gives the same object.
+    """`infer_call` that remembers: one operator of the same struct infos gives one object.
 
         relu(x: (n, 3)), relu(y: (n, 3))    one inference, one struct info
 
