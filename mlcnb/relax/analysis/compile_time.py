@@ -1,4 +1,4 @@
-"""What can be computed before a model sees an input: constants, weights, and what follows from them.
+"""What is known before a model sees an input: constants, weights, and what follows from them.
 
 def main(x, w):                          num_input = 1: `w` is a weight
     wt = R.permute_dims(w)               known

@@ -168,9 +168,13 @@ def _groups(bindings: list[Binding]) -> list[list[VarBinding]]:
         value = binding.value
         if isinstance(binding, VarBinding) and _is_product(value):
             left, right = value.args
-            key = (left, str(right.struct_info.dtype), _kind(value), right.struct_info.ndim)
+            key = (left, _kind(right), _kind(value), _rank(right))
             found.setdefault(key, []).append(binding)
     return [g for g in found.values() if len(g) > 1 and _same_batches(g)]
+
+
+def _rank(value: Any) -> int:
+    return int(value.struct_info.ndim)
 
 
 def _kind(value: Any) -> str:
@@ -184,7 +188,7 @@ def _is_product(value: Any) -> bool:
         return False
     infos = [a.struct_info for a in value.args]
     known = all(i.dims is not None and i.ndim >= 1 for i in infos)
-    return known and infos[1].ndim >= 2 and value.struct_info.dtype is not None
+    return known and infos[1].ndim >= 2 and _kind(value) != "None"
 
 
 def _same_batches(group: list[VarBinding]) -> bool:
