@@ -20,44 +20,34 @@ def flags(func, *names: str) -> dict[str, str]:
     found = {}
     for name in names:
         held = state._get_cached_flags(sref(state, name))
-        letters = "acp" if held == CachedFlags(True, True, True) else ""
-        letters = letters or "".join(
-            c
-            for c, is_held in zip(
-                "acp",
-                (held.affine_binding, held.region_cover, held.stage_pipeline),
-                strict=True,
-            )
-            if is_held
-        )
-        found[name] = letters
+        all_three = {"a": held.affine_binding, "c": held.region_cover, "p": held.stage_pipeline}
+        found[name] = "".join(letter for letter, holds in all_three.items() if holds)
     return found
 
 
-def halves(first: int):
+def halves(count: int):
     @T.prim_func
-    def func(C: T.Buffer((16,), "float32")):
-        A = T.alloc_buffer((16,))
-        for i in range(first):
+    def func(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        for i in range(count):
             with T.block("low"):
-                v = T.axis.spatial(first, i)
+                v = T.axis.spatial(count, i)
                 A[v] = T.float32(1)
         for i in range(8):
             with T.block("high"):
                 v = T.axis.spatial(8, i)
                 A[v + 8] = T.float32(2)
-        for i in range(first + 8):
+        for i in range(16):
             with T.block("C"):
-                v = T.axis.spatial(first + 8, i)
+                v = T.axis.spatial(16, i)
                 C[v] = A[v]
 
     return func
 
 
-def test_stages_that_cover():
-    assert flags(halves(8), "low", "high", "C", "root") == dict.fromkeys(
-        ("low", "high", "C", "root"), "acp"
-    )
+def test_what_is_read_of_two_writers():
+    names = ("low", "high", "C", "root")
+    assert flags(halves(8), *names) == dict.fromkeys(names, "acp")
+    assert flags(halves(7), *names) == {"low": "acp", "high": "acp", "C": "ap", "root": "ac"}
 
 
 @T.prim_func
@@ -133,7 +123,8 @@ def test_repeated_instances_are_not_affine():
                 v = T.axis.spatial(16, i)
                 A[v] = T.float32(1)
 
-    assert flags(func, "A") == {"A": "cp"}
+    state = tir.ScheduleState(func)
+    assert state._get_cached_flags(sref(state, "A")) == CachedFlags(False, True, True)
 
 
 def test_dependences_between_places():
