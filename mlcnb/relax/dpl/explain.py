@@ -18,7 +18,7 @@ from mlcnb.core.errors import ArgumentError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.dpl.context import PatternContext
-from mlcnb.relax.dpl.group import is_inner
+from mlcnb.relax.dpl.group import bound_in
 from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, Memo, parts_only, told
 from mlcnb.relax.dpl.pattern import DFPattern
 from mlcnb.relax.expr import DataflowBlock, Function, Var
@@ -128,21 +128,14 @@ def values_of(program: Any) -> Iterator[tuple[Var, Any]]:
 def _look_for_pattern(told_of: Explanation) -> None:
     for name, func in functions_of(told_of.mod):
         values = {b.var: b.value for b in bindings_of(func)}
-        owner = {id(value): var for var, value in values.items()}
         for var in values:
             journal = Journal()
             memo = next(Matcher(values, journal).ways(told_of.pattern, var, {}), None)
             if memo is None:
                 _keep_miss(told_of, journal, name, var)
             else:
-                told_of.found.append(Found(name, var, parts_only(memo), bound_in(memo, owner, var)))
-
-
-def bound_in(memo: Memo, owner: dict[int, Var], root: Var) -> tuple[Var, ...]:
-    """The bound variables whose values parts of a pattern (no wildcards) matched, root first."""
-    parts = [(p, e) for p, e in parts_only(memo).items() if is_inner(p)]
-    found = [owner[id(e)] for _, e in parts if id(e) in owner]
-    return tuple(dict.fromkeys([root, *found]))
+                parts = parts_only(memo)
+                told_of.found.append(Found(name, var, parts, bound_in(parts, values, var)))
 
 
 def _look_for_context(told_of: Explanation) -> None:
