@@ -108,6 +108,8 @@ class OpDecl(Node):
     arguments: ClassVar[dict[str, str]] = {}
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
+    #: True where each element of the result depends on the elements at its own place alone
+    elementwise: ClassVar[bool] = False
 
     def infer(self, *args: Any) -> Any:
         """Struct info of the result from the struct infos of the arguments."""
@@ -183,6 +185,13 @@ def declaration(op: str | Op, missing_ok: bool = False) -> Any:
 def declarations() -> dict[str, type[OpDecl]]:
     """All declarations by name."""
     return dict(_all())
+
+
+def is_elementwise(value: Any) -> bool:
+    """True for the call of an operator whose declaration says so."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return False
+    return bool(getattr(declaration(value.op, missing_ok=True), "elementwise", False))
 
 
 def attrs_of(call: Call) -> OpDecl:
