@@ -30,8 +30,11 @@ def check(proto, size):
         return
     found = mlc.compile(mlc.from_onnx(proto), target="interp")(x)
     for ours, theirs in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
-        assert np.asarray(ours).dtype == theirs.dtype
-        np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-5, atol=1e-6, strict=True)
+        ours = np.array(ours)
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        lowest = wanted[0] == np.finfo(np.float32).min  # a window that sees nothing: ours is -inf
+        assert ours.dtype == np.int64 or np.isneginf(ours[lowest]).all()
+        np.testing.assert_allclose(ours[~lowest], theirs[~lowest], rtol=1e-5, atol=1e-6)
 
 
 OVERHANGING = {
@@ -70,9 +73,10 @@ def test_a_window_that_is_never_there_is_refused():
 @given(st.data())
 def test_pools_of_any_form(data):
     rank = data.draw(st.integers(1, 2))
-    draw = lambda low, high: data.draw(
-        st.lists(st.integers(low, high), min_size=rank, max_size=rank)
-    )  # noqa: E501
+
+    def draw(low, high):
+        return data.draw(st.lists(st.integers(low, high), min_size=rank, max_size=rank))
+
     size, kernel, dilations, strides = draw(1, 7), draw(1, 4), draw(1, 3), draw(1, 3)
     pads = [data.draw(st.integers(0, k - 1)) for k in kernel * 2]
     op = data.draw(st.sampled_from(["MaxPool", "AveragePool"]))

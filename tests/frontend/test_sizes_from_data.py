@@ -114,8 +114,8 @@ def test_slices_that_a_condition_picks(axis):
 
 
 def test_a_slice_between_bounds_from_data():
-    proto = model("x: float[n, m]; s: int64[2]; e: int64[2]", [node("Slice", "x s e", "g"), double()],
-                  "y: float[a, b]")  # fmt: skip
+    nodes = [node("Slice", "x s e", "g"), double()]
+    proto = model("x: float[n, m]; s: int64[2]; e: int64[2]", nodes, "y: float[a, b]")
     bounds = [((0, 0), (2, 2)), ((-2, 1), (9, -1)), ((2, 2), (1, 9)), ((-99, -99), (99, 99))]
     check(proto, *([table(3, 4), i64(s), i64(e)] for s, e in bounds))
     nodes = [node("Slice", "x s e ax st", "g"), double()]
@@ -130,15 +130,15 @@ def test_a_slice_backwards_between_bounds_from_data_is_refused():
     with pytest.raises(mlc.MLCError) as caught:
         mlc.from_onnx(model("x: float[n]; s: int64[1]", nodes, "y: float[a]", **given))
     assert str(caught.value) == (
-        "the model: node 'cut' (Slice, opset 17): bounds that are not known before the model runs, "
+        "the model: node 'cut' (Slice, opset 17): bounds that only a run knows, "
         "with steps that are not positive\nhint: see the operator at "
         "https://onnx.ai/onnx/operators"
     )
 
 
 def test_a_shape_from_data():
-    proto = model("x: float[n, m]; s: int64[3]", [node("Relu", "x", "g"), node("Reshape", "g s", "y")],
-                  "y: float[a, b, c]")  # fmt: skip
+    nodes = [node("Relu", "x", "g"), node("Reshape", "g s", "y")]
+    proto = model("x: float[n, m]; s: int64[3]", nodes, "y: float[a, b, c]")
     shapes = [(0, 0, 1), (2, -1, 3), (-1, 0, 1), (2, 3, 4), (1, 1, -1)]
     ex = check(proto, *([table(4, 6), i64(s)] for s in shapes))
     for wrong in [(5, 5, 1), (-1, -1, 24), (-2, 3, 4), (5, -1, 1)]:

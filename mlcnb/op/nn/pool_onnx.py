@@ -40,17 +40,16 @@ def overhang(n: OnnxNode, x: Expr, attrs: dict[str, Any]) -> list[int] | None:
     is, but by less than a stride, it is there once, and sees what there is.
     """
     rank = len(attrs["pool_size"])
-    found = [0] * rank
+    found, nothing = [0] * rank, False
     for i, size in enumerate(map(as_int, n.dims(x)[2:])):
         reach = (attrs["pool_size"][i] - 1) * attrs["dilation"][i] + 1
         around, stride = attrs["padding"][i] + attrs["padding"][rank + i], attrs["strides"][i]
         missing = 0 if size is None or attrs["ceil_mode"] else reach - size - around
         if missing >= 2 * stride:
             n.refuse(f"a window of {reach} elements over {size}, with {around} of padding")
-        if missing >= stride:
-            return None
+        nothing = nothing or missing >= stride
         found[i] = max(missing, 0)
-    return found
+    return None if nothing else found
 
 
 def _reaching(attrs: dict[str, Any], more: list[int]) -> dict[str, Any]:
