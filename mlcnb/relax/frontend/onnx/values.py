@@ -101,7 +101,7 @@ class Values:
 
         partly: what is known of them, as `OpDecl.partly` says.
         """
-        info = var.struct_info
+        info: Any = var.struct_info
         if isinstance(info, TupleStructInfo) and any(map(_is_open, info.fields)):
             known = partly or [None] * len(info.fields)
             items = [self.bind(TupleGetItem(var, i)) for i in range(len(info.fields))]
