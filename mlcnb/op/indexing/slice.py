@@ -188,9 +188,7 @@ def _slice_by_data(
     if count is None or not count == as_int(n.dims(bounds[1])[0]) == len(places) == len(strides):
         n.refuse("starts, ends, axes and steps differ in length")
     if any(s < 1 for s in strides):
-        n.refuse(
-            "bounds that are not known before the model runs, with steps that are not positive"
-        )
+        n.refuse("bounds that only a run knows, with steps that are not positive")
     extents = [dims[a] for a in places]
     extent = n.emit(call("relax.shape_to_tensor", shape_expr(extents)))
     begin, end = (_brought_inside(n, x, extent) for x in bounds)
