@@ -27,5 +27,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.transform.pipeline": "get_pipeline",
         "mlcnb.driver": "build",
     },
-    submodules=("transform", "frontend", "analysis", "op", "dpl", "backend"),
+    submodules=("transform", "frontend", "analysis", "op", "dpl"),
 )
