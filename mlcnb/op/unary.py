@@ -120,9 +120,7 @@ def _of_floats(fn: Any) -> Any:
 
 Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs", torch="abs absolute")
 Negative = unary("negative", np.negative, p.neg, NUMBERS, "-x", onnx="Neg", torch="neg negative")
-Sign = unary(
-    "sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign", torch="sign sgn"
-)
+Sign = unary("sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign")
 _floor, _ceil, _trunc, _rint = map(_of_floats, (np.floor, np.ceil, np.trunc, np.rint))
 
 Floor = unary(

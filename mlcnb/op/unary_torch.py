@@ -57,6 +57,18 @@ def torch_erfc(n: TorchNode, x: Expr) -> Expr:
     return rounded(n, f.subtract(1.0, f.erf(x)))
 
 
+@torch_spelling("aten.sign", "aten.sgn")
+def torch_sign(n: TorchNode, x: Expr) -> Expr:
+    """-1, 0 or 1; 0 of NaN, and bool as it is."""
+    kind = n.result()[1]
+    if kind == "bool":
+        return x
+    found = n.emit(call("relax.sign", x))
+    if not dtype(kind).is_float:
+        return found
+    return call("relax.where", n.emit(call("relax.isnan", x)), n.tensor(0.0, kind), found)
+
+
 @torch_spelling("aten.frac")
 def torch_frac(n: TorchNode, x: Expr) -> Expr:
     """x without its whole part."""
@@ -96,9 +108,15 @@ def _finfo(kind: str) -> Any:
     return ml_dtypes.finfo(dtype(kind).numpy).max
 
 
-@torch_spelling("aten.to", "aten._to_copy", "aten.type_as", "aten._to_cpu")
+@torch_spelling("aten.to", "aten._to_copy")
 def torch_to(n: TorchNode, x: Expr) -> Expr:
     """x in another dtype; devices are one."""
+    return n.tensor(x, n.result()[1])
+
+
+@torch_spelling("aten.type_as")
+def torch_type_as(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """x in the dtype of another."""
     return n.tensor(x, n.result()[1])
 
 

@@ -176,5 +176,3 @@ def _as_torch(torch: Any, value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value
     return torch.from_dlpack(value)
-
-

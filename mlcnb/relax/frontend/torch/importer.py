@@ -19,6 +19,7 @@ import numpy as np
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
@@ -188,7 +189,7 @@ class Importer:
             return
         if not hasattr(fake, "shape"):
             self.env[fx_node] = self.size(fake)
-            info: Any = PrimStructInfo(None, self.env[fx_node])
+            info: Any = PrimStructInfo(dtype("int64"), self.env[fx_node])
         else:
             place = f"{self.source}: input {given.name!r}"
             info = tensor_info(self.symbols.dims(fake.shape), dtype_of(fake.dtype, place))
@@ -248,7 +249,7 @@ class Importer:
             self.env[fx_node] = None  # an assertion of Python's
         else:
             raise UnsupportedOpError(
-                f"{self.source}: node {fx_node.name!r} calls {fx_node.target}, which is no operator",
+                f"{self.source}: node {fx_node.name!r} calls {fx_node.target}: it is no operator",
                 hint="write that part of the model with operators of PyTorch",
             )
 

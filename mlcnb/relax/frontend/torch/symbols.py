@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import UnsupportedError
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, SizeVar
 
 #: a bound of PyTorch's that is larger than any size stands for none
@@ -75,7 +76,7 @@ class Symbols:
                 hint="sizes follow from the shapes of inputs",
             )
         if name not in self.vars:
-            self.vars[name] = SizeVar(name, "int64")
+            self.vars[name] = SizeVar(name, dtype("int64"))
         return self.vars[name]
 
     def checks(self) -> list[tuple[SizeVar, PrimExpr]]:
