@@ -138,7 +138,7 @@ class Importer:
         attrs |= self.range_attrs()
         info = return_info(tuple(params), body.struct_info)
         main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(main, min_size=1, names=numbered(main))
+        return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
 
     def range_attrs(self) -> dict[str, Any]:
         """TVM's attributes for ranges of symbolic sizes."""
