@@ -65,8 +65,8 @@ def test_vectors_pointers_and_two_axes():
         B = T.decl_buffer([24], "int32", data=b, scope="shared")
         for x in T.unroll(2):
             A[x * 4 : x * 4 + 4] = T.broadcast(x, 4)
-        for x in T.unroll(2):
-            for y in T.unroll(3):
+        for y in T.unroll(3):
+            for x in T.unroll(2):
                 T.call_extern(
                     "int32",
                     "f",
