@@ -64,10 +64,10 @@ class VDevice(GlobalInfo):
 def vdevice_name(device: VDevice, known: Iterable[Any] = ()) -> str:
     """What a text calls a virtual device: `cuda:1`, its place among those of its kind in a module.
 
-    known: the module's virtual devices; where it is none of them, -1 stands for the place.
+    known: the module's virtual devices; where it is none of them, its own number is the place.
     """
     alike = [d for d in known if isinstance(d, VDevice) and d.kind == device.kind]
-    place = alike.index(device) if device in alike else -1
+    place = alike.index(device) if device in alike else device.vdevice_id
     scope = "" if device.memory_scope == "global" else f":{device.memory_scope}"
     return f"{device.kind}:{place}{scope}"
 
@@ -80,11 +80,10 @@ def find_vdevice(name: str, known: Iterable[Any]) -> VDevice:
     """
     kind, _, rest = name.partition(":")
     place, _, scope = rest.partition(":")
-    if place and not place.lstrip("-").isdigit():
+    if place and not place.isdigit():
         raise MLCError(f"no virtual device is called {name!r}", hint='"cuda:0", or "cuda:0:global"')
-    if place.startswith("-"):
-        return VDevice(kind, 0, scope or "global")
     alike = [d for d in known if isinstance(d, VDevice) and d.kind == kind]
+    alike = [d for d in alike if scope in ("", d.memory_scope)] if not place else alike
     number = int(place or 0)
     if number >= len(alike):
         raise MLCError(

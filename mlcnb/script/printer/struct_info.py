@@ -77,9 +77,13 @@ def _tensor(p: Printer, n: si.TensorStructInfo) -> Doc:
 
 def vdevice(p: Printer, v: Any) -> Doc:
     """A virtual device by its name in the module, `"cuda:0"`; of another one all that it is."""
-    if isinstance(v, VDevice):
-        return text_string(vdevice_name(v, p.vdevices)) if v in p.vdevices else p.doc(v)
-    return text_string(str(v))
+    if not isinstance(v, VDevice):
+        return text_string(str(v))
+    if v in p.vdevices:
+        return text_string(vdevice_name(v, p.vdevices))
+    if p.module_name is None and v.target is not None and not v.target.attrs:
+        return text_string(vdevice_name(v))
+    return p.doc(v)
 
 
 @prints(VDevice)
