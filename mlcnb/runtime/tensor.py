@@ -85,10 +85,7 @@ def tensor(data: Any, device: Device | None = None, mem_scope: str | None = None
     """
     where = device or cpu()
     if where.kind != "cpu":
-        raise RuntimeInputError(
-            f"no tensors on {where} yet",
-            hint="use cpu(); executables for a GPU take NumPy and CuPy arrays",
-        )
+        raise RuntimeInputError(f"no tensors on {where} yet", hint="use cpu()")
     if mem_scope not in (None, "global"):
         raise RuntimeInputError(f"{where} has no memory {mem_scope!r}", hint='"global"')
     made = np.array(data, order="C")
