@@ -51,7 +51,7 @@ def assert_op(condition: Any, format_args: Any = (), *more: Any, format: Any = "
     return Call(Op("relax.assert_op"), args, None, (), _NOTHING)
 
 
-@operator("relax.to_vdevice", sugar="to_vdevice")
+@operator("relax.to_vdevice")
 class ToVDevice(OpDecl):
     """The same tensor on another virtual device. No loops: where there is one machine, nothing."""
 
@@ -67,13 +67,13 @@ class ToVDevice(OpDecl):
         return np.array(data)
 
 
-@operator("relax.hint_on_device", sugar="")
+@operator("relax.hint_on_device")
 class HintOnDevice(OpDecl):
     """A wish that the tensor be computed on a device; `RealizeVDevice` makes it a fact."""
 
     data: Tensor
-    device_type: int = 1
-    index: int = 0
+    device_type: int
+    index: int
     memory_scope: str = "global"
 
     def infer(self, data: Any) -> Any:
@@ -87,7 +87,9 @@ class HintOnDevice(OpDecl):
 
 @sugar("hint_on_device")
 def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
-    """`R.hint_on_device(x, R.cpu(0))`: a device (or a kind), and one of its memories."""
+    """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`: a device, and one of its
+    memories.
+    """
     kind = int(getattr(dst_vdevice, "device_type", dst_vdevice))
     index = int(getattr(dst_vdevice, "index", 0))
     return make_call(HintOnDevice, data, kind, index, memory_scope)

@@ -417,12 +417,14 @@ class Function(BaseFunc):
         return made
 
 
-def const(value: Any, dtype: str | None = None) -> Constant:
+def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor of a number, a nested list or an array.
 
-    Python floats become float32 and ints int32 unless `dtype` says otherwise. A writeable array is
-    copied: a constant does not change with it.
+    Python floats become float32 and ints int32 unless `dtype` (or a TensorStructInfo in its place)
+    says otherwise. A writeable array is copied: a constant does not change with it.
     """
+    if isinstance(dtype, TensorStructInfo):
+        dtype = None if dtype.dtype is None else str(dtype.dtype)
     if dtype is None and isinstance(value, float):
         dtype = "float32"
     if dtype is None and isinstance(value, int):

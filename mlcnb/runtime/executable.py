@@ -46,6 +46,9 @@ class Kernels(Mapping[str, Any], display.Shown):
             raise MLCError(f"no kernel {name!r}", hint=f"there are {', '.join(self._kernels)}")
         return self._kernels[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._kernels)
 

@@ -78,6 +78,11 @@ class VirtualMachine:
         run.__name__ = name
         return run
 
+    @property
+    def module(self) -> Any:
+        """The executable that it runs, by TVM's name."""
+        return self.executable
+
     def get_function(self, name: str) -> Callable[..., Any]:
         """`vm[name]`"""
         return self[name]
@@ -404,11 +409,18 @@ def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
 
 def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
     name = x.args[0].global_symbol  # type: ignore[attr-defined]
-    function = registry.get_global_func(name)
-    assert function is not None
     outputs = _outputs(frame, x.sinfo_args[0])
-    function(*_inputs(frame, x.args[1]), *outputs)
-    frame.kernel = f"python: {name}"
+    values = [*_inputs(frame, x.args[1]), *outputs]
+    kernels = frame.vm.executable.kernels
+    if name in kernels:  # a loop function of the module itself, called by its symbol
+        with naming(x.span):
+            kernel_call.run(kernels[name], values)
+        frame.kernel = name
+    else:
+        function = registry.get_global_func(name)
+        assert function is not None
+        function(*values)
+        frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
 

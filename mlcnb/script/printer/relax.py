@@ -274,6 +274,14 @@ def _to_vdevice(p: Printer, n: rx.Call) -> Doc | None:
     return call(p.word("R", "to_vdevice"), p.doc(n.args[0]), where)
 
 
+def _hint_on_device(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`"""
+    numbers = [keyword(k, values.value(p, getattr(n.attrs, k))) for k in ("device_type", "index")]
+    where = call(p.word("R", "device"), *numbers)
+    scope = text_string(n.attrs.memory_scope)
+    return call(p.word("R", "hint_on_device"), p.doc(n.args[0]), where, scope)
+
+
 _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_inplace": _call_tir,
@@ -282,4 +290,5 @@ _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.print": _telling,
     "relax.assert_op": _telling,
     "relax.to_vdevice": _to_vdevice,
+    "relax.hint_on_device": _hint_on_device,
 }
