@@ -130,6 +130,7 @@ class Elementwise(OpDecl):
     """Base of operators whose element depends on the elements at the same place alone."""
 
     __slots__ = ()
+    elementwise = True
     #: arrays -> array
     meaning: ClassVar[Callable[..., Any]]
     #: scalars -> scalar

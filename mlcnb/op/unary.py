@@ -158,6 +158,7 @@ class Clip(OpDecl):
     A bound outside of an integer dtype is moved inside.
     """
 
+    elementwise = True
     x: Tensor
     min: Scalar
     max: Scalar

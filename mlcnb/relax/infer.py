@@ -17,6 +17,7 @@ from mlcnb.core.errors import TypeInferError
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import (
     BaseCheckResult,
     erase_to_well_defined,
@@ -28,6 +29,7 @@ from mlcnb.relax.analysis.struct_info import (
 )
 from mlcnb.relax.expr import (
     Call,
+    Constant,
     DataTypeImm,
     Expr,
     ExternFunc,
@@ -38,6 +40,7 @@ from mlcnb.relax.expr import (
     StringImm,
     Tuple,
     TupleGetItem,
+    Var,
 )
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import (
@@ -136,6 +139,62 @@ def _infer_op(call: Call, op: Op) -> StructInfo:
         if error.where is None:
             error.where = call
         raise
+
+
+class Inference:
+    """`infer_call` that remembers: one operator of the same struct infos gives one object.
+
+        relu(x: (n, 3)), relu(y: (n, 3))    one inference, one struct info
+
+    Struct infos of static or equally named dimensions are one object, however they were made. For
+    one walk over one function: it keeps what it has seen.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[Any, StructInfo] = {}
+        self.tensors: dict[Any, StructInfo] = {}
+
+    def __call__(self, call: Call, args: tuple[Any, ...], span: Any) -> Call:
+        """The call on these arguments, which are leaves, with its struct info."""
+        key = self.key(call, args)
+        info = None if key is None else self.results.get(key)
+        if info is None:
+            flat = Call(call.op, args, call.attrs, call.sinfo_args, None, span)
+            info = self.one(infer_call(flat, {}))
+            if key is not None:
+                self.results[key] = info
+        return Call(call.op, args, call.attrs, call.sinfo_args, info, span)
+
+    def key(self, call: Call, args: tuple[Any, ...]) -> Any:
+        """What the result depends on; None where that is more than tensors' struct infos."""
+        key: list[Any] = [call.op]
+        for arg in args:
+            if type(arg) is Var:
+                key.append(arg.struct_info)
+            elif type(arg) is Constant:
+                key += (arg.data.shape, arg.data.dtype)
+            else:
+                return None
+        if call.attrs is not None:
+            given = call.attrs.values_of(call.attrs)
+            key += (given, *map(type, given))
+        if type(call.op) is not Op or call.sinfo_args or not _hashes(key):
+            return None
+        return tuple(key)
+
+    def one(self, info: StructInfo) -> StructInfo:
+        """The one object that stands for all struct infos of tensors that are the same."""
+        if not isinstance(info, TensorStructInfo) or info.dims is None:
+            return info
+        dims = [d if (whole := as_int(d)) is None else whole for d in info.dims]
+        return self.tensors.setdefault((info.dtype, info.vdevice, *dims), info)
+
+
+def _hashes(values: list[Any]) -> bool:
+    try:
+        return hash(tuple(values)) is not None
+    except TypeError:
+        return False
 
 
 def _infer_function(call: Call, name: str, info: Any) -> StructInfo:

@@ -272,6 +272,12 @@ class Renamer(Mutator):
     def _binding(self, binding: Binding) -> None:
         """What is bound keeps its struct info: nothing is inferred, nothing has a hook."""
         value = binding.value
+        if type(value) is Call and type(binding) is VarBinding:
+            var = self.new.get(binding.var, binding.var)
+            made = self._substitute_call(value)
+            same = var is binding.var and made is value
+            self.emitter.bindings.append(binding if same else VarBinding(var, made))
+            return
         if isinstance(value, If):
             branches = (self._sequence(value.true_branch), self._sequence(value.false_branch))
             value = replace(

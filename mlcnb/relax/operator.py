@@ -100,12 +100,16 @@ class OpDecl(Node):
 
     __slots__ = ()
     op_name: ClassVar[str] = ""
+    #: what calls of it name
+    op: ClassVar[Op] = Op("")
     #: name under `R.` and `relax.op.`
     sugar: ClassVar[str] = ""
     #: argument name -> kind (one of ARGUMENTS), in order
     arguments: ClassVar[dict[str, str]] = {}
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
+    #: True where each element of the result depends on the elements at its own place alone
+    elementwise: ClassVar[bool] = False
 
     def infer(self, *args: Any) -> Any:
         """Struct info of the result from the struct infos of the arguments."""
@@ -140,7 +144,7 @@ def operator(name: str, sugar: str | None = None) -> Callable[[type], type]:
         arguments = {n: _kind(a) for n, a in annotations.items() if _kind(a) in ARGUMENTS}
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
-        made.op_name, made.arguments = name, arguments
+        made.op_name, made.op, made.arguments = name, Op(name), arguments
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
@@ -177,6 +181,13 @@ def declarations() -> dict[str, type[OpDecl]]:
     return dict(_all())
 
 
+def is_elementwise(value: Any) -> bool:
+    """True for the call of an operator whose declaration says so."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return False
+    return bool(getattr(declaration(value.op, missing_ok=True), "elementwise", False))
+
+
 def attrs_of(call: Call) -> OpDecl:
     """The attribute object of a call (made with the defaults where there is none)."""
     return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
@@ -190,6 +201,9 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     Raises:
         TypeInferError: wrong number or names of arguments or attributes.
     """
+    if not attrs and len(args) == len(decl.arguments) and not decl.node_fields:
+        if all(isinstance(a, Expr) for a in args):
+            return Call(decl.op, args)
     names = list(decl.arguments)
     values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
     if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
@@ -206,7 +220,7 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
         exprs.pop()
     made = decl(**{n: _frozen(v) for n, v in values.items() if n in decl.node_fields})
     args_given = tuple(NULL if e is None else e for e in exprs)
-    return Call(Op(decl.op_name), args_given, made if decl.node_fields else None)
+    return Call(decl.op, args_given, made if decl.node_fields else None)
 
 
 def signature_text(decl: type[OpDecl]) -> str:

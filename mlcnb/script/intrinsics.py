@@ -44,6 +44,10 @@ _FIXED = {
     "tvm_tuple": "handle",
     "tvm_stack_make_shape": "handle",
     "tvm_stack_make_array": "handle",
+    "handle_add_byte_offset": "handle",
+    "TVMBackendAllocWorkspace": "handle",
+    "TVMBackendFreeWorkspace": "int32",
+    "tvm_context_id": "handle",
     "tvm_struct_set": "int32",
     "tvm_throw_last_error": "handle",
     "tvm_call_packed_lowered": "int32",
@@ -68,6 +72,8 @@ TYPED = frozenset(
     "ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill tvm_mfma tvm_mfma_store "
     "tvm_rdna_wmma tvm_rdna_wmma_store".split()
 )
+#: of those, the result dtype is the last thing in the parentheses
+TYPED_LAST = frozenset({"tvm_struct_get"})
 #: written with a Python operator: name -> (operator, precedence)
 OPERATORS = {
     "bitwise_or": ("|", 7),

@@ -59,6 +59,16 @@ def chain(n: int) -> Any:
     return model("x: float[2]", nodes, f"v{n}: float[2]")
 
 
+def additions(n: int) -> Any:
+    nodes = [
+        node("Add", f"{before(i)} w", f"v{i + 1}")
+        if i % 2
+        else node("Relu", before(i), f"v{i + 1}")
+        for i in range(n)
+    ]
+    return model("x: float[2]", nodes, f"v{n}: float[2]", w=np.ones(2, "float32"))
+
+
 def products(n: int) -> Any:
     nodes = [node("MatMul", f"{before(i)} w", f"v{i + 1}") for i in range(n)]
     return model("x: float[a, 2]", nodes, f"v{n}: float[a, 2]", w=np.eye(2, dtype="float32"))
@@ -167,6 +177,13 @@ def test_all_that_walks_a_model_is_linear(name):
     texts(mods, "of calls")
     for step in lower_pipeline():
         mods = linear(type(step).__name__, step, mods)
+
+
+def test_a_node_of_a_long_chain_costs_few_calls():
+    """Inference, checks and names are each paid once a node, what is the same is not done again."""
+    few, _ = calls_of(mlc.from_onnx, additions(100))
+    many, _ = calls_of(mlc.from_onnx, additions(300))
+    assert (many - few) / 200 < 190
 
 
 def test_branches_nested_as_deep_as_they_may_be():

@@ -38,6 +38,7 @@ class Activation(OpDecl):
     """One formula for each element."""
 
     __slots__ = ()
+    elementwise = True
     #: floating-point operations for one element, a transcendental function counted as one
     cost = 1
 

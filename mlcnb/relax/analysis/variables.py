@@ -11,7 +11,9 @@ variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -22,9 +24,12 @@ from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.expr import (
     Binding,
     Call,
+    Constant,
+    DataflowVar,
     Function,
     If,
     MatchCast,
+    Op,
     SeqExpr,
     ShapeExpr,
     Tuple,
@@ -45,8 +50,11 @@ def _as_seq(expr: Any) -> SeqExpr:
     return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Sequence[Any]:
     """The leaf expressions that a value uses, in order, tuples opened; nested bodies left out."""
+    if type(value) is Call and type(value.op) is Op and all(type(a) in _FLAT for a in value.args):
+        return (value.op, *value.args)
+    found = []
     stack = [value]
     while stack:
         n = stack.pop()
@@ -62,7 +70,12 @@ def leaves(value: Any) -> Iterator[Any]:
         elif isinstance(n, SeqExpr):
             stack.append(n.body)
         elif not isinstance(n, Function):
-            yield n
+            found.append(n)
+    return found
+
+
+#: leaves that most of all arguments are
+_FLAT = frozenset({Var, DataflowVar, Constant})
 
 
 def sequences_of(seq: SeqExpr) -> Iterator[SeqExpr]:
@@ -118,21 +131,16 @@ def _seq_uses(seq: SeqExpr) -> Iterator[Any]:
     for block in seq.blocks:
         for binding in block.bindings:
             yield from value_uses(binding.value)
-            yield from _shape_uses(binding.var)
+            info = binding.var.struct_info
+            if type(info) is TensorStructInfo and isinstance(info.shape, Var):
+                yield info.shape
     yield from leaves(seq.body)
 
 
-def value_uses(value: Any) -> Iterator[Any]:
+def value_uses(value: Any) -> Iterable[Any]:
     """Uses of one bound value, those of nested bodies counted."""
-    yield from leaves(value)
-    for inner in nested(value):
-        yield from _seq_uses(inner)
-
-
-def _shape_uses(var: Var) -> Iterator[Any]:
-    info = var.struct_info
-    if isinstance(info, TensorStructInfo) and isinstance(info.shape, Var):
-        yield info.shape
+    found, inside = leaves(value), nested(value)
+    return chain(found, *map(_seq_uses, inside)) if inside else found
 
 
 def all_vars(expr: Any) -> list[Var]:
@@ -231,11 +239,7 @@ def udchain(expr: Any) -> dict[Var, tuple[Var, ...]]:
 
 def use_counts(expr: Any) -> dict[Var, int]:
     """How often each variable is used: as an argument, in a tuple, as the result."""
-    counts: dict[Var, int] = {}
-    for n in uses(expr):
-        if isinstance(n, Var):
-            counts[n] = counts.get(n, 0) + 1
-    return counts
+    return {n: count for n, count in Counter(uses(expr)).items() if isinstance(n, Var)}
 
 
 def post_order_visit(expr: Any, visit: Callable[[Any], None]) -> None:

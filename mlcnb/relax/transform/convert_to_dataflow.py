@@ -8,8 +8,9 @@ gv = R.add(lv, x)           ->            lv = R.exp(x)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from mlcnb.ir.module import IRModule
@@ -20,10 +21,12 @@ from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.expr import (
     Binding,
     BindingBlock,
+    Call,
     DataflowBlock,
     DataflowVar,
     Function,
     If,
+    Op,
     SeqExpr,
     Var,
 )
@@ -74,6 +77,8 @@ class _Cutter:
 
     def __init__(self, functions: Functions, min_size: int) -> None:
         self.functions, self.min_size = functions, min_size
+        #: operator -> whether a call of it is pure
+        self.known: dict[Op, bool] = {}
 
     def is_dataflow(self, run: Run) -> bool:
         """True for a run of pure bindings that is long enough."""
@@ -82,6 +87,11 @@ class _Cutter:
     def is_pure(self, binding: Binding) -> bool:
         """True for a binding that may stand in a dataflow block."""
         value = binding.value
+        if type(value) is Call and type(value.op) is Op:
+            found = self.known.get(value.op)
+            if found is None:
+                found = self.known[value.op] = not has_effects(value, self.functions)
+            return found
         return not isinstance(value, If | Function) and not has_effects(value, self.functions)
 
     def runs(self, block: BindingBlock) -> list[Run]:
@@ -121,8 +131,4 @@ class _Converter(Renamer):
 
 
 def _uses_in(run: Run) -> dict[Any, int]:
-    counts: dict[Any, int] = {}
-    for binding in run:
-        for leaf in value_uses(binding.value):
-            counts[leaf] = counts.get(leaf, 0) + 1
-    return counts
+    return Counter(chain.from_iterable(value_uses(b.value) for b in run))

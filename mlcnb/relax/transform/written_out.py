@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.relax.expr import Call, Constant, Op
+from mlcnb.relax.expr import Call, Constant, Function, Op
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 
 class Reader(Mutator):
@@ -82,3 +83,14 @@ def order_of(call: Call) -> tuple[int, ...]:
     """The permutation of a permute_dims."""
     ndim = call.args[0].struct_info.ndim  # type: ignore[union-attr]
     return tuple(attrs_of(call).order(ndim))  # type: ignore[attr-defined]
+
+
+def rewritten(func: Function, reader: Reader, ctx: Any, what: str) -> Function:
+    """`func` as the reader makes it, without what nothing uses any more; tells the context.
+
+    what: what it counts in `found`, such as "products in another order".
+    """
+    made = reader.rewrite(func)
+    if reader.found:
+        ctx.note(f"{reader.found} {what}")
+    return func if made is func else remove_unused_bindings(made, reader.functions)

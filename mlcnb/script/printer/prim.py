@@ -272,6 +272,8 @@ def _call(p: Printer, n: e.Call) -> Doc:
     if _is_flip(n):
         return [Text("~", "op"), _left(p, n.args[0], n.args[0], UNARY)]
     if n.op.startswith("tir."):
+        if name in intrinsics.TYPED_LAST:
+            return call(p.word("T", name), *map(p.doc, n.args), text_string(n.dtype))
         if name in intrinsics.TYPED:
             return call(p.word("T", name), text_string(n.dtype), *map(p.doc, n.args))
         if intrinsics.result_dtype(name, n.args) == n.dtype:

@@ -17,7 +17,7 @@ from mlcnb.ir.expr import PrimExpr, StringImm
 from mlcnb.script import build
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import Meta, NewVar, Sliced, VectorStore
-from mlcnb.script.intrinsics import TYPED
+from mlcnb.script.intrinsics import TYPED, TYPED_LAST
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterType, IterVar
@@ -123,6 +123,8 @@ def _dtype_first(name: str, args: tuple[Any, ...], dtype: Any) -> tuple[Any, ...
     """The arguments of a call that says its dtype, in front or as `dtype=`."""
     if dtype is None and not args:
         raise MLCError(f"T.{name} says the dtype of its result first")
+    if name in TYPED_LAST and isinstance(args[-1], str):
+        args = (args[-1], *args[:-1])
     return args if dtype is None else (dtype, *args)
 
 

@@ -126,19 +126,28 @@ class _Checker:
     def nodes(self, nodes: Any, place: str, known: set[str], depth: int) -> None:
         """Every name is made once, and before it is used."""
         for number, node in enumerate(nodes):
-            unknown = next((i for i in node.input if i and i not in known), None)
-            if unknown is not None:
-                self.refuse(why_unknown(nodes, number, unknown, place))
-            made = [o for o in node.output if o]
-            again = next((o for o in made if o in known), None) or first_of(made)
-            if again is not None:
-                self.refuse(f"{label(node)} makes {again!r} a second time: names are given once")
-            twice = first_of(a.name for a in node.attribute)
-            if twice is not None:
-                self.refuse(f"{label(node)} has the attribute {twice!r} twice")
-            for inner in subgraphs(node):
-                self.graph(inner, f"a graph in {label(node)}", frozenset(known), depth + 1)
+            if not known.issuperset(node.input):
+                unknown = next((i for i in node.input if i and i not in known), None)
+                if unknown is not None:
+                    self.refuse(why_unknown(nodes, number, unknown, place))
+            made = node.output if all(node.output) else [o for o in node.output if o]
+            if len(made) > 1 or not known.isdisjoint(made):
+                again = next((o for o in made if o in known), None) or first_of(made)
+                if again is not None:
+                    self.refuse(
+                        f"{label(node)} makes {again!r} a second time: names are given once"
+                    )
+            if node.attribute:
+                self.attributes_once(node)
+                for inner in subgraphs(node):
+                    self.graph(inner, f"a graph in {label(node)}", frozenset(known), depth + 1)
             known.update(made)
+
+    def attributes_once(self, node: Any) -> None:
+        """No attribute is given twice."""
+        twice = first_of(a.name for a in node.attribute)
+        if twice is not None:
+            self.refuse(f"{label(node)} has the attribute {twice!r} twice")
 
     def tensors(self, graph: Any, place: str) -> None:
         """Initializers, sparse ones, and those in attributes."""
@@ -158,7 +167,7 @@ class _Checker:
 
     def attributes(self, node: Any) -> None:
         """The tensors in a node's attributes."""
-        for attribute in node.attribute:
+        for attribute in node.attribute or ():
             place = f"attribute {attribute.name!r} of {label(node)}"
             for tensor in tensors_of(attribute):
                 check_tensor(tensor, self.source, f"{self.source.name}: {place}")

@@ -16,7 +16,17 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import Call, Constant, DataTypeImm, Op, PrimValue, ShapeExpr, StringImm, Tuple
+from mlcnb.relax.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    Var,
+)
 from mlcnb.relax.frontend.onnx.limits import least_bytes
 from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.numpy_call import call_numpy
@@ -46,7 +56,9 @@ class Folder:
 
     def fold(self, call: Call) -> Constant | Tuple | None:
         """The value of a normalized call, or None where it is no constant, or a dear one."""
-        if not call.args or not all(map(is_constant, call.args)) or not attrs_of(call).pure:
+        if not call.args or Var in map(type, call.args):
+            return None
+        if not all(map(is_constant, call.args)) or not attrs_of(call).pure:
             return None
         infos = None if call.op.name in KEPT else _results(call.struct_info)
         if infos is None or not self.affords(call, infos):

@@ -125,7 +125,7 @@ class Importer:
             attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
         info = return_info(tuple(params), body.struct_info)
         main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
-        return convert_to_dataflow(main, min_size=1, names=numbered(main))
+        return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
 
     def parameter(self, name: str) -> Var | None:
         """The parameter of an input, cast where the caller wants so; None where it is frozen."""
@@ -200,8 +200,11 @@ class Importer:
             self.node(proto, frame)
         self.emitter.origin = before
 
-    def find(self, name: str, scope: Scope, user: str) -> Any:
-        """What a name stands for; None for an input of a function that was left out."""
+    def find(self, name: str, scope: Scope, user: Any) -> Any:
+        """What a name stands for; None for an input of a function that was left out.
+
+        user: who asks, for the message: a node, or words.
+        """
         try:
             value = scope.find(name)
         except KeyError:
@@ -224,7 +227,7 @@ class Importer:
                 hint="the model is damaged: export it again",
             )
         node = Node(proto, opset, self.values, self.source, frame.attributes, frame.path)
-        inputs = [self.find(i, frame.scope, repr(node)) if i else None for i in proto.input]
+        inputs = [self.find(i, frame.scope, node) if i else None for i in proto.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
         self.emitter.origin = node.span
@@ -235,8 +238,8 @@ class Importer:
 
     def results(self, node: Node, inputs: list[Any], frame: Frame) -> list[Any]:
         """What a node makes: a value for each output, None for one that is not made."""
-        function = self.functions.get(call_key(node.proto))
-        if function is not None:
+        function = self.functions and self.functions.get(call_key(node.proto))
+        if function:
             return self.function(function, node, inputs, frame)
         structure = control.STRUCTURE.get((node.domain, node.op_type))
         if structure is not None:
@@ -269,23 +272,25 @@ class Importer:
         opsets = {**frame.opsets, **opsets_of(function.opset_import)}
         inner = Frame(scope, opsets, {**defaults, **node.protos}, f"{node.name}/", frame.depth + 1)
         self.walk(function.node, inner)
-        return [self.find(o, scope, repr(node)) for o in function.output]
+        return [self.find(o, scope, node) for o in function.output]
 
 
 def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
     """Bindings and a result, without what the result does not need: computed shapes, above all."""
-    needed = {n for n in leaves(body) if isinstance(n, Var)}
+    needed = set(leaves(body))
     kept: list[Binding] = []
     for binding in reversed(bindings):
         value = binding.value
         if binding.var in needed or (isinstance(value, Call) and not is_pure_call(value)):
             kept.append(binding)
-            needed.update(n for n in value_uses(value) if isinstance(n, Var))
+            needed.update(value_uses(value))
     return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
 
 
-def numbered(func: Function) -> dict[Var, str]:
-    """Names for the function's variables lv, lv1, lv2, … counted anew: some bindings are gone."""
+def numbered(func: Function, bindings: Sequence[Binding]) -> dict[Var, str]:
+    """Names for the function's variables lv, lv1, lv2, … counted anew where bindings are gone."""
+    if sum(len(b.bindings) for b in func.body.blocks) == len(bindings):
+        return {}
     names = Names(p.name_hint for p in func.params)
     bound = (b.var for b in bindings_of(func))
     return {v: names.fresh("lv") for v in bound if v.name_hint.startswith("lv")}

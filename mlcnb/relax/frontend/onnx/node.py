@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -50,8 +49,10 @@ class Node:
         self.num_outputs = len(self.outputs)
         self.source = source
         self.values = values
-        self.protos = bound_attributes(proto, attributes)
+        self.protos = bound_attributes(proto, attributes) if proto.attribute else {}
         self._read: dict[str, Any] = {}
+        #: where calls that are made for this node come from
+        self.span = Span("onnx", self.name, kind=self.op_type)
 
     def __repr__(self) -> str:
         return f"node {self.name!r} ({operator_text(self.proto)}, opset {self.opset})"
@@ -60,11 +61,6 @@ class Node:
     def where(self) -> str:
         """`model.onnx: node 'conv1' (Conv, opset 17)`: how messages begin."""
         return f"{self.source.name}: {self!r}"
-
-    @cached_property
-    def span(self) -> Span:
-        """Where calls that are made for this node come from."""
-        return Span("onnx", self.name, kind=self.op_type)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute, or `default` where it is not given."""

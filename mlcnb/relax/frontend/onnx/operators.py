@@ -40,8 +40,12 @@ def check_operators(model: Any, name: str, opsets: Mapping[str, int]) -> None:
         ModelError: a domain without an opset.
     """
     missing: dict[tuple[str, int], list[Any]] = {}
+    known: dict[Any, Any] = {}
     for node, version in _reached(model, name, opsets):
-        if how(plain_domain(node.domain), node.op_type, version) is None:
+        key = (node.domain, node.op_type, version)
+        if key not in known:
+            known[key] = how(plain_domain(node.domain), node.op_type, version)
+        if known[key] is None:
             missing.setdefault((operator_text(node), version), []).append(node)
     if missing:
         listed = [_entry(op, opset, nodes) for (op, opset), nodes in missing.items()]
@@ -68,8 +72,8 @@ def _reached(model: Any, name: str, opsets: Mapping[str, int]) -> Iterator[tuple
     while waiting:
         nodes, versions = waiting.pop()
         for node in nodes_below(nodes):
-            key = call_key(node)
-            if key in table:
+            key = table and call_key(node)
+            if key and key in table:
                 if key not in seen:
                     seen.add(key)
                     inner = {**versions, **opsets_of(table[key].opset_import)}

@@ -63,8 +63,9 @@ def nodes_below(nodes: Iterable[Any]) -> Iterator[Any]:
     """Nodes, and those of the graphs inside of them."""
     for node in nodes:
         yield node
-        for graph in subgraphs(node):
-            yield from nodes_below(graph.node)
+        if node.attribute:
+            for graph in subgraphs(node):
+                yield from nodes_below(graph.node)
 
 
 def function_key(function: Any) -> tuple[str, str, str]:

@@ -77,10 +77,10 @@ class Symbols:
 
     def follow(self, var: Any, call: Call) -> None:
         """Keep the elements of what `var` is bound to, where they can be followed."""
-        if any(a in self.opaque for a in call.args):
-            return
         if isinstance(call.struct_info, TensorStructInfo):
             self.opaque.add(var)
+        if not self.opaque.isdisjoint(call.args):
+            return
         infos = _infos(call.struct_info)
         if not is_operator(call) or not all(map(is_small, infos)):
             return

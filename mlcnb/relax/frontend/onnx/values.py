@@ -18,7 +18,7 @@ from mlcnb.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
 from mlcnb.relax.frontend.onnx.fold import Folder, is_operator
 from mlcnb.relax.frontend.onnx.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.symbols import Symbols
-from mlcnb.relax.infer import describe, infer_call
+from mlcnb.relax.infer import Inference, describe
 from mlcnb.relax.operator import NULL, is_null
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
@@ -39,6 +39,9 @@ class Values:
         self.symbols = Symbols(self.stored)
         #: variable -> what it is bound to
         self.bound: dict[Var, Any] = {}
+        self.inference = Inference()
+        #: struct infos of results that are not too large
+        self.checked: set[Any] = set()
 
     def emit(self, value: Any) -> Any:
         """A leaf that has the value: bound to a variable, or a constant where that is known.
@@ -59,13 +62,14 @@ class Values:
         """A call, folded or bound; nested calls come first."""
         args = tuple(map(self.emit, call.args))
         span = call.span or self.emitter.origin
-        flat = Call(call.op, args, call.attrs, call.sinfo_args, None, span)
-        made = replace(flat, struct_info=infer_call(flat, {}))
-        check_size(made.struct_info, self.most_bytes)
-        if is_operator(made):
-            folded = self.folder.fold(made)
-            if folded is not None:
-                return folded
+        made = self.inference(call, args, span)
+        info = made.struct_info
+        if info not in self.checked:
+            check_size(info, self.most_bytes)
+            self.checked.add(info)
+        folded = self.folder.fold(made) if is_operator(made) else None
+        if folded is not None:
+            return folded
         var = self.bind(made)
         self.symbols.follow(var, made)
         return var

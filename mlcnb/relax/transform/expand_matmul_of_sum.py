@@ -1,0 +1,66 @@
+"""ExpandMatmulOfSum: a product with a sum of matrices becomes a sum of products.
+
+w = R.add(a, b)                       xa = R.matmul(x, a)
+gv = R.matmul(x, w)         ->        xb = R.matmul(x, b)
+                                      gv = R.add(xa, xb)
+
+What the products of the parts are for: a low-rank part b = u v is then multiplied in its cheaper
+order (AdjustMatmulOrder). A sum of two weights is left, for it is known before the model runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.rules import rule
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.analysis.compile_time import computable_at_compile_time
+from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
+
+
+class ExpandMatmulOfSum(FunctionPass):
+    """x (a + b) becomes x a + x b, where a + b is not known before the model runs."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Every product whose right operand is a sum, or a sum transposed."""
+        known = set(computable_at_compile_time(func, mod.functions))
+        return rewritten(func, _Expander(mod.functions, known), ctx, "products of sums written out")
+
+
+class _Expander(Reader):
+    def __init__(self, functions: Any, known: set[Var]) -> None:
+        super().__init__(functions)
+        self.known = known
+
+    @rule("ExpandMatmulOfSum", "distribute")
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """x a + x b in place of x (a + b)."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+            return None
+        x, parts = call.args[0], self.summands(call.args[1])
+        if parts is None:
+            return None
+        self.found += 1
+        products = [Call(call.op, (x, part), call.attrs) for part in parts]
+        return make_call(declaration("relax.add"), *products)
+
+    def summands(self, w: Any) -> list[Any] | None:
+        """The two matrices whose sum `w` is; None where they are weights or broadcast."""
+        moved = self.call_of(w, "permute_dims")
+        total = self.call_of(w if moved is None else moved.args[0], "add")
+        if total is None or all(map(self.is_known, total.args)):
+            return None
+        shapes = [a.struct_info.dims for a in total.args]
+        if None in shapes or len(shapes[0]) != len(shapes[1]) or not same_dims(*shapes):
+            return None
+        if moved is None:
+            return list(total.args)
+        axes = order_of(moved)
+        return [make_call(declaration("relax.permute_dims"), a, axes=axes) for a in total.args]
+
+    def is_known(self, x: Any) -> bool:
+        return isinstance(x, Constant) or x in self.known

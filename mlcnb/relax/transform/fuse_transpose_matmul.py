@@ -1,0 +1,87 @@
+"""FuseTransposeMatmul: a product with a transposed matrix reads the matrix as it lies.
+
+wt = R.permute_dims(w, axes=[1, 0])           gv = R.call_tir(cls.NT_matmul, (x, w), …)
+gv = R.matmul(x, wt)                 ->
+                                              @T.prim_func(private=True)
+                                              def NT_matmul(x, w, NT_matmul):  … x[i, k] * w[j, k]
+
+The loop function is named as TVM's; schedules know it by its accesses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb import te
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import cast
+from mlcnb.ir.rules import rule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import same_dims
+from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Tuple, Var, call_tir
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.te_call import te_call
+from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
+
+
+class FuseTransposeMatmul(ModulePass):
+    """Put one loop function where a matrix is transposed to be multiplied with."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """All graph functions, with one table of loop functions."""
+        table = FunctionTable(mod.functions)
+        for key, func in mod.items():
+            if isinstance(func, Function):
+                table.set(key, rewritten(func, _Fuser(table), ctx, "transpositions fused"))
+        return table.module(mod)
+
+
+class _Fuser(Reader):
+    def __init__(self, table: FunctionTable) -> None:
+        super().__init__(table.functions)
+        self.table = table
+
+    @rule("FuseTransposeMatmul", "transposed")
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call of a product that reads its right operand by rows."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+            return None
+        x, moved = call.args[0], self.call_of(call.args[1], "permute_dims")
+        if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
+            return None
+        self.found += 1
+        kind = call.struct_info.dtype  # type: ignore[union-attr]
+        made = te_call(_nt_matmul, (x, moved.args[0], kind), {})
+        key = self.table.add_shared(made.func.without_attr("global_symbol"), "NT_matmul")
+        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
+        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+
+
+def _swaps_last_two(moved: Call) -> bool:
+    if moved.args[0].struct_info.dims is None:  # type: ignore[union-attr]
+        return False
+    order = order_of(moved)
+    ndim = len(order)
+    return ndim >= 2 and order == (*range(ndim - 2), ndim - 1, ndim - 2)
+
+
+def _fits(x: Any, w: Any, call: Any) -> bool:
+    """Known shapes; w is one matrix, or has the batch dimensions of x; results are not narrower."""
+    a, b, kind = x.struct_info, w.struct_info, call.struct_info.dtype
+    if a.dims is None or a.ndim < 2 or kind is None or a.dtype is None:
+        return False
+    same = b.ndim == 2 or (a.ndim == b.ndim and same_dims(a.dims[:-2], b.dims[:-2]))
+    return same and (kind == a.dtype and kind.bits >= 32 or kind.bits > a.dtype.bits)
+
+
+def _nt_matmul(x: Any, w: Any, kind: Any) -> Any:
+    """sum over k of x[..., i, k] * w[..., j, k]"""
+    k = te.reduce_axis((0, x.shape[-1]), name="k")
+    shape = (*x.shape[:-1], w.shape[-2])
+
+    def element(*index: Any) -> Any:
+        *batch, i, j = index
+        right = w(j, k) if len(w.shape) == 2 else w(*batch, j, k)
+        return te.sum(cast(kind, x(*batch, i, k)) * cast(kind, right), axis=k)
+
+    return te.compute(shape, element, name="NT_matmul")
