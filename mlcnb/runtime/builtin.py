@@ -8,6 +8,7 @@ vm.builtin.invoke_debug_func(io, name, line, *args)          name(line, *args), 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,23 +56,19 @@ class RowCache:
         return f"RowCache({self.filled} rows {self._rows.shape[1:]}, {self._rows.dtype})"
 
 
-@register_func("vm.builtin.attention_kv_cache_create", override=True)
 def _create(rows: np.ndarray, shape: tuple[int, ...], filled: int) -> RowCache:
     return RowCache(np.asarray(rows).reshape(shape), int(filled))
 
 
-@register_func("vm.builtin.attention_kv_cache_append", override=True)
 def _append(cache: RowCache, rows: np.ndarray) -> RowCache:
     cache.append(np.asarray(rows))
     return cache
 
 
-@register_func("vm.builtin.attention_kv_cache_view", override=True)
 def _view(cache: RowCache, shape: tuple[int, ...]) -> np.ndarray:
     return cache.view(shape)
 
 
-@register_func("vm.builtin.invoke_debug_func", override=True)
 def _invoke(io: Any, name: str, line: str, *args: Any) -> Any:
     function = get_global_func(name)
     assert function is not None
@@ -79,7 +76,22 @@ def _invoke(io: Any, name: str, line: str, *args: Any) -> Any:
     return io
 
 
-@register_func("vm.builtin.debug_print", override=True)
 def _print(line: str, value: Any) -> None:
     shape, kind = getattr(value, "shape", ()), getattr(value, "dtype", type(value).__name__)
     print(f"{line}: shape = {tuple(shape)}, dtype = {kind}, data =\n{value}")
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "attention_kv_cache_create": _create,
+    "attention_kv_cache_append": _append,
+    "attention_kv_cache_view": _view,
+    "invoke_debug_func": _invoke,
+    "debug_print": _print,
+}
+
+
+def register() -> None:
+    """Make them known under `vm.builtin.`; what a person has put there stays."""
+    for name, function in _FUNCTIONS.items():
+        if get_global_func(f"vm.builtin.{name}", allow_missing=True) is None:
+            register_func(f"vm.builtin.{name}", function)

@@ -12,9 +12,10 @@ from typing import Any
 
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import FrozenDict
+from mlcnb.ir.dtype import dtype as as_dtype
 from mlcnb.ir.prim_ops import const
 from mlcnb.relax.block_builder import BlockBuilder
-from mlcnb.relax.expr import Call, ExternFunc, Op, PrimValue, Var, call_pure_packed, shape_expr
+from mlcnb.relax.expr import Call, Op, PrimValue, Var, call_pure_packed, shape_expr
 from mlcnb.relax.frontend.nn.tensor import Effect, Tensor, builder, get_default_dtype
 from mlcnb.relax.operator import NULL
 from mlcnb.relax.struct_info import ObjectStructInfo, TensorStructInfo
@@ -92,7 +93,7 @@ class KVCache(Effect):
     def view(self, seq_len: Any) -> Tensor:
         """The first `seq_len` rows (an int or a size): shape (seq_len, *unit_shape)."""
         shape = shape_expr([seq_len, *self.unit_shape])
-        info = TensorStructInfo(shape, self.dtype)
+        info = TensorStructInfo(shape, as_dtype(self.dtype))
         name = "vm.builtin.attention_kv_cache_view"
         call = call_pure_packed(name, self._state("view"), shape, sinfo_args=(info,))
         return Tensor(_expr=builder("KVCache.view").emit(call))
@@ -107,18 +108,14 @@ class KVCache(Effect):
             raise ArgumentError(
                 f'KVCache has been set to use dtype "{self.dtype}", but got "{new_element.dtype}"'
             )
-        call = Call(
-            Op("relax.call_inplace_packed"),
-            (
-                ExternFunc("vm.builtin.attention_kv_cache_append"),
-                self._state("append"),
-                new_element._expr,
-            ),
-            FrozenDict(inplace_indices=(0,)),
-            (ObjectStructInfo(),),
-            ObjectStructInfo(),
+        name = "vm.builtin.attention_kv_cache_append"
+        call = call_pure_packed(
+            name, self._state("append"), new_element._expr, sinfo_args=ObjectStructInfo()
         )
-        self.cache = builder("KVCache.append").emit(call)
+        inplace = FrozenDict(inplace_indices=(0,))
+        op = Op("relax.call_inplace_packed")
+        made = Call(op, call.args, inplace, call.sinfo_args, call.struct_info)
+        self.cache = builder("KVCache.append").emit(made)
 
     def _state(self, what: str) -> Any:
         builder(f"KVCache.{what}")

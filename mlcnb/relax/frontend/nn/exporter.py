@@ -1,11 +1,11 @@
 """Exporter: an nn.Module's methods, called once with variables, leave graph functions behind.
 
-    forward(x)  ->  def forward(x, [effects …], [parameters …]):
-                        with R.dataflow():
-                            …what the method's operators emitted…
-                            gv = (result, (effects …))          without effects: the result
-                            R.output(gv)
-                        return gv
+forward(x)  ->  def forward(x, [effects …], [parameters …]):
+                    with R.dataflow():
+                        …what the method's operators emitted…
+                        gv = (result, (effects …))          without effects: the result
+                        R.output(gv)
+                    return gv
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlcnb.core.errors import ArgumentError, MLCError
+from mlcnb.ir.dtype import dtype as as_dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.expr import Var as SizeVar
 from mlcnb.ir.module import IRModule
@@ -150,14 +151,14 @@ class _Method:
         return self.builder.emit_output(result), [*inputs, *states, *weights]
 
     def _size(self, name: str) -> SizeVar:
-        return self.sizes.setdefault(name, SizeVar(name, "int64"))
+        return self.sizes.setdefault(name, SizeVar(name, as_dtype("int64")))
 
     def _input(self, name: str, spec: Any) -> Var:
         return Var(name, self._info(name, spec))
 
     def _info(self, name: str, spec: Any) -> Any:
         if isinstance(spec, specs.Int):
-            return ShapeStructInfo((self._size(name),))
+            return ShapeStructInfo((self._size(name),), 1)
         if isinstance(spec, specs.Tensor):
             return self._tensor_info(Tensor.placeholder(spec.shape, spec.dtype))
         if isinstance(spec, specs.Object):
@@ -205,7 +206,8 @@ class _Method:
     def _passed(self, name: str, each: list[Var], mode: str) -> list[Var]:
         """The function's parameters for these values: each, a tuple of them, or none."""
         if mode == "packed":
-            return [Var(name, TupleStructInfo(tuple(v.struct_info for v in each)))]
+            fields: Any = tuple(v.struct_info for v in each)
+            return [Var(name, TupleStructInfo(fields))]
         return each if mode == "plain" else []
 
     def _fields(self, packed: list[Var], each: list[Var], mode: str) -> list[Any]:

@@ -1,7 +1,7 @@
 """ExternModule: functions from elsewhere that a module calls in destination-passing style.
 
-    ext = nn.ExternModule({"my_add": lambda x, y: nn.Tensor.placeholder(x.shape, x.dtype)})
-    nn.add_extern(ext); z = ext["my_add"](x, y)      ->      z = R.call_dps_packed("my_add", (x, y))
+ext = nn.ExternModule({"my_add": lambda x, y: nn.Tensor.placeholder(x.shape, x.dtype)})
+nn.add_extern(ext); z = ext["my_add"](x, y)      ->      z = R.call_dps_packed("my_add", (x, y))
 """
 
 from __future__ import annotations

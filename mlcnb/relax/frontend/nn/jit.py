@@ -11,15 +11,14 @@ from mlcnb.core import display
 from mlcnb.core.errors import ArgumentError
 from mlcnb.relax.frontend.nn import spec as specs
 from mlcnb.relax.frontend.nn.exporter import Exporter
-from mlcnb.runtime.device import Device, device as as_device
+from mlcnb.runtime.device import Device
+from mlcnb.runtime.device import device as as_device
 from mlcnb.runtime.tensor import as_array
 
 FORMATS = ("torch", "numpy")
 
 
-def jit(
-    module: Any, spec: Any, device: Any, pipeline: Any, out_format: str, debug: bool
-) -> Jitted:
+def jit(module: Any, spec: Any, device: Any, pipeline: Any, out_format: str, debug: bool) -> Jitted:
     """See `Module.jit`."""
     if out_format not in FORMATS:
         raise ArgumentError(f"Unknown out_format: {out_format}", hint='"torch" or "numpy"')
@@ -73,7 +72,9 @@ class Jitted:
             pairs = zip(method.arg_names, method.arg_specs, args, strict=True)
             given = [_input(n, s, a) for n, s, a in pairs]
             states = _passed(self.effects, method.effect_mode)
-            result = self.executable[name](*given, *states, *_passed(self.params, method.param_mode))
+            result = self.executable[name](
+                *given, *states, *_passed(self.params, method.param_mode)
+            )
             if self.effects and method.effect_mode != "none":
                 result, self.effects = result
             return self._output(result)

@@ -1,14 +1,14 @@
 """Module: a part of a model, made of parameters, modules and effects as its attributes.
 
-    class MLP(nn.Module):
-        def __init__(self):
-            self.fc1 = nn.Linear(784, 256)
-            self.fc2 = nn.Linear(256, 10)
+class MLP(nn.Module):
+    def __init__(self):
+        self.fc1 = nn.Linear(784, 256)
+        self.fc2 = nn.Linear(256, 10)
 
-        def forward(self, x):
-            return self.fc2(nn.op.relu(self.fc1(x)))
+    def forward(self, x):
+        return self.fc2(nn.op.relu(self.fc1(x)))
 
-    mod, params = MLP().export_tvm({"forward": {"x": nn.spec.Tensor((1, 784), "float32")}})
+mod, params = MLP().export_tvm({"forward": {"x": nn.spec.Tensor((1, 784), "float32")}})
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from mlcnb.core.errors import ArgumentError, MLCError, TypeInferError
 from mlcnb.ir.dtype import dtype as as_dtype
 from mlcnb.ir.expr import IntImm, PrimExpr
 from mlcnb.ir.expr import Var as SizeVar
+from mlcnb.op.manipulate.reshape import fill_in
 from mlcnb.op.namespace import namespace
 from mlcnb.relax.block_builder import BlockBuilder
 from mlcnb.relax.expr import Expr, TupleGetItem, Var, const
@@ -45,7 +46,7 @@ def size_of(dim: Any) -> Any:
         ArgumentError: anything else.
     """
     if isinstance(dim, str) and dim.isidentifier():
-        return SizeVar(dim, "int64")
+        return SizeVar(dim, as_dtype("int64"))
     if isinstance(dim, IntImm):
         dim = dim.value
     whole = isinstance(dim, int | np.integer) and not isinstance(dim, bool) and dim >= 0
@@ -103,7 +104,7 @@ class Tensor:
         shape: integers, symbolic sizes, or names, each of which becomes a new symbolic size.
         """
         dims = [size_of(d) for d in shape]
-        return Tensor(_expr=Var(name, TensorStructInfo(dims, str(as_dtype(dtype)))))
+        return Tensor(_expr=Var(name, TensorStructInfo(dims, as_dtype(dtype))))
 
     @property
     def shape(self) -> list[Any]:
@@ -203,7 +204,7 @@ def reshape(x: Tensor, shape: Any, name: str = "reshape") -> Tensor:
     own = x.shape
     copies = [isinstance(d, int) and d == 0 and i < len(own) for i, d in enumerate(shape)]
     dims = [own[i] if copies[i] else d for i, d in enumerate(shape)]
-    return call("reshape", x, tuple(dims), name=name)
+    return call("reshape", x, fill_in(own, dims) or tuple(dims), name=name)
 
 
 class Parameter(Tensor):

@@ -60,8 +60,8 @@ class Attention(Module):
             hidden_states = self.group_norm(hidden_states, channel_axis=2, axes=[1])
         other = hidden_states if encoder_hidden_states is None else encoder_hidden_states
         projected = [self.to_q(hidden_states), self.to_k(other), self.to_v(other)]
-        split = [reshape(x, [0, -1, self.heads, self.dim_head]) for x in projected]
-        made = op.scaled_dot_product_attention(*split)
+        q, k, v = (reshape(x, [0, -1, self.heads, self.dim_head]) for x in projected)
+        made = op.scaled_dot_product_attention(q, k, v)
         return self.to_out[0](reshape(made, [0, -1, self.heads * self.dim_head]))
 
 
@@ -100,8 +100,8 @@ class MultiHeadAttention(Module):
         if self.in_proj_bias is not None:
             biases = op.split(self.in_proj_bias, 3, axis=0)
         rows = zip((query, key, value), weights, biases, strict=True)
-        heads = [self._heads(x, weight, bias) for x, weight, bias in rows]
-        made = op.scaled_dot_product_attention(*heads, is_causal=is_causal)
+        q, k, v = (self._heads(x, weight, bias) for x, weight, bias in rows)
+        made = op.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
         return self.out_proj(reshape(made, [0, -1, self.embed_dim]))
 
     def _heads(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

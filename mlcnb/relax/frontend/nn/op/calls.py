@@ -156,9 +156,7 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
 
 def print_(tensor: Tensor) -> None:
     """Print a Tensor while the program runs, with the line of this call."""
-    debug_func(
-        "vm.builtin.debug_print", tensor, _line_info=_line_of(inspect.currentframe())
-    )
+    debug_func("vm.builtin.debug_print", tensor, _line_info=_line_of(inspect.currentframe()))
 
 
 def _line_of(frame: Any) -> str:

@@ -85,16 +85,17 @@ def get_timestep_embedding(
     from mlcnb.relax import op
 
     half = embedding_dim // 2
-    steps = op.astype(unwrap(x), "float32")
+    steps = op.expand_dims(op.astype(unwrap(x), "float32"), axis=[1])
+    steps = wrap_nested(steps, "lv")
     exponents = op.multiply(
         const(-math.log(max_period), "float32"), op.arange(0, half, 1, dtype="float32")
     )
     exponents = op.divide(exponents, const(half - downscale_freq_shift, "float32"))
-    frequencies = op.expand_dims(op.exp(exponents), axis=[0])
-    angles = wrap_nested(op.multiply(op.expand_dims(steps, axis=[1]), frequencies), "lv")
+    frequencies = wrap_nested(op.expand_dims(op.exp(exponents), axis=[0]), "lv")
+    angles = steps * frequencies
     if scale != 1:
-        angles = call("multiply", Tensor.from_scalar(scale, "float32"), angles, name="lv")
-    waves = [op.sin(angles._expr), op.cos(angles._expr)]
+        angles = Tensor.from_scalar(scale, "float32") * angles
+    waves = [op.sin(unwrap(angles)), op.cos(unwrap(angles))]
     made = op.concat(waves[::-1] if flip_sin_to_cos else waves, axis=-1)
     if embedding_dim % 2:
         made = op.nn.pad(made, (0, 0, 0, 1))

@@ -107,7 +107,7 @@ def astype(x: Tensor, dtype: str, name: str = "astype") -> Tensor:
 
 
 def where(condition: Tensor, x1: Any, x2: Any, name: str = "where") -> Tensor:
-    """x1 where the condition holds, else x2; broadcast. A condition of numbers holds where not 0."""
+    """x1 where the condition (a number: where it is not 0) holds, else x2; broadcast."""
     like = next((x for x in (x1, x2) if isinstance(x, Tensor)), None)
     if like is None:
         raise ArgumentError(f"nn.op.where: {x1!r} and {x2!r} are no nn.Tensor")

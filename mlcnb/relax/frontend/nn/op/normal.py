@@ -163,4 +163,6 @@ def scaled_dot_product_attention(
         )
     causal = "TopLeft" if is_causal else None
     mask = () if attn_mask is None else (attn_mask,)
-    return call("nn.attention", query, key, value, *mask, scale=scale, causal_mask=causal, name=name)
+    return call(
+        "nn.attention", query, key, value, *mask, scale=scale, causal_mask=causal, name=name
+    )
