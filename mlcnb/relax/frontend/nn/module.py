@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import ArgumentError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.relax.frontend.nn.subroutine import SubroutineMixin
 from mlcnb.relax.frontend.nn.tensor import Effect, Parameter
 
@@ -71,12 +71,10 @@ class Module(SubroutineMixin, display.Shown):
         try:
             for name in own:
                 if name in state_dict:
-                    own[name].data = _numbers(name, state_dict[name])
-        except Exception as error:
-            for name, data in before.items():
-                own[name].data = data
-            if isinstance(error, ArgumentError) and name not in error.message:
-                raise ArgumentError(f"{name}: {error.message}", hint=error.hint) from None
+                    _take(name, own[name], state_dict[name])
+        except MLCError:
+            for name, parameter in own.items():
+                parameter.data = before[name]
             raise
         return missing, unexpected
 
@@ -152,10 +150,14 @@ class Module(SubroutineMixin, display.Shown):
         return display.text(self)
 
 
-def _numbers(name: str, value: Any) -> Any:
+def _take(name: str, parameter: Parameter, value: Any) -> None:
+    """Bind numbers; an error names the parameter."""
     if isinstance(value, Parameter) and value.data is None:
         raise ArgumentError(f"Parameter {name} is not set to any concrete tensor")
-    return value.data if isinstance(value, Parameter) else value
+    try:
+        parameter.data = value.data if isinstance(value, Parameter) else value
+    except MLCError as error:
+        raise ArgumentError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def parts_of(module: Any) -> Iterator[tuple[str, Any]]:
