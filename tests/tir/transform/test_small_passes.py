@@ -7,6 +7,7 @@ import pytest
 from mlcnb import tir
 from mlcnb.core.errors import PassError, WellFormedError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import tir as T
 from mlcnb.testing import CompareBeforeAfter
 from mlcnb.tir import transform
@@ -108,3 +109,58 @@ def test_what_is_in_form_passes():
     with pytest.raises(WellFormedError, match="a variable is defined twice"):
         transform.VerifySSA()(twice)
     assert transform.VerifyMemory()(good) is good
+
+
+def weight(with_attr=True, twice=False):
+    free = {"layout_free_buffers": [1]} if with_attr else {}
+
+    @T.prim_func(private=True)
+    def func(
+        A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")
+    ):
+        T.func_attr(free)
+        B_ = T.alloc_buffer((4, 2, 2), "int32")
+        for i, j in T.grid(4, 4):
+            with T.block("rewrite"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                B_[vj, vi // 2, vi % 2] = B[vi, vj]
+        for i, j in T.grid(4, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + B_[vj, vi // 2, vi % 2] + (B[vi, vj] if twice else 0)
+
+    return func
+
+
+def test_weights_come_rewritten():
+    @T.prim_func(private=True)
+    def expected(
+        A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 2, 2), "int32"), C: T.Buffer((4, 4), "int32")
+    ):
+        T.func_attr({"layout_free_buffers": [1]})
+        for i, j in T.grid(4, 4):
+            with T.block("rewrite"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads()
+                T.writes()
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                T.evaluate(0)
+        for i, j in T.grid(4, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + B[vj, vi // 2, vi % 2] + 0
+
+    mod = IRModule.from_expr(weight())
+    assert_structural_equal(transform.RemoveWeightLayoutRewriteBlock()(mod)["main"], expected)
+
+
+def test_other_parameters_are_not_rewritten():
+    for func, why in (
+        (weight(with_attr=False), "rewrites B, which is no layout-free parameter"),
+        (weight(twice=True), "rewrites B, which others read too"),
+    ):
+        with pytest.raises(PassError) as error:
+            transform.RemoveWeightLayoutRewriteBlock()(IRModule.from_expr(func))
+        message = f"RemoveWeightLayoutRewriteBlock: block rewrite {why}"
+        assert error.value.message == message
