@@ -74,6 +74,15 @@ __getattr__, __dir__, __all__ = attach(
             "ReduceBranchingThroughOvercompute reduce_branching"
         ),
         "mlcnb.tir.transform.lower_intrin": "LowerIntrin lower_intrinsics",
+        "mlcnb.tir.transform.lower_tvm_builtin": "LowerTVMBuiltin lower_builtins",
+        "mlcnb.tir.transform.renormalize_split_pattern": (
+            "RenormalizeSplitPattern renormalize_split_patterns"
+        ),
+        "mlcnb.tir.transform.refused_passes": (
+            "LowerWarpMemory InferFragment TransformMmaBufferLayout InjectPTXAsyncCopy "
+            "InjectPermutedLayout ManifestSharedMemoryLocalStage InjectRollingBuffer "
+            "LiftThreadBinding ExtractPrimFuncConstants PointerValueTypeRewrite"
+        ),
         "mlcnb.tir.transform.remove_weight_layout_rewrite_block": (
             "RemoveWeightLayoutRewriteBlock remove_weight_layout_rewrites"
         ),
