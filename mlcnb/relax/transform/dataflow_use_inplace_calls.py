@@ -147,6 +147,6 @@ def _writing_over(func: PrimFunc, place: int) -> PrimFunc:
             return target
         return target.data if isinstance(n, PrimVar) and n is source.data else None
 
-    body = rewrite(func.body, swap)
+    body = rewrite(func.body, lambda n: None, enter=swap)
     kept = {p: b for p, b in func.buffer_map.items() if p is not out}
     return replace(func, params=tuple(params), buffer_map=type(func.buffer_map)(kept), body=body)
