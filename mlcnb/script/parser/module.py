@@ -17,6 +17,9 @@ from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_func import FunctionParser
 from mlcnb.script.parser.tir_func import PrimFuncParser
 
+#: decorators of classes that are modules
+MODULE_WORDS = ("ir_module", "rewriter")
+
 
 class FunctionReader:
     """Reads one decorated function of either level.
@@ -90,7 +93,12 @@ class ModuleReader:
             self.ev.scope.define(self.node.name, ModuleRef(self.node.name, names))
             self.ev.scope.define("cls", ModuleRef("cls", names))
             for line in members:
+                if isinstance(line, ast.Expr):
+                    self._member(line)
+            self.ev.vdevices = tuple(self.infos.get("vdevice", ()))
+            for line in members:
                 self._signature(line)
+            members = [line for line in members if not isinstance(line, ast.Expr)]
             for line in sorted(members, key=self._rank):
                 self._member(line)
         order = [GlobalVar(n) for line in members for n in _defined(line)]
@@ -100,7 +108,7 @@ class ModuleReader:
     def _check_decorator(self) -> None:
         for decorator in self.node.decorator_list:
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if getattr(self.ev.value(target), "__name__", "") == "ir_module":
+            if getattr(self.ev.value(target), "__name__", "") in MODULE_WORDS:
                 return
         raise self.ev.error(self.node, f"class {self.node.name} is no module", "@I.ir_module")
 

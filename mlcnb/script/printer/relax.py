@@ -26,6 +26,7 @@ from mlcnb.script.plain_calls import PLAIN_CALLS
 from mlcnb.script.printer import values
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
+from mlcnb.script.printer.struct_info import vdevice
 
 
 @prints(rx.Var)
@@ -243,10 +244,12 @@ def _extern_name(p: Printer, function: Any) -> Doc:
     return text_string(function.global_symbol) if plain else p.doc(function)
 
 
-def _packed(p: Printer, n: rx.Call, word: str, function: Any, args: tuple) -> Doc | None:
-    if n.attrs is not None:
+def _packed(
+    p: Printer, n: rx.Call, word: str, function: Any, args: tuple, where: tuple[int, ...] = ()
+) -> Doc | None:
+    if n.attrs is not None and not where:
         return None
-    shown: list[Doc] = [_extern_name(p, function), *map(p.doc, args)]
+    shown: list[Doc] = [_extern_name(p, function), *map(p.doc, args), *inplace_doc(p, where)]
     if n.sinfo_args:
         infos = sequence([p.doc(i) for i in n.sinfo_args])
         shown.append(keyword(p.words.sinfo_args, infos))
@@ -257,9 +260,51 @@ def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
 
 
+def _call_inplace_packed(p: Printer, n: rx.Call) -> Doc | None:
+    where = _inplace_indices(n)
+    if not where or not n.args:
+        return None
+    return _packed(p, n, "call_inplace_packed", n.args[0], n.args[1:], where)
+
+
+def _null_value(p: Printer, n: rx.Call) -> Doc | None:
+    plain = not (n.args or n.attrs or n.sinfo_args)
+    return call(p.word("R", "null_value")) if plain else None
+
+
+def _telling(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.print(x, format=R.str("x: {}"))`, `R.assert_op(cond, x, format=R.str("bad {}"))`"""
+    place = 0 if n.op.name == "relax.print" else 1
+    if len(n.args) <= place or not isinstance(n.args[place], rx.StringImm) or n.attrs is not None:
+        return None
+    shown = [p.doc(a) for i, a in enumerate(n.args) if i != place]
+    shown.append(keyword("format", p.doc(n.args[place])))
+    return call(p.word("R", n.op.name.removeprefix("relax.")), *shown)
+
+
+def _to_vdevice(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.to_vdevice(x, dst_vdevice="cuda:0")`"""
+    where = keyword("dst_vdevice", vdevice(p, n.attrs.dst_vdevice))
+    return call(p.word("R", "to_vdevice"), p.doc(n.args[0]), where)
+
+
+def _hint_on_device(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`"""
+    numbers = [keyword(k, values.value(p, getattr(n.attrs, k))) for k in ("device_type", "index")]
+    where = call(p.word("R", "device"), *numbers)
+    scope = text_string(n.attrs.memory_scope)
+    return call(p.word("R", "hint_on_device"), p.doc(n.args[0]), where, scope)
+
+
 _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_inplace": _call_tir,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.null_value": _null_value,
+    "relax.print": _telling,
+    "relax.assert_op": _telling,
+    "relax.to_vdevice": _to_vdevice,
+    "relax.hint_on_device": _hint_on_device,
 }

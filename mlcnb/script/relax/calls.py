@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -108,6 +109,17 @@ def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any
     return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
 
 
+def call_inplace_packed(
+    func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any = None, ty_args: Any = None
+) -> rx.Call:
+    """As call_pure_packed, where result i is argument inplace_indices[i], written over."""
+    call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
+    where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
+    attrs = FrozenDict(inplace_indices=tuple(where))
+    op = rx.Op("relax.call_inplace_packed")
+    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
 def plain_call(name: str) -> Any:
     """The function that makes the call `R.name(args, sinfo_args=…, attribute=…)`."""
 
@@ -198,16 +210,49 @@ def output(*values: Any) -> Output:
 
 
 def null_value() -> rx.Op:
-    """An optional argument that is left out."""
+    """An optional argument that is left out; bound to a variable, an object that is nothing."""
     return rx.Op("relax.null_value")
 
 
+@dataclass(frozen=True)
+class DeviceWord:
+    """`R.device(device_type=1, index=0)`: DLPack's number of the kind (1: CPU, 2: CUDA), which."""
+
+    device_type: int
+    index: int = 0
+
+
+def device(device_type: Any = 1, index: int = 0) -> DeviceWord:
+    """A device by DLPack's number of its kind (1: the CPU, 2: CUDA) or by its name."""
+    number = _DEVICE_TYPES.get(device_type, device_type)
+    if number not in _DEVICE_TYPES.values():
+        raise MLCError(f"no device of type {device_type!r}", hint="1 is the CPU, 2 is CUDA")
+    return DeviceWord(number, index)
+
+
+_DEVICE_TYPES = {"cpu": 1, "llvm": 1, "cuda": 2}
+
+
+def cpu(index: int = 0) -> DeviceWord:
+    """The CPU."""
+    return DeviceWord(1, index)
+
+
+def cuda(index: int = 0) -> DeviceWord:
+    """A GPU by its number."""
+    return DeviceWord(2, index)
+
+
 CALLS: dict[str, Any] = {
+    "device": device,
+    "cpu": cpu,
+    "cuda": cuda,
     "call_tir": call_tir,
     "call_tir_inplace": call_tir_inplace,
     "call_dps_packed": call_dps_packed,
     "call_packed": call_packed,
     "call_pure_packed": call_pure_packed,
+    "call_inplace_packed": call_inplace_packed,
     "Call": generic_call,
     "Op": operator_name,
     "shape": shape,
