@@ -24,7 +24,6 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
-from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
@@ -153,17 +152,28 @@ class Importer:
 
     def range_checks(self) -> list[Binding]:
         """Casts that stop the program where a size is outside of the range it was exported for."""
-        given = {v for p in self.params for v in definable_vars(p.struct_info)}
         made: list[Binding] = []
         for var, inside in self.symbols.checks():
-            if var in given:
+            place = self.place_of(var)
+            if place is not None:
+                param, axis = place
                 info = ShapeStructInfo((inside,), 1)
-                name = self.emitter.names.fresh(f"{var.name}_in_range")
+                name = self.emitter.names.fresh(f"{param.name_hint}_dim{axis}")
                 shape = ShapeExpr((var,))
+                low, high = self.symbols.limits[var.name]
+                told = f"dimension {axis} of {param.name_hint}: {low or 0} to {high or 'any'}"
                 made.append(
-                    MatchCast(Var(name, info, Span("torch", var.name, kind="range")), shape, info)
+                    MatchCast(Var(name, info, Span("torch", told, kind="range")), shape, info)
                 )
         return made
+
+    def place_of(self, var: Any) -> tuple[Var, int] | None:
+        """The parameter and the dimension that a size is read from."""
+        for param in self.params:
+            for axis, dim in enumerate(getattr(param.struct_info, "dims", None) or ()):
+                if dim is var:
+                    return param, axis
+        return None
 
     # nodes ---------------------------------------------------------------------------------------
 

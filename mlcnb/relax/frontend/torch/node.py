@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -49,8 +50,11 @@ def origin_of(fx_node: Any, kind: str) -> Span:
 
 
 def _is_users(file: str) -> bool:
-    parts = file.replace("\\", "/").split("/")
-    return "torch" not in parts and not file.startswith("<eval")
+    """True for a file outside of PyTorch; its own stand in the package, or are named from there."""
+    import torch
+
+    own = (os.path.dirname(torch.__file__), "torch/", "<eval")
+    return not file.startswith(own)
 
 
 class Node:
