@@ -94,8 +94,8 @@ class Importer:
         self.source = source
         self.keep_params = keep_params
         self.emitter = Emitter({}, Names())
-        self.values = Values(self.emitter)
         self.symbols = Symbols(ranges)
+        self.values = Values(self.emitter, self.symbols.names)
         self.env: dict[Any, Any] = {}
         self.params: list[Var] = []
 
@@ -153,15 +153,14 @@ class Importer:
     def range_checks(self) -> list[Binding]:
         """Casts that stop the program where a size is outside of the range it was exported for."""
         made: list[Binding] = []
-        for var, inside in self.symbols.checks():
+        for var, inside, told in self.symbols.checks():
             place = self.place_of(var)
             if place is not None:
                 param, axis = place
                 info = ShapeStructInfo((inside,), 1)
                 name = self.emitter.names.fresh(f"{param.name_hint}_dim{axis}")
                 shape = ShapeExpr((var,))
-                low, high = self.symbols.limits[var.name]
-                told = f"dimension {axis} of {param.name_hint}: {low or 0} to {high or 'any'}"
+                told = f"dimension {axis} of {param.name_hint}: {told}"
                 made.append(
                     MatchCast(Var(name, info, Span("torch", told, kind="range")), shape, info)
                 )

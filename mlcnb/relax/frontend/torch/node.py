@@ -46,7 +46,8 @@ def origin_of(fx_node: Any, kind: str) -> Span:
     if not own:
         return Span("torch", fx_node.name, kind=kind)
     file, line, _ = own[-1]
-    return Span("torch", f"{fx_node.name} at {file}:{line}", int(line), kind=kind)
+    place = f"{os.path.basename(file)}:{line}"
+    return Span("torch", f"{fx_node.name} at {place}", int(line), kind=kind)
 
 
 def _is_users(file: str) -> bool:
