@@ -340,7 +340,7 @@ class Importer:
 
 
 def array_of(tensor: Any, name: str) -> np.ndarray:
-    """The elements of a torch.Tensor, without a copy where it lies in memory in order.
+    """The elements of a torch.Tensor, copied: what an optimizer does later is not seen.
 
     Raises:
         UnsupportedError: a sparse or complex one, or one without memory.
@@ -357,5 +357,5 @@ def array_of(tensor: Any, name: str) -> np.ndarray:
         import ml_dtypes
 
         bits = torch.int16 if kind == "bfloat16" else torch.uint8
-        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind))
-    return plain_one.numpy()
+        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind)).copy()
+    return plain_one.numpy().copy()
