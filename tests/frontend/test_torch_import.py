@@ -42,26 +42,27 @@ class Counter(nn.Module):
 
 
 def text(mod):
-    return mod.script().split("\n\n# Metadata")[0].rstrip()
+    return (
+        mod.script().partition("\n\n# Metadata")[0].partition("import relax as R\n\n")[2].rstrip()
+    )
 
 
 def test_main_as_tvm_makes_it():
     ep = torch.export.export(nn.Linear(3, 2), (torch.zeros(4, 3),))
-    assert (
-        text(from_exported_program(ep))
-        == """\
-@I.ir_module
-class Module:
-    @R.function
-    def main(input: R.Tensor((4, 3), dtype="float32")) -> R.Tuple(R.Tensor((4, 2), dtype="float32")):
-        R.func_attr({"num_input": 1})
-        with R.dataflow():
-            lv: R.Tensor((4, 2), dtype="float32") = R.matmul(input, metadata["relax.expr.Constant"][0])
-            lv1: R.Tensor((4, 2), dtype="float32") = R.add(lv, metadata["relax.expr.Constant"][1])
-            gv: R.Tuple(R.Tensor((4, 2), dtype="float32")) = (lv1,)
-            R.output(gv)
-        return gv"""
-    )
+    tensor = 'R.Tensor((4, 2), dtype="float32")'
+    assert text(from_exported_program(ep)).splitlines() == [
+        "@I.ir_module",
+        "class Module:",
+        "    @R.function",
+        f'    def main(input: R.Tensor((4, 3), dtype="float32")) -> R.Tuple({tensor}):',
+        '        R.func_attr({"num_input": 1})',
+        "        with R.dataflow():",
+        f'            lv: {tensor} = R.matmul(input, metadata["relax.expr.Constant"][0])',
+        f'            lv1: {tensor} = R.add(lv, metadata["relax.expr.Constant"][1])',
+        f"            gv: R.Tuple({tensor}) = (lv1,)",
+        "            R.output(gv)",
+        "        return gv",
+    ]
 
 
 def test_options_of_the_returned_tuple():
@@ -228,7 +229,7 @@ def test_graph_of_symbolic_trace():
     fixed = from_fx(traced, [((2, 4), "float32")])
     np.testing.assert_allclose(evaluate(fixed, x), want, atol=1e-6)
     opened = from_fx(traced, [(("n", 4), "float32")])
-    assert [str(d) for d in opened["main"].params[0].struct_info.dims][1] == "4"
+    assert opened["main"].params[0].struct_info.dims[0].name in opened.script()
     np.testing.assert_allclose(evaluate(opened, x), want, atol=1e-6)
 
 
