@@ -22,6 +22,7 @@ from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.external import external_function
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
@@ -155,6 +156,15 @@ class VirtualMachine:
                 f"{name!r} is no graph function", hint="call ex[...] for kernels"
             )
         return function
+
+    def packed(self, name: str) -> Callable[..., Any]:
+        """The function that a call_dps_packed names: of the module's libraries, else registered.
+
+        Raises:
+            MLCError: there is none.
+        """
+        found = external_function(self.executable.mod, name)
+        return found or registry.get_global_func(name)  # type: ignore[return-value]
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
         """Run a function to its end and give its result, in memory of its own."""
@@ -327,7 +337,11 @@ def _call(frame: Frame, x: rx.Call) -> Any:
 def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
     args = tuple(frame.value(a) for a in x.args)
     if isinstance(function, PrimFunc):
-        raise ExecutionError("a PrimFunc is called through call_tir")
+        name = x.op.name_hint  # type: ignore[attr-defined]
+        with naming(x.span):
+            kernel_call.run(frame.vm.executable.kernels[name], list(args))
+        frame.kernel = name
+        return ()
     return frame.vm.frame(function, "a called function", args).run()
 
 
@@ -419,9 +433,7 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
             kernel_call.run(kernels[name], values)
         frame.kernel = name
     else:
-        function = registry.get_global_func(name)
-        assert function is not None
-        function(*values)
+        frame.vm.packed(name)(*values)
         frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
