@@ -342,7 +342,20 @@ def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
             kernel_call.run(frame.vm.executable.kernels[name], list(args))
         frame.kernel = name
         return ()
+    if not isinstance(function, rx.Function) and callable(function):
+        return _contiguous(function(*args))
     return frame.vm.frame(function, "a called function", args).run()
+
+
+def _make_closure(frame: Frame, x: rx.Call) -> Any:
+    """A function of the module that holds its last arguments."""
+    function, held = frame.vm.executable.mod[x.args[0]], frame.value(x.args[1])
+    return lambda *args: frame.vm.frame(function, "a closure", (*args, *held)).run()
+
+
+def _invoke_closure(frame: Frame, x: rx.Call) -> Any:
+    function, args = frame.value(x.args[0]), frame.value(x.args[1])
+    return function(*args)
 
 
 def _by_meaning(frame: Frame, x: rx.Call) -> Any:
@@ -465,6 +478,9 @@ _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.call_inplace_packed": _call_pure_packed,
+    "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
     "relax.null_value": _null,
     "relax.print": _print,
     "relax.assert_op": _assert,
