@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,10 +172,23 @@ class VirtualMachine:
         return Frame(self, function, values, dims)
 
 
+@dataclass
+class Closure:
+    """A function value: the function, and what it sees beside its arguments.
+
+    frame: of the function around a local one, whose variables and sizes it sees; last: arguments
+    that `make_closure` has bound, which follow those of the call.
+    """
+
+    function: Any
+    frame: Frame | None = None
+    last: tuple[Any, ...] = ()
+
+
 def bind_arguments(
-    function: rx.Function, name: str, args: tuple[Any, ...]
+    function: rx.Function, name: str, args: tuple[Any, ...], known: Dims | None = None
 ) -> tuple[list[Any], Dims]:
-    """The arguments as arrays, and the symbolic sizes that they fix.
+    """The arguments as arrays, and the symbolic sizes that they fix (beside those `known`).
 
     Raises:
         RuntimeInputError: wrong number, dtype or shape, naming the parameter.
@@ -184,7 +198,7 @@ def bind_arguments(
         raise RuntimeInputError(
             f"{name} takes {len(function.params)} inputs ({wanted}), got {len(args)}"
         )
-    dims: Dims = {}
+    dims: Dims = dict(known or {})
     pairs = list(zip(function.params, args, strict=True))
     values = [_argument(arg, param.struct_info, param.name_hint) for param, arg in pairs]
     infos = [(p.struct_info, f"input {p.name_hint!r}") for p in function.params]
@@ -301,7 +315,11 @@ def _literal(frame: Frame, x: Any) -> Any:
 
 
 def _function_value(frame: Frame, x: Any) -> Any:
-    return x
+    return Closure(x, frame) if isinstance(x, rx.Function) else x
+
+
+def _global(frame: Frame, x: GlobalVar) -> Any:
+    return frame.vm.executable.mod[x]
 
 
 def _if(frame: Frame, x: rx.If) -> Any:
@@ -323,10 +341,41 @@ def _call(frame: Frame, x: rx.Call) -> Any:
 
 
 def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
-    args = tuple(frame.value(a) for a in x.args)
+    if isinstance(function, rx.ExternFunc):
+        return _packed(frame, function.global_symbol, x.args, x.sinfo_args)
+    return apply(frame.vm, function, tuple(frame.value(a) for a in x.args))
+
+
+def apply(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Any:
+    """The result of a function value on these arguments.
+
+    Raises:
+        ExecutionError: it is no function of graphs.
+    """
+    if isinstance(function, Closure):
+        around, args = function.frame, (*args, *function.last)
+        if around is None:
+            return apply(vm, function.function, args)
+        values, dims = bind_arguments(function.function, "a local function", args, around.dims)
+        inner = Frame(vm, function.function, values, dims)
+        inner.env = {**around.env, **inner.env}
+        return inner.run()
     if isinstance(function, PrimFunc):
         raise ExecutionError("a PrimFunc is called through call_tir")
-    return frame.vm.frame(function, "a called function", args).run()
+    if not isinstance(function, rx.Function):
+        raise ExecutionError(f"a {type(function).__name__} is called, which is no function")
+    return vm.frame(function, "a called function", args).run()
+
+
+def _make_closure(frame: Frame, x: rx.Call) -> Any:
+    function, last = (frame.value(a) for a in x.args)
+    return Closure(function, None, last if isinstance(last, tuple) else (last,))
+
+
+def _invoke_closure(frame: Frame, x: rx.Call) -> Any:
+    function, args = (frame.value(a) for a in x.args)
+    result = apply(frame.vm, function, args if isinstance(args, tuple) else (args,))
+    return _as_said(frame, result, x.sinfo_args, "the result of a closure")
 
 
 def _by_meaning(frame: Frame, x: rx.Call) -> Any:
@@ -395,12 +444,46 @@ def _packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
     assert function is not None
     frame.kernel = f"python: {name}"
     result = _contiguous(function(*(frame.value(a) for a in args)))
-    for info in sinfo_args:
+    return _as_said(frame, result, sinfo_args, f"the result of {name}")
+
+
+def _as_said(frame: Frame, result: Any, sinfo_args: Any, what: str) -> Any:
+    """A result that is what the call says of it, sizes bound."""
+    infos = sinfo_args if len(sinfo_args) < 2 else (TupleStructInfo(tuple(sinfo_args)),)
+    for info in infos:
         try:
-            match(result, info, frame.dims, f"the result of {name}")
+            match(result, info, frame.dims, what)
         except RuntimeInputError as error:
             raise ExecutionError(error.message) from None
     return result
+
+
+def _call_inplace_packed(frame: Frame, x: rx.Call) -> Any:
+    """The function writes into some arguments; what others may still see is copied before."""
+    name = x.args[0].global_symbol  # type: ignore[attr-defined]
+    where = [i for i in _indices(x.attrs["inplace_indices"]) if i >= 0]
+    values = [frame.value(a) for a in x.args[1:]]
+    kept = flatten(frame.env[p] for p in frame.function.params)
+    for i in where:
+        values[i] = fresh(values[i], list(kept))
+    frame.kernel = f"python: {name}"
+    result = registry.get_global_func(name)(*values)  # type: ignore[misc]
+    if result is None:
+        made = tuple(values[i] for i in where)
+        result = made[0] if len(made) == 1 else made
+    return _as_said(frame, _contiguous(result), x.sinfo_args, f"the result of {name}")
+
+
+def _indices(given: Any) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _call_py_func(frame: Frame, x: rx.Call) -> Any:
+    name = getattr(x.args[0], "value", x.args[0])
+    raise ExecutionError(
+        f"call_py_func of {name!r}: a module here holds no Python functions",
+        hint=f"mlcnb.register_func({name!r}, f) and R.call_packed or R.call_dps_packed",
+    )
 
 
 def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
@@ -440,7 +523,13 @@ def _assert(frame: Frame, x: rx.Call) -> Any:
 
 _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir": _call_tir,
+    "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.call_py_func": _call_py_func,
+    "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.print": _print,
@@ -458,6 +547,7 @@ _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.DataTypeImm: _literal,
     rx.Function: _function_value,
     rx.ExternFunc: _function_value,
+    GlobalVar: _global,
     rx.If: _if,
     rx.Call: _call,
     rx.SeqExpr: Frame.branch,

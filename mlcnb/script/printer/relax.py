@@ -258,6 +258,37 @@ def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
 
 
+def _call_tir_with_grad(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.call_tir_with_grad(cls.f, (x,), out_sinfo=…, te_grad_name="g", te_grad_kwargs={…})`"""
+    if not isinstance(n.attrs, dict) or set(n.attrs) != {"te_grad_name", "te_grad_kwargs"}:
+        return None
+    if len(n.args) not in (2, 3) or not isinstance(n.args[1], rx.Tuple) or len(n.sinfo_args) != 1:
+        return None
+    shown = [p.doc(n.args[0]), p.doc(n.args[1]), _out_sinfo(p, n.sinfo_args[0])]
+    shown += [keyword(k, values.value(p, n.attrs[k])) for k in ("te_grad_name", "te_grad_kwargs")]
+    shown += [keyword("tir_vars", p.doc(a)) for a in n.args[2:]]
+    return call(p.word("R", "call_tir_with_grad"), *shown)
+
+
+def _call_py_func(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.call_py_func("f", (x,), out_sinfo=…)`"""
+    if len(n.args) != 2 or not isinstance(n.args[0], rx.StringImm) or len(n.sinfo_args) != 1:
+        return None
+    name, info = text_string(n.args[0].value), _out_sinfo(p, n.sinfo_args[0])
+    return call(p.word("R", "call_py_func"), name, p.doc(n.args[1]), info)
+
+
+def _call_inplace_packed(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.call_inplace_packed("f", x, inplace_indices=[0], sinfo_args=(…,))`"""
+    if not n.args or not isinstance(n.attrs, dict) or set(n.attrs) != {"inplace_indices"}:
+        return None
+    shown = [_extern_name(p, n.args[0]), *map(p.doc, n.args[1:])]
+    shown += inplace_doc(p, n.attrs["inplace_indices"])
+    infos = sequence([p.doc(i) for i in n.sinfo_args])
+    shown.append(keyword(p.words.sinfo_args, infos))
+    return call(p.word("R", "call_inplace_packed"), *shown)
+
+
 def _telling(p: Printer, n: rx.Call) -> Doc | None:
     """`R.print(x, format=R.str("x: {}"))`, `R.assert_op(cond, x, format=R.str("bad {}"))`"""
     place = 0 if n.op.name == "relax.print" else 1
@@ -287,6 +318,9 @@ _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir_inplace": _call_tir,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_tir_with_grad": _call_tir_with_grad,
+    "relax.call_py_func": _call_py_func,
+    "relax.call_inplace_packed": _call_inplace_packed,
     "relax.print": _telling,
     "relax.assert_op": _telling,
     "relax.to_vdevice": _to_vdevice,
