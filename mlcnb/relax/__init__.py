@@ -29,5 +29,14 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.relax.transform.pipeline": "get_pipeline",
         "mlcnb.driver": "build",
     },
-    submodules=("transform", "frontend", "analysis", "op", "expr_functor", "expr", "struct_info"),
+    submodules=(
+        "transform",
+        "frontend",
+        "analysis",
+        "op",
+        "dpl",
+        "expr_functor",
+        "expr",
+        "struct_info",
+    ),
 )

@@ -26,9 +26,9 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-from mlcnb.runtime import kernel_call
+from mlcnb.runtime import builtin, kernel_call
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.shapes import (
     Dims,
@@ -47,6 +47,8 @@ from mlcnb.runtime.tensor import (
     like_input,
 )
 from mlcnb.tir.function import PrimFunc
+
+builtin.register()
 
 
 class Step(NamedTuple):
@@ -507,6 +509,13 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
 
+def _null(frame: Frame, x: rx.Op | rx.Call) -> Any:
+    """What stands for nothing, and a call of it; any other operator is no value."""
+    if is_null(x):
+        return None
+    raise ExecutionError(f"{x} is an operator, not a value")
+
+
 def _print(frame: Frame, x: rx.Call) -> Any:
     text, *values = (frame.value(a) for a in x.args)
     print(text.format(*values) if text else " ".join(map(str, values)))
@@ -532,6 +541,7 @@ _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.invoke_pure_closure": _invoke_closure,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.null_value": _null,
     "relax.print": _print,
     "relax.assert_op": _assert,
 }
@@ -548,6 +558,7 @@ _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.Function: _function_value,
     rx.ExternFunc: _function_value,
     GlobalVar: _global,
+    rx.Op: _null,
     rx.If: _if,
     rx.Call: _call,
     rx.SeqExpr: Frame.branch,

@@ -136,13 +136,14 @@ def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = N
 def call_inplace_packed(
     func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any = None, ty_args: Any = None
 ) -> rx.Call:
-    """Call a registered Python function that writes its results into these arguments."""
-    call = call_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
+    """As call_pure_packed, where result i is argument inplace_indices[i], written over."""
+    call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
     where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
     attrs = FrozenDict(inplace_indices=tuple(where))
-    info = call.sinfo_args[0] if len(call.sinfo_args) == 1 else TupleStructInfo(call.sinfo_args)
     op = rx.Op("relax.call_inplace_packed")
-    return rx.Call(op, (call.op, *call.args), attrs, call.sinfo_args, info)
+    several = len(call.sinfo_args) > 1
+    info = TupleStructInfo(call.sinfo_args) if several else call.struct_info
+    return rx.Call(op, call.args, attrs, call.sinfo_args, info)
 
 
 def plain_call(name: str) -> Any:
@@ -235,7 +236,7 @@ def output(*values: Any) -> Output:
 
 
 def null_value() -> rx.Op:
-    """An optional argument that is left out."""
+    """An optional argument that is left out; bound to a variable, an object that is nothing."""
     return rx.Op("relax.null_value")
 
 
