@@ -43,7 +43,7 @@ def method_name(kind: type) -> str:
     return f"visit_{words.lower()}_"
 
 
-_METHODS = {kind: method_name(kind) for kind in (*_STATEMENTS, *_EXPRESSIONS)}
+_METHODS: dict[type, str] = {k: method_name(k) for k in (*_STATEMENTS, *_EXPRESSIONS)}
 
 
 def visitor(cls: C) -> C:
