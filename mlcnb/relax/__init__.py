@@ -26,7 +26,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.runtime.executable": "Executable VMExecutable=Executable",
         "mlcnb.relax.analysis": "well_formed",
         "mlcnb.runtime.vm": "VirtualMachine",
-        "mlcnb.relax.transform.pipeline": "get_pipeline",
+        "mlcnb.relax.transform.pipeline": ("get_pipeline get_default_pipeline register_pipeline"),
         "mlcnb.driver": "build",
     },
     submodules=(

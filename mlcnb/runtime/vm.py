@@ -345,7 +345,13 @@ def _call(frame: Frame, x: rx.Call) -> Any:
 def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
     if isinstance(function, rx.ExternFunc):
         return _packed(frame, function.global_symbol, x.args, x.sinfo_args)
-    return apply(frame.vm, function, tuple(frame.value(a) for a in x.args))
+    args = tuple(frame.value(a) for a in x.args)
+    if isinstance(function, PrimFunc) and isinstance(x.op, GlobalVar):
+        with naming(x.span):
+            kernel_call.run(frame.vm.executable.kernels[x.op.name_hint], list(args))
+        frame.kernel = x.op.name_hint
+        return ()
+    return apply(frame.vm, function, args)
 
 
 def apply(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Any:
