@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.ir.dtype import dtype
 from mlcnb.op import load_all, onnx, torch
 from mlcnb.relax.operator import OpDecl, declarations, signature_text
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -118,7 +119,7 @@ def _takes(decl: type[OpDecl], name: str) -> bool:
     if not kinds or not kinds <= {"Tensor", "OptionalTensor"}:
         return False
     try:
-        decl().infer(*(TensorStructInfo(None, name) for _ in decl.arguments))
+        decl().infer(*(TensorStructInfo(None, dtype(name)) for _ in decl.arguments))
     except (MLCError, TypeError):
         return False
     return True
