@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.external import external_function
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import builtin, kernel_call
@@ -39,7 +41,7 @@ from mlcnb.runtime.tensor import (
     from_numbers,
     like_input,
 )
-from mlcnb.runtime.vm_calls import OPS, as_said, by_meaning, naming, null, packed
+from mlcnb.runtime.vm_calls import OPS, as_said, by_meaning, contiguous, naming, null, packed
 from mlcnb.tir.function import PrimFunc
 
 builtin.register()
@@ -150,6 +152,15 @@ class VirtualMachine:
                 f"{name!r} is no graph function", hint="call ex[...] for kernels"
             )
         return function
+
+    def packed(self, name: str) -> Callable[..., Any]:
+        """The function that a call_dps_packed names: of the module's libraries, else registered.
+
+        Raises:
+            MLCError: there is none.
+        """
+        found = external_function(self.executable.mod, name)
+        return found or registry.get_global_func(name)  # type: ignore[return-value]
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
         """Run a function to its end and give its result, in memory of its own."""
@@ -364,6 +375,8 @@ def apply(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Any:
         return inner.run()
     if isinstance(function, PrimFunc):
         raise ExecutionError("a PrimFunc is called through call_tir")
+    if callable(function):
+        return contiguous(function(*args))
     if not isinstance(function, rx.Function):
         raise ExecutionError(f"a {type(function).__name__} is called, which is no function")
     return vm.frame(function, "a called function", args).run()

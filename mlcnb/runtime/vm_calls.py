@@ -33,12 +33,13 @@ def by_meaning(frame: Frame, x: rx.Call) -> Any:
     args = [None if a is None else frame.value(a) for a in call_arguments(x)]
     result = attrs_of(x).numpy(*args)
     frame.kernel = f"numpy: {declaration(x.op).op_name}"
-    return _contiguous(result)
+    return contiguous(result)
 
 
-def _contiguous(result: Any) -> Any:
+def contiguous(result: Any) -> Any:
+    """A result whose arrays lie in one piece, as kernels want them."""
     if isinstance(result, tuple | list):
-        return tuple(_contiguous(r) for r in result)
+        return tuple(contiguous(r) for r in result)
     return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
 
 
@@ -94,7 +95,7 @@ def packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
     function = registry.get_global_func(name)
     assert function is not None
     frame.kernel = f"python: {name}"
-    result = _contiguous(function(*(frame.value(a) for a in args)))
+    result = contiguous(function(*(frame.value(a) for a in args)))
     return as_said(frame, result, sinfo_args, f"the result of {name}")
 
 
@@ -122,7 +123,7 @@ def _call_inplace_packed(frame: Frame, x: rx.Call) -> Any:
     if result is None:
         made = tuple(values[i] for i in where)
         result = made[0] if len(made) == 1 else made
-    return as_said(frame, _contiguous(result), x.sinfo_args, f"the result of {name}")
+    return as_said(frame, contiguous(result), x.sinfo_args, f"the result of {name}")
 
 
 def _indices(given: Any) -> tuple[int, ...]:
@@ -151,9 +152,7 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
             kernel_call.run(kernels[name], values)
         frame.kernel = name
     else:
-        function = registry.get_global_func(name)
-        assert function is not None
-        function(*values)
+        frame.vm.packed(name)(*values)
         frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
