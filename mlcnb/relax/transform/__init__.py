@@ -45,6 +45,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.bundle_model_params": "BundleModelParams",
         f"{_HERE}.dataflow_use_inplace_calls": "DataflowUseInplaceCalls",
         f"{_HERE}.expand_tuple_arguments": "ExpandTupleArguments",
+        f"{_HERE}.lambda_lift": "LambdaLift",
         f"{_HERE}.lazy_transform_params": "LazyGetInput LazySetOutput LazyTransformParams",
         f"{_HERE}.lift_transform_params": "LiftTransformParams",
         f"{_HERE}.lower_runtime_builtin": (
@@ -53,6 +54,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.normalize_global_var": "NormalizeGlobalVar",
         f"{_HERE}.remove_unused_outputs": "RemoveUnusedOutputs",
         f"{_HERE}.update_param_struct_info": "UpdateParamStructInfo",
+        f"{_HERE}.vdevice": "RealizeVDevice UpdateVDevice",
         f"{_HERE}.topological_sort": "TopologicalSort",
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.choose_convolution": "ChooseConvolution ConvolutionChoices convolution_choices",
@@ -82,6 +84,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.inline_private_functions": "InlinePrivateFunctions",
         f"{_HERE}.remove_unused_parameters": "RemoveUnusedParameters",
         f"{_HERE}.attach_global_symbol": "AttachGlobalSymbol",
+        "mlcnb.choice": "ChooseByMeasurement",
         "mlcnb.meta_schedule.apply": "MetaScheduleApplyDatabase",
         f"{_HERE}.pipeline": "get_pipeline get_default_pipeline register_pipeline pipeline_names",
     },
