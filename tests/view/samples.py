@@ -12,6 +12,7 @@ import numpy as np
 from mlcnb import access, te
 from mlcnb.access_counts import counted_all
 from mlcnb.benchmark import Benchmark, Timing
+from mlcnb.choice import Choices, Measured
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.llvm.apart import PassChange, Remark
@@ -34,6 +35,7 @@ from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
+from mlcnb.relax.dpl import is_op, is_var
 from mlcnb.relax.frontend import nn
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.replay import Replay, Stage
@@ -238,6 +240,8 @@ def everything(name: str) -> dict[str, Any]:
         "pipeline": get_pipeline("zero"),
         "pass": run.steps[0].pass_,
         "graph": graph(named_module(name)),
+        "pattern": is_op("relax.add")(is_var(name), is_var(name)).explain(named_module(name)),
+        "choices": Choices((Measured(name, (name,), 1, {name: 1e-6}, {"blas": name}, name),)),
         "fused graph": graph(run["FuseOps"].after),
         "diff": diff(named_module("x"), named_module(name)),
         "diff of texts": diff(f"a\n{name}\nb", f"a\n{name}{name}\nb\n"),
