@@ -346,7 +346,7 @@ def _by_meaning(frame: Frame, x: rx.Call) -> Any:
 def _contiguous(result: Any) -> Any:
     if isinstance(result, tuple | list):
         return tuple(_contiguous(r) for r in result)
-    return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
+    return np.asarray(result, order="C") if isinstance(result, np.generic | np.ndarray) else result
 
 
 def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
