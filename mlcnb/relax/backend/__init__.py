@@ -32,7 +32,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.external": "ExternalModule",
         f"{_HERE}.utils": "has_leaking_intermediate_variables",
     },
-    submodules=("patterns", "cuda"),
+    submodules=("patterns", "cuda", "cpu_generic", "gpu_generic"),
 )
 
 
