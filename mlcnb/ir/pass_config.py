@@ -43,6 +43,10 @@ _UNROLL: Options = {
 #: key -> (default, meaning), or the options of a pass
 _configs: dict[str, tuple[Any, str] | Options] = {
     "relax.FuseOps.max_depth": (256, "largest number of operators in one fused kernel"),
+    "relax.lift_transform_params.consume_params": (
+        False,
+        "give each weight up as soon as the lifted function has read it",
+    ),
     "relax.backend.use_cuda_graph": (False, "capture CUDA graphs"),
     "relax.fallback_device_type": (1, "device of tensors without one"),
     "tir.Simplify": _SIMPLIFY,

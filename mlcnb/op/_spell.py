@@ -64,12 +64,15 @@ def axes_of(n: OnnxNode, x: Expr | None, name: str = "axes") -> tuple[int, ...] 
 
 
 def shape_of(n: OnnxNode, x: Expr | None, name: str) -> list[Any]:
-    """A shape-valued input (or attribute `name`): Python ints, and PrimExprs where symbolic."""
+    """A shape-valued input (or attribute `name`): Python ints, and PrimExprs where symbolic.
+
+    What only a run knows becomes symbols of that run: it stops where one is negative.
+    """
     if x is None:
         values = n.require(name)
     else:
         known = n.known(x)
-        values = np.reshape(n.constant(x, name) if known is None else known, -1)
+        values = n.lengths(x, name) if known is None else list(np.reshape(known, -1))
     _want_few(n, len(values), name)
     return [_dim(v) for v in values]
 

@@ -125,7 +125,7 @@ def cast_to(n: OnnxNode, x: Expr, kind: DType) -> Expr:
         x = saturated(n, x, kind)
     if kind.is_integer and kind.bits < 8 and source.is_float:
         x = n.emit(make_call(Astype, x, "int32"))  # of which the low bits are kept
-    return make_call(Astype, x, kind)
+    return make_call(Astype, x, str(kind))
 
 
 def saturated(n: OnnxNode, x: Expr, kind: DType) -> Expr:

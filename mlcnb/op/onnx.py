@@ -52,6 +52,12 @@ class OnnxNode(Protocol):
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
 
+    def lengths(self, x: Expr | None, what: str) -> list[Any]:
+        """The elements of a small integer tensor that only a run knows, as symbolic dimensions.
+
+        They are read as the model runs, which stops there if one is negative.
+        """
+
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
 

@@ -43,6 +43,14 @@ class Unique(OpDecl):
             return values
         return TupleStructInfo((values, *(tensor(None, "int64", 1) for w in self.wanted if w)))
 
+    def partly(self, x: Any) -> Any:
+        """With an axis, all dimensions but that are x's."""
+        if self.axis is None or x.dims is None:
+            return None
+        axis = axis_at(self, self.axis, x.ndim, x)
+        dims = [None if i == axis else d for i, d in enumerate(x.dims)]
+        return [dims, *([None] for w in self.wanted if w)] if any(self.wanted) else dims
+
     @property
     def wanted(self) -> tuple[bool, bool, bool]:
         """Which of index, inverse and counts are results."""
@@ -88,6 +96,10 @@ class Nonzero(OpDecl):
         """A matrix of unknown size."""
         want_kinds(self, ANY, x=x)
         return tensor(None, "int64", 2)
+
+    def partly(self, x: Any) -> Any:
+        """One row for each dimension of x."""
+        return None if x.ndim == -1 else [x.ndim, None]
 
     def numpy(self, x: Any) -> Any:
         """numpy.nonzero"""

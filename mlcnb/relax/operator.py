@@ -115,6 +115,12 @@ class OpDecl(Node):
         """Struct info of the result from the struct infos of the arguments."""
         raise NotImplementedError
 
+    def partly(self, *args: Any) -> Any:
+        """What `infer` cannot say of a result whose size depends on data: its dimensions, None for
+        those that only a run knows. A list of such where the result is a tuple; None: nothing.
+        """
+        return None
+
     def numpy(self, *args: Any) -> Any:
         """The meaning, in NumPy: arrays to array (or tuple of arrays)."""
         raise UnsupportedOpError(f"{self.op_name} has no NumPy meaning")

@@ -192,6 +192,8 @@ def match_shape(
             f"{name}: expected {len(wanted)} dimensions {_text(wanted)}, got shape {tuple(shape)}"
         )
     for axis, (got, expected) in enumerate(zip(shape, wanted, strict=True)):
+        if got < 0:
+            raise RuntimeInputError(f"{name}: dimension {axis} of a shape would be {got}")
         if isinstance(expected, e.Var) and expected not in dims:
             dims[expected] = int(got)
             continue

@@ -44,6 +44,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule.analysis": "analyze",
     },
     submodules=(
-        "transform schedule analysis op expr stmt buffer function ir_builder stmt_functor"
+        "transform schedule analysis block_scope op expr stmt buffer function ir_builder "
+        "stmt_functor"
     ).split(),
 )

@@ -95,7 +95,7 @@ class TensorIntrin(Node):
             MLCError: there is none and `allow_missing` is False.
         """
         if name not in _intrinsics:
-            display.load("mlcnb.tir.tensor_intrin:load")()  # type: ignore[call-arg]
+            display.load("mlcnb.tir.tensor_intrin:load")(name)
         if name not in _intrinsics and not allow_missing:
             near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))

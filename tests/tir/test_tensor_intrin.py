@@ -12,13 +12,21 @@ import mlcnb as mlc
 from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm.target_machine import Cpu
-from mlcnb.core.errors import CodegenError, MLCError, UnsupportedOpError
+from mlcnb.core.errors import CodegenError, MLCError, ScheduleError, UnsupportedOpError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.script import tir as T
 from mlcnb.tir import IndexMap, TensorIntrin
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.tensor_intrin import mma_sync
+from mlcnb.tir.tensor_intrin import (
+    arm_cpu,
+    cuda,
+    dot_product_common,
+    hexagon,
+    mma_sync,
+    rocm,
+    x86,
+)
 from tests.tir.schedule.programs import only, refuses, replays, text
 
 
@@ -116,10 +124,14 @@ BYTES = {
     "dot_4x4_usdot": (4, U8, False, "neoverse-v1", {"usdot": 1}, "i8mm"),
     "dot_4x4_shifted_sdot": (4, U8, False, "neoverse-n1", {"sdot": 3}, "dotprod"),
     "dot_8x4_avx2": (8, U8, False, "haswell", {"vpmaddwd": 2}, "avx2"),
+    "dot_16x4_avx512": (16, U8, False, "skylake-avx512", {"vpmaddwd": 2}, "avx512bw"),
     "dot_8x4_u7_avx2": (8, U8, True, "haswell", {"vpmaddubsw": 1, "vpmaddwd": 1}, "avx2"),
     "dot_4x4_i8i8s32_sdot": (4, S8, False, "neoverse-n1", {"sdot": 1}, "dotprod"),
     "dot_4x4_u8u8u32_udot": (
         4, ("uint8", "uint8", "uint32"), False, "neoverse-n1", {"udot": 1}, "dotprod",
+    ),
+    "dot_4x4_u8u8i32_hdot": (
+        4, ("uint8", "uint8", "int32"), False, "neoverse-n1", {"udot": 1}, "dotprod",
     ),
     "dot_4x4_i8i8s32_neon": (
         4, S8, False, "aarch64", {"smull": 2, "saddlp": 2, "addp": 1}, "neon",
@@ -351,6 +363,165 @@ def test_fragments_hold_each_element_once(layout, place, shape):
     assert all(place(*layout(i, j)) == (i, j) for i, j in points)
     assert {layout(i, j) for i, j in points} == set(np.ndindex(32, len(points) // 32))
     assert IndexMap.from_func(layout).inverse(shape) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        ("dot_32x4_u8u8i32_vrmpy", ("uint8", "uint8", "int32")),
+        ("dot_32x4_u8i8i32_vrmpy", U8),
+        ("dot_product_32x2_i16i16i32_vdmpy", ("int16", "int16", "int32")),
+    ],
+)
+def test_dots_of_machines_without_a_backend_run_anywhere(name, dtypes):
+    width = 2 if "32x2" in name else 4
+    left, right, result = dtypes
+    A, B = te.placeholder((2, 8), left, name="A"), te.placeholder((64, 8), right, name="B")
+    r = te.reduce_axis((0, 8), name="k")
+    product = te.compute(
+        (2, 64),
+        lambda i, j: te.sum(A[i, r].astype(result) * B[j, r].astype(result), axis=r),
+        name="C",
+    )
+    func = te.create_prim_func([A, B, product])
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    sch.transform_layout(C, "B", lambda j, k: (j // 32, k // width, j % 32, k % width))
+    i, j, k = sch.get_loops(C)
+    (j0, j1), (k0, k1) = sch.split(j, [None, 32]), sch.split(k, [None, width])
+    sch.reorder(i, j0, k0, j1, k1)
+    sch.decompose_reduction(C, k0)
+    sch.tensorize(j1, name)
+    replays(sch)
+    a, b, expected = inputs(func)
+    packed = b.reshape(2, 32, 8 // width, width).transpose(0, 2, 1, 3).copy()
+    found = np.zeros_like(expected)
+    natively(only(sch.mod), [a, packed, found])
+    run_prim_func(func, [a, b, expected])
+    assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtypes"),
+    [
+        ("dp4a_s8s8s32", S8),
+        ("dp4a_u8s8s32", U8),
+        ("dp4a_s8u8s32", ("int8", "uint8", "int32")),
+        ("dp4a_u8u8u32", ("uint8", "uint8", "uint32")),
+        ("sdot4", S8),
+    ],
+)
+def test_dots_of_a_thread(name, dtypes):
+    left, right, result = dtypes
+    A, B = te.placeholder((4, 8), left, name="A"), te.placeholder((4, 8), right, name="B")
+    r = te.reduce_axis((0, 8), name="k")
+    product = te.compute(
+        (4, 4),
+        lambda i, j: te.sum(A[i, r].astype(result) * B[j, r].astype(result), axis=r),
+        name="C",
+    )
+    func = te.create_prim_func([A, B, product])
+    sch = Schedule(func)
+    C = sch.get_block("C")
+    i, j, k = sch.get_loops(C)
+    k0, k1 = sch.split(k, [None, 4])
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.reverse_compute_at(sch.cache_write(C, 0, "local"), j)
+    for n in (0, 1):
+        sch.compute_at(sch.cache_read(C, n, "shared"), k0, preserve_unit_loops=True)
+    sch.decompose_reduction(C, k0)
+    sch.tensorize(k1, name)
+    replays(sch)
+    same(func, sch, run_prim_func)
+
+
+def test_tensor_cores_by_fragments():
+    """Loads, product, fill and store of one tile, as a course on tensor cores writes them."""
+    names = cuda.get_wmma_intrin_group("shared", "global", "float16", "float32", True)
+    assert names == {
+        "init": "wmma_fill_16x16x16_f32",
+        "load_a": "wmma_load_16x16x16_f16_a_shared",
+        "load_b": "wmma_load_16x16x16_f16_b_trans_shared",
+        "compute": "wmma_sync_16x16x16_f16f16f32_trans",
+        "store": "wmma_store_16x16x16_f32_global",
+    }
+    A = te.placeholder((16, 16), "float16", name="A")
+    B = te.placeholder((16, 16), "float16", name="B")
+    r = te.reduce_axis((0, 16), name="k")
+    product = te.compute(
+        (16, 16),
+        lambda i, j: te.sum(A[i, r].astype("float32") * B[j, r].astype("float32"), axis=r),
+        name="C",
+    )
+    sch = Schedule(te.create_prim_func([A, B, product]))
+    C = sch.get_block("C")
+    out = sch.cache_write(C, 0, "wmma.accumulator")
+    loads = []
+    for n, matrix in enumerate("ab"):
+        sch.cache_read(C, n, "shared")
+        loads.append(sch.cache_read(C, n, f"wmma.matrix_{matrix}"))
+    init = sch.decompose_reduction(C, sch.get_loops(C)[0])
+    sch.tensorize(sch.get_loops(init)[0], names["init"])
+    sch.tensorize(sch.get_loops(C)[0], names["compute"])
+    sch.tensorize(sch.get_loops(loads[0])[0], names["load_a"])
+    sch.tensorize(sch.get_loops(loads[1])[0], names["load_b"])
+    sch.tensorize(sch.get_loops(out)[0], names["store"])
+    replays(sch)
+    calls = re.findall(r"T\.tvm_(\w+_sync|fill_fragment)", text(sch))
+    assert calls == [
+        "load_matrix_sync", "load_matrix_sync", "fill_fragment", "mma_sync", "store_matrix_sync",
+    ]  # fmt: skip
+    with pytest.raises(UnsupportedOpError):
+        run_prim_func(only(sch.mod), inputs(only(sch.mod)))
+
+
+def test_every_name_of_tvms_modules_is_an_intrinsic():
+    for module in (x86, arm_cpu, cuda, rocm, hexagon, dot_product_common):
+        for name in (n for n in dir(module) if n.endswith("_INTRIN")):
+            assert TensorIntrin.get(getattr(module, name)) is not None, name
+    desc = TensorIntrin.get(x86.VNNI_DOT_16x4_INTRIN).desc
+    mlc.ir.assert_structural_equal(desc, x86.dot_product_16x4_u8i8i32_desc)
+    with pytest.raises(MLCError) as caught:
+        cuda.get_wmma_intrin_group("shared", "global", "int8", "float32", False)
+    assert str(caught.value) == (
+        "no wmma product of int8 in shared to float32 in global\n"
+        "hint: float16 to float32 or float16, int8 to int32; from shared or shared.dyn, "
+        "also to global"
+    )
+
+
+def test_indices_are_compared_by_what_they_are():
+    """`v % 8 * 4` of an axis that is tiled by 8 is that of the tile."""
+
+    def decoded(size):
+        words = te.placeholder((size // 8,), "int32", name="W")
+        return te.create_prim_func(
+            [words, te.compute((size,), lambda i: (words[i // 8] >> (i % 8 * 4)) & 15, name="D")]
+        )
+
+    @T.prim_func
+    def impl(W: T.Buffer((1,), "int32"), D: T.Buffer((8,), "int32")):
+        with T.block("root"):
+            T.reads(W[0:1])
+            T.writes(D[0:8])
+            for i in T.unroll(8):
+                D[i] = T.shift_right(W[0], i * 4) & 15
+
+    TensorIntrin.register("test_decode_8", decoded(8), impl, override=True)
+    func = decoded(32)
+    sch = Schedule(func)
+    (i,) = sch.get_loops(sch.get_block("D"))
+    sch.tensorize(sch.split(i, [None, 8])[1], "test_decode_8")
+    same(func, sch, run_prim_func)
+
+    shifted = te.placeholder((4,), "int32", name="W")
+    other = te.compute((32,), lambda i: (shifted[i // 8] >> (i % 4 * 4)) & 15, name="D")
+    sch = Schedule(te.create_prim_func([shifted, other]))
+    (i,) = sch.get_loops(sch.get_block("D"))
+    _, inner = sch.split(i, [None, 8])
+    with pytest.raises(ScheduleError, match="block D_o is not what test_decode_8 computes"):
+        sch.tensorize(inner, "test_decode_8")
 
 
 def test_names():

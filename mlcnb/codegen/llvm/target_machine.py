@@ -196,6 +196,7 @@ _X86_INTRINSICS = {
     "x86.fma.": "fma",
     "x86.avx512.": "avx512f",
     "x86.avx512.vpdp": "avx512vnni",
+    "x86.avx512.pmadd": "avx512bw",
     "x86.avx512bf16.": "avx512bf16",
     "x86.amx.": "amx-tile",
     "x86.tdpb": "amx-int8",

@@ -103,14 +103,53 @@ def _scalar(value: Any) -> PrimValue:
 
 @onnx("Range")
 def onnx_range(n: OnnxNode, start: Expr, limit: Expr, delta: Expr) -> Expr:
-    """The three scalars must be known at import, or be symbolic dimensions."""
+    """The three scalars are known at import, are symbolic dimensions, or are read by the run."""
     kind = dtype(n.dtype(start))
+    if any(not _is_known(n, x) for x in (start, limit, delta)):
+        return _range_of_data(n, start, limit, delta, kind)
     values = [_known_scalar(n, *pair) for pair in zip((start, limit, delta), _NAMES, strict=True)]
     if p.is_const(values[2], 0):
         n.refuse("delta is 0")
     if kind.is_float and any(not isinstance(v, FloatImm) for v in values):
         return _range_of_sizes(n, values, kind)
-    return make_call(Arange, *(PrimValue(_typed(v, kind)) for v in values), dtype=kind)
+    return make_call(Arange, *(PrimValue(_typed(v, kind)) for v in values), dtype=str(kind))
+
+
+def _is_known(n: OnnxNode, x: Expr) -> bool:
+    """True for a number, or what is computed from sizes."""
+    found = n.sizes(x)
+    return found is not None and found.size == 1
+
+
+def _range_of_data(n: OnnxNode, start: Expr, limit: Expr, delta: Expr, kind: DType) -> Expr:
+    """A range whose length the run finds: start + i * delta, for i up to that length."""
+    first, last, by = (n.emit(call("relax.reshape", x, (1,))) for x in (start, limit, delta))
+    row = n.lengths(n.emit(_many(n, first, last, by, kind)), "the length")
+    made = n.emit(make_call(Arange, *map(PrimValue, _counted(row[0])), dtype=str(kind)))
+    scaled = made if _is_number(n, delta, 1) else n.emit(call("relax.multiply", made, by))
+    return scaled if _is_number(n, start, 0) else call("relax.add", scaled, first)
+
+
+def _is_number(n: OnnxNode, x: Expr, number: int) -> bool:
+    known = n.known(x)
+    return known is not None and known.dtype != object and known.item() == number
+
+
+def _many(n: OnnxNode, first: Expr, last: Expr, by: Expr, kind: DType) -> Expr:
+    """ceil((last - first) / by), int64, at least 0; a step of 0 stops the run."""
+    none = const(np.zeros(1, np.int64))
+    if not kind.is_float:
+        begin, end, step = (
+            n.emit(call("relax.astype", x, dtype="int64")) for x in (first, last, by)
+        )
+        back = n.emit(call("relax.floor_divide", call("relax.subtract", begin, end), step))
+        return call("relax.maximum", n.emit(call("relax.negative", back)), none)
+    room = n.emit(call("relax.subtract", last, first))
+    over, step = (n.emit(call("relax.astype", x, dtype="float64")) for x in (room, by))
+    many = n.emit(call("relax.ceil", n.emit(call("relax.divide", over, step))))
+    found = n.emit(call("relax.maximum", call("relax.astype", many, dtype="int64"), none))
+    still = n.emit(call("relax.equal", step, const(np.zeros(1))))
+    return call("relax.where", still, const(np.full(1, -1, np.int64)), found)
 
 
 def _range_of_sizes(n: OnnxNode, values: Sequence[PrimExpr], kind: DType) -> Expr:
@@ -127,7 +166,7 @@ def _range_of_sizes(n: OnnxNode, values: Sequence[PrimExpr], kind: DType) -> Exp
     step = int(by * common)
     count = p.floordiv(p.neg(room) if step > 0 else room, abs(step))
     many = tidy(p.maximum(tidy(p.neg(count)), 0))
-    row = make_call(Arange, *map(PrimValue, map(p.as_expr, _counted(many))), dtype=kind)
+    row = make_call(Arange, *map(PrimValue, map(p.as_expr, _counted(many))), dtype=str(kind))
     if first == 0 and by == 1:
         return row
     scaled = call("relax.multiply", n.emit(row), const(delta.value, kind))

@@ -22,9 +22,9 @@ from mlcnb.op._dims import (
     unlike,
     want_rank,
 )
-from mlcnb.op._spell import axes_of, ints_of, shape_of
+from mlcnb.op._spell import axes_of, call, ints_of, shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const, shape_expr
 from mlcnb.relax.operator import OpDecl, OptionalShape, Shape, Tensor, make_call, operator
 
 
@@ -157,6 +157,8 @@ def onnx_slice(
     steps: Expr | None = None,
 ) -> Expr:
     """All attributes before opset 10, then inputs; `steps` only then."""
+    if any(x is not None and n.known(x) is None for x in (starts, ends)):
+        return _slice_by_data(n, data, starts, ends, axes, steps)
     begin, end = shape_of(n, starts, "starts"), shape_of(n, ends, "ends")
     given = axes_of(n, axes)
     places = tuple(range(len(begin))) if given is None else given
@@ -167,6 +169,51 @@ def onnx_slice(
         n.refuse("a step is 0")
     by_one = all(s == 1 for s in strides)
     return make_call(StridedSlice, data, places, begin, end, None if by_one else strides)
+
+
+def _slice_by_data(
+    n: OnnxNode,
+    data: Expr,
+    starts: Expr | None,
+    ends: Expr | None,
+    axes: Expr | None,
+    steps: Expr | None,
+) -> Expr:
+    """A slice whose bounds the run finds: they are brought inside by tensors, then read."""
+    dims, given = n.dims(data), axes_of(n, axes)
+    bounds = [_bounds(n, x, name) for x, name in ((starts, "starts"), (ends, "ends"))]
+    count = as_int(n.dims(bounds[0])[0])
+    places = tuple(range(count or 0)) if given is None else given
+    strides = ints_of(n, steps, "steps") or (1,) * len(places)
+    if count is None or not count == as_int(n.dims(bounds[1])[0]) == len(places) == len(strides):
+        n.refuse("starts, ends, axes and steps differ in length")
+    if any(s < 1 for s in strides):
+        n.refuse("bounds that only a run knows, with steps that are not positive")
+    extents = [dims[a] for a in places]
+    extent = n.emit(call("relax.shape_to_tensor", shape_expr(extents)))
+    begin, end = (_brought_inside(n, x, extent) for x in bounds)
+    end = n.emit(call("relax.maximum", begin, end))
+    cuts = n.lengths(begin, "starts"), n.lengths(end, "ends")
+    by_one = None if all(s == 1 for s in strides) else strides
+    return make_call(StridedSlice, data, places, *cuts, by_one, assume_inbound=True)
+
+
+def _bounds(n: OnnxNode, x: Expr | None, name: str) -> Expr:
+    """Bounds as an int64 tensor of one dimension."""
+    if x is None:
+        n.refuse(f"{name} are missing")
+    given = n.known(x)
+    if given is not None and given.dtype == object:
+        return n.emit(call("relax.shape_to_tensor", shape_expr(list(np.reshape(given, -1)))))
+    return n.emit(call("relax.astype", x, dtype="int64"))
+
+
+def _brought_inside(n: OnnxNode, bound: Expr, extent: Expr) -> Expr:
+    """Bounds that count from the end if negative, clamped to 0 … extent."""
+    zero = const(np.zeros(1, np.int64))
+    behind = n.emit(call("relax.less", bound, zero))
+    moved = n.emit(call("relax.where", behind, call("relax.add", bound, extent), bound))
+    return n.emit(call("relax.minimum", call("relax.maximum", moved, zero), extent))
 
 
 @operator("relax.dynamic_strided_slice")

@@ -120,13 +120,17 @@ def onnx_gather(n: OnnxNode, data: Expr, indices: Expr) -> Expr:
 
 @onnx("Compress", since=9)
 def onnx_compress(n: OnnxNode, x: Expr, condition: Expr) -> Expr:
-    """The slices along `axis` (default: elements) where `condition`, which must be known, holds."""
-    axis, places = n.attr("axis"), np.flatnonzero(n.constant(condition, "condition"))
+    """The slices along `axis` (default: elements) where `condition` holds."""
+    axis, known = n.attr("axis"), n.known(condition)
     if axis is None:
         x, axis = n.emit(call("relax.flatten", x)), 0
     dims = n.dims(x)
     if not -len(dims) <= axis < len(dims):
         n.refuse(f"axis {axis} is outside of {tell_dims(dims)}")
+    if known is None:
+        found = n.emit(call("relax.nonzero", condition))
+        return make_call(Take, x, call("relax.squeeze", found, axis=0), axis=axis, mode="signed")
+    places = np.flatnonzero(known)
     extent = as_int(dims[axis])
     if extent is not None and places.size and places[-1] >= extent:
         n.refuse(f"the condition holds at {places[-1]}, beyond axis {axis} of {tell_dims(dims)}")

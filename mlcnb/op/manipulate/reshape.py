@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int, const
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.prim_ops import const as number
 from mlcnb.op._dims import (
     axes_at,
     differ,
@@ -29,9 +30,9 @@ from mlcnb.op._dims import (
     tidy,
     unravel,
 )
-from mlcnb.op._spell import axes_of, shape_of
+from mlcnb.op._spell import axes_of, call, shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const, shape_expr
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
 
 
@@ -81,7 +82,7 @@ def fill_in(dims: Sequence[Any], target: Sequence[Any]) -> tuple[Any, ...] | Non
 def regroup(x: Any, shape: Sequence[Any], name: str) -> Any:
     """The elements of te tensor `x`, in order, in another shape."""
     if any(as_int(d) == 0 for d in shape):
-        return te.compute(tuple(shape), lambda *_: const(0, x.dtype), name=name)
+        return te.compute(tuple(shape), lambda *_: number(0, x.dtype), name=name)
     cuts = groups(x.shape, shape)
 
     def source(*index: Any) -> Any:
@@ -132,6 +133,8 @@ def _middle(src: Sequence[Any], dst: Sequence[Any], s: tuple, d: tuple) -> list[
 def onnx_reshape(n: OnnxNode, data: Expr, shape: Expr | None = None) -> Expr:
     """0 keeps the input's dimension (unless `allowzero`), -1 is what is left."""
     dims = n.dims(data)
+    if shape is not None and n.known(shape) is None:
+        return make_call(Reshape, data, _target_of_data(n, dims, shape))
     target = shape_of(n, shape, "shape")
     if not n.attr("allowzero", 0):
         target = [_kept(n, dims, i) if as_int(d) == 0 else d for i, d in enumerate(target)]
@@ -139,6 +142,29 @@ def onnx_reshape(n: OnnxNode, data: Expr, shape: Expr | None = None) -> Expr:
     if filled is None or differ(product(dims), product(filled)):
         n.refuse(f"{tell_dims(dims)} does not fit into {tell_dims(target)}")
     return make_call(Reshape, data, filled)
+
+
+def _target_of_data(n: OnnxNode, dims: Sequence[Any], shape: Expr) -> list[Any]:
+    """A shape that the run finds: its 0 and -1 are settled by tensors, then it is read."""
+    count = as_int(n.dims(shape)[0]) if len(n.dims(shape)) == 1 else None
+    if count is None:
+        n.refuse("how many dimensions shape has is not known")
+    wanted = n.emit(call("relax.astype", shape, dtype="int64"))
+    if not n.attr("allowzero", 0):
+        kept = shape_expr([dims[i] if i < len(dims) else 0 for i in range(count)])
+        zero = n.emit(call("relax.equal", wanted, const(np.zeros(count, np.int64))))
+        old = n.emit(call("relax.shape_to_tensor", kept))
+        wanted = n.emit(call("relax.where", zero, old, wanted))
+    ones = np.ones(max(count, 1), np.int64)
+    one = const(ones[:count])
+    rest = n.emit(call("relax.equal", wanted, n.emit(call("relax.negative", one))))
+    others = n.emit(call("relax.prod", call("relax.where", rest, one, wanted), keepdims=True))
+    total = n.emit(call("relax.shape_to_tensor", shape_expr([tidy(product(dims))])))
+    room = call("relax.floor_divide", total, call("relax.maximum", others, const(ones[:1])))
+    many = n.emit(call("relax.sum", call("relax.astype", rest, dtype="int64"), keepdims=True))
+    alone = n.emit(call("relax.equal", many, const(ones[:1])))
+    given = call("relax.where", call("relax.logical_and", rest, alone), room, wanted)
+    return n.lengths(n.emit(given), "shape")
 
 
 def _kept(n: OnnxNode, dims: Sequence[Any], axis: int) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
 from mlcnb.op.nn import pool
 from mlcnb.op.nn._window import onnx_pads
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, make_call
 
 MAX: dict[int, type[OpDecl]] = {3: pool.MaxPool1d, 4: pool.MaxPool2d, 5: pool.MaxPool3d}
@@ -32,10 +33,60 @@ def window_attrs(n: OnnxNode, x: Expr) -> dict[str, Any]:
     }
 
 
+def overhang(n: OnnxNode, x: Expr, attrs: dict[str, Any]) -> list[int] | None:
+    """How far one window reaches beyond the padding, by dimension; None: one has no window at all.
+
+    Sizes are divided towards zero, as ONNX Runtime does: where a window is larger than what there
+    is, but by less than a stride, it is there once, and sees what there is.
+    """
+    rank = len(attrs["pool_size"])
+    found, nothing = [0] * rank, False
+    for i, size in enumerate(map(as_int, n.dims(x)[2:])):
+        reach = (attrs["pool_size"][i] - 1) * attrs["dilation"][i] + 1
+        around, stride = attrs["padding"][i] + attrs["padding"][rank + i], attrs["strides"][i]
+        missing = 0 if size is None or attrs["ceil_mode"] else reach - size - around
+        if missing >= 2 * stride:
+            n.refuse(f"a window of {reach} elements over {size}, with {around} of padding")
+        nothing = nothing or missing >= stride
+        found[i] = max(missing, 0)
+    return None if nothing else found
+
+
+def _reaching(attrs: dict[str, Any], more: list[int]) -> dict[str, Any]:
+    """The attributes with more padding at the ends."""
+    rank = len(more)
+    ends = (e + m for e, m in zip(attrs["padding"][rank:], more, strict=True))
+    return {**attrs, "padding": (*attrs["padding"][:rank], *ends)}
+
+
+def _nothing(n: OnnxNode, x: Expr, attrs: dict[str, Any], kind: str) -> Expr:
+    """The result without elements of a pooling that has no window."""
+    dims, rank = n.dims(x), len(attrs["pool_size"])
+    spatial = [
+        max(int(span / s) + 1, 0) if span is not None else d
+        for d, s, span in zip(
+            dims[2:], attrs["strides"], _spans(dims[2:], attrs, rank), strict=True
+        )
+    ]
+    return call("relax.full", (*dims[:2], *spatial), const(0, kind))
+
+
+def _spans(dims: Any, attrs: dict[str, Any], rank: int) -> list[Any]:
+    reach = [(k - 1) * d + 1 for k, d in zip(attrs["pool_size"], attrs["dilation"], strict=True)]
+    around = [a + b for a, b in zip(attrs["padding"][:rank], attrs["padding"][rank:], strict=True)]
+    known = map(as_int, dims)
+    return [None if d is None else d + a - r for d, a, r in zip(known, around, reach, strict=True)]
+
+
 @onnx("MaxPool")
 def onnx_max_pool(n: OnnxNode, x: Expr) -> Any:
     """Padding never wins; the second output, where used, is the flat index of each maximum."""
     attrs = window_attrs(n, x)
+    more = overhang(n, x, attrs)
+    if more is None:
+        empty = _nothing(n, x, attrs, n.dtype(x))
+        return empty if n.num_outputs == 1 else (empty, _nothing(n, x, attrs, "int64"))
+    attrs = _reaching(attrs, more)
     if n.num_outputs == 1:
         return make_call(MAX[len(n.dims(x))], x, **attrs)
     both = n.emit(
@@ -47,8 +98,17 @@ def onnx_max_pool(n: OnnxNode, x: Expr) -> Any:
 @onnx("AveragePool")
 def onnx_average_pool(n: OnnxNode, x: Expr) -> Expr:
     """Padding counts only if `count_include_pad`."""
-    counts = bool(n.attr("count_include_pad", 0))
-    return make_call(AVG[len(n.dims(x))], x, count_include_pad=counts, **window_attrs(n, x))
+    counts, attrs = bool(n.attr("count_include_pad", 0)), window_attrs(n, x)
+    more = overhang(n, x, attrs)
+    if more is None:
+        return _nothing(n, x, attrs, n.dtype(x))
+    if any(more) and counts and any(attrs["padding"]):
+        rank = len(more)  # what lies beyond the padding never counts
+        widths = [w for i in range(rank) for w in attrs["padding"][i::rank]]
+        x = n.emit(call("relax.nn.pad", x, (0, 0, 0, 0, *widths), pad_mode="constant"))
+        attrs, counts = {**attrs, "padding": (0,) * (2 * rank)}, False
+    attrs = _reaching(attrs, more)
+    return make_call(AVG[len(n.dims(x))], x, count_include_pad=counts and not any(more), **attrs)
 
 
 def _spatial(n: OnnxNode, x: Expr) -> tuple[int, ...]:

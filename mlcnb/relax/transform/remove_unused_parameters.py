@@ -30,7 +30,7 @@ class RemoveUnusedParameters(ModulePass):
         for key, func in mod.items():
             if isinstance(func, Function) and "global_symbol" not in func.attrs:
                 places = _needed(func)
-                if len(places) < len(func.params) and _only_called(mod, key):
+                if len(places) < len(func.params) and only_called(mod, key):
                     kept[key] = places
                     functions[key] = replace(func, params=tuple(func.params[i] for i in places))
         if not kept:
@@ -70,7 +70,7 @@ def _needed(func: Function) -> list[int]:
     return sorted(places)
 
 
-def _only_called(mod: IRModule, key: GlobalVar) -> bool:
+def only_called(mod: IRModule, key: GlobalVar) -> bool:
     """True where the function is never handed around as a value."""
     for func in mod.functions.values():
         if isinstance(func, Function) and key in all_global_vars(func):

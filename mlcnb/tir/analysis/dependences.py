@@ -13,7 +13,7 @@ are linear; else too many are reported, never too few, and such a one is not `ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -213,12 +213,14 @@ def _same_numbers(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def order_of(sources: int, targets: int, common: int, level: int | None) -> Any:
-    """{ [i0, i1] -> [j0, j1] : i0 = j0 and i1 < j1 } for level 1."""
+def order_of(
+    sources: int, targets: int, common: int, level: int | None, free: Collection[int] = ()
+) -> Any:
+    """{ [i0, i1] -> [j0, j1] : i0 = j0 and i1 < j1 } for level 1; loops in `free` may differ."""
     import islpy as isl
 
     last = common if level is None else level
-    conditions = [f"i{n} = j{n}" for n in range(last)]
+    conditions = [f"i{n} = j{n}" for n in range(last) if n not in free]
     conditions += [f"i{level} < j{level}"] if level is not None else []
     first = ", ".join(f"i{n}" for n in range(sources))
     second = ", ".join(f"j{n}" for n in range(targets))

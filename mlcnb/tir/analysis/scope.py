@@ -7,6 +7,8 @@ WAR   an update in place                      of the loops that both stand in
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -181,16 +183,23 @@ class UncoveredRead:
         return f"{what} before it is written{f', at {when}' if when else ''}"
 
 
-def region_cover(func: PrimFunc, block: s.Block | str) -> bool:
+def region_cover(func: PrimFunc, block: s.Block | str, by_threads: bool = False) -> bool:
     """True if all that a block reads of its siblings' buffers was surely written before.
 
     "Before" means: in the same iteration of the loops that both stand in. Buffers that no sibling
     writes do not count: they are inputs.
+
+    Args:
+        func: the function.
+        block: the block, or its name.
+        by_threads: also what other threads have written counts, in memory that they share.
     """
-    return not uncovered_by_siblings(func, block)
+    return not uncovered_by_siblings(func, block, by_threads)
 
 
-def uncovered_by_siblings(func: PrimFunc, block: s.Block | str) -> list[UncoveredRead]:
+def uncovered_by_siblings(
+    func: PrimFunc, block: s.Block | str, by_threads: bool = False
+) -> list[UncoveredRead]:
     """The reads of a block that spoil its region cover."""
     wanted = scope_of(func, block)
     accesses = accesses_of(func)
@@ -203,7 +212,7 @@ def uncovered_by_siblings(func: PrimFunc, block: s.Block | str) -> list[Uncovere
         others = [a for a in accesses if child_in(a, scope) not in (wanted, None)]
         writes = [a for a in others if a.is_write and a.buffer.data is read.buffer.data]
         if writes:
-            found += _uncovered(read, writes, same_iteration=True)
+            found += _uncovered(read, writes, same_iteration=True, by_threads=by_threads)
     return found
 
 
@@ -219,7 +228,9 @@ def uninitialized_reads(func: PrimFunc) -> list[UncoveredRead]:
     return [x for x in found if x.exact]
 
 
-def _uncovered(read: Access, writes: list[Access], same_iteration: bool) -> list[UncoveredRead]:
+def _uncovered(
+    read: Access, writes: list[Access], same_iteration: bool, by_threads: bool = False
+) -> list[UncoveredRead]:
     """The first element that a read touches and no write has written before.
 
     In the same iteration only surely written elements count; else all that may be written.
@@ -233,7 +244,8 @@ def _uncovered(read: Access, writes: list[Access], same_iteration: bool) -> list
         levels: list[int | None] = [None] if write.is_before(read) else []
         if not same_iteration:
             levels += range(write.common_loops(read))
-        parts += [_written(read, write, level) for level in levels]
+        free = _shared_loops(read) if by_threads else ()
+        parts += [_written(read, write, level, free) for level in levels]
     left = ask(lambda: reduce(lambda rest, part: rest.subtract(part), parts, read.relation))
     if left is not None and ask(left.is_empty):
         return []
@@ -245,10 +257,25 @@ def _uncovered(read: Access, writes: list[Access], same_iteration: bool) -> list
     return [UncoveredRead(read, iteration, point.values[count:], read.exact)]
 
 
-def _written(read: Access, write: Access, level: int | None) -> Any:
+def _written(read: Access, write: Access, level: int | None, free: Collection[int] = ()) -> Any:
     """{ iteration of the read -> elements that the write has written by then }"""
-    order = order_of(len(write.loops), len(read.loops), write.common_loops(read), level)
+    order = order_of(len(write.loops), len(read.loops), write.common_loops(read), level, free)
     return order.reverse().apply_range(write.relation)
+
+
+#: scope of a buffer -> the threads that share it
+_SHARED = {
+    "shared": r"threadIdx\..",
+    "warp": r"threadIdx\.x",
+    "global": r"(block|thread)Idx\..",
+}
+
+
+def _shared_loops(access: Access) -> list[int]:
+    """The loops around an access, by number, over the threads that share its buffer."""
+    tags = _SHARED.get(access.buffer.scope.split(".")[0], "")
+    threads = [str(loop.thread_binding) if isinstance(loop, s.For) else "" for loop in access.loops]
+    return [n for n, tag in enumerate(threads) if tags and re.fullmatch(tags, tag)]
 
 
 def stage_pipeline(func: PrimFunc, scope: s.Block | str | None = None) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlcnb.core.node import Node
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
@@ -106,6 +106,8 @@ class Matcher:
             self.same_number(mine, theirs, f"the value of {theirs.name}")
         elif isinstance(theirs, BufferLoad) and isinstance(mine, BufferLoad):
             self.place(mine.buffer, mine.indices, theirs.buffer, theirs.indices)
+        elif isinstance(theirs, _ARITHMETIC) and self._equal_numbers(mine, theirs):
+            pass
         elif isinstance(theirs, tuple) and isinstance(mine, tuple) and len(mine) == len(theirs):
             for one, other in zip(mine, theirs, strict=True):
                 self.expr(one, other)
@@ -114,6 +116,13 @@ class Matcher:
                 self.expr(getattr(mine, name), getattr(theirs, name))
         elif mine != theirs:
             raise Mismatch(f"{mine!r} stands where {theirs!r} should")
+
+    def _equal_numbers(self, mine: Any, theirs: e.PrimExpr) -> bool:
+        """True for integers that are equal by arithmetic: `(v_o * 8 + v) % 8` and `v % 8`."""
+        if not isinstance(mine, _ARITHMETIC) or mine.dtype != theirs.dtype or _reads(mine):
+            return False
+        is_number = theirs.dtype.is_int and not _reads(theirs)
+        return is_number and self._same(of(mine, self.target), of(theirs, self.desc))
 
     def same_number(self, mine: e.PrimExpr, theirs: e.PrimExpr, what: str) -> None:
         """Compare two integers that may hold variables."""
@@ -161,6 +170,15 @@ class Matcher:
 
     def _value(self, context: Context, var: e.Var, value: Affine) -> None:
         context.values = {**context.values, var: value}
+
+
+#: what integers are made of where they are computed from variables
+_ARITHMETIC = (e.Add, e.Sub, e.Mul, e.FloorDiv, e.FloorMod)
+
+
+def _reads(x: e.PrimExpr) -> bool:
+    """True if a number depends on more than variables."""
+    return any(isinstance(n, BufferLoad | e.Call | e.Cast) for n in walk(x))
 
 
 _STMTS: dict[type, Any] = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcnb.core.errors import ScheduleError, UnknownHandleError
 from mlcnb.core.node import Node
@@ -23,12 +23,24 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.handles import Gone, Handle, Mark, name_of
 from mlcnb.tir.schedule.tree import Edit, Tree
 
+if TYPE_CHECKING:
+    from mlcnb.tir.schedule.flags import SRefScope
+
 
 class ScheduleDebugMask(IntEnum):
     """TVM's names of what `Schedule(debug_mask=…)` verifies; nothing here can be inconsistent."""
 
     VERIFY_SREF_TREE = 1
     VERIFY_CACHED_FLAGS = 2
+
+
+@dataclass(frozen=True)
+class CachedFlags:
+    """The three properties of a block, each True where it is known to hold."""
+
+    affine_binding: bool
+    region_cover: bool
+    stage_pipeline: bool
 
 
 class Random:
@@ -192,6 +204,34 @@ class Snapshot:
         if not any(stmt in tree for tree in self.all_trees()):
             raise UnknownHandleError(f"{name_of(stmt)} is no part of the program (now)")
         return StmtSRef(stmt, self)
+
+    def get_block_scope(self, block_sref: StmtSRef) -> SRefScope:
+        """What the blocks directly in a block depend on, by TVM's name.
+
+        Raises:
+            UnknownHandleError: it is no part of the program.
+        """
+        from mlcnb.tir.schedule.flags import SRefScope
+
+        func, block = self._tree_of(block_sref).func, block_sref.stmt
+        assert isinstance(block, s.Block)
+        return SRefScope(self, func, block)
+
+    get_sblock_scope = get_block_scope
+
+    def _get_cached_flags(self, block_sref: StmtSRef) -> CachedFlags:
+        """What is true of a block and of the scope that it is, by TVM's name."""
+        from mlcnb.tir.schedule.flags import flags_of
+
+        block = block_sref.stmt
+        assert isinstance(block, s.Block)
+        return flags_of(self._tree_of(block_sref), block)
+
+    def _tree_of(self, sref: StmtSRef) -> Tree:
+        for tree in self.all_trees():
+            if sref.stmt in tree:
+                return tree
+        raise UnknownHandleError(f"{name_of(sref.stmt)} is no part of the program (now)")
 
     def node(self, handle: Handle) -> tuple[str, Any]:
         """The function and node that a handle stands for.

@@ -16,20 +16,37 @@ needs to be imported first.
 | dot_16x2_bf16, dot_8x2_bf16 | bfloat16 | x86 with AVX-512 BF16 |
 | pairs_32x2, pairs_16x2, pairs_8x2 | bfloat16 | any |
 | dot_8x4_avx2, dot_8x4_u7_avx2, taps_8x4_avx2 | int8_avx2 | x86 with AVX2 |
+| dot_16x4_avx512 | int8_avx2 | x86 with AVX-512 BW |
 | dot_4x4_i8i8s32_sdot, dot_4x4_u8u8u32_udot, dot_4x4_i8i8s32_neon | neon | ARMv8 |
+| dot_4x4_u8u8i32_hdot | neon | ARMv8.2 |
 | dot_4x4_shifted_sdot, taps_4x4_shifted_sdot | neon | ARMv8.2 |
 | dot_4x4_usdot, taps_4x4_usdot | neon | ARMv8.6 with i8mm |
 | mma_sync_16x8x16_*, mma_load_*, mma_store_*, mma_fill_* | mma_sync | CUDA, sm_80 |
+| wmma_sync_16x16x16_*, wmma_load_*, wmma_store_*, wmma_fill_* | wmma | for reading only |
+| dp4a_* | dot_product_common | any |
+| sdot4 | rocm | any |
+| dot_32x4_u8u8i32_vrmpy, dot_32x4_u8i8i32_vrmpy, dot_product_32x2_i16i16i32_vdmpy | hexagon | any |
+
+`x86`, `arm_cpu` and `cuda` have TVM's names of them.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-_FILES = "numpy_gemm outer_product dot_product vnni bfloat16 int8_avx2 neon mma_sync".split()
+from mlcnb.tir.function import TensorIntrin
+
+_FILES = (
+    "numpy_gemm outer_product dot_product vnni bfloat16 int8_avx2 neon mma_sync wmma "
+    "dot_product_common rocm hexagon"
+).split()
 
 
-def load() -> None:
-    """Register all of them."""
-    for name in _FILES:
-        import_module(f"{__name__}.{name}")
+def load(name: str) -> None:
+    """Register the intrinsic of that name, and those of the files before its own; all of them where
+    there is none.
+    """
+    for file in _FILES:
+        import_module(f"{__name__}.{file}")
+        if TensorIntrin.registered(name) is not None:
+            return

@@ -1,8 +1,9 @@
-"""AVX2 without VNNI: eight sums of four products of uint8 and int8, two ways.
+"""AVX2 and AVX-512 without VNNI: sums of four products of uint8 and int8, two ways.
 
 `dot_8x4_avx2` is exact for all values: the first and third bytes are widened to 16 bits, and the
 second and fourth, by shifts; pairs are multiplied and added in 32 bits. `taps_8x4_avx2` is the same
 with four values of A for each sum, one a row: taps of a depthwise convolution.
+`dot_16x4_avx512` has sixteen sums.
 
     vpand, vpsrlw, vpsllw, vpsraw       once for each operand      vpmaddwd, vpaddd    twice
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import (
     columns,
     dot_of,
@@ -29,31 +31,40 @@ from mlcnb.tir.tensor_intrin.descriptions import (
 AVX2_DOT_8x4_INTRIN = "dot_8x4_avx2"
 AVX2_DOT_8x4_U7_INTRIN = "dot_8x4_u7_avx2"
 AVX2_TAPS_8x4_INTRIN = "taps_8x4_avx2"
+AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
 
 
 def added_products(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Eight sums, and to each four products of bytes: 32 of uint8 with 32 of int8."""
-    x, w = T.reinterpret("uint16x16", left), T.reinterpret("int16x16", right)
-    byte = T.Broadcast(T.int16(8), 16)
-    first = T.reinterpret("int16x16", x & T.Broadcast(T.uint16(255), 16))
-    second = T.reinterpret("int16x16", T.shift_right(x, T.Broadcast(T.uint16(8), 16)))
+    """Eight or sixteen sums, and to each four products of bytes, uint8 with int8."""
+    words = left.dtype.bits * left.dtype.lanes // 16
+    x, w = T.reinterpret(f"uint16x{words}", left), T.reinterpret(f"int16x{words}", right)
+    byte = T.Broadcast(T.int16(8), words)
+    first = T.reinterpret(f"int16x{words}", x & T.Broadcast(T.uint16(255), words))
+    second = T.reinterpret(f"int16x{words}", T.shift_right(x, T.Broadcast(T.uint16(8), words)))
     thirds = _pairs(first, T.shift_right(T.shift_left(w, byte), byte))
     return sums + thirds + _pairs(second, T.shift_right(w, byte))
 
 
 def _pairs(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    return T.call_llvm_pure_intrin("int32x8", "llvm.x86.avx2.pmadd.wd", left, right)
+    name = {16: "llvm.x86.avx2.pmadd.wd", 32: "llvm.x86.avx512.pmaddw.d.512"}[left.dtype.lanes]
+    return T.call_llvm_pure_intrin(f"int32x{left.dtype.lanes // 2}", name, left, right)
 
 
-@T.prim_func
-def dot_8x4_avx2(
-    A: T.Buffer((4,), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
-):
+def dot(lanes: int) -> PrimFunc:
     """The four values of A are broadcast as one 32-bit number."""
-    with T.block("root"):
-        T.reads(C[0:8], A[0:4], B[0:8, 0:4])
-        T.writes(C[0:8])
-        C[0:8] = added_products(C[0:8], T.Broadcast(T.reinterpret("int32", A[0:4]), 8), rows(B))
+
+    @T.prim_func
+    def impl(
+        A: T.Buffer((4,), "uint8"), B: T.Buffer((lanes, 4), "int8"), C: T.Buffer((lanes,), "int32")
+    ):
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
+            T.writes(C[0:lanes])
+            C[0:lanes] = added_products(
+                C[0:lanes], T.Broadcast(T.reinterpret("int32", A[0:4]), lanes), rows(B)
+            )
+
+    return impl
 
 
 @T.prim_func
@@ -104,5 +115,6 @@ def dot_8x4_u7_avx2(
 
 
 register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_8x4_u7_avx2)
-register(AVX2_DOT_8x4_INTRIN, dot_of(8, "uint8", "int8", "int32"), dot_8x4_avx2)
+register(AVX2_DOT_8x4_INTRIN, dot_of(8, "uint8", "int8", "int32"), dot(8))
+register(AVX512_DOT_16x4_INTRIN, dot_of(16, "uint8", "int8", "int32"), dot(16))
 register(AVX2_TAPS_8x4_INTRIN, integer_taps(8, "uint8", "int8", "int32"), taps_8x4_avx2)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import (
     columns,
     dot_of,
@@ -24,6 +25,7 @@ from mlcnb.tir.tensor_intrin.descriptions import (
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
 ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
+ARM_DOT_4x4_u8_HDOT_INTRIN = "dot_4x4_u8u8i32_hdot"
 ARM_DOT_4x4_USDOT_INTRIN = "dot_4x4_usdot"
 ARM_TAPS_4x4_USDOT_INTRIN = "taps_4x4_usdot"
 ARM_DOT_4x4_SHIFTED_SDOT_INTRIN = "dot_4x4_shifted_sdot"
@@ -47,21 +49,23 @@ def dot_4x4_i8i8s32_sdot(
         )
 
 
-@T.prim_func
-def dot_4x4_u8u8u32_udot(
-    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "uint8"), C: T.Buffer((4,), "uint32")
-):
-    """The same, unsigned."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        C[0:4] = T.call_llvm_pure_intrin(
-            "uint32x4",
-            "llvm.aarch64.neon.udot.v4i32.v16i8",
-            C[0:4],
-            T.reinterpret("uint8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
-            rows(B),
-        )
+def udot(result: str) -> PrimFunc:
+    """The same, unsigned; sums of 32 bits are the same, signed or not."""
+
+    @T.prim_func
+    def impl(A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "uint8"), C: T.Buffer((4,), result)):
+        with T.block("root"):
+            T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+            T.writes(C[0:4])
+            C[0:4] = T.call_llvm_pure_intrin(
+                f"{result}x4",
+                "llvm.aarch64.neon.udot.v4i32.v16i8",
+                C[0:4],
+                T.reinterpret("uint8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
+                rows(B),
+            )
+
+    return impl
 
 
 def usdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -159,7 +163,8 @@ def dot_4x4_i8i8s32_neon(
 _SIGNED = dot_of(4, "int8", "int8", "int32")
 register(ARM_DOT_4x4_i8_SDOT_INTRIN, _SIGNED, dot_4x4_i8i8s32_sdot)
 register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
-register(ARM_DOT_4x4_u8_UDOT_INTRIN, dot_of(4, "uint8", "uint8", "uint32"), dot_4x4_u8u8u32_udot)
+register(ARM_DOT_4x4_u8_UDOT_INTRIN, dot_of(4, "uint8", "uint8", "uint32"), udot("uint32"))
+register(ARM_DOT_4x4_u8_HDOT_INTRIN, dot_of(4, "uint8", "uint8", "int32"), udot("int32"))
 register(ARM_DOT_4x4_USDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_usdot)
 register(ARM_TAPS_4x4_USDOT_INTRIN, integer_taps(4, "uint8", "int8", "int32"), taps_4x4_usdot)
 register(ARM_DOT_4x4_SHIFTED_SDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_shifted_sdot)

@@ -66,6 +66,11 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.lower_device_kernel_launch": "LowerDeviceKernelLaunch",
         "mlcnb.tir.transform.make_unpacked_api": "MakeUnpackedAPI",
         "mlcnb.tir.transform.make_packed_api": "MakePackedAPI",
+        "mlcnb.tir.transform.combine_context_call": "CombineContextCall combine_context_calls",
+        "mlcnb.tir.transform.legalize_floats": (
+            "BF16ComputeLegalize BF16StorageLegalize FP8ComputeLegalize FP8StorageLegalize"
+        ),
+        "mlcnb.tir.schedule.default_gpu_schedule": "DefaultGPUSchedule",
         "mlcnb.tir.transform.inline_private_functions": "InlinePrivateFunctions",
         "mlcnb.ir.transform": "PrimFuncPass prim_func_pass",
         "mlcnb.tir.transform.lower": "lower lowering_passes Lowering LoweringStep",

@@ -40,11 +40,27 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
         if not isinstance(n, s.Stmt):
             return n
         new = map_children(n, visit)
+        if isinstance(new, s.AttrStmt) and is_virtual(new):
+            return _FlatInjector(func, _as_loop(new)).stmt(new.body)
         if isinstance(new, s.For) and bound_axis(new) in VIRTUAL_AXES:
             return _Injector(func, new).stmt(new.body)
         return s.flattened(new) or new
 
     return func.with_body(visit(func.body))
+
+
+def is_virtual(n: s.AttrStmt) -> bool:
+    """True for a virtual thread as an attribute: `virtual_thread`, or a launch of "vthread"."""
+    keys = ("virtual_thread", "thread_extent")
+    if n.attr_key not in keys or not isinstance(n.node, s.IterVar):
+        return False
+    return n.attr_key == keys[0] or n.node.thread_tag in VIRTUAL_AXES
+
+
+def _as_loop(n: s.AttrStmt) -> s.For:
+    kind, var = s.ForKind.THREAD_BINDING, n.node.var
+    extent = p.fitted(var.dtype, n.value)
+    return s.For(var, p.const(0, var.dtype), extent, kind, n.body, VIRTUAL_AXES[0])
 
 
 class _Injector:
@@ -91,7 +107,9 @@ class _Injector:
             if controlled or self.differs(n.value) or any(map(self.differs, n.indices)):
                 yield n.buffer.data
         if isinstance(n, s.Evaluate) and self.differs(n.value):
-            yield from (v for v in walk(n) if isinstance(v, Var) and v in self.allocated)
+            only_read = {id(x) for x in walk(n) if _is_read_pointer(x)}
+            parts = (x for call in walk(n) if id(call) not in only_read for x in children(call))
+            yield from (v for v in parts if isinstance(v, Var) and v in self.allocated)
 
     def differs(self, n: Node) -> bool:
         """True if a node is not the same for all virtual threads."""
@@ -154,6 +172,80 @@ class _Injector:
         if buffer not in self.buffers:
             self.buffers[buffer] = replace(buffer, shape=(self.count, *buffer.shape))
         return self.buffers[buffer]
+
+
+def _is_read_pointer(n: Node) -> bool:
+    """True for `B.access_ptr("r")`, behind which nothing is written."""
+    return isinstance(n, e.Call) and n.op == "tir.tvm_access_ptr" and p.as_int(n.args[-1]) == 1
+
+
+class _FlatInjector(_Injector):
+    """For virtual threads that are attributes, around memory that is flat already: it stays flat.
+
+    B[i] = vt                     ->      B[vt * 4 + i] = vt           of 4 elements each
+    T.call_extern(…, B.access_ptr("r"))   B.access_ptr("r", offset=vt * 4)
+    """
+
+    def __init__(self, func: PrimFunc, loop: s.For) -> None:
+        super().__init__(func, loop)
+        self.sizes = {
+            n.buffer_var: p.fitted(loop.loop_var.dtype, n.extents[0])
+            for n in walk(loop.body)
+            if isinstance(n, s.Allocate) and len(n.extents) == 1
+        }
+
+    def stmt(self, n: s.Stmt) -> s.Stmt:
+        """As of the base; an allocation holds the parts of all virtual threads."""
+        heads_differ = any(self.differs(head) for head in _heads(n))
+        if isinstance(n, s.Allocate) and n.buffer_var in self.differing and not heads_differ:
+            extents = (p.multiply(self.size(n.buffer_var), self.count),)
+            return replace(n, extents=extents, body=self.stmt(n.body))
+        return super().stmt(n)
+
+    def size(self, data: Var) -> PrimExpr:
+        """The elements of one virtual thread."""
+        if data not in self.sizes:
+            raise self.refusal(f"has memory of its own that is not flat, {data.name}", self.loop)
+        return self.sizes[data]
+
+    def own(self, n: Any) -> Any:
+        """A statement with the memory of one virtual thread."""
+        if isinstance(n, s.Evaluate) and any(not self.moves(x) for x in _handed(n)):
+            raise self.refusal("passes a pointer to memory of its own", n)
+        new = map_children(n, self.own) if not isinstance(n, Buffer) else n
+        if isinstance(new, BufferLoad | s.BufferStore) and new.buffer.data in self.differing:
+            first = p.multiply(self.number, self.size(new.buffer.data))
+            buffer = self.wide(new.buffer)
+            return replace(new, buffer=buffer, indices=(_moved(new.indices[0], first),))
+        if isinstance(new, e.Call) and new.op == "tir.tvm_access_ptr":
+            kind, data, offset, *rest = new.args
+            if isinstance(data, Var) and data in self.differing:
+                first = p.multiply(self.number, self.size(data))
+                return replace(new, args=(kind, data, p.add(first, offset), *rest))
+        return new
+
+    def moves(self, handed: Escape) -> bool:
+        """Whether a pointer that is passed on can be that of one virtual thread."""
+        is_pointer = isinstance(handed.node, e.Call) and handed.node.op == "tir.tvm_access_ptr"
+        return is_pointer or handed.data not in self.differing
+
+    def wide(self, buffer: Buffer) -> Buffer:
+        """The buffer with the parts of all virtual threads, one behind the other."""
+        if buffer.data not in self.differing:
+            return buffer
+        if buffer.strides or buffer.elem_offset is not None or buffer.ndim != 1:
+            raise self.refusal(f"has memory of its own with strides, {buffer.name}", self.loop)
+        if buffer not in self.buffers:
+            shape = (p.multiply(self.size(buffer.data), self.count),)
+            self.buffers[buffer] = replace(buffer, shape=shape)
+        return self.buffers[buffer]
+
+
+def _moved(index: PrimExpr, by: PrimExpr) -> PrimExpr:
+    """An index moved; of a vector its first element."""
+    if isinstance(index, e.Ramp):
+        return replace(index, base=p.add(by, index.base))
+    return p.add(by, index)
 
 
 def _handed(n: s.Stmt) -> list[Escape]:

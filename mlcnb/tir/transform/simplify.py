@@ -120,7 +120,7 @@ class Simplify(PrimFuncPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `mlcnb.tir.transform.simplify_known`."""
-        from mlcnb.tir.transform.simplify_known import KnowingSimplifier
+        from mlcnb.tir.transform.simplify_contents import simplifier_of
 
-        body = KnowingSimplifier(ctx.get_config("tir.Simplify")).stmt(func.body)
+        body = simplifier_of(ctx.get_config("tir.Simplify")).stmt(func.body)
         return func.with_body(body if body is not None else Evaluate(p.const(0)))

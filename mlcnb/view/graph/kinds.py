@@ -76,6 +76,7 @@ _MODULES = {
     "indexing": "movement",
     "shape": "movement",
     "memory": "movement",
+    "vm": "movement",
     "creation": "movement",
     "random": "movement",
     "image": "movement",

@@ -342,3 +342,42 @@ def test_a_dimension_that_no_tensor_gives_is_refused():
     with pytest.raises(UnsupportedError) as error:
         transform.MakePackedAPI()(Before)
     assert error.value.message == ("MakePackedAPI: main.a.shape[0] is n * 2: n is not known there")
+
+
+def test_contexts_are_asked_for_once():
+    def context(kind, number):
+        asked = tvm.tir.call_extern("handle", "device_context", kind, number)
+        return tvm.tir.call_intrin("handle", "tir.tvm_thread_context", asked)
+
+    @T.prim_func
+    def before(kind: T.int32, n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        A = T.allocate([n], "float32", "global")
+        for _i in range(n):
+            T.call_extern("int32", "f", context(kind, 0), A)
+            for j in range(n):
+                T.call_extern("int32", "f", context(kind, 1), A)
+                T.call_extern("int32", "f", context(kind, 0), A)
+                T.call_extern("int32", "f", context(kind, j), A)
+
+    @T.prim_func
+    def expected(kind: T.int32, n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        c: T.handle = T.call_extern("handle", "device_context", kind, 0)
+        d: T.handle = T.call_extern("handle", "device_context", kind, 1)
+        A = T.allocate([n], "float32", "global")
+        for _i in range(n):
+            T.call_extern("int32", "f", c, A)
+            for j in range(n):
+                T.call_extern("int32", "f", d, A)
+                T.call_extern("int32", "f", c, A)
+                T.call_extern("int32", "f", context(kind, j), A)
+
+    def apply(func):
+        return transform.CombineContextCall()(tvm.IRModule.from_expr(func))["main"]
+
+    named = before.with_attr("global_symbol", "main")
+    same = expected.with_attr("global_symbol", "main")
+    tvm.ir.assert_structural_equal(apply(named), same)
+    device = named.without_attr("target")
+    assert apply(device) is device

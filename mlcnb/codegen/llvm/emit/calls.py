@@ -260,7 +260,8 @@ def _llvm_intrinsic(em: Emitter, x: e.Call) -> str:
 _KNOWN_INTRINSICS = re.compile(
     r"llvm\.(fma|fmuladd|sqrt|fabs|floor|ceil|trunc|rint|nearbyint|round|roundeven|copysign|minnum"
     r"|maxnum|minimum|maximum|ctpop|ctlz|cttz|bswap|bitreverse|abs|[su](min|max)|prefetch"
-    r"|x86\.avx2\.pmadd\.(wd|ub\.sw)|x86\.avx512\.vpdpbusd\.\d+|x86\.avx512bf16\.dpbf16ps\.\d+"
+    r"|x86\.avx2\.pmadd\.(wd|ub\.sw)|x86\.avx512\.(vpdpbusd\.\d+|pmaddw\.d\.512)"
+    r"|x86\.avx512bf16\.dpbf16ps\.\d+"
     r"|aarch64\.neon\.(addp|saddlp|[su]dot|usdot|smull)(\.v\d+i\d+)*)(\.|$)"
 )
 

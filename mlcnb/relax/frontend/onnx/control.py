@@ -14,6 +14,7 @@ import numpy as np
 
 from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.relax.analysis.struct_info import erase_to_well_defined, symbolic_vars
 from mlcnb.relax.expr import BindingBlock, If, SeqExpr, Tuple, TupleGetItem
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.fold import constant
@@ -50,13 +51,21 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
     known = node.known(inputs[0])
     if known is not None and known.dtype != object and known.size == 1:
         return walk.graph(graphs[0] if known.item() else graphs[1], place.inside())
+    before = len(node.values.found_at_run_time)
     sequences = [_sequence(walk, graph, place.inside()) for graph in graphs]
+    inside = node.values.found_at_run_time[before:]
     if len({len(names) for _, names in sequences}) > 1:
         node.refuse("the branches have different numbers of outputs")
     choice = If(_scalar(node, inputs[0]), sequences[0][0], sequences[1][0])
-    var = node.values.bind(replace(choice, struct_info=infer(choice)))
+    info = erase_to_well_defined(infer(choice), _others(infer(choice), inside))
+    made = node.values.opened(node.values.bind(replace(choice, struct_info=info)))
     count = len(graphs[0].output)
-    return [var] if count == 1 else [node.values.bind(TupleGetItem(var, i)) for i in range(count)]
+    return [made] if count == 1 else [node.emit(TupleGetItem(made, i)) for i in range(count)]
+
+
+def _others(info: Any, inside: list[Any]) -> list[Any]:
+    """The symbols of a struct info but those that were met inside of branches."""
+    return [v for v in symbolic_vars(info) if v not in set(inside)]
 
 
 def _sequence(walk: Walk, graph: Any, place: Place) -> tuple[SeqExpr, list[Any]]:

@@ -61,6 +61,8 @@ class Folder:
         if not all(map(is_constant, call.args)) or not attrs_of(call).pure:
             return None
         infos = None if call.op.name in KEPT else _results(call.struct_info)
+        if infos is None and _depends_on_data(call):
+            infos = []
         if infos is None or not self.affords(call, infos):
             return None
         try:
@@ -123,6 +125,15 @@ def _results(info: Any) -> list[TensorStructInfo] | None:
         for f in fields
     )
     return [f for f in fields if isinstance(f, TensorStructInfo)] if fits else None
+
+
+def _depends_on_data(call: Call) -> bool:
+    """True for results whose size only the elements tell, and which are not large for all that."""
+    info = call.struct_info
+    fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    is_open = any(isinstance(f, TensorStructInfo) and f.shape is None for f in fields)
+    given = sum(c.data.size for c in constants_in(call.args))
+    return is_open and call.op.name not in KEPT and given <= PLAIN_BYTES
 
 
 def _bytes(info: TensorStructInfo) -> int | None:

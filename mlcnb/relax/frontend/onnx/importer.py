@@ -28,6 +28,7 @@ from mlcnb.relax.expr import (
     BindingBlock,
     Call,
     Function,
+    MatchCast,
     SeqExpr,
     Tuple,
     Var,
@@ -96,7 +97,7 @@ class Importer:
         self.inputs = inputs
         self.keep_params = keep_params
         self.emitter = Emitter({}, Names())
-        self.values = Values(self.emitter)
+        self.values = Values(self.emitter, inputs.dim_names)
         self.functions = functions.function_table(model)
         self.frame = Frame(Scope(), opsets)
         self.nodes_left = MAX_NODES
@@ -276,12 +277,16 @@ class Importer:
 
 
 def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
-    """Bindings and a result, without what the result does not need: computed shapes, above all."""
+    """Bindings and a result, without what the result does not need: computed shapes, above all.
+
+    Casts stay: sizes that they name may be read anywhere below.
+    """
     needed = set(leaves(body))
     kept: list[Binding] = []
     for binding in reversed(bindings):
         value = binding.value
-        if binding.var in needed or (isinstance(value, Call) and not is_pure_call(value)):
+        acts = isinstance(value, Call) and not is_pure_call(value)
+        if binding.var in needed or acts or isinstance(binding, MatchCast):
             kept.append(binding)
             needed.update(value_uses(value))
     return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)

@@ -12,7 +12,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import Expr, Var
 from mlcnb.relax.frontend.onnx.errors import UnknownValueError
-from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS
+from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS, MAX_NDIM
 from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
 from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
@@ -135,6 +135,22 @@ class Node:
     def sizes(self, x: Expr | None) -> np.ndarray | None:
         """As `known`, with floats that are computed from sizes: casts, or quotients of casts."""
         return self.values.sizes(x)
+
+    def lengths(self, x: Expr | None, what: str) -> list[Any]:
+        """The elements of a small integer tensor, read as the model runs: they are not negative.
+
+        Raises:
+            UnknownValueError: it is no tensor of integers, or how many they are is not known.
+        """
+        info = getattr(x, "struct_info", None)
+        dims = getattr(info, "dims", None)
+        count = as_int(dims[0]) if dims else 1
+        kind = getattr(info, "dtype", None)
+        if dims is None or len(dims) > 1 or count is None or count > MAX_NDIM:
+            self.unknown(x, f"{what} is not known before the model runs")
+        if not kind or not kind.is_integer:
+            self.unknown(x, f"{what} is not known before the model runs")
+        return self.values.lengths(x, count)
 
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: ints, or PrimExprs.

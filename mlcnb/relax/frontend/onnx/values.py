@@ -13,14 +13,16 @@ import numpy as np
 
 from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
-from mlcnb.relax.emitter import Emitter
-from mlcnb.relax.expr import Call, Constant, Tuple, TupleGetItem, Var
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import SizeVar
+from mlcnb.relax.emitter import Emitter, Names
+from mlcnb.relax.expr import Call, Constant, Tuple, TupleGetItem, Var, tensor_info
 from mlcnb.relax.frontend.onnx.fold import Folder, is_operator
 from mlcnb.relax.frontend.onnx.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.symbols import Symbols
-from mlcnb.relax.infer import Inference, describe
-from mlcnb.relax.operator import NULL, is_null
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.infer import Inference, describe, operand_infos
+from mlcnb.relax.operator import NULL, attrs_of, declaration, is_null, make_call
+from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
 
 class Values:
@@ -28,10 +30,14 @@ class Values:
 
     Args:
         emitter: collects the bindings.
+        dim_names: gives names of symbolic sizes.
     """
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: Emitter, dim_names: Names) -> None:
         self.emitter = emitter
+        self.dim_names = dim_names
+        #: sizes that only a run knows, in the order in which they were met
+        self.found_at_run_time: list[SizeVar] = []
         self.folder = Folder()
         self.most_bytes = max_tensor_bytes()
         #: parameters whose values the model brings
@@ -72,6 +78,8 @@ class Values:
             return folded
         var = self.bind(made)
         self.symbols.follow(var, made)
+        if _is_open(info) or (type(info) is TupleStructInfo and any(map(_is_open, info.fields))):
+            return self.opened(var, attrs_of(made).partly(*operand_infos(made)))
         return var
 
     def item(self, item: TupleGetItem) -> Any:
@@ -84,6 +92,48 @@ class Values:
         if isinstance(fields, tuple):
             self.symbols.values[var] = fields[item.index]
         return var
+
+    def opened(self, var: Var, partly: Any = None) -> Any:
+        """`var` with symbols for the dimensions of its tensors that only a run knows.
+
+            lv = R.nonzero(x)                   lv: R.Tensor(dtype="int64", ndim=2)
+            lv1 = R.match_cast(lv, R.Tensor((2, s), "int64"))
+
+        partly: what is known of them, as `OpDecl.partly` says.
+        """
+        info: Any = var.struct_info
+        if isinstance(info, TupleStructInfo) and any(map(_is_open, info.fields)):
+            known = partly or [None] * len(info.fields)
+            items = [self.bind(TupleGetItem(var, i)) for i in range(len(info.fields))]
+            return Tuple(tuple(map(self.opened, items, known)))
+        if not _is_open(info):
+            return var
+        dims = partly or [None] * info.ndim
+        shape = [self.symbol() if d is None else d for d in dims]
+        return self.cast(var, tensor_info(shape, info.dtype))
+
+    def cast(self, value: Any, info: Any) -> Var:
+        """A variable for what is checked, as the model runs, to be of this struct info."""
+        var = self.emitter.match_cast(value, info, "lv")
+        self.bound[var] = value
+        return var
+
+    def symbol(self) -> SizeVar:
+        """A size that nobody knows before the model runs."""
+        made = SizeVar(self.dim_names.fresh("s"), dtype("int64"))
+        self.found_at_run_time.append(made)
+        return made
+
+    def lengths(self, x: Any, count: int) -> list[SizeVar]:
+        """The `count` elements of an integer tensor of at most one dimension, as sizes."""
+        if x.struct_info.dtype != "int64":
+            x = self.emit(make_call(declaration("relax.astype"), x, dtype="int64"))
+        if x.struct_info.ndim == 0:
+            x = self.emit(make_call(declaration("relax.reshape"), x, (1,)))
+        read = self.emit(make_call(declaration("relax.tensor_to_shape"), x))
+        sizes = [self.symbol() for _ in range(count)]
+        self.cast(read, ShapeStructInfo(tuple(sizes), count))
+        return sizes
 
     def bind(self, value: Any) -> Var:
         """A new variable for a value as it is: its parts are leaves, its struct info is known."""
@@ -124,6 +174,11 @@ class Values:
             elif isinstance(n, TupleGetItem):
                 stack.append(n.tuple_value)
         return tuple(found)
+
+
+def _is_open(info: Any) -> bool:
+    """True for a tensor of so many dimensions, whose sizes are not known."""
+    return type(info) is TensorStructInfo and info.shape is None and info.ndim >= 0
 
 
 def check_size(info: Any, most: int) -> None:

@@ -1,0 +1,52 @@
+"""What a virtual machine is told beside the values: an object is not needed any more; no loops.
+
+_ = R.vm.kill_object(x)
+y = R.builtin.stop_lift_params(x)      x itself; LiftTransformParams lifts nothing that reads it
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from mlcnb import te
+from mlcnb.relax.operator import Object, OpDecl, Tensor, operator
+from mlcnb.relax.struct_info import TupleStructInfo
+
+
+@operator("relax.vm.kill_object")
+class KillObject(OpDecl):
+    """Nothing uses the object from here on. As TVM's `vm.kill_object`."""
+
+    pure: ClassVar[bool] = False
+    obj: Object
+
+    def infer(self, obj: Any) -> Any:
+        """The empty tuple."""
+        return TupleStructInfo(())
+
+    def numpy(self, obj: Any) -> Any:
+        """Nothing"""
+        return ()
+
+
+@operator("relax.builtin.stop_lift_params")
+class StopLiftParams(OpDecl):
+    """`x` itself, as a sign for LiftTransformParams. As TVM's `builtin.stop_lift_params`."""
+
+    x: Tensor
+
+    def infer(self, x: Any) -> Any:
+        """As x."""
+        return x
+
+    def numpy(self, x: Any) -> Any:
+        """x"""
+        return x
+
+    def compute(self, x: Any) -> Any:
+        """A copy."""
+        return te.compute(x.shape, lambda *i: x(*i), name="stop_lift_params")
+
+    def flops(self, x: Any) -> Any:
+        """None."""
+        return 0

@@ -1,0 +1,111 @@
+"""ExpandTupleArguments: private functions take the fields of a tuple one by one.
+
+t = (x, y)                                   gv = cls.add(x, y)
+gv = cls.add(t)                       ->
+@R.function(private=True)                    @R.function(private=True)
+def add(p): return R.add(p[0], p[1])         def add(p_0, p_1): return R.add(p_0, p_1)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.variables import bound_vars
+from mlcnb.relax.emitter import Names
+from mlcnb.relax.expr import (
+    BindingBlock,
+    Call,
+    Function,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.infer import Functions
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.transform.canonicalize_bindings import canonicalize_bindings
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.transform.remove_unused_parameters import only_called
+
+
+class ExpandTupleArguments(ModulePass):
+    """Give private graph functions a parameter for each field of their tuples."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Functions without a global_symbol that have a parameter that is a tuple."""
+        chosen = [k for k, f in mod.items() if _has_tuples(f) and only_called(mod, k)]
+        if not chosen:
+            return mod
+        functions: dict[GlobalVar, Any] = dict(mod.functions)
+        wanted = {key: [p.struct_info for p in functions[key].params] for key in chosen}
+        for key in chosen:
+            functions[key] = _expanded(functions[key])
+        for key, func in functions.items():
+            if isinstance(func, Function):
+                called = _Caller(functions, wanted).rewrite(func)
+                if called is not mod.functions[key]:
+                    tidy = canonicalize_bindings(called)
+                    functions[key] = remove_unused_bindings(tidy, functions)
+        ctx.note(f"{len(chosen)} functions take fields in place of tuples")
+        return mod.with_functions(functions)
+
+
+def _has_tuples(func: Any) -> bool:
+    private = isinstance(func, Function) and "global_symbol" not in func.attrs
+    return private and any(isinstance(p.struct_info, TupleStructInfo) for p in func.params)
+
+
+def _expanded(func: Function) -> Function:
+    """The function on fields, which puts its tuples together again first."""
+    names = Names(v.name_hint for v in bound_vars(func))
+    params: list[Var] = []
+    bindings: list[VarBinding] = []
+
+    def expand(var: Var) -> Var:
+        info = var.struct_info
+        if not isinstance(info, TupleStructInfo):
+            params.append(var)
+            return var
+        parts = [
+            expand(Var(names.fresh(f"{var.name_hint}_{i}"), f)) for i, f in enumerate(info.fields)
+        ]
+        bindings.append(VarBinding(var, Tuple(tuple(parts))))
+        return var
+
+    for param in func.params:
+        expand(param)
+    blocks = (BindingBlock(tuple(bindings)), *func.body.blocks)
+    return replace(func, params=tuple(params), body=SeqExpr(blocks, func.body.body))
+
+
+class _Caller(Mutator):
+    def __init__(self, functions: Functions, wanted: dict[GlobalVar, list[Any]]) -> None:
+        super().__init__(functions)
+        self.wanted = wanted
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call with the fields of its tuples."""
+        infos = self.wanted.get(call.op) if isinstance(call.op, GlobalVar) else None
+        if infos is None:
+            return None
+        pairs = zip(call.args, infos, strict=True)
+        args = [leaf for arg, info in pairs for leaf in self.fields(arg, info)]
+        return Call(call.op, tuple(args), call.attrs, call.sinfo_args, None, call.span)
+
+    def fields(self, arg: Any, info: Any) -> list[Any]:
+        """The leaves of an argument, read out of it where it is no tuple written down."""
+        if not isinstance(info, TupleStructInfo):
+            return [arg]
+        whole = self.value_of(arg)
+        if isinstance(whole, Tuple):
+            parts: Any = whole.fields
+        else:
+            parts = [self.emit(TupleGetItem(arg, i)) for i in range(len(info.fields))]
+        pairs = zip(parts, info.fields, strict=True)
+        return [leaf for part, field in pairs for leaf in self.fields(part, field)]

@@ -1,0 +1,347 @@
+"""LiftTransformParams: what depends on weights alone goes into a function that runs once, before.
+
+def main(x, w):                            def main(x, wt):
+    R.func_attr({"num_input": 1})              R.func_attr({"num_input": 1})
+    wt = R.permute_dims(w)                     gv = R.matmul(x, wt)
+    gv = R.matmul(x, wt)          ->       def main_transform_params(params: R.Tuple(…)):
+    return gv                                  wt = R.permute_dims(params[0])
+                                               return (wt,)
+
+Weights are the parameters after the first `num_input`. What a function still needs becomes its
+parameters: first sizes that only weights told, then weights as they are, then what was computed,
+in order. `R.builtin.stop_lift_params(x)` marks a value behind which nothing is lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import const as prim_const
+from mlcnb.ir.structural import structural_digest
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import definable_vars, same_info, symbolic_vars
+from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
+from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow
+from mlcnb.relax.expr import (
+    Binding,
+    Call,
+    DataflowBlock,
+    Expr,
+    Function,
+    If,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    call_pure_packed,
+)
+from mlcnb.relax.infer import Functions, infer, is_pure_call
+from mlcnb.relax.mutator import Mutator, return_info
+from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
+
+#: the setting under which each weight is given up as soon as it was read
+CONSUME = "relax.lift_transform_params.consume_params"
+
+_ANY = ObjectStructInfo()
+
+
+class LiftTransformParams(ModulePass):
+    """Compute what follows from weights in a function of its own.
+
+    shared_transform: False gives every function its own `<name>_transform_params`; True (or names
+    of functions) gives all of them one `transform_params`, for what all of them compute.
+    """
+
+    shared_transform: bool | Sequence[str] = False
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every graph function that says with `num_input` which of its parameters are weights.
+
+        Raises:
+            PassError: functions that share a transform differ in their weights.
+        """
+        chosen = self._chosen(mod)
+        if not chosen:
+            return mod
+        plans = {key: _Plan(mod[key], mod.functions) for key in chosen}
+        consume = bool(ctx.get_config(CONSUME))
+        changed: dict[Any, Function] = {}
+        if self.shared_transform is False:
+            for key, plan in plans.items():
+                made = plan.outputs()
+                name = f"{key.name_hint}_transform_params"
+                changed[name] = _transform_function(name, plan, made, mod.functions, consume)
+                changed[key] = _runtime_function(plan, made, mod.functions)
+        else:
+            changed = _shared(plans, mod.functions, consume)
+        ctx.note(f"{sum(len(p.lifted) for p in plans.values())} values lifted")
+        return mod.with_functions(changed)
+
+    def _chosen(self, mod: IRModule) -> list[GlobalVar]:
+        wanted = self.shared_transform
+        names = None if isinstance(wanted, bool) else set(wanted)
+        return [
+            key
+            for key, func in mod.items()
+            if isinstance(func, Function)
+            and "num_input" in func.attrs
+            and (names is None or key.name_hint in names)
+        ]
+
+
+class _Plan:
+    """One function: its weights, what follows from them, and what it needs when it runs."""
+
+    def __init__(self, func: Function, functions: Functions) -> None:
+        count = int(func.attrs["num_input"])
+        self.func = func
+        self.inputs, self.weights = func.params[:count], func.params[count:]
+        self.symbols = {v for w in self.weights for v in definable_vars(w.struct_info)}
+        #: variables that are known before the function runs -> whether a weight is among it
+        self.known: dict[Var, bool] = dict.fromkeys(self.weights, True)
+        #: bindings of known values, in order
+        self.lifted: list[VarBinding] = []
+        for block in func.body.blocks:
+            if block_is_dataflow(block):
+                for binding in block.bindings:
+                    self._look(binding, functions)
+
+    def _look(self, binding: Binding, functions: Functions) -> None:
+        value = binding.value
+        if not isinstance(binding, VarBinding) or not _may_move(value, functions):
+            return
+        used = [v for v in value_uses(value) if isinstance(v, Var)]
+        if all(v in self.known for v in used) and self._symbols_of(binding) <= self.symbols:
+            self.known[binding.var] = any(self.known[v] for v in used)
+            self.lifted.append(binding)
+
+    @staticmethod
+    def _symbols_of(binding: Binding) -> set[Any]:
+        found = set(symbolic_vars(binding.var.struct_info))
+        for leaf in leaves(binding.value):
+            if isinstance(leaf, ShapeExpr | PrimValue):
+                found.update(symbolic_vars(leaf))
+        return found
+
+    def moves(self, var: Var) -> bool:
+        """Whether a variable's value comes from before the run: it is known, and of a weight."""
+        return self.known.get(var, False)
+
+    def keep_only(self, lifted: set[Var]) -> None:
+        """Lift no more than these."""
+        self.lifted = [b for b in self.lifted if b.var in lifted]
+        self.known = {v: k for v, k in self.known.items() if v in lifted or v in self.weights}
+
+    def remaining(self) -> list[Binding]:
+        """The bindings that run with the function."""
+        moved = {b.var for b in self.lifted if self.moves(b.var)}
+        helpers = {b.var for b in self.lifted} - moved
+        kept = [b for b in bindings_of(self.func) if b.var not in moved]
+        used = {v for b in kept for v in value_uses(b.value)} | set(leaves(self.func.body.body))
+        ever = {v for b in bindings_of(self.func) for v in value_uses(b.value)}
+        return [b for b in kept if b.var not in helpers or b.var in used or b.var not in ever]
+
+    def needed(self) -> set[Any]:
+        """What those bindings and the result read."""
+        used = {v for b in self.remaining() for v in value_uses(b.value)}
+        return used | set(leaves(self.func.body.body))
+
+    def extra_symbols(self, made: Sequence[Expr]) -> list[Any]:
+        """Sizes that the function mentions and only weights define that it does not get."""
+        infos = [p.struct_info for p in (*self.inputs, *made)]
+        defined = {v for i in infos for v in definable_vars(i)}
+        found: dict[Any, None] = {}
+        for binding in self.remaining():
+            found.update(dict.fromkeys(symbolic_vars(binding.var.struct_info)))
+            for leaf in leaves(binding.value):
+                if isinstance(leaf, ShapeExpr | PrimValue):
+                    found.update(dict.fromkeys(symbolic_vars(leaf)))
+        return [v for v in found if v in self.symbols and v not in defined]
+
+    def outputs(self, needed: set[Any] | None = None) -> list[Any]:
+        """What the transform gives: sizes, weights, lifted values; each as an expression here."""
+        wanted = self.needed() if needed is None else needed
+        made: list[Any] = [w for w in self.weights if w in wanted]
+        made += [b.var for b in self.lifted if b.var in wanted and self.moves(b.var)]
+        symbols = self.extra_symbols(made)
+        return [ShapeExpr(tuple(symbols)), *made] if symbols else made
+
+
+def _may_move(value: Any, functions: Functions) -> bool:
+    if isinstance(value, If | Function):
+        return False
+    if not isinstance(value, Call):
+        return True
+    stops = getattr(value.op, "name", "") == "relax.builtin.stop_lift_params"
+    return not stops and is_pure_call(value, functions)
+
+
+def _transform_function(
+    name: str, plan: _Plan, made: list[Any], functions: Functions, consume: bool
+) -> Function:
+    """The function from all weights, as a tuple, to what is needed of them."""
+    params = Var("params", TupleStructInfo(tuple(infer(w) or _ANY for w in plan.weights)))
+    emitter = Emitter(functions, Names(["params"]))
+    places = {w: i for i, w in enumerate(plan.weights)}
+    needed = _closure(plan, made)
+    renamed: dict[Any, Any] = {}
+
+    def read(var: Any) -> Any:
+        if var not in renamed:
+            item = TupleGetItem(params, places[var])
+            renamed[var] = emitter.emit(item, var.name_hint)
+            if consume:
+                emitter.emit(_given_up(params, places[var]), "_")
+        return renamed[var]
+
+    with emitter.scope(True) as bindings:
+        for binding in plan.lifted:
+            if binding.var not in needed:
+                continue
+            for used in value_uses(binding.value):
+                if used in places:
+                    read(used)
+            value = _Renaming(renamed).substitute(binding.value)
+            renamed[binding.var] = emitter.emit(value, binding.var.name_hint)
+        fields = [m if isinstance(m, ShapeExpr) else _read(m, places, read, renamed) for m in made]
+        result = emitter.emit(Tuple(tuple(fields)), "gv", output=True)
+    ret = return_info((params,), result.struct_info)
+    body = SeqExpr((DataflowBlock(tuple(bindings)),), result)
+    attrs = FrozenDict(global_symbol=name, num_input=0)
+    return Function((params,), body, ret, True, attrs)
+
+
+def _read(var: Any, places: dict[Any, int], read: Any, renamed: dict[Any, Any]) -> Any:
+    return read(var) if var in places else renamed[var]
+
+
+def _given_up(params: Var, place: int) -> Call:
+    number = PrimValue(prim_const(place, "int32"))
+    nothing = TupleStructInfo(())
+    return call_pure_packed("vm.builtin.tuple_reset_item", params, number, sinfo_args=nothing)
+
+
+def _closure(plan: _Plan, made: list[Any]) -> set[Any]:
+    """The lifted values that are asked for, and those that they are computed from."""
+    needed = set(made)
+    for binding in reversed(plan.lifted):
+        if binding.var in needed:
+            needed.update(value_uses(binding.value))
+    return needed
+
+
+class _Renaming(Mutator):
+    def __init__(self, renamed: dict[Any, Any]) -> None:
+        super().__init__()
+        self.remap.update(renamed)
+
+
+class _Runtime(Mutator):
+    """The function without what was lifted; its variables stand for parameters now."""
+
+    def __init__(self, functions: Functions, new: dict[Any, Var], kept: set[Var]) -> None:
+        super().__init__(functions)
+        self.remap.update(new)
+        self.kept = kept
+        self.depth = 0
+
+    def _binding(self, binding: Binding) -> None:
+        if binding.var in self.kept:
+            super()._binding(binding)
+
+
+def _runtime_function(plan: _Plan, made: list[Any], functions: Functions) -> Function:
+    """The function on its inputs and on what was made of its weights."""
+    new = {}
+    params = list(plan.inputs)
+    for each in made:
+        name = "sizes" if isinstance(each, ShapeExpr) else each.name_hint
+        param = Var(name, infer(each, functions))
+        params.append(param)
+        if not isinstance(each, ShapeExpr):
+            new[each] = param
+    kept = {b.var for b in plan.remaining()}
+    body = _Runtime(functions, new, kept).rewrite(plan.func).body
+    return replace(plan.func, params=tuple(params), body=body)
+
+
+# one transform for several functions ------------------------------------------------------------
+
+
+@dataclass
+class _Common:
+    """Lifted values by what they compute, whatever the function calls them."""
+
+    keys: dict[Var, Any]
+
+    @staticmethod
+    def of(plan: _Plan) -> _Common:
+        keys: dict[Var, Any] = {w: ("weight", i) for i, w in enumerate(plan.weights)}
+        for binding in plan.lifted:
+            keys[binding.var] = _meaning(binding.value, keys)
+        return _Common(keys)
+
+
+def _meaning(value: Any, keys: dict[Var, Any]) -> Any:
+    """Equal for two values that are computed alike from weights at the same places."""
+    if isinstance(value, Var):
+        return keys[value]
+    if isinstance(value, Tuple):
+        return ("tuple", tuple(_meaning(f, keys) for f in value.fields))
+    if isinstance(value, TupleGetItem):
+        return ("item", value.index, _meaning(value.tuple_value, keys))
+    if isinstance(value, Call):
+        how = structural_digest((value.op, value.attrs, value.sinfo_args))
+        return ("call", how, tuple(_meaning(a, keys) for a in value.args))
+    return structural_digest(value)
+
+
+def _shared(
+    plans: dict[GlobalVar, _Plan], functions: Functions, consume: bool
+) -> dict[Any, Function]:
+    """All functions on the results of one `transform_params`, which lifts what they have in
+    common.
+    """
+    _check_alike(plans)
+    common = {key: _Common.of(plan) for key, plan in plans.items()}
+    shared = set.intersection(*(set(c.keys.values()) for c in common.values()))
+    for key, plan in plans.items():
+        plan.keep_only({v for v, k in common[key].keys.items() if k in shared})
+    wanted = {common[k].keys[v] for k, p in plans.items() for v in p.needed() if p.moves(v)}
+    changed: dict[Any, Function] = {}
+    for key, plan in plans.items():
+        first: dict[Any, Any] = {}
+        for var, meaning in common[key].keys.items():
+            if meaning in wanted and var in plan.known:
+                first.setdefault(meaning, var)
+        made = plan.outputs(set(first.values()))
+        if not changed:
+            name = "transform_params"
+            changed[name] = _transform_function(name, plan, made, functions, consume)
+        changed[key] = _runtime_function(plan, made, functions)
+    return changed
+
+
+def _check_alike(plans: dict[GlobalVar, _Plan]) -> None:
+    (first, one), *others = plans.items()
+    for key, plan in others:
+        same = len(one.weights) == len(plan.weights) and all(
+            same_info(a.struct_info, b.struct_info)
+            for a, b in zip(one.weights, plan.weights, strict=True)
+        )
+        if not same:
+            raise PassError(
+                f"LiftTransformParams: {first.name_hint} and {key.name_hint} cannot share a "
+                "transform: their weights differ in number, shape or dtype",
+                where=plan.func,
+                hint="shared_transform=False, or the names of functions with the same weights",
+            )

@@ -1,0 +1,79 @@
+"""What is true of a block where it stands, and of what stands in it: TVM's words for a state.
+
+affine_binding    no two iterations of the loops around the block run one instance of it
+region_cover      what it reads of its siblings' buffers was written before, in one iteration
+stage_pipeline    each child of it has region cover, and none overwrites what another has read
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlcnb.tir import analysis
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis import DepKind
+from mlcnb.tir.analysis.scope import children_of, uncovered_by_siblings
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule import legality
+from mlcnb.tir.schedule.state import CachedFlags, Snapshot, StmtSRef
+from mlcnb.tir.schedule.tree import Tree
+
+
+@dataclass(frozen=True)
+class SRefDependency:
+    """`dst` must stay after `src`; kind: RAW, WAW or WAR."""
+
+    src: StmtSRef
+    dst: StmtSRef
+    kind: DepKind
+
+
+def flags_of(tree: Tree, block: s.Block) -> CachedFlags:
+    """The flags of a block; memory that threads share counts as written by all of them."""
+    if block is tree.root:
+        return CachedFlags(True, True, _is_pipeline(tree.func, block))
+    return CachedFlags(
+        legality.why_not_affine(tree, block) is None,
+        _is_covered(tree.func, block, in_order(tree.func, tree.scope(block))),
+        _is_pipeline(tree.func, block),
+    )
+
+
+def in_order(func: PrimFunc, scope: s.Block) -> list[analysis.Dependency]:
+    """The dependences between the blocks of a scope of which the source stands first."""
+    found = analysis.get_block_scope(func, scope)
+    place = {block: n for n, block in enumerate(found.children)}
+    return [d for d in found.dependencies if place[d.src] < place[d.dst]]
+
+
+def _is_covered(func: PrimFunc, block: s.Block, found: list[analysis.Dependency]) -> bool:
+    """Region cover; what is written only further down is an input."""
+    made = {d.buffer for d in found if d.dst is block and d.kind is DepKind.RAW}
+    reads = uncovered_by_siblings(func, block, by_threads=True)
+    return not any(read.access.buffer in made for read in reads)
+
+
+def _is_pipeline(func: PrimFunc, block: s.Block) -> bool:
+    found = in_order(func, block)
+    if any(d.kind in (DepKind.WAR, DepKind.OPAQUE) for d in found):
+        return False
+    return all(_is_covered(func, child, found) for child in children_of(func, block))
+
+
+class SRefScope:
+    """The dependences between the blocks of one scope, between places of a state."""
+
+    def __init__(self, owner: Snapshot, func: PrimFunc, block: s.Block) -> None:
+        pairs = dict.fromkeys((d.src, d.dst, d.kind) for d in in_order(func, block))
+        self.dependencies = tuple(
+            SRefDependency(owner.get_sref(src), owner.get_sref(dst), kind)
+            for src, dst, kind in pairs
+        )
+
+    def get_deps_by_src(self, block: StmtSRef) -> list[SRefDependency]:
+        """What must stay after a block."""
+        return [d for d in self.dependencies if d.src.same_as(block)]
+
+    def get_deps_by_dst(self, block: StmtSRef) -> list[SRefDependency]:
+        """What a block must stay after."""
+        return [d for d in self.dependencies if d.dst.same_as(block)]
