@@ -6,6 +6,7 @@
 # make bench-pages  the plots and tables of the documentation, from what `make bench` measured
 # make fuzz   10,000 random schedule steps, each checked; FUZZ="--steps 50000 --seed 3" for others
 # make seeds  every test that draws its input, TIMES=20 times, with other draws each time
+# make torch  install PyTorch (for the CPU) too, so that the tests of its front end run
 # make lock   resolve the dependencies anew into requirements.lock and requirements-cuda.lock
 # make format, make clean
 #
@@ -29,7 +30,7 @@ ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/test_
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 
-.PHONY: lab test browser lint tour bench bench-pages fuzz seeds lock format clean
+.PHONY: lab test browser lint tour bench bench-pages fuzz seeds torch lock format clean
 
 lab: $(STAMP)
 	$(BIN)/mlcnb lab notebooks
@@ -68,6 +69,9 @@ seeds: $(STAMP)
 	@for seed in $$(seq 1 $(TIMES)); do \
 	    env -u CI $(BIN)/python -m pytest -q -n 2 --dist worksteal -m hypothesis --hypothesis-seed=$$(date +%N) \
 	        $$(grep -rl --include 'test_*.py' 'from hypothesis' tests) || exit 1; done
+
+torch: $(STAMP)
+	@$(BIN)/python $(PIP) --requirement requirements-torch.lock
 
 lock:
 	rm -rf build/lock

@@ -28,6 +28,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.core.errors": "MLCError",
         "mlcnb.core.registry": "register_func get_global_func",
         "mlcnb.relax.frontend.onnx": "from_onnx",
+        "mlcnb.relax.frontend.torch": "from_torch",
         "mlcnb.relax.transform.pipeline": "get_pipeline",
         "mlcnb.driver": "compile build",
         "mlcnb.runtime.profile": "profile",

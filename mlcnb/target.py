@@ -71,7 +71,22 @@ _OF_TAGS = {
     "max_threads_per_block": 1024,
     "thread_warp_size": 32,
 }
+#: what a target of a kind has where it does not say so itself
+_OF_KIND: dict[str, dict[str, Any]] = {
+    "cuda": {"max_num_threads": 1024, **_OF_TAGS},
+}
 _current: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+
+
+class TargetKind(str):
+    """The word of a target's kind; `target.kind` and `target.kind.name` both are it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The word as a plain string."""
+        return str(self)
 
 
 @node
@@ -101,7 +116,9 @@ class Target(TargetNode):
         kind, attrs = _parse(spec)
         inside = spec.get("host") if isinstance(spec, Mapping) else getattr(spec, "host", None)
         host = host or inside
-        TargetNode.__init__(self, kind, FrozenDict(attrs), Target(host) if host else None)
+        TargetNode.__init__(
+            self, TargetKind(kind), FrozenDict(attrs), Target(host) if host else None
+        )
         object.__setattr__(self, "_tokens", [])
 
     def __str__(self) -> str:
@@ -135,9 +152,36 @@ class Target(TargetNode):
             raise TargetError("no current target", hint='use `with Target("llvm"):`')
         return stack[-1] if stack else None
 
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device that is there: `cpu()`, `cuda(0)`, or its name.
+
+        Raises:
+            TargetError: there is no such device.
+        """
+        kind = str(getattr(device, "kind", device)).partition(":")[0]
+        if kind in ("cpu", "llvm"):
+            return Target("llvm")
+        if kind != "cuda" or not getattr(device, "exist", False):
+            raise TargetError(
+                f"no {device} here to make a target of",
+                hint='name one: Target("nvidia/geforce-rtx-3090-ti"), or Target("llvm")',
+            )
+        import cupy
+
+        number = cupy.cuda.Device(device.index).compute_capability
+        return Target({"kind": "cuda", "arch": f"sm_{number}", **_OF_TAGS})
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the target by its name: `target.arch`, `target.max_num_threads`."""
+        word = name if name in _ATTRIBUTES else name.replace("_", "-")
+        if name.startswith("_") or word not in _ATTRIBUTES:
+            raise AttributeError(f"a Target has no {name!r}")
+        return self.attrs.get(word, _OF_KIND.get(self.kind, {}).get(word))
+
     def export(self) -> dict[str, Any]:
         """The target as a dict that `Target` takes back."""
-        return {"kind": self.kind, **self.attrs}
+        return {"kind": str(self.kind), **self.attrs}
 
     @property
     def is_cpu(self) -> bool:
@@ -221,7 +265,7 @@ def available_cores() -> int:
 
 def _parse(spec: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(spec, Target):
-        return spec.kind, dict(spec.attrs)
+        return str(spec.kind), dict(spec.attrs)
     if isinstance(spec, Mapping):
         given = dict(spec)
         kind = str(given.pop("kind", "llvm"))

@@ -91,6 +91,15 @@ def test_lock_is_name_and_version_only(name):
     assert not {"mlcnb", "torch", "pip"} & set(names)
 
 
+def test_lock_of_torch_adds_to_the_other():
+    lines = (ROOT / "requirements-torch.lock").read_text().splitlines()
+    assert [line for line in lines if not PIN.fullmatch(line)] == []
+    added, base = pins("requirements-torch.lock"), pins("requirements.lock")
+    assert "torch" in added and not added.keys() & base.keys()
+    for line in PROJECT["project"]["optional-dependencies"]["torch"]:
+        assert Requirement(line).specifier.contains(added[canonical(Requirement(line).name)])
+
+
 def test_lock_satisfies_the_project():
     versions = pins("requirements.lock") | pins("requirements-cuda.lock")
     extras = PROJECT["project"]["optional-dependencies"]

@@ -29,5 +29,5 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
     },
-    submodules=("analyzer", "int_set"),
+    submodules="analyzer int_set int_solver iter_affine_map bound pattern _ffi_api".split(),
 )

@@ -10,6 +10,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.function": "BaseFunc",
         "mlcnb.ir.expr": "PrimExpr GlobalVar",
+        "mlcnb.ir.global_info": "GlobalInfo DummyGlobalInfo VDevice",
+        "mlcnb.relax.expr": "Op",
         "mlcnb.ir.range": "Range",
         "mlcnb.ir.path": "ObjectPath",
         "mlcnb.ir.types": "Type PrimType PointerType TupleType",
@@ -19,5 +21,5 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.ir.json": "save_json load_json",
     },
-    submodules=("transform", "instrument", "diagnostics"),
+    submodules=("transform", "instrument", "diagnostics", "module", "expr", "function"),
 )

@@ -19,6 +19,10 @@ class BaseFunc(Node):
         added = key if isinstance(key, Mapping) else {key: value}
         return replace(self, attrs=FrozenDict({**self.attrs, **added}))
 
+    def with_attrs(self, attrs: Mapping[str, Any]) -> Self:
+        """This function with all attributes of a table set."""
+        return self.with_attr(attrs)
+
     def without_attr(self, key: str) -> Self:
         """This function with one attribute removed; itself if there was none."""
         if key not in self.attrs:

@@ -36,6 +36,7 @@ _LEVELS = (
     (
         "mlcnb.ir.expr",
         "mlcnb.ir.module",
+        "mlcnb.ir.global_info",
         "mlcnb.ir.span",
         "mlcnb.tir.buffer",
         "mlcnb.tir.stmt",

@@ -1,13 +1,20 @@
 """IRModule: the functions of a program, graph functions and loop functions side by side.
 
 mod["main"]                      a function, by name or GlobalVar
-mod.with_function("main", f)     a new module: modules are immutable like every node
+mod.with_function("main", f)     a new module; this one stays as it is
+mod["main"] = f                  in place, as `update_func`: this object names other functions now
+
+Passes, schedules and executables take a module as a value, and some keep it: the steps of a trace,
+a schedule's history, what was compiled. Each says so (`held_by`), and when the module is edited in
+place they are given what it was: an edit changes what this object names, and nothing that was made
+of it before. The functions themselves are shared and never change.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
@@ -99,13 +106,87 @@ class IRModule(Node):
             self if len(kept) == len(self.functions) else replace(self, functions=FrozenDict(kept))
         )
 
-    def with_attr(self, key: str, value: Any) -> IRModule:
-        """A module with one attribute set."""
-        return replace(self, attrs=FrozenDict({**self.attrs, key: value}))
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> IRModule:
+        """A module with one attribute set, or all of a table."""
+        added = key if isinstance(key, Mapping) else {key: value}
+        return replace(self, attrs=FrozenDict({**self.attrs, **added}))
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> IRModule:
+        """A module with all attributes of a table set."""
+        return self.with_attr(attrs)
+
+    def without_attr(self, key: str) -> IRModule:
+        """A module with one attribute removed; itself if there was none."""
+        kept = {k: v for k, v in self.attrs.items() if k != key}
+        return self if len(kept) == len(self.attrs) else replace(self, attrs=FrozenDict(kept))
+
+    def get_attr(self, key: str) -> Any:
+        """One attribute, or None."""
+        return self.attrs.get(key)
+
+    # in place ------------------------------------------------------------------------------------
+
+    def clone(self) -> IRModule:
+        """Another module of the same functions, which are shared; it can be edited by itself."""
+        return IRModule(self.functions, self.attrs, self.global_infos)
+
+    def held_by(self, holder: Any, *fields: str) -> IRModule:
+        """`holder` keeps this module as it is now in these attributes.
+
+        When this object is edited, they become a module of the contents from before.
+        """
+        _holders.setdefault(self, []).append((ref(holder), fields))
+        return self
+
+    def update_func(self, var: str | GlobalVar, func: BaseFunc) -> None:
+        """Put a function in place of the one that `var` names, or add it: in this very object.
+
+        Raises:
+            MLCError: `func` is no function.
+        """
+        self.update({var: func})
+
+    __setitem__ = update_func
+
+    def __delitem__(self, key: str | GlobalVar) -> None:
+        self[key]
+        self._edit(functions=FrozenDict(self.without_functions([key]).functions))
+
+    def update(self, other: Mapping[Any, BaseFunc] | IRModule) -> None:
+        """Put all functions of another module, or of a table, into this very object."""
+        given = other.functions if isinstance(other, IRModule) else other
+        for key, func in given.items():
+            if not isinstance(func, BaseFunc):
+                raise MLCError(
+                    f"{_global(key).name_hint!r} is to become a {type(func).__name__}",
+                    hint="a module holds functions: relax.Function, tir.PrimFunc, relax.ExternFunc",
+                )
+        self._edit(functions=self.with_functions(given).functions)
+
+    def update_global_info(self, name: str, infos: Any) -> None:
+        """Set one list of global infos, such as the virtual devices, in this very object."""
+        self._edit(global_infos=FrozenDict({**self.global_infos, name: tuple(infos)}))
+
+    def _edit(self, **changes: FrozenDict) -> None:
+        """Let this object name other contents; what keeps it keeps the contents from before."""
+        holders = [(h, fields) for r, fields in _holders.pop(self, ()) if (h := r()) is not None]
+        if holders:
+            before = self.clone()
+            for holder, fields in holders:
+                for field in fields:
+                    if getattr(holder, field) is self:
+                        object.__setattr__(holder, field, before)
+                before.held_by(holder, *fields)
+        for field, value in changes.items():
+            object.__setattr__(self, field, value)
 
     def graph(self, function: str = "main", **options: Any) -> Any:
         """The picture of one graph function, an object that shows itself in the cell."""
         return display.load("mlcnb.view.graph:graph")(self, function=function, **options)  # type: ignore[call-arg]
+
+
+#: module -> what keeps it, and in which attributes
+_holders: WeakKeyDictionary[IRModule, list[tuple[ref[Any], tuple[str, ...]]]] = WeakKeyDictionary()
 
 
 def _global(key: str | GlobalVar) -> GlobalVar:

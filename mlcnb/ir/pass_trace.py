@@ -23,7 +23,7 @@ from mlcnb.ir.steps import Steps
 from mlcnb.ir.transform import Pass, PassContext, PassInfo, Sequential
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PassStep(display.Shown):
     """One pass of a run that was traced.
 
@@ -42,6 +42,11 @@ class PassStep(display.Shown):
     notes: tuple[str, ...] = ()
     fired: tuple[Fired, ...] = ()
     context: Context | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        self.before.held_by(self, "before", "after")
+        if self.after is not self.before:
+            self.after.held_by(self, "after")
 
     @property
     def changed(self) -> bool:

@@ -276,6 +276,8 @@ def class_decorator(
 ) -> Any:
     """What decorators share: a function, or a class with `method`, becomes a `base` pass."""
 
+    apart = base is ModulePass
+
     def make(target: Any) -> Any:
         made: dict[str, Any] = {
             "__doc__": target.__doc__,
@@ -284,8 +286,8 @@ def class_decorator(
             "required": tuple(required),
         }
         if inspect.isclass(target):
-            return _class_of_class(target, base, method, name, made)
-        made[method] = _calls(target)
+            return _class_of_class(target, base, method, name, made, apart)
+        made[method] = _calls(_on_a_copy(target) if apart else target)
         return type(name or target.__name__, (base,), made)()
 
     return make if given is None else make(given)
@@ -298,8 +300,27 @@ def _calls(function: Callable) -> Callable:
     return transform
 
 
+def _on_a_copy(work: Callable[..., Any]) -> Callable[..., Any]:
+    """A person's work on a module, which may edit what it is given: the caller's stays."""
+
+    def transform(mod: IRModule, ctx: PassContext) -> Any:
+        given = mod.clone()
+        result = work(given, ctx)
+        is_same = result is given and all(
+            getattr(given, f) is getattr(mod, f) for f in IRModule.node_fields
+        )
+        return mod if is_same else result
+
+    return transform
+
+
 def _class_of_class(
-    cls: type, base: type[Pass], method: str, name: str | None, made: dict[str, Any]
+    cls: type,
+    base: type[Pass],
+    method: str,
+    name: str | None,
+    made: dict[str, Any],
+    apart: bool = False,
 ) -> type[Pass]:
     """A pass class that keeps an object of the user's class and lets it do the work."""
     if not hasattr(cls, method):
@@ -310,7 +331,8 @@ def _class_of_class(
         self.given = [*map(_short, args), *(f"{k}={_short(v)}" for k, v in kwargs.items())]
 
     def transform(self: Any, *args: Any) -> Any:
-        return getattr(self.inner, method)(*args)
+        work = getattr(self.inner, method)
+        return (_on_a_copy(work) if apart else work)(*args)
 
     def show(self: Any) -> str:
         return f"{self.name}({', '.join(self.given)})"

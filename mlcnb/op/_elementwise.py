@@ -39,6 +39,7 @@ from mlcnb.op._dims import (
 from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode
 from mlcnb.op.onnx import onnx as spell
+from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, make_call, operator
 from mlcnb.relax.struct_info import TensorStructInfo
@@ -182,9 +183,10 @@ def unary(
     accepts: Kinds,
     doc: str,
     onnx: str | None = None,
+    torch: str | None = None,
     **more: Any,
 ) -> Any:
-    """Declare an operator of one tensor `x`, and its ONNX spelling where the two agree.
+    """Declare an operator of one tensor `x`, and its spellings where they agree.
 
     Args:
         name: after "relax.", such as "exp".
@@ -193,9 +195,10 @@ def unary(
         accepts: the dtypes that it takes.
         doc: what it does, as a phrase; becomes the docstring.
         onnx: the ONNX operator that means the same.
+        torch: ATen operators that do, after "aten.", with blanks between them.
         more: other class variables of `Elementwise`, such as `gives`.
     """
-    return _declare(name, ("x",), meaning, loop, accepts, doc, onnx, more)
+    return _declare(name, ("x",), meaning, loop, accepts, doc, (onnx, torch), more)
 
 
 def binary(
@@ -205,10 +208,11 @@ def binary(
     accepts: Kinds,
     doc: str,
     onnx: str | None = None,
+    torch: str | None = None,
     **more: Any,
 ) -> Any:
     """Declare an operator of two tensors `x1` and `x2` that broadcast; arguments as in `unary`."""
-    return _declare(name, ("x1", "x2"), meaning, loop, accepts, doc, onnx, more)
+    return _declare(name, ("x1", "x2"), meaning, loop, accepts, doc, (onnx, torch), more)
 
 
 def _declare(
@@ -218,7 +222,7 @@ def _declare(
     loop: Callable[..., Any],
     accepts: Kinds,
     doc: str,
-    onnx: str | None,
+    spelled: tuple[str | None, str | None],
     more: dict[str, Any],
 ) -> Any:
     """A class of its own, which says where in the table it stands."""
@@ -236,8 +240,11 @@ def _declare(
         **more,
     }
     made = operator(f"relax.{name}")(type(title, (Elementwise,), fields))
+    onnx, torch = spelled
     if onnx is not None:
         _spell_same(onnx, made)
+    if torch is not None:
+        _spell_torch(torch, made)
     return made
 
 
@@ -250,6 +257,20 @@ def _spell_same(op_type: str, decl: type[OpDecl]) -> None:
     import_same.__doc__ = f"{decl.sugar}: {decl.__doc__}"
     import_same.__name__ = f"onnx_{op_type.lower()}"
     spell(op_type)(import_same)
+
+
+def _spell_torch(targets: str, decl: type[OpDecl]) -> None:
+    """ATen's operators are this one, of operands promoted as PyTorch does."""
+
+    def import_same(n: TorchNode, *operands: Any) -> Expr:
+        kind = n.result()[1]
+        if decl.gives is not None or not dtype(kind).is_float:  # type: ignore[attr-defined]
+            kind = n.common(*operands)
+        return make_call(decl, *(n.tensor(x, kind) for x in operands))
+
+    import_same.__doc__ = f"{decl.sugar}: {decl.__doc__}"
+    import_same.__name__ = f"torch_{targets.split()[0]}"
+    torch_spelling(*(f"aten.{t}" for t in targets.split()))(import_same)
 
 
 def legacy_broadcast(n: OnnxNode, inputs: Sequence[Expr]) -> Sequence[Expr]:

@@ -47,8 +47,22 @@ from mlcnb.tir.stmt import IfThenElse, Stmt, While
 Add = binary("add", np.add, p.add, NUMBERS, "x1 + x2", onnx="Add")
 Subtract = binary("subtract", np.subtract, p.subtract, NUMBERS, "x1 - x2", onnx="Sub")
 Multiply = binary("multiply", np.multiply, p.multiply, NUMBERS, "x1 * x2", onnx="Mul")
-Maximum = binary("maximum", np.maximum, p.maximum, ANY, "The larger; NaN where one is NaN")
-Minimum = binary("minimum", np.minimum, p.minimum, ANY, "The smaller; NaN where one is NaN")
+Maximum = binary(
+    "maximum",
+    np.maximum,
+    p.maximum,
+    ANY,
+    "The larger; NaN where one is NaN",
+    torch="maximum max.other",
+)
+Minimum = binary(
+    "minimum",
+    np.minimum,
+    p.minimum,
+    ANY,
+    "The smaller; NaN where one is NaN",
+    torch="minimum min.other",
+)
 
 # divisions and remainders
 
@@ -116,6 +130,7 @@ FloorDivide = binary(
     p.floordiv,
     NUMBERS,
     "floor(x1 / x2)",
+    torch="floor_divide",
 )
 Mod = binary(
     "mod",
@@ -123,6 +138,7 @@ Mod = binary(
     _loop_by_kind(te.fmod, p.truncmod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x1",
+    torch="fmod",
 )
 FloorMod = binary(
     "floor_mod",
@@ -130,6 +146,7 @@ FloorMod = binary(
     _loop_by_kind(_floor_mod, p.floormod),
     NUMBERS,
     "The remainder of x1 / x2 with the sign of x2",
+    torch="remainder",
 )
 
 # powers, logarithms, angles
@@ -215,9 +232,17 @@ def _log_add_exp_loop(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 LogAddExp = binary(
-    "log_add_exp", _log_add_exp, _log_add_exp_loop, FLOATS, "log(e ** x1 + e ** x2)", cost=6
+    "log_add_exp",
+    _log_add_exp,
+    _log_add_exp_loop,
+    FLOATS,
+    "log(e ** x1 + e ** x2)",
+    torch="logaddexp",
+    cost=6,
 )
-Atan2 = binary("atan2", np.arctan2, te.atan2, FLOATS, "The angle of the point (x2, x1)")
+Atan2 = binary(
+    "atan2", np.arctan2, te.atan2, FLOATS, "The angle of the point (x2, x1)", torch="atan2"
+)
 
 
 @onnx("Mod")

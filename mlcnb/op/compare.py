@@ -23,13 +23,33 @@ from mlcnb.relax.operator import make_call
 
 # comparisons: with NaN all are false, but not_equal, which is true
 
-Equal = binary("equal", np.equal, p.equal, ANY, "x1 == x2", onnx="Equal", **PREDICATE)
-NotEqual = binary("not_equal", np.not_equal, p.not_equal, ANY, "x1 != x2", **PREDICATE)
-Less = binary("less", np.less, p.less, NUMBERS, "x1 < x2", onnx="Less", **PREDICATE)
-LessEqual = binary(
-    "less_equal", np.less_equal, p.less_equal, NUMBERS, "x1 <= x2", onnx="LessOrEqual", **PREDICATE
+Equal = binary("equal", np.equal, p.equal, ANY, "x1 == x2", onnx="Equal", torch="eq", **PREDICATE)
+NotEqual = binary(
+    "not_equal", np.not_equal, p.not_equal, ANY, "x1 != x2", torch="ne not_equal", **PREDICATE
 )
-Greater = binary("greater", np.greater, p.greater, NUMBERS, "x1 > x2", onnx="Greater", **PREDICATE)
+Less = binary(
+    "less", np.less, p.less, NUMBERS, "x1 < x2", onnx="Less", torch="lt less", **PREDICATE
+)
+LessEqual = binary(
+    "less_equal",
+    np.less_equal,
+    p.less_equal,
+    NUMBERS,
+    "x1 <= x2",
+    onnx="LessOrEqual",
+    torch="le less_equal",
+    **PREDICATE,
+)
+Greater = binary(
+    "greater",
+    np.greater,
+    p.greater,
+    NUMBERS,
+    "x1 > x2",
+    onnx="Greater",
+    torch="gt greater",
+    **PREDICATE,
+)
 GreaterEqual = binary(
     "greater_equal",
     np.greater_equal,
@@ -37,6 +57,7 @@ GreaterEqual = binary(
     NUMBERS,
     "x1 >= x2",
     onnx="GreaterOrEqual",
+    torch="ge greater_equal",
     **PREDICATE,
 )
 
@@ -74,13 +95,34 @@ def _xor(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 BitwiseAnd = binary(
-    "bitwise_and", np.bitwise_and, _and, BITS, "x1 & x2, bit by bit", onnx="BitwiseAnd", cost=0
+    "bitwise_and",
+    np.bitwise_and,
+    _and,
+    BITS,
+    "x1 & x2, bit by bit",
+    onnx="BitwiseAnd",
+    torch="bitwise_and __and__",
+    cost=0,
 )
 BitwiseOr = binary(
-    "bitwise_or", np.bitwise_or, _or, BITS, "x1 | x2, bit by bit", onnx="BitwiseOr", cost=0
+    "bitwise_or",
+    np.bitwise_or,
+    _or,
+    BITS,
+    "x1 | x2, bit by bit",
+    onnx="BitwiseOr",
+    torch="bitwise_or __or__",
+    cost=0,
 )
 BitwiseXor = binary(
-    "bitwise_xor", np.bitwise_xor, _xor, BITS, "x1 ^ x2, bit by bit", onnx="BitwiseXor", cost=0
+    "bitwise_xor",
+    np.bitwise_xor,
+    _xor,
+    BITS,
+    "x1 ^ x2, bit by bit",
+    onnx="BitwiseXor",
+    torch="bitwise_xor __xor__",
+    cost=0,
 )
 
 
@@ -105,6 +147,7 @@ LeftShift = binary(
     _shift(p.shift_left, fills=False),
     INTEGERS,
     "x1 << x2; 0 for a distance below 0 or beyond the width",
+    torch="bitwise_left_shift __lshift__",
     cost=0,
 )
 RightShift = binary(
@@ -113,6 +156,7 @@ RightShift = binary(
     _shift(p.shift_right, fills=True),
     INTEGERS,
     "x1 >> x2, filled with the sign; all sign for a distance below 0 or beyond the width",
+    torch="bitwise_right_shift __rshift__",
     cost=0,
 )
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.op._dims import tensor
+from mlcnb.op._sugar import sugar
 from mlcnb.relax.operator import (
     Dtype,
     Object,
@@ -24,6 +25,7 @@ from mlcnb.relax.operator import (
     Shape,
     String,
     Tensor,
+    make_call,
     operator,
 )
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
@@ -46,6 +48,14 @@ class AllocTensor(OpDecl):
     def numpy(self, shape: Any, dtype: Any, runtime_device_index: Any, storage_scope: Any) -> Any:
         """numpy.zeros: a run can be repeated"""
         return np.zeros(shape, make_dtype(dtype).numpy)
+
+
+@sugar("builtin.alloc_tensor")
+def alloc_tensor(
+    shape: Any, dtype: Any, runtime_device_index: Any = 0, storage_scope: Any = "global"
+) -> Any:
+    """A new tensor, its elements not set, in the memory that `storage_scope` names."""
+    return make_call(AllocTensor, shape, dtype, runtime_device_index, storage_scope)
 
 
 @operator("relax.memory.alloc_storage")

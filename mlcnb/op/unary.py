@@ -57,31 +57,46 @@ def _square(x: Any) -> Any:
     return x * x
 
 
-Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp")
-Expm1 = unary("expm1", np.expm1, te.expm1, FLOATS, "e ** x - 1, exact also where x is small")
-Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log")
-Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt")
-Rsqrt = unary("rsqrt", _rsqrt, loop_in_float32(te.rsqrt), FLOATS, "1 / sqrt(x)")
-Square = unary("square", _square, _square, NUMBERS, "x * x")
-Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf")
+Exp = unary("exp", np.exp, te.exp, FLOATS, "e ** x", onnx="Exp", torch="exp")
+Expm1 = unary(
+    "expm1", np.expm1, te.expm1, FLOATS, "e ** x - 1, exact also where x is small", torch="expm1"
+)
+Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log", torch="log")
+Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt", torch="sqrt")
+Rsqrt = unary("rsqrt", _rsqrt, loop_in_float32(te.rsqrt), FLOATS, "1 / sqrt(x)", torch="rsqrt")
+Square = unary("square", _square, _square, NUMBERS, "x * x", torch="square")
+Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf", torch="erf")
 Sigmoid = unary(
-    "sigmoid", _sigmoid, te.sigmoid, FLOATS, "1 / (1 + e ** -x)", onnx="Sigmoid", cost=4
+    "sigmoid",
+    _sigmoid,
+    te.sigmoid,
+    FLOATS,
+    "1 / (1 + e ** -x)",
+    onnx="Sigmoid",
+    torch="sigmoid",
+    cost=4,
 )
 
 # trigonometry
 
-Sin = unary("sin", np.sin, te.sin, FLOATS, "Sine", onnx="Sin")
-Cos = unary("cos", np.cos, te.cos, FLOATS, "Cosine", onnx="Cos")
-Tan = unary("tan", np.tan, te.tan, FLOATS, "Tangent", onnx="Tan")
-Asin = unary("asin", np.arcsin, te.asin, FLOATS, "Inverse sine", onnx="Asin")
-Acos = unary("acos", np.arccos, te.acos, FLOATS, "Inverse cosine", onnx="Acos")
-Atan = unary("atan", np.arctan, te.atan, FLOATS, "Inverse tangent", onnx="Atan")
-Sinh = unary("sinh", np.sinh, te.sinh, FLOATS, "Hyperbolic sine", onnx="Sinh")
-Cosh = unary("cosh", np.cosh, te.cosh, FLOATS, "Hyperbolic cosine", onnx="Cosh")
-Tanh = unary("tanh", np.tanh, te.tanh, FLOATS, "Hyperbolic tangent", onnx="Tanh")
-Asinh = unary("asinh", np.arcsinh, te.asinh, FLOATS, "Inverse hyperbolic sine", onnx="Asinh")
-Acosh = unary("acosh", np.arccosh, te.acosh, FLOATS, "Inverse hyperbolic cosine", onnx="Acosh")
-Atanh = unary("atanh", np.arctanh, te.atanh, FLOATS, "Inverse hyperbolic tangent", onnx="Atanh")
+Sin = unary("sin", np.sin, te.sin, FLOATS, "Sine", onnx="Sin", torch="sin")
+Cos = unary("cos", np.cos, te.cos, FLOATS, "Cosine", onnx="Cos", torch="cos")
+Tan = unary("tan", np.tan, te.tan, FLOATS, "Tangent", onnx="Tan", torch="tan")
+Asin = unary("asin", np.arcsin, te.asin, FLOATS, "Inverse sine", onnx="Asin", torch="asin")
+Acos = unary("acos", np.arccos, te.acos, FLOATS, "Inverse cosine", onnx="Acos", torch="acos")
+Atan = unary("atan", np.arctan, te.atan, FLOATS, "Inverse tangent", onnx="Atan", torch="atan")
+Sinh = unary("sinh", np.sinh, te.sinh, FLOATS, "Hyperbolic sine", onnx="Sinh", torch="sinh")
+Cosh = unary("cosh", np.cosh, te.cosh, FLOATS, "Hyperbolic cosine", onnx="Cosh", torch="cosh")
+Tanh = unary("tanh", np.tanh, te.tanh, FLOATS, "Hyperbolic tangent", onnx="Tanh", torch="tanh")
+Asinh = unary(
+    "asinh", np.arcsinh, te.asinh, FLOATS, "Inverse hyperbolic sine", onnx="Asinh", torch="asinh"
+)
+Acosh = unary(
+    "acosh", np.arccosh, te.acosh, FLOATS, "Inverse hyperbolic cosine", onnx="Acosh", torch="acosh"
+)
+Atanh = unary(
+    "atanh", np.arctanh, te.atanh, FLOATS, "Inverse hyperbolic tangent", onnx="Atanh", torch="atanh"
+)
 
 # sign and rounding
 
@@ -103,14 +118,18 @@ def _of_floats(fn: Any) -> Any:
     return run
 
 
-Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs")
-Negative = unary("negative", np.negative, p.neg, NUMBERS, "-x", onnx="Neg")
+Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs", torch="abs absolute")
+Negative = unary("negative", np.negative, p.neg, NUMBERS, "-x", onnx="Neg", torch="neg negative")
 Sign = unary("sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign")
 _floor, _ceil, _trunc, _rint = map(_of_floats, (np.floor, np.ceil, np.trunc, np.rint))
 
-Floor = unary("floor", _floor, te.floor, NUMBERS, "The largest integer <= x", onnx="Floor")
-Ceil = unary("ceil", _ceil, te.ceil, NUMBERS, "The smallest integer >= x", onnx="Ceil")
-Trunc = unary("trunc", _trunc, te.trunc, NUMBERS, "x without its fraction")
+Floor = unary(
+    "floor", _floor, te.floor, NUMBERS, "The largest integer <= x", onnx="Floor", torch="floor"
+)
+Ceil = unary(
+    "ceil", _ceil, te.ceil, NUMBERS, "The smallest integer >= x", onnx="Ceil", torch="ceil"
+)
+Trunc = unary("trunc", _trunc, te.trunc, NUMBERS, "x without its fraction", torch="trunc fix")
 Round = unary("round", _rint, te.round, NUMBERS, "x rounded, halves to even", onnx="Round")
 
 # predicates and bits
@@ -120,16 +139,31 @@ def _flipped(x: PrimExpr) -> PrimExpr:
     return p.logical_not(x) if x.dtype.is_bool else p.bitwise_not(x)
 
 
-Isnan = unary("isnan", np.isnan, te.isnan, NUMBERS, "x is NaN", onnx="IsNaN", **PREDICATE)
-Isinf = unary("isinf", np.isinf, te.isinf, NUMBERS, "x is infinite", **PREDICATE)
+Isnan = unary(
+    "isnan", np.isnan, te.isnan, NUMBERS, "x is NaN", onnx="IsNaN", torch="isnan", **PREDICATE
+)
+Isinf = unary("isinf", np.isinf, te.isinf, NUMBERS, "x is infinite", torch="isinf", **PREDICATE)
 Isfinite = unary(
-    "isfinite", np.isfinite, te.isfinite, NUMBERS, "x is neither infinite nor NaN", **PREDICATE
+    "isfinite",
+    np.isfinite,
+    te.isfinite,
+    NUMBERS,
+    "x is neither infinite nor NaN",
+    torch="isfinite",
+    **PREDICATE,
 )
 LogicalNot = unary(
     "logical_not", np.logical_not, p.logical_not, BOOLS, "not x", onnx="Not", **PREDICATE
 )
 BitwiseNot = unary(
-    "bitwise_not", np.invert, _flipped, BITS, "All bits flipped", onnx="BitwiseNot", cost=0
+    "bitwise_not",
+    np.invert,
+    _flipped,
+    BITS,
+    "All bits flipped",
+    onnx="BitwiseNot",
+    torch="bitwise_not",
+    cost=0,
 )
 
 

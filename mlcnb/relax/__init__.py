@@ -22,10 +22,12 @@ __getattr__, __dir__, __all__ = attach(
             "call_pure_packed"
         ),
         "mlcnb.relax.block_builder": "BlockBuilder",
+        "mlcnb.relax.expr_functor": "PyExprVisitor PyExprMutator",
+        "mlcnb.runtime.executable": "Executable VMExecutable=Executable",
         "mlcnb.relax.analysis": "well_formed",
         "mlcnb.runtime.vm": "VirtualMachine",
         "mlcnb.relax.transform.pipeline": "get_pipeline",
         "mlcnb.driver": "build",
     },
-    submodules=("transform", "frontend", "analysis", "op"),
+    submodules=("transform", "frontend", "analysis", "op", "expr_functor", "expr", "struct_info"),
 )

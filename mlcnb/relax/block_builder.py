@@ -74,6 +74,8 @@ class BlockBuilder:
         self._frames: list[_Frame] = []
         self._emitters = [Emitter(self._table.functions, Names())]
         self._values: dict[Var, Any] = {}
+        #: variables of dataflow blocks, and those under which `emit_output` lets them be seen
+        self._seen_as: dict[Var, Var] = {}
 
     @staticmethod
     def current() -> BlockBuilder | None:
@@ -153,6 +155,32 @@ class BlockBuilder:
             self._emitters.pop()
 
     @contextmanager
+    def scope_of(self, names: Sequence[str]) -> Iterator[BlockBuilder]:
+        """A scope for rewriting a function whose variables have these names: new ones differ.
+
+        Inside of another one it is a part of that, and its names are its own too.
+        """
+        if len(self._emitters) > 1:
+            for name in names:
+                self._emitters[-1].names.reserve(name)
+            yield self
+            return
+        self._emitters.append(Emitter(self._table.functions, Names(names)))
+        try:
+            yield self
+        finally:
+            self._emitters.pop()
+
+    @property
+    def emitter(self) -> Emitter:
+        """What bindings go to now.
+
+        Raises:
+            MLCError: no function is being built.
+        """
+        return self._emitter("emitter")
+
+    @contextmanager
     def origin(self, span: Span | None) -> Iterator[BlockBuilder]:
         """Calls emitted inside the `with` block come from `span`, unless they have their own."""
         emitter = self._emitter("origin")
@@ -210,7 +238,11 @@ class BlockBuilder:
                 "emit_output: no dataflow block is open",
                 hint="call it inside `with bb.dataflow():`, or use emit",
             )
-        return self._bound(emitter.emit(_as_expr(output), name_hint, output=True))
+        given = _as_expr(output)
+        made = self._bound(emitter.emit(given, name_hint, output=True))
+        if isinstance(given, DataflowVar):
+            self._seen_as[given] = made
+        return made
 
     def emit_te(
         self,
@@ -290,10 +322,16 @@ class BlockBuilder:
             raise MLCError(f"function {frame.name!r}: parameters are given {when}")
         if frame.params is None:
             frame.params = _params(params) or []
-        body = emitter.leaf(_as_expr(output))
+        body = emitter.leaf(self._seen(_as_expr(output)))
         _check_result(frame, body)
         self._close_block()
         frame.result = self._finished(frame, body)
+
+    def _seen(self, expr: Any) -> Any:
+        """A result with the outputs of dataflow blocks in the place of what they were made of."""
+        if isinstance(expr, Tuple):
+            return Tuple(tuple(map(self._seen, expr.fields)))
+        return self._seen_as.get(expr, expr) if isinstance(expr, DataflowVar) else expr
 
     def _finished(self, frame: _Frame, body: Any) -> Function:
         params = tuple(frame.params or ())

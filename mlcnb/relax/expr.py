@@ -11,11 +11,12 @@ Every expression has `struct_info`, filled by `BlockBuilder.normalize` (None bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from mlcnb.core import display
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
@@ -143,6 +144,9 @@ class Tuple(Expr):
 
     fields: tuple[Expr, ...]
 
+    def __post_init__(self) -> None:
+        _as_tuples(self, "fields")
+
     @property
     def struct_info(self) -> TupleStructInfo:
         """Tuple of the fields' struct infos."""
@@ -169,6 +173,10 @@ class ShapeExpr(Expr):
 
     values: tuple[PrimExpr, ...]
 
+    def __post_init__(self) -> None:
+        if type(self.values) is not tuple:
+            object.__setattr__(self, "values", shape_expr(self.values).values)
+
     @property
     def struct_info(self) -> ShapeStructInfo:
         """Shape of these values."""
@@ -181,6 +189,12 @@ class ShapeExpr(Expr):
     def __getitem__(self, index: int) -> Any:
         """A dimension."""
         return self.values[index]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @node
@@ -225,10 +239,33 @@ class Op(Expr):
 
     name: str
 
+    @staticmethod
+    def get(name: str) -> Op:
+        """The operator of that name.
+
+        Raises:
+            UnsupportedOpError: a graph operator that is not declared.
+        """
+        made = Op(name)
+        if name.startswith("relax."):
+            check: Any = display.load("mlcnb.relax.infer:known_operator")
+            check(name)
+        return made
+
     @property
     def struct_info(self) -> None:
         """None: an operator is no value."""
         return None
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Op) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def same_as(self, other: Any) -> bool:
+        """Whether it is the operator of the same name."""
+        return self == other
 
 
 @node
@@ -255,6 +292,10 @@ class Call(Expr):
     struct_info: StructInfo | None = hidden(default=None)
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        if type(self.args) is not tuple or type(self.sinfo_args) is not tuple:
+            _as_tuples(self, "args", "sinfo_args")
+
 
 @node
 class If(Expr):
@@ -264,6 +305,14 @@ class If(Expr):
     true_branch: Expr
     false_branch: Expr
     struct_info: StructInfo | None = hidden(default=None)
+
+
+def _as_tuples(n: Any, *fields: str) -> None:
+    """Lists (and None, for nothing) in fields of a node that were given so become tuples."""
+    for field in fields:
+        value = getattr(n, field)
+        if value is None or isinstance(value, list):
+            object.__setattr__(n, field, tuple(value or ()))
 
 
 class Binding(Node):
@@ -297,6 +346,9 @@ class BindingBlock(Node):
 
     bindings: tuple[Binding, ...]
 
+    def __post_init__(self) -> None:
+        _as_tuples(self, "bindings")
+
 
 @node
 class DataflowBlock(BindingBlock):
@@ -311,6 +363,9 @@ class SeqExpr(Expr):
 
     blocks: tuple[BindingBlock, ...]
     body: Expr
+
+    def __post_init__(self) -> None:
+        _as_tuples(self, "blocks")
 
     @property
     def struct_info(self) -> StructInfo | None:
@@ -334,6 +389,9 @@ class Function(BaseFunc):
     attrs: FrozenDict = EMPTY
     span: Span | None = hidden(default=None)
 
+    def __post_init__(self) -> None:
+        _as_tuples(self, "params")
+
     @property
     def struct_info(self) -> Any:
         """Func of the parameters' and the result's struct infos."""
@@ -342,13 +400,31 @@ class Function(BaseFunc):
         params = tuple(p.struct_info or ObjectStructInfo() for p in self.params)
         return FuncStructInfo(params, self.ret_struct_info or ObjectStructInfo(), self.is_pure)
 
+    def bind_params(self, params: Mapping[Any, Any]) -> Function:
+        """This function with constants in place of parameters, by name or Var (`BindParams`)."""
+        bind: Any = display.load("mlcnb.relax.transform.bind_params:bind_params")
+        made: Function = bind(self, params)
+        return made
 
-def const(value: Any, dtype: str | None = None) -> Constant:
+    def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
+        """This function with values in place of symbolic sizes, by name or variable.
+
+        Raises:
+            PassError: it has no such symbolic size.
+        """
+        bind: Any = display.load("mlcnb.relax.transform.bind_symbolic_vars:bind_named")
+        made: Function = bind(self, binding_map)
+        return made
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor of a number, a nested list or an array.
 
-    Python floats become float32 and ints int32 unless `dtype` says otherwise. A writeable array is
-    copied: a constant does not change with it.
+    Python floats become float32 and ints int32 unless `dtype` (or a TensorStructInfo in its place)
+    says otherwise. A writeable array is copied: a constant does not change with it.
     """
+    if isinstance(dtype, TensorStructInfo):
+        dtype = None if dtype.dtype is None else str(dtype.dtype)
     if dtype is None and isinstance(value, float):
         dtype = "float32"
     if dtype is None and isinstance(value, int):

@@ -42,7 +42,7 @@ from mlcnb.relax.expr import (
     TupleGetItem,
     Var,
 )
-from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
+from mlcnb.relax.operator import NULL, OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -66,7 +66,27 @@ GIVEN = frozenset(
 )
 
 #: operators that are no declared operator's call and have effects
-IMPURE = frozenset({"relax.invoke_closure", "relax.call_builtin_with_ctx", "relax.call_py_func"})
+IMPURE = frozenset(
+    f"relax.{name}"
+    for name in "invoke_closure call_builtin_with_ctx call_py_func print assert_op".split()
+)
+
+
+#: operators that show or check values: they take any number of them, and give nothing
+TELLING = frozenset({"relax.print", "relax.assert_op"})
+
+#: calls of closures: made by `make_closure`, which gives an object
+_CLOSURES = frozenset({"relax.make_closure"})
+
+
+def known_operator(name: str) -> None:
+    """Refuse the name of an operator that there is not.
+
+    Raises:
+        UnsupportedOpError: neither a declared operator nor a way of calling.
+    """
+    if name not in GIVEN | TELLING | _CLOSURES | {NULL.name}:
+        declaration(name)
 
 
 def infer(expr: Any, functions: Functions | None = None) -> StructInfo | None:
@@ -133,6 +153,10 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
 def _infer_op(call: Call, op: Op) -> StructInfo:
     if op.name in GIVEN:
         return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+    if op.name in TELLING:
+        return TupleStructInfo(())
+    if op.name in _CLOSURES:
+        return ObjectStructInfo()
     try:
         return attrs_of(call).infer(*operand_infos(call))
     except TypeInferError as error:
@@ -359,7 +383,7 @@ def is_pure_call(call: Call, functions: Functions | None = None) -> bool:
     """
     op = call.op
     if isinstance(op, Op):
-        if op.name in GIVEN:
+        if op.name in GIVEN or op.name in TELLING:
             return op.name not in IMPURE
         found = declaration(op, missing_ok=True)
         return found is None or found.pure

@@ -23,7 +23,7 @@ class StructInfo(Node):
 def _plain(info: StructInfo, field: str, kind: type, make: Callable[[Any], Any]) -> None:
     """Put `make(value)` into a field that was given as plain Python."""
     value = getattr(info, field)
-    if type(value) is kind:
+    if type(value) is kind or (kind is tuple and isinstance(value, tuple)):
         object.__setattr__(info, field, make(value))
 
 

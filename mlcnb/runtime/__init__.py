@@ -8,8 +8,12 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.runtime.device": "Device cpu cuda device",
-        "mlcnb.runtime.tensor": "Tensor tensor empty from_dlpack",
-        "mlcnb.runtime.executable": "Executable",
+        "mlcnb.runtime.tensor": "Tensor NDArray=Tensor tensor empty from_dlpack",
+        "mlcnb.runtime.executable": "Executable Module=Executable",
+        "mlcnb.runtime.evaluator": "BenchmarkResult",
+        "mlcnb.runtime.params": (
+            "save_param_dict load_param_dict save_param_dict_to_file load_param_dict_from_file"
+        ),
         "mlcnb.runtime.vm": "VirtualMachine Step",
         "mlcnb.runtime.profile": "Profile profile",
         "mlcnb.runtime.artifact": "load_module",

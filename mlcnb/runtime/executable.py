@@ -24,8 +24,9 @@ from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.direct_call import DirectCall
+from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
-from mlcnb.runtime.tensor import Tensor, as_array, is_torch, like_input
+from mlcnb.runtime.tensor import Tensor, as_array, like_input
 from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer
@@ -44,6 +45,9 @@ class Kernels(Mapping[str, Any], display.Shown):
         if name not in self._kernels:
             raise MLCError(f"no kernel {name!r}", hint=f"there are {', '.join(self._kernels)}")
         return self._kernels[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kernels
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._kernels)
@@ -72,7 +76,7 @@ class Executable(display.Shown):
         target: Target,
         timings: list[tuple[str, float]] | None = None,
     ) -> None:
-        self.mod = mod
+        self.mod = mod.held_by(self, "mod")
         self.kernels = Kernels(kernels)
         self.target = target
         self.timings = timings or []
@@ -155,7 +159,7 @@ class Executable(display.Shown):
             result = plans.run(values, dims, ordered)
         else:
             result = self.vm.invoke(function, name, ordered)
-        return like_input(result, any(map(is_torch, ordered)))
+        return like_input(result, ordered)
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
         """Inputs of `entry` in the order of its parameters."""
@@ -170,6 +174,55 @@ class Executable(display.Shown):
     def steps(self, *args: Any, **named: Any) -> Iterator[Step]:
         """Run `entry` binding by binding: name, value, seconds and kernel of each."""
         return self.vm.steps(self.entry, *self.ordered(args, named))
+
+    @property
+    def entry_name(self) -> str:
+        """`entry`, by TVM's name."""
+        return self.entry
+
+    def get_function(self, name: str) -> Callable[..., Any]:
+        """`ex[name]`"""
+        return self[name]
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        *,
+        min_repeat_ms: float = 0,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> Callable[..., BenchmarkResult]:
+        """A function of the arguments of `func_name` that times it (`mlcnb.runtime.evaluator`)."""
+        timing = (number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
+        return evaluator(self[func_name], *timing)
+
+    def get_source(self, fmt: str = "") -> str:
+        """The code of all kernels, one after the other.
+
+        Args:
+            fmt: "ll" (LLVM IR, the default for a CPU), "asm" or "s" (assembly), "cu" or "cuda" (the
+                default for a GPU).
+
+        Raises:
+            MLCError: there is no such form.
+        """
+        source: Any = display.load("mlcnb.runtime.sources:source_of")
+        text: str = source(self, fmt)
+        return text
+
+    inspect_source = get_source
+
+    @property
+    def imported_modules(self) -> list[Any]:
+        """The parts for a device, each with `get_source()`: of an executable for a GPU its CUDA."""
+        parts: Any = display.load("mlcnb.runtime.sources:device_parts")
+        found: list[Any] = parts(self)
+        return found
+
+    imports = imported_modules
 
     def strip(self, name: str | int, measured: bool = True) -> Any:
         """The strip of a kernel: counted in its assembly, measured, beside the roofline.

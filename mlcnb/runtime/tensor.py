@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,28 @@ class Tensor(display.Shown):
         """The dtype's name."""
         return self._data.dtype.name
 
-    def copyto(self, target: Tensor) -> Tensor:
-        """Copy the data into `target`, of the same shape."""
+    #: TVM's older name
+    asnumpy = numpy
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return self._data.ndim
+
+    def copyto(self, target: Tensor | Device) -> Tensor:
+        """Copy the data into `target`, of the same shape, or to a device."""
+        if isinstance(target, Device):
+            return tensor(self._data, target)
         np.copyto(target.numpy(), self._data)
         return target
+
+    def copyfrom(self, source: Any) -> Tensor:
+        """Copy the elements of an array of the same shape into this tensor."""
+        np.copyto(self._data, np.asarray(source))
+        return self
+
+    def __len__(self) -> int:
+        return len(self._data)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy:
@@ -58,16 +77,19 @@ class Tensor(display.Shown):
         return f"Tensor(shape={self.shape}, dtype={self.dtype}, device={self.device})\n{self._data}"
 
 
-def tensor(data: Any, device: Device | None = None) -> Tensor:
-    """A tensor that holds a copy of `data` (an array, a list, a number).
+def tensor(data: Any, device: Device | None = None, mem_scope: str | None = None) -> Tensor:
+    """A tensor that holds a copy of `data` (an array, a list of float32, a number).
 
     Raises:
-        RuntimeInputError: a device other than the CPU.
+        RuntimeInputError: a device other than the CPU, or a memory of it that it has not.
     """
     where = device or cpu()
     if where.kind != "cpu":
         raise RuntimeInputError(f"no tensors on {where} yet", hint="use cpu()")
-    return Tensor(np.array(data, order="C"), where)
+    if mem_scope not in (None, "global"):
+        raise RuntimeInputError(f"{where} has no memory {mem_scope!r}", hint='"global"')
+    made = np.array(data, order="C")
+    return Tensor(made, where)
 
 
 #: TVM's older name
@@ -191,12 +213,31 @@ def is_torch(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach")
 
 
-def like_input(result: Any, wants_torch: bool) -> Any:
-    """A result in the caller's kind of array: torch where torch came in, NumPy otherwise."""
-    if not wants_torch:
-        return result
-    if isinstance(result, tuple):
-        return tuple(like_input(item, wants_torch) for item in result)
-    import torch
+def like_input(result: Any, args: Sequence[Any]) -> Any:
+    """A result in the caller's kind of array.
 
-    return torch.from_numpy(result) if isinstance(result, np.ndarray) else result
+    torch where torch came in, Tensors where a Tensor did, else NumPy.
+    """
+    given = _parts(args)
+    if any(map(is_torch, given)):
+        import torch
+
+        return _each_array(result, torch.from_numpy)
+    if any(isinstance(a, Tensor) for a in given):
+        return _each_array(result, lambda a: Tensor(a, cpu()))
+    return result
+
+
+def _parts(values: Any) -> list[Any]:
+    """Arguments, the fields of tuples among them one by one."""
+    flat: list[Any] = []
+    for value in values:
+        flat.extend(_parts(value) if isinstance(value, tuple | list) else (value,))
+    return flat
+
+
+def _each_array(result: Any, make: Callable[[np.ndarray], Any]) -> Any:
+    """A result with every array in it made anew."""
+    if isinstance(result, tuple):
+        return tuple(_each_array(item, make) for item in result)
+    return make(result) if isinstance(result, np.ndarray) else result

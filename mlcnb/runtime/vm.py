@@ -28,6 +28,7 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import kernel_call
+from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.shapes import (
     Dims,
     check_sizes,
@@ -42,7 +43,6 @@ from mlcnb.runtime.tensor import (
     flatten,
     fresh,
     from_numbers,
-    is_torch,
     like_input,
 )
 from mlcnb.tir.function import PrimFunc
@@ -63,8 +63,13 @@ class VirtualMachine:
     def __init__(self, executable: Any, device: Any = None) -> None:
         self.executable = executable
         self.device = device
+        self._saved: dict[str, Callable[[], Any]] = {}
+        self._inputs: dict[str, tuple[Any, ...]] = {}
+        self._results: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
+        if name in self._saved:
+            return self._saved[name]
         function = self._function(name)
 
         def run(*args: Any) -> Any:
@@ -72,6 +77,74 @@ class VirtualMachine:
 
         run.__name__ = name
         return run
+
+    @property
+    def module(self) -> Any:
+        """The executable that it runs, by TVM's name."""
+        return self.executable
+
+    def get_function(self, name: str) -> Callable[..., Any]:
+        """`vm[name]`"""
+        return self[name]
+
+    def time_evaluator(
+        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **options: Any
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times a graph function (`mlcnb.runtime.evaluator`)."""
+        return evaluator(self[func_name], number, repeat, **options)
+
+    def save_function(
+        self, func_name: str, saved_name: str, *args: Any, include_return: bool = True
+    ) -> None:
+        """Name a call with its arguments: `vm[saved_name]()` runs it again.
+
+        include_return: False, where nobody wants its result.
+        """
+        function = self[func_name]
+        kept = args
+
+        def run() -> Any:
+            result = function(*kept)
+            return result if include_return else None
+
+        self._saved[saved_name] = run
+
+    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
+        """Keep the arguments of the next `invoke_stateful`."""
+        names = [p.name_hint for p in self._function(func_name).params]
+        unknown = [n for n in named if n not in names]
+        if unknown:
+            raise RuntimeInputError(
+                f"{func_name} has no input {unknown[0]!r}",
+                hint=f"its inputs are {', '.join(names)}",
+            )
+        rest = [named[n] for n in names[len(args) :] if n in named]
+        self._inputs[func_name] = (*args, *rest)
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Run a function on what `set_input` kept; `get_outputs` has the result.
+
+        Raises:
+            RuntimeInputError: `set_input` was not called.
+        """
+        if func_name not in self._inputs:
+            raise RuntimeInputError(
+                f"{func_name}: no inputs are set", hint=f"vm.set_input({func_name!r}, …) first"
+            )
+        self._results[func_name] = self[func_name](*self._inputs[func_name])
+
+    def get_outputs(self, func_name: str) -> Any:
+        """The result of the last `invoke_stateful`.
+
+        Raises:
+            RuntimeInputError: there was none.
+        """
+        if func_name not in self._results:
+            raise RuntimeInputError(
+                f"{func_name}: there are no outputs",
+                hint=f"vm.invoke_stateful({func_name!r}) first",
+            )
+        return self._results[func_name]
 
     def _function(self, name: str) -> rx.Function:
         function = self.executable.mod[name]
@@ -86,7 +159,7 @@ class VirtualMachine:
         frame = self.frame(function, name, args)
         inputs = flatten(frame.env.values())
         result = fresh(frame.run(), inputs)
-        return like_input(result, any(map(is_torch, args)))
+        return like_input(result, args)
 
     def steps(self, name: str, *args: Any) -> Iterator[Step]:
         """Run a function binding by binding: a Step after each."""
@@ -336,12 +409,33 @@ def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
 
 def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
     name = x.args[0].global_symbol  # type: ignore[attr-defined]
-    function = registry.get_global_func(name)
-    assert function is not None
     outputs = _outputs(frame, x.sinfo_args[0])
-    function(*_inputs(frame, x.args[1]), *outputs)
-    frame.kernel = f"python: {name}"
+    values = [*_inputs(frame, x.args[1]), *outputs]
+    kernels = frame.vm.executable.kernels
+    if name in kernels:  # a loop function of the module itself, called by its symbol
+        with naming(x.span):
+            kernel_call.run(kernels[name], values)
+        frame.kernel = name
+    else:
+        function = registry.get_global_func(name)
+        assert function is not None
+        function(*values)
+        frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+
+
+def _print(frame: Frame, x: rx.Call) -> Any:
+    text, *values = (frame.value(a) for a in x.args)
+    print(text.format(*values) if text else " ".join(map(str, values)))
+    return ()
+
+
+def _assert(frame: Frame, x: rx.Call) -> Any:
+    held, text, *values = (frame.value(a) for a in x.args)
+    if not bool(np.asarray(held)):
+        with naming(x.span):
+            raise ExecutionError(f"assert_op: {text.format(*values)}" if text else "assert_op")
+    return ()
 
 
 _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
@@ -349,6 +443,8 @@ _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir_inplace": _call_tir_inplace,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.print": _print,
+    "relax.assert_op": _assert,
 }
 _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.Var: _variable,

@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.script.printer": "document script script_with_constants",
         "mlcnb.script.display": "show",
+        "mlcnb.script.parser.decorators": "ir_module",
         "mlcnb.script.parser": "parse from_source=parse",
     },
     submodules=("ir", "ir_builder", "relax", "tir", "tirx", "printer", "excerpt"),

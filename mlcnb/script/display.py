@@ -12,8 +12,19 @@ from mlcnb.core import display
 from mlcnb.script.printer import document
 
 
-def show(obj: Any, *, line_numbers: bool = False, **options: Any) -> None:
-    """Print the TVMScript text of `obj`; options as in `mlcnb.script.script`."""
+def show(
+    obj: Any,
+    style: str | None = None,
+    black_format: bool | None = None,
+    *,
+    line_numbers: bool = False,
+    **options: Any,
+) -> None:
+    """Print the TVMScript text of `obj`; options as in `mlcnb.script.script`.
+
+    style and black_format are taken for the sake of TVM's callers: the place chooses the colours,
+    and the text has one form.
+    """
     page = document(obj, **options)
     if display.in_notebook() and display.wants_html():
         from IPython.display import display as put

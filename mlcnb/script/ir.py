@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.global_info import DummyGlobalInfo, VDevice
 from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs, named_values
 from mlcnb.script.parser.decorators import ir_module
 
 __all__ = [
-    "GlobalVar", "ir_module", "meta_var", "module_attrs", "module_global_infos",
+    "GlobalVar", "dummy_global_info", "ir_module", "meta_var", "module_attrs",
+    "module_global_infos", "vdevice",
 ]  # fmt: skip
 
 
@@ -27,6 +29,16 @@ def module_attrs(attrs: dict[str, Any]) -> ModuleAttrs:
 def module_global_infos(infos: dict[str, Any]) -> GlobalInfos:
     """Things the functions of the module share, such as virtual devices."""
     return GlobalInfos(named_values(infos))
+
+
+def dummy_global_info() -> DummyGlobalInfo:
+    """A global info that says nothing."""
+    return DummyGlobalInfo()
+
+
+def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
+    """A device by name: `I.vdevice("cuda", 0)`; its place in the module is what tensors say."""
+    return VDevice(target, vdevice_id, memory_scope)
 
 
 def meta_var(value: Any) -> Meta:

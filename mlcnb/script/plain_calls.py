@@ -11,5 +11,5 @@ PLAIN_CALLS = frozenset(
     "call_py_func call_tir_with_grad builtin.alloc_tensor builtin.stop_lift_params "
     "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor memory.view "
     "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object vm.call_tir_dyn "
-    "print assert_op to_vdevice hint_on_device".split()
+    "print assert_op".split()
 )

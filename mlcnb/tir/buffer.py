@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from mlcnb.core import display
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
@@ -49,6 +50,14 @@ class Buffer(Node):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> BufferLoad:
+        """A load of one element, or of the vector that begins there where `dtype` has lanes.
+
+        Raises:
+            MLCError: the dtype is none of vectors of these elements.
+        """
+        return display.load("mlcnb.script.tir.buffer_methods:vload")(self, begin, dtype, predicate)  # type: ignore[call-arg, return-value]
 
     #: `for x in A` would read A[0], A[1], … without end
     __iter__: ClassVar = None
@@ -95,12 +104,13 @@ def decl_buffer(
 ) -> Buffer:
     """A new buffer, with its own pointer unless `data` is given. Shape and strides in elements."""
     kind = _dtype(dtype)
+    sides = (shape,) if isinstance(shape, int | PrimExpr) else shape
     pointer = Var(name, _dtype("handle"), (str(kind), scope)) if data is None else data
     offset = None if elem_offset is None else prim_ops.as_expr(elem_offset)
     return Buffer(
         name,
         kind,
-        tuple(prim_ops.as_expr(s) for s in shape),
+        tuple(prim_ops.as_expr(s) for s in sides),
         pointer,
         tuple(prim_ops.as_expr(s) for s in strides),
         offset,

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import Var
@@ -99,7 +99,7 @@ class TensorIntrin(Node):
         if name not in _intrinsics and not allow_missing:
             near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))
-            raise MLCError(f"no tensor intrinsic {name!r}", hint=listed)
+            raise ArgumentError(f"no tensor intrinsic {name!r}", hint=listed)
         return _intrinsics.get(name)
 
     @staticmethod

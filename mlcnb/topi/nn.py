@@ -43,6 +43,22 @@ def dense(
     return made if bias is None else add(made, bias)
 
 
+def matmul(
+    tensor_a: te.Tensor, tensor_b: te.Tensor, bias: te.Tensor | None = None,
+    out_dtype: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
+) -> te.Tensor:  # fmt: skip
+    """The product of two matrices, each transposed first if asked for, and the bias."""
+    left = _transposed(tensor_a) if transpose_a else tensor_a
+    right = _transposed(tensor_b) if transpose_b else tensor_b
+    made = run("matmul", left, right, out_dtype=out_dtype)
+    return made if bias is None else add(made, bias)
+
+
+def _transposed(x: te.Tensor) -> te.Tensor:
+    """The last two dimensions in each other's place."""
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
 def batch_matmul(
     x: te.Tensor, y: te.Tensor, oshape: Any = None, out_dtype: str | None = None,
     transpose_a: bool = False, transpose_b: bool = True,

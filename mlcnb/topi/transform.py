@@ -125,6 +125,34 @@ def gather_nd(a: te.Tensor, indices: te.Tensor) -> te.Tensor:
     return run("gather_nd", a, last)
 
 
+def trilu(data: te.Tensor, k: int, upper: bool) -> te.Tensor:
+    """The triangle above (or below) the k-th diagonal, 0 elsewhere."""
+    return run("triu" if upper else "tril", data, k)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> te.Tensor:
+    """start, start + step, … up to `stop`, which is not reached; from 0 where it is None."""
+    first, end = (0, start) if stop is None else (start, stop)
+    return run("arange", *(_scalar(v) for v in (first, end, step)), dtype=dtype)
+
+
+def _scalar(value: Any) -> Any:
+    return p.const(value, "int64") if isinstance(value, int) else value
+
+
+def one_hot(
+    indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str
+) -> te.Tensor:
+    """`on_value` at the place that each index names along a new axis, `off_value` elsewhere."""
+    values = (p.const(v, dtype) for v in (on_value, off_value))
+    return run("one_hot", indices, *values, depth=depth, axis=axis)
+
+
+def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:
+    """The elements in order along an axis."""
+    return run("sort", data, axis=axis, descending=not is_ascend)
+
+
 def layout_transform(array: te.Tensor, src_layout: str, dst_layout: str) -> te.Tensor:
     """From a layout such as "NCHW" to another such as "NCHW4c"."""
     return run("layout_transform", array, None, src=src_layout, dst=dst_layout)

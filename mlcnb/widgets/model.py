@@ -92,7 +92,8 @@ class ModelPage(Interactive):
     ) -> None:
         self.ex = obj if isinstance(obj, Executable) else None
         given = obj.mod if isinstance(obj, Executable) else obj
-        self.mod = given if isinstance(given, IRModule) else IRModule.from_expr(given)
+        whole = given if isinstance(given, IRModule) else IRModule.from_expr(given)
+        self.mod = whole.held_by(self, "mod")
         self.profile, self.max_nodes = profile, max_nodes
         drawn = graph_of(self.mod, function, profile=profile)
         self.name = drawn.full.name

@@ -76,7 +76,7 @@ def same_info(a: Any, b: Any) -> bool:
 
 
 def _same_tensor(a: TensorStructInfo, b: TensorStructInfo) -> bool:
-    if a.dtype != b.dtype or a.ndim != b.ndim or a.vdevice is not b.vdevice:
+    if a.dtype != b.dtype or a.ndim != b.ndim or a.vdevice != b.vdevice:
         return False
     if a.dims is None or b.dims is None:
         return a.shape is b.shape
@@ -208,7 +208,7 @@ def struct_info_lca(a: StructInfo, b: StructInfo) -> StructInfo:
         return ObjectStructInfo()
     if isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo):
         ndim = a.ndim if a.ndim == b.ndim else -1
-        device = a.vdevice if a.vdevice is b.vdevice else None
+        device = a.vdevice if a.vdevice == b.vdevice else None
         keep = a.dims is not None and b.dims is not None and same_dims(a.dims, b.dims)
         kind = a.dtype if a.dtype == b.dtype else None
         return TensorStructInfo(a.shape if keep else None, kind, ndim, device)

@@ -399,6 +399,7 @@ _BASE = frozenset(
     f"relax.{name}"
     for name in (
         "call_dps_packed call_inplace_packed call_pure_packed call_py_func "
-        "call_builtin_with_ctx invoke_closure invoke_pure_closure make_closure null_value"
+        "call_builtin_with_ctx invoke_closure invoke_pure_closure make_closure null_value "
+        "print assert_op"
     ).split()
 )

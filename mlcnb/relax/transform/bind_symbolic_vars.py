@@ -74,6 +74,21 @@ def _names(key: Any, values: Mapping[PrimVar, Any]) -> bool:
     return any(key is v or key == v.name for v in values) if isinstance(key, str) else key in values
 
 
+def bind_named(func: Function, given: Mapping[Any, Any]) -> Function:
+    """`func` with values put in for symbolic dimensions, by name or variable.
+
+    Raises:
+        PassError: it has no symbolic variable of a given name.
+    """
+    values = _values(func, given)
+    missing = [str(getattr(k, "name", k)) for k in given if not _names(k, values)]
+    if missing:
+        raise PassError(
+            f"bind_symbolic_vars: no symbolic variable {', '.join(sorted(missing))}", root=func
+        )
+    return bind_symbolic_vars(func, values) if values else func
+
+
 def bind_symbolic_vars(
     func: Function, values: Mapping[PrimVar, Any], functions: Functions | None = None
 ) -> Function:

@@ -38,6 +38,7 @@ from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
+from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES
 from mlcnb.script.tir.buffer_methods import METHODS
 from mlcnb.tir import op as tir_op
 from mlcnb.tir.buffer import Buffer, BufferRegion
@@ -70,6 +71,8 @@ class Evaluator:
         self.int_dtype = "int32"
         #: in a loop function: what the loop functions of the module return, by their names
         self.results: dict[str, str] | None = None
+        #: the virtual devices of the module around it; None where there is no module
+        self.vdevices: tuple[Any, ...] | None = None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
         """An error that points at a place of the source."""
@@ -154,6 +157,9 @@ class Evaluator:
             return self.word(owner, node)
         if isinstance(owner, Buffer) and node.attr in METHODS:
             return partial(METHODS[node.attr], owner)
+        if isinstance(owner, Expr) and node.attr in TENSOR_ATTRIBUTES:
+            with self.blame(node):
+                return TENSOR_ATTRIBUTES[node.attr](owner)
         allowed = _ATTRIBUTES.get(type(owner)) or _attributes_of(owner)
         if node.attr.startswith("_") or not (self.trusted or node.attr in allowed):
             raise self.no_attribute(node, owner, allowed)
@@ -394,7 +400,7 @@ def _attributes_of(owner: Any) -> tuple[str, ...]:
     if isinstance(owner, PrimExpr):
         return ("dtype", "astype")
     if isinstance(owner, Expr):
-        return ("struct_info", "shape", "dtype")
+        return ("struct_info", *TENSOR_ATTRIBUTES)
     return words.attributes(owner)
 
 

@@ -90,7 +90,12 @@ class ModuleReader:
             self.ev.scope.define(self.node.name, ModuleRef(self.node.name, names))
             self.ev.scope.define("cls", ModuleRef("cls", names))
             for line in members:
+                if isinstance(line, ast.Expr):
+                    self._member(line)
+            self.ev.vdevices = tuple(self.infos.get("vdevice", ()))
+            for line in members:
                 self._signature(line)
+            members = [line for line in members if not isinstance(line, ast.Expr)]
             for line in sorted(members, key=self._rank):
                 self._member(line)
         order = [GlobalVar(n) for line in members for n in _defined(line)]

@@ -20,6 +20,7 @@ from mlcnb.relax.operator import declaration
 from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
 from mlcnb.script import frames
 from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
+from mlcnb.script.parser.symbols import read_vdevice
 from mlcnb.script.relax.convert import as_relax
 
 if TYPE_CHECKING:
@@ -83,7 +84,13 @@ class BodyParser:
         if isinstance(value, frames.Frame):
             raise self.ev.error(place, f"{type(value).__name__} is no value here")
         with self.ev.blame(place):
-            return as_relax(value)
+            found = as_relax(value)
+        if isinstance(found, rx.Call) and isinstance(
+            getattr(found.attrs, "dst_vdevice", None), str
+        ):
+            device = read_vdevice(self.ev, found.attrs.dst_vdevice, place)
+            found = replace(found, attrs=replace(found.attrs, dst_vdevice=device))
+        return found
 
     def assign_(self, node: ast.Assign) -> None:
         """`x = value`"""
@@ -195,8 +202,8 @@ class BodyParser:
         else:
             raise self.ev.error(node, "this line does nothing")
 
-    def pass_(self, node: ast.Pass) -> None:
-        """`pass`: nothing."""
+    def pass_(self, node: ast.Pass | ast.Nonlocal | ast.Global) -> None:
+        """`pass`, and words that say where Python finds a name: nothing."""
 
     def return_(self, node: ast.Return) -> None:
         """Only the last line of a function returns."""
@@ -357,4 +364,6 @@ _LINES: dict[type, Callable[[BodyParser, Any], None]] = {
     ast.FunctionDef: BodyParser.function_,
     ast.Return: BodyParser.return_,
     ast.Pass: BodyParser.pass_,
+    ast.Nonlocal: BodyParser.pass_,
+    ast.Global: BodyParser.pass_,
 }

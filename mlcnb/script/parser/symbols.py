@@ -11,6 +11,8 @@ from typing import Any
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
+from mlcnb.ir.global_info import VDevice, find_vdevice
+from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.script.frames import DimString, NewVar
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.tir.dtypes import DTypeWord
@@ -33,9 +35,23 @@ def resolve_dims(ev: Evaluator, value: Any, place: ast.expr) -> Any:
 
 def _resolved(ev: Evaluator, value: Any, kind: DType, place: ast.expr) -> Any:
     def rule(n: Node) -> Node | None:
+        if isinstance(n, TensorStructInfo) and isinstance(n.vdevice, str):
+            return replace(n, vdevice=read_vdevice(ev, n.vdevice, place))
         return _read(ev, n.text, kind, place) if isinstance(n, DimString) else None
 
     return rewrite(value, rule) if isinstance(value, Node) else value
+
+
+def read_vdevice(ev: Evaluator, name: str, place: ast.expr) -> VDevice:
+    """The virtual device of a name: of the module; where there is none, what the name says."""
+    if ev.vdevices is not None:
+        with ev.blame(place):
+            return find_vdevice(name, ev.vdevices)
+    kind, number, scope = (*name.split(":"), "", "")[:3]
+    if number and not number.isdigit():
+        raise ev.error(place, f"no virtual device is called {name!r}", '"cuda:0"')
+    with ev.blame(place):
+        return VDevice(kind, int(number or 0), scope or "global")
 
 
 def _read(ev: Evaluator, text: str, kind: DType, place: ast.expr) -> Any:

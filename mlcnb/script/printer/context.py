@@ -83,6 +83,8 @@ class Printer:
         self.prefixes: set[str] = set()
         self.module_name: str | None = None
         self.uses_module = False
+        #: the virtual devices of the module, which the text calls by their places
+        self.vdevices: tuple[Any, ...] = ()
         #: in a signature dimensions are strings, except those of the functions around it
         self.quoted_dims = False
         self.signature_vars: list[Any] = []

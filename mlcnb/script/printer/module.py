@@ -62,6 +62,7 @@ def _module(p: Printer, mod: IRModule) -> Doc:
     if mod.global_infos:
         infos = values.mapping(p, mod.global_infos)
         members.append(call(p.word("I", "module_global_infos"), infos))
+        p.vdevices = tuple(mod.global_infos.get("vdevice", ()))
     functions = [Mark(var, _member(p, var, f)) for var, f in in_order(mod)]
     body = lines([*members, *join(functions, "")] or [Text("pass", "keyword")])
     title = [Text("class ", "keyword"), Text(p.module_name, "function"), ":"]

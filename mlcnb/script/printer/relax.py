@@ -26,6 +26,7 @@ from mlcnb.script.plain_calls import PLAIN_CALLS
 from mlcnb.script.printer import values
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
+from mlcnb.script.printer.struct_info import vdevice
 
 
 @prints(rx.Var)
@@ -257,9 +258,37 @@ def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
 
 
+def _telling(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.print(x, format=R.str("x: {}"))`, `R.assert_op(cond, x, format=R.str("bad {}"))`"""
+    place = 0 if n.op.name == "relax.print" else 1
+    if len(n.args) <= place or not isinstance(n.args[place], rx.StringImm) or n.attrs is not None:
+        return None
+    shown = [p.doc(a) for i, a in enumerate(n.args) if i != place]
+    shown.append(keyword("format", p.doc(n.args[place])))
+    return call(p.word("R", n.op.name.removeprefix("relax.")), *shown)
+
+
+def _to_vdevice(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.to_vdevice(x, dst_vdevice="cuda:0")`"""
+    where = keyword("dst_vdevice", vdevice(p, n.attrs.dst_vdevice))
+    return call(p.word("R", "to_vdevice"), p.doc(n.args[0]), where)
+
+
+def _hint_on_device(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`"""
+    numbers = [keyword(k, values.value(p, getattr(n.attrs, k))) for k in ("device_type", "index")]
+    where = call(p.word("R", "device"), *numbers)
+    scope = text_string(n.attrs.memory_scope)
+    return call(p.word("R", "hint_on_device"), p.doc(n.args[0]), where, scope)
+
+
 _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_inplace": _call_tir,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.print": _telling,
+    "relax.assert_op": _telling,
+    "relax.to_vdevice": _to_vdevice,
+    "relax.hint_on_device": _hint_on_device,
 }

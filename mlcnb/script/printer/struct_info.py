@@ -10,10 +10,12 @@ from typing import Any
 from mlcnb.core.doc import Doc, Mark, Page, Text, join
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
+from mlcnb.ir.global_info import DummyGlobalInfo, VDevice, vdevice_name
 from mlcnb.relax import struct_info as si
 from mlcnb.relax.expr import ShapeExpr
 from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, number, sequence, text_string
+from mlcnb.script.printer.values import value
 
 
 def dim(p: Printer, d: e.PrimExpr) -> Doc:
@@ -74,8 +76,27 @@ def _tensor(p: Printer, n: si.TensorStructInfo) -> Doc:
 
 
 def vdevice(p: Printer, v: Any) -> Doc:
-    """A virtual device by its name, `"cuda:0"`."""
-    return text_string(str(v))
+    """A virtual device by its name in the module, `"cuda:0"`; of another one all that it is."""
+    if not isinstance(v, VDevice):
+        return text_string(str(v))
+    if v in p.vdevices:
+        return text_string(vdevice_name(v, p.vdevices))
+    if p.module_name is None and v.target is not None and not v.target.attrs:
+        return text_string(vdevice_name(v))
+    return p.doc(v)
+
+
+@prints(VDevice)
+def _vdevice(p: Printer, n: VDevice) -> Doc:
+    target = n.target.export() if n.target is not None else None
+    short = target if target is None or len(target) > 1 else target["kind"]
+    scope = text_string(n.memory_scope)
+    return call(p.word("I", "vdevice"), value(p, short), number(n.vdevice_id), scope)
+
+
+@prints(DummyGlobalInfo)
+def _dummy(p: Printer, _n: DummyGlobalInfo) -> Doc:
+    return call(p.word("I", "dummy_global_info"))
 
 
 @prints(si.TupleStructInfo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import MLCError
@@ -202,7 +203,39 @@ def null_value() -> rx.Op:
     return rx.Op("relax.null_value")
 
 
+@dataclass(frozen=True)
+class DeviceWord:
+    """`R.device(device_type=1, index=0)`: DLPack's number of the kind (1: CPU, 2: CUDA), which."""
+
+    device_type: int
+    index: int = 0
+
+
+def device(device_type: Any = 1, index: int = 0) -> DeviceWord:
+    """A device by DLPack's number of its kind (1: the CPU, 2: CUDA) or by its name."""
+    number = _DEVICE_TYPES.get(device_type, device_type)
+    if number not in _DEVICE_TYPES.values():
+        raise MLCError(f"no device of type {device_type!r}", hint="1 is the CPU, 2 is CUDA")
+    return DeviceWord(number, index)
+
+
+_DEVICE_TYPES = {"cpu": 1, "llvm": 1, "cuda": 2}
+
+
+def cpu(index: int = 0) -> DeviceWord:
+    """The CPU."""
+    return DeviceWord(1, index)
+
+
+def cuda(index: int = 0) -> DeviceWord:
+    """A GPU by its number."""
+    return DeviceWord(2, index)
+
+
 CALLS: dict[str, Any] = {
+    "device": device,
+    "cpu": cpu,
+    "cuda": cuda,
     "call_tir": call_tir,
     "call_tir_inplace": call_tir_inplace,
     "call_dps_packed": call_dps_packed,

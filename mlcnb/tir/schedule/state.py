@@ -183,6 +183,9 @@ class Snapshot:
     trees: dict[str, Tree] = field(default_factory=dict)
     forward: dict[s.Stmt, s.Stmt] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.mod.held_by(self, "mod")
+
     def tree(self, name: str) -> Tree:
         """The function of that name, indexed."""
         func = self.mod[name]

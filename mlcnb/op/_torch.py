@@ -1,0 +1,71 @@
+"""What PyTorch spellings share: a formula's calls, axes, dtypes of results.
+
+f = Formula(n, kind)
+f.add(x, 1.0)               R.add(x, const(1.0, kind)), bound
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._spell import call
+from mlcnb.op.torch import TorchNode
+from mlcnb.relax.expr import Expr
+from mlcnb.relax.operator import declaration
+
+
+class Formula:
+    """Emits calls one after another; numbers among tensor arguments become constants of `kind`."""
+
+    def __init__(self, n: TorchNode, kind: str) -> None:
+        self.n, self.kind = n, kind
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **attrs: self.emit(f"relax.{name}", *args, **attrs)
+
+    def nn(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call of R.nn."""
+        return self.emit(f"relax.nn.{name}", *args, **attrs)
+
+    def emit(self, name: str, *args: Any, **attrs: Any) -> Expr:
+        """A call, bound."""
+        wanted = list(declaration(name).arguments.values())
+        given = [
+            self.n.tensor(x, self.kind) if k == "Tensor" and isinstance(x, int | float | PrimExpr)
+            and not isinstance(x, Expr) else x
+            for x, k in zip(args, wanted, strict=False)
+        ]  # fmt: skip
+        return self.n.emit(call(name, *given, *args[len(given) :], **attrs))
+
+
+def wide(kind: str) -> str:
+    """The dtype that a formula on `kind` is computed in: float32 for half precision."""
+    found = dtype(kind)
+    return "float32" if found.is_float and found.bits < 32 else kind
+
+
+def formula(n: TorchNode, *xs: Any) -> tuple[Any, ...]:
+    """A Formula in the dtype of the result (float32 for half precision), and operands in it."""
+    kind = wide(n.result()[1])
+    return Formula(n, kind), *(None if x is None else n.tensor(x, kind) for x in xs)
+
+
+def rounded(n: TorchNode, x: Expr, index: int = 0) -> Expr:
+    """A value in the dtype that PyTorch says of the output."""
+    return n.tensor(x, n.result(index)[1])
+
+
+def axis_of(n: TorchNode, axis: int, rank: int) -> int:
+    """An axis counted from the front; of a tensor without dimensions 0 and -1 do."""
+    return axis % max(rank, 1)
+
+
+def axes_of(n: TorchNode, axes: Any, rank: int) -> tuple[int, ...]:
+    """Axes counted from the front; all of them for None and (as PyTorch reduces) for []."""
+    if axes is None or axes == []:
+        return tuple(range(rank))
+    given: Sequence[int] = [axes] if isinstance(axes, int) else axes
+    return tuple(a % max(rank, 1) for a in given)

@@ -1,0 +1,84 @@
+"""PyTorch spellings of tensors that are made: zeros, full, arange, eye and what is like another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.op._spell import call
+from mlcnb.op._torch import Formula, rounded
+from mlcnb.op.torch import TorchNode, torch_spelling
+from mlcnb.relax.expr import Expr
+
+
+def _full(n: TorchNode, value: Any) -> Expr:
+    dims, kind = n.result()
+    return call("relax.full", list(dims), n.tensor(value, kind), dtype=kind)
+
+
+@torch_spelling("aten.zeros.default", "aten.zeros_like", "aten.new_zeros", "aten.empty")
+@torch_spelling("aten.empty_like", "aten.new_empty", "aten.empty_strided", "aten.empty_permuted")
+@torch_spelling("aten.new_empty_strided", "aten.zero", "aten._efficientzerotensor")
+def torch_zeros(n: TorchNode, *given: Any) -> Expr:
+    """All zeros; so is what PyTorch leaves as memory had it."""
+    return _full(n, 0)
+
+
+@torch_spelling("aten.ones.default", "aten.ones_like", "aten.new_ones")
+def torch_ones(n: TorchNode, *given: Any) -> Expr:
+    """All ones."""
+    return _full(n, 1)
+
+
+@torch_spelling("aten.full.default", "aten.full_like", "aten.new_full")
+def torch_full(n: TorchNode, like: Any, fill_value: Any, *size: Any) -> Expr:
+    """All of one number; new_full has it last."""
+    return _full(n, size[0] if n.target.startswith("aten.new_full") else fill_value)
+
+
+@torch_spelling("aten.scalar_tensor")
+def torch_scalar_tensor(n: TorchNode, value: Any) -> Expr:
+    """A number as a tensor without dimensions."""
+    return n.tensor(value, n.result()[1])
+
+
+@torch_spelling("aten.arange.default")
+def torch_arange(n: TorchNode, end: Any) -> Expr:
+    """0, 1, … below end"""
+    return torch_arange_start(n, 0, end)
+
+
+@torch_spelling("aten.arange.start", "aten.arange.start_step")
+def torch_arange_start(n: TorchNode, start: Any, end: Any, step: Any = 1) -> Expr:
+    """start, start + step, … before end"""
+    dims, kind = n.result()
+    if all(isinstance(v, int | PrimExpr) for v in (start, end, step)):
+        found = n.emit(call("relax.arange", start, end, step, dtype="int64"))
+        return n.tensor(found, kind)
+    wide = kind if dtype(kind).is_float else "float64"
+    f = Formula(n, wide)
+    count = n.emit(call("relax.arange", 0, dims[0], 1, dtype="int64"))
+    line = f.add(f.multiply(n.tensor(count, wide), float(step)), float(start))
+    return rounded(n, line)
+
+
+@torch_spelling("aten.linspace.default")
+def torch_linspace(n: TorchNode, start: Any, end: Any, steps: Any) -> Expr:
+    """`steps` numbers from start to end, both of which are among them."""
+    dims, kind = n.result()
+    if not isinstance(steps, int):
+        n.refuse("a symbolic number of steps", "fix it")
+    f = Formula(n, "float64")
+    count = n.tensor(n.emit(call("relax.arange", 0, steps, 1, dtype="int64")), "float64")
+    width = (end - start) / max(steps - 1, 1)
+    return rounded(n, f.add(f.multiply(count, float(width)), float(start)))
+
+
+@torch_spelling("aten.eye.default", "aten.eye.m")
+def torch_eye(n: TorchNode, rows: Any, columns: Any = None) -> Expr:
+    """Ones on the diagonal."""
+    dims, kind = n.result()
+    if dtype(kind).is_bool:
+        return n.tensor(n.emit(call("relax.eye", *dims, 0, dtype="int8")), "bool")
+    return call("relax.eye", *dims, 0, dtype=kind)

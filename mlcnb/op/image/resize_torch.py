@@ -1,0 +1,100 @@
+"""PyTorch spellings of resampling: upsample_nearest, _bilinear, _bicubic, and sampling by a grid.
+
+Where a scale is given it, and not the ratio of the sizes, says where pixels lie; then the two have
+to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._spell import call
+from mlcnb.op.torch import TorchNode, torch_spelling
+from mlcnb.relax.expr import Expr
+
+#: numbers of `grid_sampler` -> words
+_METHODS = ("bilinear", "nearest", "bicubic")
+_PADDING = ("zeros", "border", "reflection")
+
+
+def _scales_agree(n: TorchNode, x: Expr, scales: Sequence[float | None]) -> None:
+    """Refuse scales that are not the ratio of the sizes: PyTorch samples by them."""
+    out = n.result()[0][2:]
+    for have, want, scale in zip(n.dims(x)[2:], out, scales, strict=True):
+        if scale is None:
+            continue
+        a, b = as_int(have), as_int(want)
+        exact = a is not None and b is not None and a * scale == b
+        if not exact and not (a is None and float(scale).is_integer()):
+            n.refuse(f"a scale of {scale} makes {want} of {have}", "give the size in place of it")
+
+
+def _resize(n: TorchNode, x: Expr, **attrs: Any) -> Expr:
+    """nn.resize2d to the size that PyTorch says; one dimension is done as two."""
+    out = list(n.result()[0][2:])
+    if len(out) == 2:
+        return call("relax.image.resize2d", x, out, **attrs)
+    if len(out) != 1:
+        n.refuse(f"a resize of {len(out)} dimensions", "1 and 2 are there")
+    tall = n.emit(call("relax.expand_dims", x, axis=(2,)))
+    wide = n.emit(call("relax.image.resize2d", tall, [1, out[0]], **attrs))
+    return call("relax.squeeze", wide, axis=(2,))
+
+
+def _numbers(values: Sequence[Any], rank: int) -> list[float | None]:
+    """The scales among the last arguments: a list of them, or one each."""
+    flat: list[Any] = []
+    for v in values:
+        flat += v if isinstance(v, list | tuple) else [v]
+    return (flat + [None] * rank)[:rank]
+
+
+@torch_spelling("aten.upsample_nearest1d", "aten.upsample_nearest2d")
+def torch_upsample_nearest(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
+    """The pixel at floor(place * input / output)."""
+    _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    return _resize(
+        n, x, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    )  # fmt: skip
+
+
+@torch_spelling("aten._upsample_nearest_exact1d", "aten._upsample_nearest_exact2d")
+def torch_upsample_nearest_exact(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
+    """The pixel whose centre is nearest."""
+    _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    return _resize(
+        n, x, method="nearest_neighbor", coordinate_transformation_mode="half_pixel",
+        rounding_method="round",
+    )  # fmt: skip
+
+
+@torch_spelling("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_bicubic2d")
+def torch_upsample_linear(
+    n: TorchNode, x: Expr, output_size: Any, align_corners: bool, *scales: Any
+) -> Expr:
+    """Weighted neighbours, 2 or 4 along each dimension."""
+    if not align_corners:
+        _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
+    mode = "align_corners" if align_corners else "half_pixel"
+    method = "cubic" if "bicubic" in n.target else "linear"
+    return _resize(n, x, method=method, coordinate_transformation_mode=mode)
+
+
+@torch_spelling("aten.grid_sampler", "aten.grid_sampler_2d")
+def torch_grid_sampler(
+    n: TorchNode, x: Expr, grid: Expr, interpolation_mode: int, padding_mode: int,
+    align_corners: bool,
+) -> Expr:  # fmt: skip
+    """Pixels at the places of a grid (N, H, W, 2), from -1 to 1."""
+    turned = n.emit(call("relax.permute_dims", grid, axes=(0, 3, 1, 2)))
+    return call(
+        "relax.image.grid_sample",
+        x,
+        turned,
+        method=_METHODS[interpolation_mode],
+        padding_mode=_PADDING[padding_mode],
+        align_corners=align_corners,
+    )

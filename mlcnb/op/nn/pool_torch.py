@@ -1,0 +1,160 @@
+"""PyTorch spellings of pooling: windows, adaptive ones, maxima with their indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._spell import call
+from mlcnb.op.nn._window import each
+from mlcnb.op.torch import TorchNode, torch_spelling
+from mlcnb.relax.expr import Expr
+
+
+def _rank(n: TorchNode) -> int:
+    """Spatial dimensions, from the operator's name."""
+    return int(n.target.split(".")[1].partition("pool")[2][0])
+
+
+def _batched(n: TorchNode, x: Expr, rank: int) -> tuple[Expr, bool]:
+    """x as (N, C, …), and whether it came without samples."""
+    if len(n.dims(x)) == rank + 2:
+        return x, False
+    return n.emit(call("relax.expand_dims", x, axis=(0,))), True
+
+
+def _unbatched(n: TorchNode, result: Expr, single: bool) -> Expr:
+    return call("relax.squeeze", n.emit(result), axis=(0,)) if single else result
+
+
+def _attrs(rank: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> dict[str, Any]:
+    kernel = each(_ints(kernel), rank)
+    return {
+        "pool_size": kernel,
+        "strides": each(_ints(stride), rank) if stride not in (None, [], ()) else kernel,
+        "padding": each(_ints(padding), rank) * 2,
+        "ceil_mode": bool(ceil),
+    }
+
+
+def _ints(value: Any) -> Any:
+    return value if isinstance(value, int) else tuple(value)
+
+
+@torch_spelling("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
+def torch_max_pool(
+    n: TorchNode,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Expr:
+    """Padding never wins."""
+    rank = _rank(n)
+    data, single = _batched(n, x, rank)
+    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
+    attrs["dilation"] = each(_ints(dilation), rank)
+    return _unbatched(n, call(f"relax.nn.max_pool{rank}d", data, **attrs), single)
+
+
+@torch_spelling("aten.max_pool1d_with_indices", "aten.max_pool2d_with_indices")
+@torch_spelling("aten.max_pool3d_with_indices")
+def torch_max_pool_with_indices(
+    n: TorchNode,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> tuple[Expr, Expr | None]:
+    """The maxima; where each lies in its channel is given only where it is read."""
+    rank = _rank(n)
+    found = torch_max_pool(n, x, kernel_size, stride, padding, dilation, ceil_mode)
+    if not n.is_used(1):
+        return found, None
+    data, single = _batched(n, x, rank)
+    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
+    attrs["dilation"] = each(_ints(dilation), rank)
+    where = n.emit(n.emit(call("relax.nn.max_pool_indices", data, **attrs))[1])
+    first = n.emit(call("relax.arange", 0, _count(n, data), 1, dtype="int64"))
+    lines = n.emit(call("relax.reshape", first, [*n.dims(data)[:2], *[1] * rank]))
+    each_one = n.tensor(_plane(n, data), "int64")
+    start = n.emit(call("relax.multiply", lines, each_one))
+    return found, _unbatched(n, call("relax.subtract", where, start), single)
+
+
+def _count(n: TorchNode, x: Expr) -> Any:
+    a, b = n.dims(x)[:2]
+    return a * b
+
+
+def _plane(n: TorchNode, x: Expr) -> Any:
+    found: Any = 1
+    for d in n.dims(x)[2:]:
+        found = found * d
+    return found
+
+
+@torch_spelling("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
+def torch_avg_pool(
+    n: TorchNode,
+    x: Expr,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Expr:
+    """The mean of each window; padding counts only if `count_include_pad`."""
+    rank = _rank(n)
+    data, single = _batched(n, x, rank)
+    attrs = _attrs(rank, kernel_size, stride, padding, ceil_mode)
+    if divisor_override is not None:
+        if ceil_mode:
+            n.refuse("divisor_override together with ceil_mode")
+        count_include_pad = True
+    result = call(
+        f"relax.nn.avg_pool{rank}d", data, count_include_pad=bool(count_include_pad), **attrs
+    )
+    if divisor_override is not None:
+        size = 1
+        for k in attrs["pool_size"]:
+            size *= k
+        result = call(
+            "relax.multiply", n.emit(result), n.tensor(size / divisor_override, n.dtype(x))
+        )
+    return _unbatched(n, result, single)
+
+
+@torch_spelling("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d")
+@torch_spelling("aten.adaptive_avg_pool3d", "aten._adaptive_avg_pool2d")
+@torch_spelling("aten._adaptive_avg_pool3d")
+def torch_adaptive_avg_pool(n: TorchNode, x: Expr, output_size: Any) -> Expr:
+    """Means over parts of equal size, of which there are `output_size`."""
+    rank = _rank(n)
+    data, single = _batched(n, x, rank)
+    sizes = each(_ints(output_size), rank)
+    if set(sizes) == {1}:
+        axes = tuple(range(2, rank + 2))
+        return _unbatched(n, call("relax.mean", data, axis=axes, keepdims=True), single)
+    made = call(f"relax.nn.adaptive_avg_pool{rank}d", data, output_size=sizes)
+    return _unbatched(n, made, single)
+
+
+@torch_spelling("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d")
+@torch_spelling("aten.adaptive_max_pool3d")
+def torch_adaptive_max_pool(n: TorchNode, x: Expr, output_size: Any) -> tuple[Expr, None]:
+    """Maxima over parts of equal size; their number has to divide the sizes."""
+    rank = _rank(n)
+    data, single = _batched(n, x, rank)
+    sizes = each(_ints(output_size), rank)
+    spatial = [as_int(d) for d in n.dims(data)[2:]]
+    if any(s is None or s % o for s, o in zip(spatial, sizes, strict=True)):
+        n.refuse(f"{sizes} parts of {tuple(n.dims(data)[2:])}: only equal parts are there")
+    kernel = [s // o for s, o in zip(spatial, sizes, strict=True)]  # type: ignore[operator]
+    made = call(f"relax.nn.max_pool{rank}d", data, **_attrs(rank, kernel, None, 0, False))
+    return _unbatched(n, made, single), None

@@ -1,0 +1,95 @@
+"""Operators that show or check values at run time, and say where values lie.
+
+_ = R.print(x, y, format=R.str("x: {}, y: {}"))
+_1 = R.assert_op(R.const(True, "bool"), x, format=R.str("bad {}"))
+lv = R.to_vdevice(x, dst_vdevice="cuda:0")
+
+print and assert_op take any number of values, so no declaration stands behind them; they have
+effects, and the virtual machine runs them in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.node import replace
+from mlcnb.ir.global_info import VDevice
+from mlcnb.op._sugar import sugar
+from mlcnb.relax.expr import Call, Expr, Op, StringImm
+from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.struct_info import TupleStructInfo
+
+_NOTHING = TupleStructInfo(())
+
+
+def _words(given: Any) -> StringImm:
+    return given if isinstance(given, StringImm) else StringImm(str(given))
+
+
+@sugar("print")
+def print_(*values: Any, format: Any = "") -> Call:
+    """Print values as the run comes by.
+
+    format: a text with `{}` for each value; the values side by side where it is "".
+    """
+    given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
+    return Call(Op("relax.print"), (_words(format), *given), None, (), _NOTHING)
+
+
+@sugar("assert_op")
+def assert_op(condition: Any, format_args: Any = (), *more: Any, format: Any = "") -> Call:
+    """Stop the run where `condition`, a boolean scalar, does not hold.
+
+    format: what the error says, a text with `{}` for each further value.
+    """
+    first = list(format_args) if isinstance(format_args, list | tuple) else [format_args]
+    test = condition if isinstance(condition, Expr) else constant(bool(condition))
+    args = (test, _words(format), *first, *more)
+    return Call(Op("relax.assert_op"), args, None, (), _NOTHING)
+
+
+@operator("relax.to_vdevice")
+class ToVDevice(OpDecl):
+    """The same tensor on another virtual device. No loops: where there is one machine, nothing."""
+
+    data: Tensor
+    dst_vdevice: VDevice | str
+
+    def infer(self, data: Any) -> Any:
+        """data's, on `dst_vdevice`."""
+        return replace(data, vdevice=self.dst_vdevice)
+
+    def numpy(self, data: Any) -> Any:
+        """The same array"""
+        return np.array(data)
+
+
+@operator("relax.hint_on_device")
+class HintOnDevice(OpDecl):
+    """A wish that the tensor be computed on a device; `RealizeVDevice` makes it a fact."""
+
+    data: Tensor
+    device_type: int
+    index: int
+    memory_scope: str = "global"
+
+    def infer(self, data: Any) -> Any:
+        """data's."""
+        return data
+
+    def numpy(self, data: Any) -> Any:
+        """The same array"""
+        return np.array(data)
+
+
+@sugar("hint_on_device")
+def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
+    """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`: a device, and one of its
+    memories.
+    """
+    kind = int(getattr(dst_vdevice, "device_type", dst_vdevice))
+    index = int(getattr(dst_vdevice, "index", 0))
+    return make_call(HintOnDevice, data, kind, index, memory_scope)

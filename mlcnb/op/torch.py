@@ -1,0 +1,123 @@
+"""PyTorch spellings: which function imports which ATen operator.
+
+    @torch_spelling("aten.leaky_relu")
+    def torch_leaky_relu(n: TorchNode, x: Expr, negative_slope: float = 0.01) -> Expr:
+        return R.nn.leakyrelu(x, alpha=negative_slope)
+
+Such functions stand beside the operator that they import to, as ONNX's do (`mlcnb.op.onnx`). A name
+with its overload ("aten.add.Tensor") is asked before one without ("aten.add"), which means all
+overloads. Parameters have the names of ATen's schema (`x` for `self` and `input`), in its order;
+what a spelling does not take has to be at its default. An operator in place (`add_`) needs none of
+its own: the importer makes graphs functional first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mlcnb.relax.expr import Expr
+
+
+class TorchNode(Protocol):
+    """What the importer hands to a spelling: one node of the ATen graph, and the means to build.
+
+    Arguments of a spelling are tensors (Expr), numbers, PrimExprs where an integer is symbolic,
+    strings (dtypes too), None, and lists of these.
+    """
+
+    #: "aten.conv2d.default"
+    target: str
+    #: the node's name in the graph
+    name: str
+
+    def emit(self, value: Any) -> Expr:
+        """Bind an expression to a new variable (constants in, constant out: it is folded)."""
+
+    def tensor(self, x: Any, dtype: str, like: Expr | None = None) -> Expr:
+        """A tensor, a number or a symbolic integer as a tensor of `dtype` (a number has rank 0)."""
+
+    def common(self, *xs: Any) -> str:
+        """The dtype that tensors and numbers have together, by PyTorch's rules of promotion."""
+
+    def result(self, index: int = 0) -> tuple[tuple[Any, ...], str]:
+        """Shape (ints, PrimExprs where symbolic) and dtype that PyTorch says of an output."""
+
+    def count(self) -> int:
+        """How many outputs there are."""
+
+    def is_used(self, index: int) -> bool:
+        """Whether something reads an output of several."""
+
+    def constant(self, x: Expr | None, what: str) -> np.ndarray:
+        """The value of a tensor that must be known; else an UnsupportedOpError says which."""
+
+    def known(self, x: Expr | None) -> np.ndarray | None:
+        """The value of a tensor where it is known."""
+
+    def dims(self, x: Expr) -> tuple[Any, ...]:
+        """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
+
+    def dtype(self, x: Expr) -> str:
+        """The dtype of a tensor."""
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """As an ONNX node has it: see `as_onnx`."""
+
+    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
+        """Raise an UnsupportedOpError that names operator and node, and says why."""
+
+
+Spelling = Callable[..., Any]
+_spellings: dict[str, Spelling] = {}
+
+
+def torch_spelling(*targets: str) -> Callable[[Spelling], Spelling]:
+    """Decorator: this function imports these operators ("aten.relu", "aten.add.Tensor")."""
+
+    def keep(fn: Spelling) -> Spelling:
+        _spellings.update(dict.fromkeys(targets, fn))
+        return fn
+
+    return keep
+
+
+def torch_spelling_of(target: str) -> Spelling | None:
+    """The function that imports "aten.add.Tensor", or None."""
+    return _spellings.get(target) or _spellings.get(target.rpartition(".")[0])
+
+
+def torch_spellings() -> tuple[str, ...]:
+    """The names that are imported, sorted; one without overload means all of them."""
+    return tuple(sorted(_spellings))
+
+
+class _AsOnnx:
+    """A PyTorch node with the attributes of an ONNX node."""
+
+    def __init__(self, n: TorchNode, opset: int, attrs: dict[str, Any]) -> None:
+        self._n, self.opset, self._attrs = n, opset, attrs
+        self.num_outputs = 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._n, name)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute, or `default`."""
+        return self._attrs.get(name, default)
+
+    def require(self, name: str) -> Any:
+        """An attribute that is there."""
+        return self._attrs[name]
+
+    def sizes(self, x: Any) -> Any:
+        """What is known of a tensor."""
+        return self._n.known(x)
+
+
+def as_onnx(n: TorchNode, opset: int = 22, **attrs: Any) -> Any:
+    """The node as one that an ONNX spelling reads: `onnx_elu(as_onnx(n, alpha=2.0), x)`."""
+    return _AsOnnx(n, opset, attrs)

@@ -1,0 +1,140 @@
+"""PyTorch spellings of functions of one tensor that are formulas, and of changes of dtype."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from mlcnb.ir.dtype import dtype
+from mlcnb.op._spell import call
+from mlcnb.op._torch import formula, rounded
+from mlcnb.op.torch import TorchNode, torch_spelling
+from mlcnb.relax.expr import Expr
+
+
+@torch_spelling("aten.reciprocal")
+def torch_reciprocal(n: TorchNode, x: Expr) -> Expr:
+    """1 / x"""
+    f, x = formula(n, x)
+    return rounded(n, f.divide(1.0, x))
+
+
+@torch_spelling("aten.log1p", "aten.special_log1p")
+def torch_log1p(n: TorchNode, x: Expr) -> Expr:
+    """log(1 + x), exact also where x is small: log(u) * x / (u - 1) with u = 1 + x."""
+    f, x = formula(n, x)
+    u = f.add(x, 1.0)
+    away = f.subtract(u, 1.0)
+    exact = f.multiply(f.log(u), f.divide(x, away))
+    plain = f.logical_or(f.equal(away, 0.0), f.isinf(x))
+    return rounded(n, f.where(plain, f.where(f.isinf(x), f.log(u), x), exact))
+
+
+def _log_of(name: str, base: float) -> None:
+    @torch_spelling(f"aten.{name}")
+    def spell(n: TorchNode, x: Expr) -> Expr:
+        f, x = formula(n, x)
+        return rounded(n, f.divide(f.log(x), math.log(base)))
+
+    spell.__doc__ = f"Logarithm to the base {base}."
+
+
+_log_of("log2", 2)
+_log_of("log10", 10)
+
+
+@torch_spelling("aten.exp2", "aten.special_exp2")
+def torch_exp2(n: TorchNode, x: Expr) -> Expr:
+    """2 ** x"""
+    f, x = formula(n, x)
+    return rounded(n, f.exp(f.multiply(x, math.log(2))))
+
+
+@torch_spelling("aten.erfc", "aten.special_erfc")
+def torch_erfc(n: TorchNode, x: Expr) -> Expr:
+    """1 - erf(x)"""
+    f, x = formula(n, x)
+    return rounded(n, f.subtract(1.0, f.erf(x)))
+
+
+@torch_spelling("aten.sign", "aten.sgn")
+def torch_sign(n: TorchNode, x: Expr) -> Expr:
+    """-1, 0 or 1; 0 of NaN, and bool as it is."""
+    kind = n.result()[1]
+    if kind == "bool":
+        return x
+    found = n.emit(call("relax.sign", x))
+    if not dtype(kind).is_float:
+        return found
+    return call("relax.where", n.emit(call("relax.isnan", x)), n.tensor(0.0, kind), found)
+
+
+@torch_spelling("aten.frac")
+def torch_frac(n: TorchNode, x: Expr) -> Expr:
+    """x without its whole part."""
+    f, x = formula(n, x)
+    return rounded(n, f.subtract(x, f.trunc(x)))
+
+
+@torch_spelling("aten.round.default", "aten.round.decimals")
+def torch_round(n: TorchNode, x: Expr, *, decimals: int = 0) -> Expr:
+    """Halves to even; to a number of decimals."""
+    if decimals == 0:
+        return call("relax.round", x)
+    f, x = formula(n, x)
+    factor = 10.0 ** abs(decimals)
+    up, down = (f.multiply, f.divide) if decimals > 0 else (f.divide, f.multiply)
+    return rounded(n, down(f.round(up(x, factor)), factor))
+
+
+@torch_spelling("aten.nan_to_num")
+def torch_nan_to_num(n: TorchNode, x: Expr, nan: Any = None, posinf: Any = None,
+                     neginf: Any = None) -> Expr:  # fmt: skip
+    """NaN and infinities as numbers: 0 and the largest of the dtype by default."""
+    kind = n.result()[1]
+    if not dtype(kind).is_float:
+        return x
+    f, x = formula(n, x)
+    most = float(_finfo(kind))
+    high, low = most if posinf is None else posinf, -most if neginf is None else neginf
+    found = f.where(f.isnan(x), nan or 0.0, x)
+    found = f.where(f.equal(x, math.inf), high, found)
+    return rounded(n, f.where(f.equal(x, -math.inf), low, found))
+
+
+def _finfo(kind: str) -> Any:
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype(kind).numpy).max
+
+
+@torch_spelling("aten.to", "aten._to_copy")
+def torch_to(n: TorchNode, x: Expr) -> Expr:
+    """x in another dtype; devices are one."""
+    return n.tensor(x, n.result()[1])
+
+
+@torch_spelling("aten.type_as")
+def torch_type_as(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """x in the dtype of another."""
+    return n.tensor(x, n.result()[1])
+
+
+@torch_spelling("aten.clone", "aten.contiguous", "aten.detach", "aten.alias", "aten.detach_")
+@torch_spelling("aten.lift_fresh_copy", "aten.lift_fresh", "aten.positive", "aten.resolve_conj")
+@torch_spelling("aten.resolve_neg", "aten.lift", "aten.real", "aten.cpu")
+def torch_same(n: TorchNode, x: Expr) -> Expr:
+    """x itself: values have no memory of their own."""
+    return x
+
+
+@torch_spelling("aten.dropout", "aten.feature_dropout", "aten.alpha_dropout", "aten.native_dropout")
+@torch_spelling("aten.feature_alpha_dropout")
+def torch_dropout(n: TorchNode, x: Expr, p: float, train: bool) -> Expr:
+    """x itself, as inference has it.
+
+    Refused in training: what it drops is random.
+    """
+    if train and p > 0:
+        n.refuse(f"it drops elements at random (p = {p})", "call model.eval() before the export")
+    return x

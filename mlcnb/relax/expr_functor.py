@@ -1,0 +1,400 @@
+"""Visitors and mutators of graph programs that a person writes, by TVM's names.
+
+    @relax.expr_functor.mutator
+    class ReluToGelu(relax.PyExprMutator):
+        def visit_call_(self, call):
+            call = self.visit_expr_post_order(call)
+            if call.op == tvm.ir.Op.get("relax.nn.relu"):
+                return relax.op.nn.gelu(call.args[0])
+            return call
+
+    new = ReluToGelu(mod).visit_expr(mod["main"])
+
+Every kind of node has a method `visit_…_` (an expression), `visit_…_` (a binding or a block) or
+`visit_…_def_` (a variable where it is bound); one that is not overridden goes on into what is
+inside. A mutator's results are made flat and typed by its `builder_`, a BlockBuilder.
+Semantics: https://tvm.apache.org/docs/reference/api/python/relax/expr_functor.html
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.module import IRModule
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.variables import bound_vars
+from mlcnb.relax.block_builder import BlockBuilder
+from mlcnb.relax.emitter import block_is_dataflow, with_bindings
+from mlcnb.relax.infer import infer
+from mlcnb.relax.mutator import return_info
+from mlcnb.relax.struct_info import StructInfo
+
+C = TypeVar("C", bound=type)
+
+#: class of an expression -> the method that visits it
+_METHODS: dict[type, str] = {
+    rx.Constant: "visit_constant_",
+    rx.Tuple: "visit_tuple_",
+    rx.DataflowVar: "visit_dataflow_var_",
+    rx.Var: "visit_var_",
+    rx.ShapeExpr: "visit_shape_expr_",
+    rx.ExternFunc: "visit_extern_func_",
+    GlobalVar: "visit_global_var_",
+    rx.Function: "visit_function_",
+    rx.Call: "visit_call_",
+    rx.SeqExpr: "visit_seq_expr_",
+    rx.If: "visit_if_",
+    rx.Op: "visit_op_",
+    rx.TupleGetItem: "visit_tuple_getitem_",
+    rx.PrimValue: "visit_prim_value_",
+    rx.StringImm: "visit_string_imm_",
+    rx.DataTypeImm: "visit_data_type_imm_",
+}
+
+
+def visitor(cls: C) -> C:
+    """TVM's decorator of visitors; a plain class is all that is needed here."""
+    return cls
+
+
+def mutator(cls: C) -> C:
+    """TVM's decorator of mutators; a plain class is all that is needed here."""
+    return cls
+
+
+class ExprFunctor:
+    """Finds the method for a node: what visitors and mutators share."""
+
+    def visit_expr(self, expr: Any) -> Any:
+        """Visit any expression: calls the method of its class."""
+        method = _METHODS.get(type(expr))
+        return self.visit_other(expr) if method is None else getattr(self, method)(expr)
+
+    def visit_other(self, expr: Any) -> Any:
+        """An expression that has no method of its own, such as a loop function."""
+        return expr
+
+    def visit_binding(self, binding: rx.Binding) -> Any:
+        """Visit a binding of either kind."""
+        if isinstance(binding, rx.MatchCast):
+            return self.visit_match_cast_(binding)
+        return self.visit_var_binding_(binding)  # type: ignore[arg-type]
+
+    def visit_binding_block(self, block: rx.BindingBlock) -> Any:
+        """Visit a block of either kind."""
+        if block_is_dataflow(block):
+            return self.visit_dataflow_block_(block)  # type: ignore[arg-type]
+        return self.visit_binding_block_(block)
+
+    def visit_var_def(self, var: rx.Var) -> Any:
+        """Visit a variable where it is bound."""
+        if isinstance(var, rx.DataflowVar):
+            return self.visit_dataflow_var_def_(var)
+        return self.visit_var_def_(var)
+
+    def visit_match_cast_(self, binding: rx.MatchCast) -> Any:
+        """A match_cast."""
+        raise NotImplementedError
+
+    def visit_var_binding_(self, binding: rx.VarBinding) -> Any:
+        """A binding of a variable."""
+        raise NotImplementedError
+
+    def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
+        """A block that may have effects."""
+        raise NotImplementedError
+
+    def visit_dataflow_block_(self, block: rx.DataflowBlock) -> Any:
+        """A dataflow block."""
+        return self.visit_binding_block_(block)
+
+    def visit_var_def_(self, var: rx.Var) -> Any:
+        """A variable where it is bound."""
+        return var
+
+    def visit_dataflow_var_def_(self, var: rx.DataflowVar) -> Any:
+        """A variable of a dataflow block where it is bound."""
+        return self.visit_var_def_(var)
+
+
+def _leaf(self: Any, op: Any) -> Any:
+    """Nothing inside to go on into."""
+    return op
+
+
+class PyExprVisitor(ExprFunctor):
+    """Walks a function, block by block and binding by binding; a subclass overrides methods."""
+
+    visit_constant_ = visit_global_var_ = visit_op_ = visit_extern_func_ = _leaf
+    visit_string_imm_ = visit_data_type_imm_ = _leaf
+
+    def visit_var_(self, op: rx.Var) -> Any:
+        """A variable where it is used."""
+        return op
+
+    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
+        """A variable of a dataflow block where it is used."""
+        return self.visit_var_(op)
+
+    def visit_prim_expr(self, expr: PrimExpr) -> None:
+        """A scalar inside of a shape or a PrimValue."""
+
+    def visit_span(self, span: Any) -> None:
+        """Where a node came from; not walked by itself."""
+
+    def visit_struct_info(self, info: StructInfo) -> None:
+        """A struct info; not walked by itself."""
+
+    def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
+        """Dimension by dimension."""
+        for value in op.values:
+            self.visit_prim_expr(value)
+
+    def visit_prim_value_(self, op: rx.PrimValue) -> Any:
+        """The scalar."""
+        self.visit_prim_expr(op.value)
+
+    def visit_tuple_(self, op: rx.Tuple) -> Any:
+        """Field by field."""
+        for field in op.fields:
+            self.visit_expr(field)
+
+    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> Any:
+        """The tuple."""
+        self.visit_expr(op.tuple_value)
+
+    def visit_call_(self, op: rx.Call) -> Any:
+        """The head, then the arguments, then the struct infos among them."""
+        self.visit_expr(op.op)
+        for arg in op.args:
+            self.visit_expr(arg)
+        for info in op.sinfo_args:
+            self.visit_struct_info(info)
+
+    def visit_if_(self, op: rx.If) -> Any:
+        """The condition, then the branches."""
+        for part in (op.cond, op.true_branch, op.false_branch):
+            self.visit_expr(part)
+
+    def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
+        """Blocks, then the result."""
+        for block in op.blocks:
+            self.visit_binding_block(block)
+        self.visit_expr(op.body)
+
+    def visit_function_(self, op: rx.Function) -> Any:
+        """Parameters, then the body."""
+        for param in op.params:
+            self.visit_var_def(param)
+        self.visit_expr(op.body)
+
+    def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
+        """Binding by binding."""
+        for binding in block.bindings:
+            self.visit_binding(binding)
+
+    def visit_var_binding_(self, binding: rx.VarBinding) -> Any:
+        """The value, then the variable."""
+        self.visit_expr(binding.value)
+        self.visit_var_def(binding.var)
+
+    def visit_match_cast_(self, binding: rx.MatchCast) -> Any:
+        """The value, the struct info, then the variable."""
+        self.visit_expr(binding.value)
+        self.visit_struct_info(binding.struct_info)
+        self.visit_var_def(binding.var)
+
+
+class PyExprMutator(ExprFunctor):
+    """Rebuilds a function from what its methods return; itself where they change nothing.
+
+    Args:
+        mod: the module whose functions calls may name; `builder_` begins with it.
+
+    Attributes:
+        builder_: the BlockBuilder that results are emitted to, and that new functions go into.
+    """
+
+    builder_: BlockBuilder
+
+    def __init__(self, mod: IRModule | None = None) -> None:
+        self._begin(mod)
+
+    def _begin(self, mod: IRModule | None) -> None:
+        self.builder_ = BlockBuilder(mod)
+        self._remap: dict[rx.Var, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """A subclass whose __init__ calls no other has its builder when it first asks for it."""
+        if name in ("builder_", "_remap"):
+            self._begin(None)
+            return self.__dict__[name]
+        raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}")
+
+    # leaves --------------------------------------------------------------------------------------
+
+    visit_constant_ = visit_global_var_ = visit_op_ = visit_extern_func_ = _leaf
+    visit_string_imm_ = visit_data_type_imm_ = _leaf
+
+    def visit_prim_expr(self, expr: PrimExpr) -> PrimExpr:
+        """A scalar inside of a shape or a PrimValue."""
+        return expr
+
+    def visit_var_(self, op: rx.Var) -> Any:
+        """A variable where it is used: what took its place, or itself."""
+        return self._remap.get(op, op)
+
+    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
+        """A variable of a dataflow block where it is used."""
+        return self.visit_var_(op)
+
+    def visit_shape_expr_(self, op: rx.ShapeExpr) -> Any:
+        """Dimension by dimension."""
+        values = tuple(map(self.visit_prim_expr, op.values))
+        return op if _same(values, op.values) else rx.ShapeExpr(values)
+
+    def visit_prim_value_(self, op: rx.PrimValue) -> Any:
+        """The scalar."""
+        return replace(op, value=self.visit_prim_expr(op.value))
+
+    # expressions ---------------------------------------------------------------------------------
+
+    def visit_tuple_(self, op: rx.Tuple) -> Any:
+        """Field by field."""
+        return self.visit_expr_post_order(op)
+
+    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> Any:
+        """The tuple."""
+        return self.visit_expr_post_order(op)
+
+    def visit_call_(self, op: rx.Call) -> Any:
+        """The head and the arguments."""
+        return self.visit_expr_post_order(op)
+
+    def visit_if_(self, op: rx.If) -> Any:
+        """The condition and the branches, each in a scope of its own."""
+        return self.visit_expr_post_order(op)
+
+    def visit_expr_post_order(self, expr: Any) -> Any:
+        """`expr` with what is inside of it visited, its own method not called."""
+        if isinstance(expr, rx.Call):
+            return self._rebuilt_call(expr)
+        if isinstance(expr, rx.Tuple):
+            fields = tuple(map(self.visit_expr, expr.fields))
+            return expr if _same(fields, expr.fields) else rx.Tuple(fields)
+        if isinstance(expr, rx.TupleGetItem):
+            return replace(expr, tuple_value=self.visit_expr(expr.tuple_value))
+        if isinstance(expr, rx.If):
+            cond = self.visit_expr(expr.cond)
+            branches = [self.visit_expr(b) for b in (expr.true_branch, expr.false_branch)]
+            before = (expr.cond, expr.true_branch, expr.false_branch)
+            return expr if _same((cond, *branches), before) else rx.If(cond, *branches)
+        if isinstance(expr, rx.Function):
+            return PyExprMutator.visit_function_(self, expr)
+        return self.visit_expr(expr)
+
+    def _rebuilt_call(self, call: rx.Call) -> rx.Call:
+        op = self.visit_expr(call.op)
+        args = tuple(map(self.visit_expr, call.args))
+        if op is call.op and _same(args, call.args):
+            return call
+        return rx.Call(op, args, call.attrs, call.sinfo_args, None, call.span)
+
+    # functions, blocks, bindings -----------------------------------------------------------------
+
+    def visit_function_(self, op: rx.Function) -> Any:
+        """Parameters, then the body; the result's struct info is inferred again."""
+        params = tuple(map(self.visit_var_def, op.params))
+        with self.builder_.scope_of(_names_of(op)):
+            body = self.visit_with_new_scope(op.body)
+        if body is op.body and _same(params, op.params):
+            return op
+        info = body.struct_info
+        kept = info is None or same_info(info, op.body.struct_info)
+        ret = op.ret_struct_info if kept else return_info(params, info)
+        return replace(op, params=params, body=body, ret_struct_info=ret)
+
+    def visit_with_new_scope(self, expr: Any) -> Any:
+        """A body, visited so that what it emits stays inside of it."""
+        seq = expr if isinstance(expr, rx.SeqExpr) else rx.SeqExpr((), expr)
+        return self.visit_seq_expr_(seq)
+
+    def visit_seq_expr_(self, op: rx.SeqExpr) -> Any:
+        """Blocks, then the result; blocks that are left empty go."""
+        blocks = [b for b in map(self.visit_binding_block, op.blocks) if b.bindings]
+        emitter = self.builder_.emitter
+        with emitter.scope(False) as rest:
+            body = emitter.leaf(self.visit_expr(op.body))
+        if rest:
+            blocks.append(rx.BindingBlock(tuple(rest)))
+        same = body is op.body and _same(blocks, op.blocks)
+        return op if same else rx.SeqExpr(tuple(blocks), body)
+
+    def visit_binding_block_(self, block: rx.BindingBlock) -> Any:
+        """Binding by binding; each emits its new form."""
+        emitter = self.builder_.emitter
+        with emitter.scope(block_is_dataflow(block)) as bindings:
+            for binding in block.bindings:
+                self.visit_binding(binding)
+        return with_bindings(block, tuple(bindings))
+
+    def visit_var_binding_(self, binding: rx.VarBinding) -> Any:
+        """The value, made flat, under the same variable where its struct info stays."""
+        given = self.visit_expr(binding.value)
+        is_new = given is not binding.value
+        value = self.builder_.normalize(given) if is_new else given
+        var = (
+            self._typed(self.visit_var_def(binding.var), value)
+            if is_new
+            else (self.visit_var_def(binding.var))
+        )
+        self._emit_as(binding, var, value)
+
+    def visit_match_cast_(self, binding: rx.MatchCast) -> Any:
+        """The value; the struct info stays."""
+        value = self.builder_.normalize(self.visit_expr(binding.value))
+        self._emit_as(binding, self.visit_var_def(binding.var), value)
+
+    def _emit_as(self, binding: rx.Binding, var: rx.Var, value: Any) -> None:
+        if var is not binding.var:
+            self._remap[binding.var] = var
+        same = var is binding.var and value is binding.value
+        self.builder_.emit_normalized(binding if same else replace(binding, var=var, value=value))
+
+    def _typed(self, var: rx.Var, value: Any) -> rx.Var:
+        info = infer(value, self.builder_.emitter.functions)
+        if info is None or (var.struct_info is not None and same_info(info, var.struct_info)):
+            return var
+        return type(var)(var.name_hint, info, var.span)
+
+    # what methods use ----------------------------------------------------------------------------
+
+    def lookup_binding(self, var: Any) -> Any:
+        """What a variable is bound to in the program as rewritten so far, or None."""
+        return self.builder_.lookup_binding(var)
+
+    def set_var_remap(self, var: rx.Var, new: Any) -> None:
+        """Later uses of `var` are `new`."""
+        self._remap[var] = new
+
+    def get_var_remap(self, var: rx.Var) -> Any:
+        """What took the place of `var`, or itself."""
+        return self._remap.get(var, var)
+
+    def with_struct_info(self, var: rx.Var, info: StructInfo) -> rx.Var:
+        """`var`, or a new one of its name with another struct info."""
+        known = var.struct_info
+        if known is not None and same_info(known, info):
+            return var
+        return type(var)(var.name_hint, info, var.span)
+
+
+def _names_of(func: rx.Function) -> list[str]:
+    return [v.name_hint for v in bound_vars(func)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))

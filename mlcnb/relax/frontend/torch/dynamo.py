@@ -1,0 +1,178 @@
+"""mlcnb as a backend of torch.compile.
+
+    torch.compile(model, backend="mlcnb")(x)
+
+Dynamo cuts the program into graphs; AOTAutograd makes each functional, of ATen operators; ours is
+compiled when it is first called with such shapes, and called with PyTorch's own memory (DLPack, no
+copy of a tensor that lies in order). Weights are inputs of the graph, so that what an optimizer
+does to them is seen. Under autograd the forward graph is ours and the backward one PyTorch's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlcnb.core import display
+from mlcnb.core.garbage import collected_between
+from mlcnb.ir.module import IRModule
+from mlcnb.relax.frontend.torch.entry import torch_module
+from mlcnb.relax.frontend.torch.importer import Importer, Input
+from mlcnb.relax.frontend.torch.prepare import refuse_missing, spelling
+
+NAME = "mlcnb"
+SOURCE = "the compiled graph"
+
+
+def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """What torch.compile(model, backend="mlcnb") calls for each graph.
+
+    Args:
+        graph_module: Dynamo's graph.
+        example_inputs: its inputs, weights among them.
+        options: of torch.compile; `options={"target": …, "relax_pipeline": …}` go to
+            `mlcnb.compile`.
+
+    Returns:
+        A function from inputs to a list of outputs.
+
+    Raises:
+        UnsupportedOpError: operators that are not imported, all of them named.
+    """
+    return _aot(functools.partial(_compiled, options.get("options") or {}))(
+        graph_module, example_inputs
+    )
+
+
+def relax_dynamo(pipeline: Any = None) -> Callable[..., Any]:
+    """A backend for torch.compile with a pipeline of one's own; TVM's name for it.
+
+    Args:
+        pipeline: what `mlcnb.compile` takes as `relax_pipeline`; None for the default one.
+    """
+    options = {} if pipeline is None else {"relax_pipeline": pipeline}
+
+    def run(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The backend."""
+        return backend(graph_module, example_inputs, options=options)
+
+    return run
+
+
+def dynamo_capture_subgraphs(model: Any, *args: Any, **kwargs: Any) -> IRModule:
+    """The graphs that Dynamo cuts a model into, as functions subgraph_0, subgraph_1, …
+
+    Args:
+        model: a torch.nn.Module or a function.
+        args: what it is called with once.
+        kwargs: the same, by name.
+    """
+    torch = torch_module()
+    found: list[IRModule] = []
+
+    def keep(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        found.append(_imported(graph_module, example_inputs)[0])
+        return _boxed(graph_module.forward)
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(model, backend=_aot(keep))(*args, **kwargs)
+    functions = {f"subgraph_{i}": m["main"] for i, m in enumerate(found)}
+    return IRModule.make({k: f.with_attr("global_symbol", k) for k, f in functions.items()})
+
+
+def register_backend() -> None:
+    """Make "mlcnb" a name that torch.compile knows; where mlcnb is installed its entry point does.
+
+    Nothing happens where the name is taken.
+    """
+    torch_module()
+    from torch._dynamo import list_backends
+    from torch._dynamo import register_backend as register
+
+    if NAME not in list_backends(exclude_tags=()):
+        register(backend, name=NAME)
+
+
+def _aot(compiler: Callable[[Any, Sequence[Any]], Callable[..., Any]]) -> Callable[..., Any]:
+    """A backend of Dynamo from a compiler of functional ATen graphs."""
+    torch_module()
+    from torch._dynamo.backends.common import aot_autograd
+
+    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
+    return aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=lambda graph, inputs: _boxed(graph.forward),
+        decompositions=_decompositions(),
+        keep_inference_input_mutations=False,
+    )
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Any]:
+    """PyTorch's decompositions of what has no spelling."""
+    from torch._decomp import core_aten_decompositions
+
+    return {op: fn for op, fn in core_aten_decompositions().items() if spelling(op) is None}
+
+
+def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(run)
+
+
+def _imported(graph_module: Any, example_inputs: Sequence[Any]) -> tuple[IRModule, list[int]]:
+    """A graph as a module, and the places of the inputs that are its parameters."""
+    torch = torch_module()
+    refuse_missing(graph_module.graph, SOURCE)
+    holders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
+    inputs = {n.name: Input(n.name) for n in holders}
+    importer = Importer(graph_module.graph, inputs, {}, SOURCE)
+    with collected_between(), torch.no_grad():
+        module = importer.module(_made(graph_module.graph))
+    names = {p.span.name for p in importer.params if p.span is not None}
+    return module, [i for i, n in enumerate(holders) if n.name in names]
+
+
+def _made(graph: Any) -> list[int]:
+    """The places of the outputs that are values."""
+    return [i for i, x in enumerate(_listed(graph)) if x is not None]
+
+
+def _listed(graph: Any) -> list[Any]:
+    """The outputs of a graph."""
+    found = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
+    return list(found) if isinstance(found, tuple | list) else [found]
+
+
+def _compiled(
+    options: dict[str, Any], graph_module: Any, example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """A graph, compiled."""
+    from mlcnb.core import display
+
+    compile_module = display.load("mlcnb.driver:compile")
+    module, used = _imported(graph_module, example_inputs)
+    places, count = _made(graph_module.graph), len(_listed(graph_module.graph))
+    executable = compile_module(module, **options)  # type: ignore[call-arg]
+    torch = torch_module()
+
+    def run(*inputs: Any) -> list[Any]:
+        given = [inputs[i] for i in used]
+        arrays = [x.detach().contiguous() if isinstance(x, torch.Tensor) else x for x in given]
+        made = executable(*arrays)
+        found: list[Any] = [None] * count
+        for place, value in zip(places, made, strict=True):
+            found[place] = value if isinstance(value, int) else _as_torch(torch, value)
+        return found
+
+    return _boxed(run)
+
+
+def _as_torch(torch: Any, value: Any) -> Any:
+    """A result as a torch.Tensor over the same memory."""
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.from_dlpack(value)

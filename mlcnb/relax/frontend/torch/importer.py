@@ -1,0 +1,352 @@
+"""The walk over an ATen graph: node by node it becomes the bindings of main.
+
+    conv2d(x, w, b)           torch_spelling_of("aten.conv2d.default")(node, x, w, b)
+    getitem(split, 1)         the second of what the spelling made
+    sym_size(x, 0) * 2        a symbolic expression: s77 * 2
+
+No operator is known by name here: the spellings stand with the operators (`mlcnb.op`). Every call
+remembers its node and the line of the model in its span.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import as_expr, const
+from mlcnb.ir.span import Span
+from mlcnb.relax.analysis.struct_info import definable_vars
+from mlcnb.relax.analysis.variables import use_counts
+from mlcnb.relax.emitter import Emitter, Names
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Expr,
+    Function,
+    MatchCast,
+    PrimValue,
+    ShapeExpr,
+    Tuple,
+    Var,
+    tensor_info,
+)
+from mlcnb.relax.frontend.onnx.fold import constant
+from mlcnb.relax.frontend.onnx.importer import numbered, sequence
+from mlcnb.relax.frontend.onnx.names import plain
+from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of
+from mlcnb.relax.frontend.torch.prepare import is_dropped, is_operator, spelling
+from mlcnb.relax.frontend.torch.spell import apply
+from mlcnb.relax.frontend.torch.symbols import Symbols
+from mlcnb.relax.mutator import return_info
+from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo
+from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Stands for a value that is not made: an output that nothing reads, a size from data."""
+
+    node: Node
+    why: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A placeholder of the graph.
+
+    name: what the parameter is called; data: its value where the model brings one.
+    """
+
+    name: str
+    data: np.ndarray | None = None
+
+
+class Importer:
+    """One import.
+
+    Args:
+        graph: the torch.fx.Graph, functional, of ATen operators.
+        inputs: for each placeholder's name what it is.
+        ranges: symbol -> ValueRanges.
+        source: what the model is called.
+        keep_params: values that the model brings become parameters in place of constants.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        inputs: Mapping[str, Input],
+        ranges: Mapping[Any, Any],
+        source: str,
+        keep_params: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.source = source
+        self.keep_params = keep_params
+        self.emitter = Emitter({}, Names())
+        self.values = Values(self.emitter)
+        self.symbols = Symbols(ranges)
+        self.env: dict[Any, Any] = {}
+        self.params: list[Var] = []
+
+    def module(
+        self,
+        results: Sequence[int] | None = None,
+        unwrap: bool = False,
+        bind: bool = True,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> IRModule:
+        """The graph as a module with the function main.
+
+        Args:
+            results: which of the outputs, by their place; None for all.
+            unwrap: one output is returned as it is, in place of a tuple of one.
+            bind: a returned tuple is bound to a variable.
+            attrs: more attributes of main.
+        """
+        for node in self.graph.nodes:
+            self.node(node)
+        outputs = self.outputs(results)
+        result = outputs[0] if unwrap and len(outputs) == 1 else Tuple(tuple(outputs))
+        self.emitter.origin = None
+        body = result if isinstance(result, Tuple) and not bind else self.emitter.emit(result, "gv")
+        return IRModule.make({"main": self.main(body, attrs or {})})
+
+    def main(self, body: Any, more: Mapping[str, Any]) -> Function:
+        """The function: inputs, then the values that are kept as parameters that are used."""
+        seq = sequence(self.emitter.bindings, body)
+        if checks := self.range_checks():
+            seq = replace(seq, blocks=(BindingBlock(tuple(checks)), *seq.blocks))
+        attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(self.params), **more}
+        params = list(self.params)
+        if self.values.stored:
+            used = use_counts(seq)
+            stored = {v: data for v, data in self.values.stored.items() if v in used}
+            params += stored
+            attrs["params"] = tuple(constant(data, v.span) for v, data in stored.items())
+        attrs |= self.range_attrs()
+        info = return_info(tuple(params), body.struct_info)
+        main = Function(tuple(params), seq, info, True, FrozenDict(attrs))
+        return convert_to_dataflow(main, min_size=1, names=numbered(main, self.emitter.bindings))
+
+    def range_attrs(self) -> dict[str, Any]:
+        """TVM's attributes for ranges of symbolic sizes."""
+        found: dict[str, dict[str, int]] = {}
+        for name in self.symbols.vars:
+            for end, value in zip(
+                ("lower", "upper"), self.symbols.limits.get(name, ()), strict=False
+            ):
+                if value is not None:
+                    found.setdefault(f"tir_var_{end}_bound", {})[name] = value
+        return {key: FrozenDict(value) for key, value in found.items()}
+
+    def range_checks(self) -> list[Binding]:
+        """Casts that stop the program where a size is outside of the range it was exported for."""
+        given = {v for p in self.params for v in definable_vars(p.struct_info)}
+        made: list[Binding] = []
+        for var, inside in self.symbols.checks():
+            if var in given:
+                info = ShapeStructInfo((inside,), 1)
+                name = self.emitter.names.fresh(f"{var.name}_in_range")
+                shape = ShapeExpr((var,))
+                made.append(
+                    MatchCast(Var(name, info, Span("torch", var.name, kind="range")), shape, info)
+                )
+        return made
+
+    # nodes ---------------------------------------------------------------------------------------
+
+    def node(self, fx_node: Any) -> None:
+        """One node: what it stands for is kept."""
+        if fx_node.op == "placeholder":
+            self.placeholder(fx_node)
+        elif fx_node.op == "get_attr":
+            self.attribute(fx_node)
+        elif fx_node.op == "call_function":
+            self.call(fx_node)
+
+    def placeholder(self, fx_node: Any) -> None:
+        """A parameter of main, or a constant that the model brings."""
+        given = self.inputs[fx_node.name]
+        span = Span("torch", given.name, kind="input" if given.data is None else "parameter")
+        if given.data is not None:
+            self.env[fx_node] = self.stored(given, span)
+            return
+        fake = fx_node.meta.get("val")
+        if fake is None or isinstance(fake, bool | int | float | str):
+            self.env[fx_node] = fake  # what it was exported with: PyTorch asks for the same
+            return
+        if not hasattr(fake, "shape"):
+            self.env[fx_node] = self.size(fake)
+            info: Any = PrimStructInfo(dtype("int64"), self.env[fx_node])
+        else:
+            place = f"{self.source}: input {given.name!r}"
+            info = tensor_info(self.symbols.dims(fake.shape), dtype_of(fake.dtype, place))
+        var = Var(self.emitter.names.fresh(plain(given.name)), info, span)
+        self.params.append(var)
+        self.env.setdefault(fx_node, var)
+
+    def size(self, value: Any) -> Any:
+        """A number that PyTorch makes of sizes."""
+        import torch
+
+        if not isinstance(value, torch.SymInt):
+            raise UnsupportedError(
+                f"a number {value} that is no integer is computed from sizes", hint="fix the sizes"
+            )
+        return self.symbols.dim(value)
+
+    def stored(self, given: Input, span: Span) -> Any:
+        """What a value of the model stands for."""
+        assert given.data is not None
+        if not self.keep_params:
+            return constant(given.data, span)
+        info = tensor_info(given.data.shape, given.data.dtype.name)
+        var = Var(self.emitter.names.fresh(plain(given.name)), info, span)
+        self.values.stored[var] = given.data
+        return var
+
+    def attribute(self, fx_node: Any) -> None:
+        """A tensor that stands in the graph's module."""
+        found = fx_node.graph.owning_module
+        for part in fx_node.target.split("."):
+            found = getattr(found, part)
+        name = fx_node.target
+        if not hasattr(found, "detach"):
+            raise UnsupportedOpError(
+                f"{self.source}: node {fx_node.name!r} reads {name!r}, a {type(found).__name__}",
+                hint="branches (torch.cond) and loops are not imported",
+            )
+        self.env[fx_node] = self.stored(
+            Input(name, array_of(found, name)), Span("torch", name, kind="parameter")
+        )
+
+    def call(self, fx_node: Any) -> None:
+        """An operator, an item of a tuple, or arithmetic of sizes."""
+        fake = fx_node.meta.get("val")
+        if fx_node.target is operator.getitem:
+            self.env[fx_node] = self.find(fx_node.args[0])[fx_node.args[1]]
+        elif is_operator(fx_node) and is_dropped(fx_node.target):
+            self.env[fx_node] = None
+        elif isinstance(fake, bool | int | float):
+            self.env[fx_node] = fake
+        elif hasattr(fake, "node") and not hasattr(fake, "dtype"):
+            self.number(fx_node, fake)
+        elif is_operator(fx_node):
+            self.operator(fx_node)
+        elif fake is None:
+            self.env[fx_node] = None  # an assertion of Python's
+        else:
+            raise UnsupportedOpError(
+                f"{self.source}: node {fx_node.name!r} calls {fx_node.target}: it is no operator",
+                hint="write that part of the model with operators of PyTorch",
+            )
+
+    def number(self, fx_node: Any, fake: Any) -> None:
+        """A size that is computed; refused only where something reads it."""
+        try:
+            self.env[fx_node] = self.size(fake)
+        except UnsupportedError as error:
+            node = Node(fx_node, self.values, self.symbols, self.source)
+            self.env[fx_node] = Missing(node, error.message)
+
+    def operator(self, fx_node: Any) -> None:
+        """An ATen operator, by its spelling."""
+        node = Node(fx_node, self.values, self.symbols, self.source)
+        self.emitter.origin = node.span
+        spell = spelling(fx_node.target)
+        if spell is None:
+            node.refuse("it is not imported", "coverage() lists what is imported")
+        args, kwargs = self.value(fx_node.args), self.value(fx_node.kwargs)
+        made = apply(spell, node, bound_arguments(fx_node, args, kwargs))
+        fake = fx_node.meta.get("val")
+        if isinstance(fake, tuple | list):
+            rest = [Missing(node, f"output {i} is not made") for i in range(len(made), len(fake))]
+            found = [
+                Missing(node, f"output {i} is not made") if v is None else v
+                for i, v in enumerate(made)
+            ]
+            self.env[fx_node] = [*found, *rest]
+        else:
+            self.env[fx_node] = made[0]
+
+    def find(self, fx_node: Any) -> Any:
+        """What a node stands for."""
+        found = self.env[fx_node]
+        if isinstance(found, Missing):
+            found.node.refuse(found.why)
+        return found
+
+    def value(self, x: Any) -> Any:
+        """An argument with nodes in it as values."""
+        import torch
+
+        if isinstance(x, torch.fx.Node):
+            return self.find(x)
+        if isinstance(x, Mapping):
+            return {k: self.value(v) for k, v in x.items()}
+        if isinstance(x, tuple | list):
+            return [self.value(v) for v in x]
+        if isinstance(x, torch.dtype):
+            return dtype_of(x, self.source)
+        if isinstance(x, torch.SymInt):
+            return self.symbols.dim(x)
+        return x
+
+    def outputs(self, places: Sequence[Any] | None) -> list[Expr]:
+        """The values that main returns."""
+        last = next(n for n in reversed(self.graph.nodes) if n.op == "output")
+        listed = last.args[0]
+        listed = list(listed) if isinstance(listed, tuple | list) else [listed]
+        chosen = listed if places is None else [listed[i] for i in places]
+        return [self.output(v) for v in chosen]
+
+    def output(self, x: Any) -> Expr:
+        """A value as an expression: numbers as values of Relax, None as no value at all."""
+        found = self.value(x)
+        if isinstance(found, Expr):
+            return found
+        if isinstance(found, PrimExpr):
+            return PrimValue(found)
+        if isinstance(found, bool | int):
+            return PrimValue(const(found, "bool" if isinstance(found, bool) else "int64"))
+        if isinstance(found, float):
+            return PrimValue(as_expr(found))
+        if isinstance(found, list):
+            return Tuple(tuple(map(self.output, found)))
+        raise UnsupportedError(
+            f"{self.source}: an output is {found!r}", hint="return tensors and numbers"
+        )
+
+
+def array_of(tensor: Any, name: str) -> np.ndarray:
+    """The elements of a torch.Tensor, without a copy where it lies in memory in order.
+
+    Raises:
+        UnsupportedError: a sparse or complex one, or one without memory.
+    """
+    import torch
+
+    kind = dtype_of(tensor.dtype, name)
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        raise UnsupportedError(f"{name!r} is a tensor without plain memory", hint="use .to_dense()")
+    plain_one = tensor.detach().cpu().contiguous()
+    if hasattr(plain_one, "resolve_neg"):
+        plain_one = plain_one.resolve_neg()
+    if kind == "bfloat16" or kind.startswith("float8"):
+        import ml_dtypes
+
+        bits = torch.int16 if kind == "bfloat16" else torch.uint8
+        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind))
+    return plain_one.numpy()

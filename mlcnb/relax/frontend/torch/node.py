@@ -1,0 +1,222 @@
+"""One node of an ATen graph, as spellings see it (`mlcnb.op.torch.TorchNode`)."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mlcnb.core.errors import UnsupportedDtypeError, UnsupportedOpError
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.span import Span
+from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS
+from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.torch.symbols import Symbols
+from mlcnb.relax.operator import declaration, make_call
+
+_FRAME = re.compile(r'^ *File "([^"]*)", line (\d+), in (.*)$', re.MULTILINE)
+
+
+def dtype_of(kind: Any, place: str) -> str:
+    """A torch.dtype by its name.
+
+    Raises:
+        UnsupportedDtypeError: complex numbers, and quantised ones.
+    """
+    name = str(kind).removeprefix("torch.")
+    if name.startswith(("complex", "q", "bits")):
+        raise UnsupportedDtypeError(f"{place} holds {name}", hint="mlcnb has real numbers only")
+    return name
+
+
+def origin_of(fx_node: Any, kind: str) -> Span:
+    """Where a node comes from: the innermost line of the user's own code.
+
+    Frames of torch itself are left out, as what a module of torch.nn does is not the user's.
+    """
+    own = [f for f in _FRAME.findall(fx_node.meta.get("stack_trace") or "") if _is_users(f[0])]
+    if not own:
+        return Span("torch", fx_node.name, kind=kind)
+    file, line, _ = own[-1]
+    return Span("torch", f"{fx_node.name} at {file}:{line}", int(line), kind=kind)
+
+
+def _is_users(file: str) -> bool:
+    parts = file.replace("\\", "/").split("/")
+    return "torch" not in parts and not file.startswith("<eval")
+
+
+class Node:
+    """An fx.Node of an ATen operator, with the importer's means to build.
+
+    Args:
+        fx_node: the node.
+        values: what is known of tensors.
+        symbols: makes symbolic sizes.
+        source: what the model is called.
+    """
+
+    def __init__(self, fx_node: Any, values: Values, symbols: Symbols, source: str) -> None:
+        self.fx = fx_node
+        self.name: str = fx_node.name
+        self.target = target_name(fx_node.target)
+        self.values = values
+        self.symbols = symbols
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"node {self.name!r} ({self.target})"
+
+    @property
+    def where(self) -> str:
+        """`Net: node 'conv2d' (aten.conv2d.default) at net.py:12`: how messages begin."""
+        line = self.span.name.partition(" at ")[2]
+        return f"{self.source}: {self!r}{' at ' if line else ''}{line}"
+
+    @cached_property
+    def span(self) -> Span:
+        """Where calls that are made for this node come from."""
+        return origin_of(self.fx, self.target.removeprefix("aten.").partition(".")[0])
+
+    def emit(self, value: Any) -> Any:
+        """Bind an expression; a call on constants becomes a constant."""
+        return self.values.emit(value)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The default: ATen's arguments are given to the spelling."""
+        return default
+
+    def result(self, index: int = 0) -> tuple[tuple[Any, ...], str]:
+        """Shape and dtype that PyTorch says of an output."""
+        found = self.fx.meta["val"]
+        fake = found[index] if isinstance(found, tuple | list) else found
+        return self.symbols.dims(fake.shape), dtype_of(fake.dtype, self.where)
+
+    def count(self) -> int:
+        """How many outputs there are."""
+        val = self.fx.meta["val"]
+        return len(val) if isinstance(val, tuple | list) else 1
+
+    def is_used(self, index: int) -> bool:
+        """Whether something reads an output of several."""
+        readers = [u for u in self.fx.users if u.target is operator.getitem]
+        return any(u.args[1] == index and u.users for u in readers)
+
+    def tensor(self, x: Any, kind: str, like: Expr | None = None) -> Any:
+        """A tensor, a number or a symbolic integer as a tensor of a dtype."""
+        if isinstance(x, Expr):
+            if self.dtype(x) == kind:
+                return x
+            return self.emit(make_call(declaration("relax.astype"), x, dtype=kind))
+        if isinstance(x, PrimExpr):
+            listed = self.emit(make_call(declaration("relax.shape_to_tensor"), [x]))
+            flat = self.emit(make_call(declaration("relax.reshape"), listed, []))
+            return self.tensor(flat, kind)
+        return const(_number(x, kind), kind)
+
+    def common(self, *xs: Any) -> str:
+        """The dtype that values have together: tensors with dimensions count before those
+        without, and those before numbers, but a higher kind (bool, int, float) always wins.
+        """
+        import torch
+
+        kinds: list[Any] = [None, None, None]
+        for x in xs:
+            if isinstance(x, Expr):
+                place, kind = (0 if self.rank(x) else 1), getattr(torch, self.dtype(x))
+            else:
+                place, kind = 2, _number_kind(x)
+            kinds[place] = kind if kinds[place] is None else torch.promote_types(kinds[place], kind)
+        found = None
+        for kind in kinds:
+            if found is None or (kind is not None and _category(kind) > _category(found)):
+                found = kind
+        return dtype_of(found, self.where)
+
+    def constant(self, x: Any, what: str) -> np.ndarray:
+        """The value of a tensor that must be known at import.
+
+        Raises:
+            UnsupportedOpError: it is computed as the model runs.
+        """
+        found = self.known(x)
+        if found is None or found.dtype == object:
+            self.refuse(f"{what} is not known before the model runs", "make it a constant")
+        if found.size > MAX_KNOWN_ELEMENTS:
+            self.refuse(f"{what} has {found.size} elements, more than {MAX_KNOWN_ELEMENTS}")
+        return found
+
+    def known(self, x: Any) -> np.ndarray | None:
+        """The value of a tensor where it is known."""
+        return self.values.known(x)
+
+    def dims(self, x: Any) -> tuple[Any, ...]:
+        """The dimensions of a tensor: ints, or PrimExprs."""
+        dims = getattr(x.struct_info, "dims", None)
+        if dims is None:
+            self.refuse("the shape of an operand is not known before the model runs")
+        return tuple(d if as_int(d) is None else as_int(d) for d in dims)
+
+    def rank(self, x: Any) -> int:
+        """How many dimensions a tensor has."""
+        return len(self.dims(x))
+
+    def dtype(self, x: Any) -> str:
+        """The dtype of a tensor."""
+        kind = getattr(x.struct_info, "dtype", None)
+        return str(kind) if kind else self.refuse("the dtype of an operand is not known")
+
+    def refuse(self, why: str, hint: str | None = None) -> NoReturn:
+        """Raise an UnsupportedOpError that names the model, the node and its line."""
+        raise UnsupportedOpError(
+            f"{self.where}: {why}",
+            hint=hint or "write that part of the model with other operators",
+        )
+
+
+def target_name(target: Any) -> str:
+    """`aten.add.Tensor` of torch.ops.aten.add.Tensor; the name of a Python function."""
+    return str(target) if hasattr(target, "_schema") else getattr(target, "__name__", str(target))
+
+
+def _number(x: Any, kind: str) -> Any:
+    """A number as one of a dtype: integers wrap, as in PyTorch."""
+    to = dtype(kind)
+    if to.is_bool:
+        return bool(x)
+    return float(x) if to.is_float else int(x)
+
+
+def _number_kind(x: Any) -> Any:
+    import torch
+
+    if isinstance(x, bool):
+        return torch.bool
+    return torch.get_default_dtype() if isinstance(x, float) else torch.int64
+
+
+def _category(kind: Any) -> int:
+    if kind.is_floating_point:
+        return 2
+    return 0 if str(kind) == "torch.bool" else 1
+
+
+def bound_arguments(fx_node: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Every argument of the operator's schema by its name, defaults filled in."""
+    import torch
+
+    schema = fx_node.target._schema.arguments
+    found = dict(zip((a.name for a in schema), args, strict=False)) | dict(kwargs)
+    for a in schema:
+        if a.name not in found:
+            value = a.default_value
+            kind = isinstance(value, torch.dtype)
+            found[a.name] = dtype_of(value, fx_node.name) if kind else value
+    return {a.name: found[a.name] for a in schema}

@@ -1,0 +1,132 @@
+"""An exported program made ready: functional, and of operators that have spellings.
+
+    add_(b, 1)              functional: add(b, 1), whose result is the buffer's new value
+    _foo(x)  no spelling    decomposed by PyTorch's own table, and only that operator
+    _bar(x)  neither        refused: all such operators are named at once
+
+Nothing is decomposed that has a spelling: attention, linear layers and LSTMs stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.op.torch import torch_spelling_of
+from mlcnb.relax.frontend.torch.node import origin_of, target_name
+
+#: rounds of decomposition: what an operator decomposes to may have to be decomposed too
+ROUNDS = 4
+#: operators that only assert, or say something to the exporter
+DROPPED = frozenset(
+    "_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range "
+    "sym_constrain_range_for_size _functional_assert_async _functional_assert_scalar "
+    "_print".split()
+)
+
+
+def is_dropped(target: Any) -> bool:
+    """True for a node that computes nothing."""
+    parts = target_name(target).split(".")
+    return parts[0] == "aten" and parts[1] in DROPPED
+
+
+def is_operator(fx_node: Any) -> bool:
+    """True for a call of an operator of a library, such as torch.ops.aten.relu.default."""
+    return fx_node.op == "call_function" and hasattr(fx_node.target, "_schema")
+
+
+def spelling(target: Any) -> Callable[..., Any] | None:
+    """The spelling of an operator; those that make copies have that of the view."""
+    name = target_name(target)
+    found = torch_spelling_of(name)
+    if found is None and "_copy." in name:
+        return torch_spelling_of(name.replace("_copy.", ".", 1))
+    return found
+
+
+def ready(ep: Any, source: str) -> Any:
+    """The program, functional and of known operators alone.
+
+    Args:
+        ep: an ExportedProgram.
+        source: what the model is called, for errors.
+
+    Raises:
+        UnsupportedOpError: operators that are not imported, all of them named.
+    """
+    import torch
+
+    if any(_changes(n) for n in ep.graph.nodes):
+        ep = ep.run_decompositions({})
+    for _ in range(ROUNDS):
+        missing = {n.target for n in ep.graph.nodes if _is_missing(n)}
+        if not missing:
+            break
+        table = torch.export.default_decompositions()
+        known = torch._decomp.decomposition_table
+        wanted = {op: table[op] if op in table else known.get(op) for op in missing}
+        usable = {op: fn for op, fn in wanted.items() if fn is not None}
+        if not usable:
+            break
+        ep = ep.run_decompositions(usable)
+    refuse_missing(ep.graph, source)
+    return ep
+
+
+def _changes(fx_node: Any) -> bool:
+    """True for an operator in place, and a normalisation that moves its statistics."""
+    if not is_operator(fx_node):
+        return False
+    if fx_node.target._schema.is_mutable:
+        return True
+    name = target_name(fx_node.target)
+    if name in ("aten.batch_norm.default", "aten.instance_norm.default"):
+        return bool(fx_node.args[5]) and name != "aten.instance_norm.default"
+    return False
+
+
+def _is_missing(fx_node: Any) -> bool:
+    return (
+        is_operator(fx_node)
+        and not is_dropped(fx_node.target)
+        and not _is_size(fx_node)
+        and spelling(fx_node.target) is None
+    )
+
+
+def _is_size(fx_node: Any) -> bool:
+    """True for what makes a number in place of a tensor: its SymPy expression is its meaning."""
+    import torch
+
+    return isinstance(
+        fx_node.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool
+    )
+
+
+def refuse_missing(graph: Any, source: str) -> None:
+    """Refuse a graph with operators that are not imported.
+
+    Raises:
+        UnsupportedOpError: naming all of them, how often, and a node of each.
+    """
+    missing: dict[str, list[Any]] = {}
+    for node in graph.nodes:
+        if _is_missing(node) or node.op not in _OPS:
+            missing.setdefault(target_name(node.target), []).append(node)
+    if missing:
+        what = "this operator is" if len(missing) == 1 else f"{len(missing)} operators are"
+        listed = "; ".join(_entry(name, nodes) for name, nodes in sorted(missing.items()))
+        raise UnsupportedOpError(
+            f"{source}: {what} not imported: {listed}",
+            hint="mlcnb.relax.frontend.torch.coverage() lists what is imported",
+        )
+
+
+def _entry(name: str, nodes: list[Any]) -> str:
+    count = f"{len(nodes)} times: " if len(nodes) > 1 else ""
+    return f"{name} ({count}{', '.join(origin_of(n, name).name for n in nodes[:3])})"
+
+
+_OPS = frozenset({"placeholder", "get_attr", "call_function", "output"})

@@ -1,0 +1,38 @@
+"""Networks of torch.nn, imported and compiled: the numbers are PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+
+torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+
+from tests.frontend.torch_models import MODELS  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+def made(name):
+    torch.manual_seed(1)
+    build, inputs = MODELS[name]
+    return build().eval(), inputs()
+
+
+def arrays(results):
+    listed = results if isinstance(results, tuple | list) else [results]
+    return [x.detach().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in listed]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name):
+    model, inputs = made(name)
+    mod = mlc.from_torch(model, inputs)
+    with torch.no_grad():
+        want = arrays(model(*inputs))
+    got = arrays(mlc.compile(mod)(*inputs))
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
