@@ -60,7 +60,8 @@ def compile(
         mod: an IRModule, a relax Function or a PrimFunc.
         target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (loop functions
             that are bound to threads); default: the current Target, else "llvm".
-        params: values of parameters by name, which become constants.
+        params: values of parameters by name, which become constants: of the function `main`, or of
+            the only one that there is.
         relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered
             already.
         convolution: "auto" takes Winograd's algorithm where it is faster and exact enough; "direct"
@@ -188,6 +189,13 @@ def _pipeline_options(pipeline: Any, convolution: str) -> dict[str, Any]:
     return {} if pipeline == "zero" else {"convolution": convolution}
 
 
+def _entry(mod: IRModule) -> str:
+    """The function that parameters belong to: `main`, or the only one seen from outside."""
+    graphs = {key.name_hint: f for key, f in mod.items() if isinstance(f, Function)}
+    public = [n for n, f in graphs.items() if "global_symbol" in f.attrs and n[0] != "_"]
+    return public[0] if "main" not in graphs and len(public) == 1 else "main"
+
+
 def _lower_graph(
     mod: IRModule,
     params: Mapping[str, Any] | None,
@@ -199,7 +207,7 @@ def _lower_graph(
     if params:
         from mlcnb.relax.transform import BindParams
 
-        mod = BindParams("main", params)(mod)
+        mod = BindParams(_entry(mod), params)(mod)
     if pipeline is None:
         return mod
     with target:

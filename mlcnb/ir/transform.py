@@ -50,6 +50,8 @@ class Pass(display.Shown):
     opt_level: ClassVar[int] = 0
     #: names of passes that have to run before
     required: ClassVar[tuple[str, ...]] = ()
+    #: as TVM's flag of that name; kept, and told to instruments
+    traceable: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,7 +65,7 @@ class Pass(display.Shown):
     @property
     def info(self) -> PassInfo:
         """Name, level and requirements."""
-        return PassInfo(self.name, self.opt_level, self.required, False, self)
+        return PassInfo(self.name, self.opt_level, self.required, self.traceable, self)
 
     @property
     def summary(self) -> str:
@@ -251,39 +253,73 @@ class Sequential(Pass):
 
 
 def module_pass(
-    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+    pass_func: Any = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Iterable[str] | None = None,
+    traceable: bool = False,
 ) -> Any:
     """Decorator: `f(mod, ctx) -> mod`, or a class with `transform_module`, becomes a pass."""
-    return class_decorator(given, ModulePass, "transform_module", opt_level, name, required)
+    return class_decorator(
+        pass_func, ModulePass, "transform_module", opt_level, name, required, traceable
+    )
 
 
 def function_pass(
-    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+    pass_func: Any = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Iterable[str] | None = None,
+    traceable: bool = False,
 ) -> Any:
     """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass."""
-    return class_decorator(given, FunctionPass, "transform_function", opt_level, name, required)
+    return class_decorator(
+        pass_func, FunctionPass, "transform_function", opt_level, name, required, traceable
+    )
 
 
 def prim_func_pass(
-    given: Any = None, opt_level: int = 0, name: str | None = None, required: Iterable[str] = ()
+    pass_func: Any = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Iterable[str] | None = None,
+    traceable: bool = False,
 ) -> Any:
     """Decorator: `f(func, mod, ctx) -> func` on loop functions, or a class, becomes a pass."""
-    return class_decorator(given, PrimFuncPass, "transform_function", opt_level, name, required)
+    return class_decorator(
+        pass_func, PrimFuncPass, "transform_function", opt_level, name, required, traceable
+    )
 
 
 def class_decorator(
-    given: Any, base: type[Pass], method: str, opt_level: int, name: str | None, required: Any
+    given: Any,
+    base: type[Pass],
+    method: str,
+    opt_level: int,
+    name: str | None,
+    required: Any,
+    traceable: bool = False,
 ) -> Any:
-    """What decorators share: a function, or a class with `method`, becomes a `base` pass."""
+    """What decorators share: a function, or a class with `method`, becomes a `base` pass.
+
+    Raises:
+        PassError: what is decorated is no function and no class.
+    """
 
     apart = base is ModulePass
 
     def make(target: Any) -> Any:
+        if not callable(target):
+            raise PassError(
+                f"a pass is made of a function or a class, not of {target!r}",
+                hint="@module_pass(opt_level=0) above `def f(mod, ctx)`",
+            )
         made: dict[str, Any] = {
             "__doc__": target.__doc__,
             "__module__": target.__module__,
             "opt_level": opt_level,
-            "required": tuple(required),
+            "required": tuple(required or ()),
+            "traceable": bool(traceable),
         }
         if inspect.isclass(target):
             return _class_of_class(target, base, method, name, made, apart)

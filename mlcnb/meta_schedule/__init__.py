@@ -20,5 +20,5 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.json_database": "JSONDatabase",
         f"{_HERE}.apply": "MetaScheduleApplyDatabase",
     },
-    submodules=("database",),
+    submodules=("database", "testing"),
 )

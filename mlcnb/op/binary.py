@@ -63,6 +63,7 @@ Minimum = binary(
     "The smaller; NaN where one is NaN",
     torch="minimum min.other",
 )
+Add.commutative = Multiply.commutative = True
 
 # divisions and remainders
 

@@ -9,8 +9,47 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from mlcnb import te
-from mlcnb.relax.operator import Object, OpDecl, Tensor, operator
-from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.op.memory import AllocStorage, AllocTensorFromStorage
+from mlcnb.relax.operator import (
+    Dtype,
+    Object,
+    OpDecl,
+    Scalar,
+    Shape,
+    String,
+    Tensor,
+    operator,
+)
+from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
+
+
+@operator("relax.vm.alloc_storage")
+class VMAllocStorage(OpDecl):
+    """A piece of memory, as `memory.alloc_storage`; the dtype stands before the scope."""
+
+    pure: ClassVar[bool] = False
+    size: Shape
+    runtime_device_index: Scalar
+    dtype: Dtype
+    storage_scope: String
+
+    def infer(self, size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any) -> Any:
+        """An object."""
+        return ObjectStructInfo()
+
+    def numpy(self, size: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any) -> Any:
+        """Bytes, all zero"""
+        return AllocStorage().numpy(size, runtime_device_index, storage_scope, dtype)
+
+
+@operator("relax.vm.alloc_tensor")
+class VMAllocTensor(AllocTensorFromStorage):
+    """A tensor in a storage, as `memory.alloc_tensor`."""
+
+    storage: Object
+    offset: Scalar
+    shape: Shape
+    dtype: Dtype
 
 
 @operator("relax.vm.kill_object")

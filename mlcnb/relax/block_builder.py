@@ -354,6 +354,20 @@ class BlockBuilder:
         """Put a function in place of the one that `gv` names."""
         self._table.set(gv, updated_func)
 
+    def remove_func(self, gv: GlobalVar) -> None:
+        """Take a function out of the module; its name is free again."""
+        self._table.remove([gv])
+
+    def get_unique_global_name(self, name_prefix: str) -> str:
+        """A function name that is free in the module."""
+        name = self._table.names.fresh(name_prefix)
+        self._table.names.release(name)
+        return name
+
+    def current_block_is_dataflow(self) -> bool:
+        """True inside `with bb.dataflow()`."""
+        return self._emitters[-1].dataflow
+
     def declare(self, name: str, struct_info: FuncStructInfo) -> GlobalVar:
         """The GlobalVar of a function that will be built: what recursion calls."""
         key = GlobalVar(name)

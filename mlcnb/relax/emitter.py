@@ -166,6 +166,10 @@ class Emitter:
             call = Call(op, args, call.attrs, call.sinfo_args, None, span)
         return replace(call, struct_info=infer_call(call, self.functions))
 
+    def _null(self, op: Op) -> Any:
+        """The operator that stands for nothing, bound: a call of it, which is an object."""
+        return Call(NULL, (), None, (), ObjectStructInfo()) if is_null(op) else op
+
     def _item(self, item: TupleGetItem) -> Any:
         if isinstance(item.tuple_value, Tuple):
             return self.value(item.tuple_value.fields[item.index])
@@ -230,6 +234,7 @@ _VALUES: dict[type, Callable[[Emitter, Any], Any]] = {
     If: Emitter._if,
     SeqExpr: Emitter._inline,
     Function: Emitter._function,
+    Op: Emitter._null,
 }
 
 

@@ -108,6 +108,8 @@ class OpDecl(Node):
     arguments: ClassVar[dict[str, str]] = {}
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
+    #: True where two arguments may change places
+    commutative: ClassVar[bool] = False
     #: True where each element of the result depends on the elements at its own place alone
     elementwise: ClassVar[bool] = False
 

@@ -25,9 +25,9 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-from mlcnb.runtime import kernel_call
+from mlcnb.runtime import builtin, kernel_call
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.shapes import (
     Dims,
@@ -46,6 +46,8 @@ from mlcnb.runtime.tensor import (
     like_input,
 )
 from mlcnb.tir.function import PrimFunc
+
+builtin.register()
 
 
 class Step(NamedTuple):
@@ -325,7 +327,11 @@ def _call(frame: Frame, x: rx.Call) -> Any:
 def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
     args = tuple(frame.value(a) for a in x.args)
     if isinstance(function, PrimFunc):
-        raise ExecutionError("a PrimFunc is called through call_tir")
+        name = x.op.name_hint  # type: ignore[attr-defined]
+        with naming(x.span):
+            kernel_call.run(frame.vm.executable.kernels[name], list(args))
+        frame.kernel = name
+        return ()
     return frame.vm.frame(function, "a called function", args).run()
 
 
@@ -424,6 +430,13 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
 
+def _null(frame: Frame, x: rx.Op | rx.Call) -> Any:
+    """What stands for nothing, and a call of it; any other operator is no value."""
+    if is_null(x):
+        return None
+    raise ExecutionError(f"{x} is an operator, not a value")
+
+
 def _print(frame: Frame, x: rx.Call) -> Any:
     text, *values = (frame.value(a) for a in x.args)
     print(text.format(*values) if text else " ".join(map(str, values)))
@@ -443,6 +456,8 @@ _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir_inplace": _call_tir_inplace,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_inplace_packed": _call_pure_packed,
+    "relax.null_value": _null,
     "relax.print": _print,
     "relax.assert_op": _assert,
 }
@@ -458,6 +473,7 @@ _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.DataTypeImm: _literal,
     rx.Function: _function_value,
     rx.ExternFunc: _function_value,
+    rx.Op: _null,
     rx.If: _if,
     rx.Call: _call,
     rx.SeqExpr: Frame.branch,

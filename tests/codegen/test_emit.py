@@ -17,6 +17,7 @@ from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.core.errors import CodegenError, ExecutionError, UnsupportedDtypeError
 from mlcnb.runtime import threads
 from mlcnb.script import parse
+from mlcnb.script import tir as T
 from mlcnb.tir.transform import lower
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -426,3 +427,20 @@ def test_a_chunk_of_a_parallel_loop_takes_its_memory_once():
         b = np.zeros(64, "float32")
         mlc.compile(func, target="llvm")(a, b)
         np.testing.assert_array_equal(b, np.full(64, 32767, "float32"))
+
+
+@pytest.mark.parametrize("x", [9, -9])
+def test_what_may_divide_by_zero_is_evaluated_only_where_it_counts(x):
+    @T.prim_func
+    def func(x: T.int32, n: T.int32, C: T.Buffer((4,), "int32")):
+        C[0] = T.if_then_else(n != 0 and x // n > 2, 1, 0)
+        C[1] = T.if_then_else(n == 0 or x % n > 2, 1, 0)
+        C[2] = T.if_then_else(n > 0 and (T.truncdiv(x, n) < 4 or T.truncmod(x, n) == 1), 1, 0)
+        C[3] = T.if_then_else(n != 0 and n // 3 == 1, 1, 0)
+
+    kernel = mlc.compile(func)
+    for n in (-4, -1, 0, 1, 2, 3):
+        found, expected = np.zeros(4, "int32"), np.zeros(4, "int32")
+        kernel(x, n, found)
+        run_prim_func(func, [x, n, expected])
+        assert (found == expected).all()

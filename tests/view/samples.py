@@ -34,6 +34,7 @@ from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.peers import Comparison
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
+from mlcnb.relax.frontend import nn
 from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.replay import Replay, Stage
 from mlcnb.runtime import threads
@@ -278,8 +279,16 @@ def everything(name: str) -> dict[str, Any]:
         "branches": Branches(name, scheduled(name), name, scheduled(name), None),
         "example": named_example(name),
         "gallery": Gallery({name: {name: named_example(name)}}),
+        "nn module": named_nn(name),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def named_nn(name: str) -> nn.Module:
+    """A module with parts of this name, one of them of open size."""
+    made = nn.ModuleDict({name: nn.Sequential(nn.Conv2D("c", 4, 3), nn.ReLU())})
+    made.update({f"{name}2": nn.Linear(4, 2)})
+    return made
 
 
 def rule_of(name: str) -> Rule:

@@ -25,7 +25,10 @@ __getattr__, __dir__, __all__ = attach(
         ),
         f"{_HERE}.integer_ops": "IntegerOps",
         f"{_HERE}.simplify_ops": "SimplifyOps",
-        f"{_HERE}.decompose_ops": "DecomposeOpsForInference",
+        f"{_HERE}.decompose_ops": (
+            "DecomposeOpsForInference DecomposeOpsForTraining "
+            "SimplifyNormInference=DecomposeOpsForInference"
+        ),
         f"{_HERE}.fold_pad": "FoldPad",
         f"{_HERE}.fuse_attention": "FuseAttention",
         f"{_HERE}.fuse_gelu": "FuseGelu",
@@ -40,9 +43,13 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.reorder_take_after_matmul": "ReorderTakeAfterMatmul",
         f"{_HERE}.remove_redundant_reshape": "RemoveRedundantReshape",
         f"{_HERE}.bundle_model_params": "BundleModelParams",
+        f"{_HERE}.dataflow_use_inplace_calls": "DataflowUseInplaceCalls",
         f"{_HERE}.expand_tuple_arguments": "ExpandTupleArguments",
         f"{_HERE}.lazy_transform_params": "LazyGetInput LazySetOutput LazyTransformParams",
         f"{_HERE}.lift_transform_params": "LiftTransformParams",
+        f"{_HERE}.lower_runtime_builtin": (
+            "LowerAllocTensor LowerRuntimeBuiltin VMBuiltinLower=LowerRuntimeBuiltin"
+        ),
         f"{_HERE}.normalize_global_var": "NormalizeGlobalVar",
         f"{_HERE}.remove_unused_outputs": "RemoveUnusedOutputs",
         f"{_HERE}.update_param_struct_info": "UpdateParamStructInfo",
@@ -73,6 +80,6 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.remove_unused_parameters": "RemoveUnusedParameters",
         f"{_HERE}.attach_global_symbol": "AttachGlobalSymbol",
         "mlcnb.meta_schedule.apply": "MetaScheduleApplyDatabase",
-        f"{_HERE}.pipeline": "get_pipeline register_pipeline pipeline_names",
+        f"{_HERE}.pipeline": "get_pipeline get_default_pipeline register_pipeline pipeline_names",
     },
 )

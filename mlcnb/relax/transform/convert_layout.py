@@ -39,6 +39,7 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
+from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to
 from mlcnb.relax.transform.narrow_products import takes_pairs
 from mlcnb.target import Target
 
@@ -57,13 +58,27 @@ BINARY = frozenset(f"relax.{name}" for name in "add subtract multiply maximum mi
 class ConvertLayout(FunctionPass):
     """Give 2-D convolutions channels in blocks of a vector's lanes, and let the blocks flow on.
 
+    desired_layouts: layouts to take in place of blocks, as TVM's pass does: for each operator those
+    of the data, of the weight, and maybe of the result: {"relax.nn.conv2d": ["NHWC", "OHWI"]}.
+    layout_cb: asked with a call for such a mapping, before `desired_layouts`.
     block: channels in a block; 0 takes the lanes of the current target's float32 vectors.
     """
 
+    desired_layouts: Layouts | None = None
+    layout_cb: LayoutCallback | None = None
     block: int = 0
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with blocked layouts where they help; itself without 2-D convolutions."""
+        """The function with blocked layouts where they help; itself without 2-D convolutions.
+
+        Raises:
+            PassError: a desired layout is no order of the dimensions that the operator has.
+        """
+        if self.desired_layouts is not None or self.layout_cb is not None:
+            desired = dict(self.desired_layouts or {})
+            made, count = convert_to(func, mod.functions, desired, self.layout_cb)
+            ctx.note(f"{count} operators in the desired layouts")
+            return made
         if not any(_is_conv(getattr(b, "value", None)) for b in func.body.bindings):
             ctx.note("no 2-D convolution")
             return func

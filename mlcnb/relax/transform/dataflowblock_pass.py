@@ -52,9 +52,19 @@ class _Blocks(Mutator):
 
 
 def dataflowblock_pass(
-    given: Any = None, opt_level: int = 0, name: str | None = None, required: Any = ()
+    pass_func: Any = None,
+    opt_level: int = 0,
+    name: str | None = None,
+    required: Any = None,
+    traceable: bool = False,
 ) -> Any:
     """Decorator: `f(block, mod, ctx) -> block`, or a class, becomes a pass on dataflow blocks."""
     return class_decorator(
-        given, DataflowBlockPass, "transform_dataflowblock", opt_level, name, required
+        pass_func,
+        DataflowBlockPass,
+        "transform_dataflowblock",
+        opt_level,
+        name,
+        required,
+        traceable,
     )

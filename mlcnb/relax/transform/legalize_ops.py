@@ -13,7 +13,8 @@ runtime runs it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -21,6 +22,7 @@ from mlcnb.core.errors import CodegenError, IntegerRangeError, UnsupportedOpErro
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
@@ -54,12 +56,15 @@ class LegalizeOps(ModulePass):
     #: operator name -> function(builder, call) -> expression, used in place of the declaration
     customize_legalize_map: Mapping[str, Legalizer] = field(default_factory=dict)
     #: names of operators that stay as they are
-    skip: tuple[str, ...] = ()
+    skip_ops: Sequence[str] | None = None
+    #: warn of every operator that stays although it was not skipped
+    enable_warning: bool = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions, with one table of PrimFuncs."""
         table = FunctionTable(mod.functions)
-        legalizer = _Legalizer(table, self.customize_legalize_map or {}, self.skip)
+        skipped = frozenset(self.skip_ops or ())
+        legalizer = _Legalizer(table, self.customize_legalize_map or {}, skipped)
         for key, func in mod.items():
             if isinstance(func, Function) and "Codegen" not in func.attrs:
                 table.set(key, legalizer.rewrite(func))
@@ -68,6 +73,8 @@ class LegalizeOps(ModulePass):
             ctx.note(f"{legalizer.count} operators became calls of {made} loop functions")
         for name, why in legalizer.kept.items():
             ctx.note(f"{name} stays: {why}")
+            if self.enable_warning:
+                warnings.warn(f"LegalizeOps: {name} stays: {why}", stacklevel=2)
         return table.module(mod)
 
 
@@ -88,7 +95,7 @@ class _Legalizer(Mutator):
     """Also what a custom legalization gets as its builder: emit, emit_te, call_te, normalize."""
 
     def __init__(
-        self, table: FunctionTable, custom: Mapping[str, Legalizer], skip: tuple[str, ...]
+        self, table: FunctionTable, custom: Mapping[str, Legalizer], skip: frozenset[str]
     ) -> None:
         super().__init__(table.functions)
         self.table, self.custom, self.skip = table, custom, skip
@@ -107,6 +114,7 @@ class _Legalizer(Mutator):
             return custom(self, call)
         decl = declaration(call.op, missing_ok=True)
         if decl is None or decl.compute is OpDecl.compute:
+            self.kept.setdefault(call.op.name.removeprefix("relax."), "it has no loop nest")
             return None
         narrow = _narrow_dtype((*(a.struct_info for a in call.args), call.struct_info))
         if narrow is not None:
@@ -178,6 +186,18 @@ class _Legalizer(Mutator):
     def normalize(self, expr: Any) -> Any:
         """As BlockBuilder.normalize."""
         return self.emitter.value(expr)
+
+    def add_func(self, func: BaseFunc, func_name: str) -> GlobalVar:
+        """As BlockBuilder.add_func."""
+        shared = not isinstance(func, Function)
+        return (self.table.add_shared if shared else self.table.add)(func, func_name)
+
+    def match_cast(self, value: Any, struct_info: Any, name_hint: str = "") -> Var:
+        """As BlockBuilder.match_cast."""
+        start = len(self.emitter.bindings)
+        var = self.emitter.match_cast(value, struct_info, name_hint)
+        self._record(start)
+        return var
 
 
 def _too_large(call: Call, decl: type[OpDecl], error: IntegerRangeError) -> IntegerRangeError:

@@ -5,6 +5,14 @@ default   the graph cleaned up and folded, layouts chosen for the target, then a
 cpu       default for a CPU, whatever the target
 lower     from call_tir to explicit memory: allocate, plan, kill
 
+TVM's, stage by stage: `library_dispatch_passes`, `legalize_passes`, `dataflow_lower_passes` and
+`finalize_passes` of a target, one after the other:
+
+default_build       legalize, no fusion, then explicit memory in the virtual machine's words
+cpu_generic         legalize and fuse, then explicit memory in the virtual machine's words
+gpu_generic, cuda   the same for a GPU; its schedules are chosen when it is compiled
+static_shape_tuning zero, then the records of the current database
+
     mod = relax.get_pipeline("default")(mod)
     steps = transform.trace(relax.get_pipeline("default"), mod).steps
 """
@@ -14,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mlcnb.core import display
 from mlcnb.core.errors import PassError
 from mlcnb.ir.transform import Pass, Sequential
 from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
@@ -40,6 +49,7 @@ from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunction
 from mlcnb.relax.transform.integer_ops import IntegerOps
 from mlcnb.relax.transform.kill_after_last_use import KillAfterLastUse
 from mlcnb.relax.transform.legalize_ops import LegalizeOps
+from mlcnb.relax.transform.lower_runtime_builtin import LowerAllocTensor, LowerRuntimeBuiltin
 from mlcnb.relax.transform.narrow_products import NarrowProducts
 from mlcnb.relax.transform.normalize import Normalize
 from mlcnb.relax.transform.pack_matmul import PackMatmul
@@ -156,6 +166,64 @@ def fuse_passes(target: Any = None) -> list[Pass]:
     return [LegalizeOps(), AnnotateTIROpPattern(), FoldConstant(), FuseOps(), FuseTIR()]
 
 
+def library_dispatch_passes(target: Any = None) -> list[Pass]:
+    """Stage 1: operators that a library does; the loops of this compiler do them all."""
+    return []
+
+
+def legalize_passes(target: Any = None) -> list[Pass]:
+    """Stage 2: operators become loop functions, and these are fused."""
+    return fuse_passes(target)
+
+
+def dataflow_lower_passes(target: Any = None) -> list[Pass]:
+    """Stage 3: no dataflow blocks any more, every result in memory that is allocated for it."""
+    return [RewriteDataflowReshape(), ToNonDataflow(), RemovePurityChecking(), CallTIRRewrite()]
+
+
+def finalize_passes(target: Any = None) -> list[Pass]:
+    """Stage 4: memory is planned and given back, in the words of a virtual machine."""
+    return [
+        StaticPlanBlockMemory(),
+        LowerAllocTensor(),
+        KillAfterLastUse(),
+        LowerRuntimeBuiltin(),
+        AttachGlobalSymbol(),
+    ]
+
+
+def _staged(target: Any) -> list[Pass]:
+    return [
+        *library_dispatch_passes(target),
+        *legalize_passes(target),
+        *dataflow_lower_passes(target),
+        *finalize_passes(target),
+    ]
+
+
+def get_default_pipeline(target: Any) -> Sequential:
+    """The pipeline of a target, as TVM's function of that name.
+
+    Args:
+        target: a Target, or what makes one ("llvm", "cuda", …).
+
+    Raises:
+        PassError: nothing is compiled for that kind of target.
+    """
+    where = target if isinstance(target, Target) else Target(target)
+    name = _OF_TARGET.get(where.kind)
+    if name is None:
+        known = ", ".join(sorted(_OF_TARGET))
+        raise PassError(
+            f"no default pipeline for target {where.kind!r}", hint=f"there are some for {known}"
+        )
+    return get_pipeline(name, target=where)
+
+
+#: kind of target -> its pipeline
+_OF_TARGET = {"llvm": "cpu_generic", "interp": "cpu_generic", "cuda": "cuda"}
+
+
 def lower_passes(target: Any = None) -> list[Pass]:
     """From call_tir to calls on memory that is allocated, shared and given back."""
     return [
@@ -210,3 +278,58 @@ def cpu_pipeline(
 def lower_pipeline(target: Any = None) -> list[Pass]:
     """Explicit memory, as a virtual machine runs it."""
     return lower_passes(target)
+
+
+@register_pipeline("default_build")
+def default_build_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's default build: legalize, then explicit memory; nothing is fused."""
+    return [LegalizeOps(), *dataflow_lower_passes(target), *finalize_passes(target)]
+
+
+@register_pipeline("cpu_generic")
+def cpu_generic_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's pipeline for a CPU: the four stages."""
+    return _staged(target)
+
+
+@register_pipeline("gpu_generic")
+def gpu_generic_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's pipeline for a GPU: the four stages."""
+    return _staged(target)
+
+
+@register_pipeline("cuda")
+def cuda_pipeline(target: Any = None) -> list[Pass]:
+    """TVM's pipeline for CUDA: the four stages."""
+    return _staged(target)
+
+
+@register_pipeline("static_shape_tuning")
+def static_shape_tuning_pipeline(
+    target: Any = None,
+    total_trials: int = 0,
+    work_dir: str | None = None,
+    cpu_weight_prepack: bool = False,
+    max_trials_per_task: int | None = None,
+) -> list[Pass]:
+    """Simplify, `zero`, then the tuned loops of the database in `work_dir` (or the current one).
+
+    total_trials: loops that are tried anew; `meta_schedule.tune_relax` does that.
+
+    Raises:
+        PassError: trials are asked for, or prepacked weights.
+    """
+    if total_trials > 0 or cpu_weight_prepack:
+        asked = "total_trials" if total_trials > 0 else "cpu_weight_prepack"
+        raise PassError(
+            f"static_shape_tuning: {asked} is not done by the pipeline",
+            hint="tune with meta_schedule.tune_relax, then total_trials=0 applies its records; "
+            'weights are packed by the pipeline "default"',
+        )
+    apply: Any = display.load("mlcnb.meta_schedule.apply:MetaScheduleApplyDatabase")
+    return [
+        DecomposeOpsForInference(),
+        CanonicalizeBindings(),
+        *zero_pipeline(target),
+        apply(work_dir),
+    ]

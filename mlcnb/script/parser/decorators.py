@@ -51,8 +51,8 @@ def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any
     """
     frame = sys._getframe(1)
     if cls is None:
-        return lambda c: _module(c, frame, check_well_formed)
-    return _module(cls, frame, check_well_formed)
+        return lambda c: module_in(c, frame, check_well_formed)
+    return module_in(cls, frame, check_well_formed)
 
 
 def prim_func_in(frame: FrameType, func: Any, check_well_formed: bool = True) -> Any:
@@ -91,7 +91,8 @@ def _function(func: Any, frame: FrameType, check: bool, mark: ast.expr | None = 
     return _short(read)
 
 
-def _module(cls: type, frame: FrameType, check: bool) -> Any:
+def module_in(cls: type, frame: FrameType, check: bool) -> Any:
+    """Read a class of functions as an IRModule; `frame` is where it stands."""
     from mlcnb.script.parser.entry import parse_definition
     from mlcnb.script.parser.source import source_of_definition
 
@@ -117,11 +118,11 @@ def _short(read: Callable[[], Any]) -> Any:
 
 
 def _in_module_class(frame: FrameType) -> bool:
-    """True where `frame` is the body of a class under `@I.ir_module`."""
+    """True where `frame` is the body of a class under `@I.ir_module` (or `@R.rewriter`)."""
     if "__qualname__" not in frame.f_locals or "__module__" not in frame.f_locals:
         return False
     first = linecache.getline(frame.f_code.co_filename, frame.f_code.co_firstlineno)
-    return "ir_module" in first or not first
+    return "ir_module" in first or "rewriter" in first or not first
 
 
 def _around(functions: list[Any], frame: FrameType) -> Mapping[str, Any]:

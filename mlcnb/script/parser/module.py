@@ -17,6 +17,9 @@ from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_func import FunctionParser
 from mlcnb.script.parser.tir_func import PrimFuncParser
 
+#: decorators of classes that are modules
+MODULE_WORDS = ("ir_module", "rewriter")
+
 
 class FunctionReader:
     """Reads one decorated function of either level.
@@ -105,7 +108,7 @@ class ModuleReader:
     def _check_decorator(self) -> None:
         for decorator in self.node.decorator_list:
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if getattr(self.ev.value(target), "__name__", "") == "ir_module":
+            if getattr(self.ev.value(target), "__name__", "") in MODULE_WORDS:
                 return
         raise self.ev.error(self.node, f"class {self.node.name} is no module", "@I.ir_module")
 

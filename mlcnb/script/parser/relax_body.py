@@ -164,7 +164,7 @@ class BodyParser:
         if isinstance(value, rx.Call) and info is not None:
             args = tuple(map(self.emitter.leaf, value.args))
             return replace(value, args=args, struct_info=info)
-        if isinstance(value, rx.Var | rx.Constant) or is_leaf(value):
+        if is_leaf(value) and not isinstance(value, rx.Op):
             return value
         if isinstance(value, rx.TupleGetItem):
             return replace(value, tuple_value=self.emitter.leaf(value.tuple_value))

@@ -244,10 +244,12 @@ def _extern_name(p: Printer, function: Any) -> Doc:
     return text_string(function.global_symbol) if plain else p.doc(function)
 
 
-def _packed(p: Printer, n: rx.Call, word: str, function: Any, args: tuple) -> Doc | None:
-    if n.attrs is not None:
+def _packed(
+    p: Printer, n: rx.Call, word: str, function: Any, args: tuple, where: tuple[int, ...] = ()
+) -> Doc | None:
+    if n.attrs is not None and not where:
         return None
-    shown: list[Doc] = [_extern_name(p, function), *map(p.doc, args)]
+    shown: list[Doc] = [_extern_name(p, function), *map(p.doc, args), *inplace_doc(p, where)]
     if n.sinfo_args:
         infos = sequence([p.doc(i) for i in n.sinfo_args])
         shown.append(keyword(p.words.sinfo_args, infos))
@@ -256,6 +258,18 @@ def _packed(p: Printer, n: rx.Call, word: str, function: Any, args: tuple) -> Do
 
 def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
+
+
+def _call_inplace_packed(p: Printer, n: rx.Call) -> Doc | None:
+    where = _inplace_indices(n)
+    if not where or not n.args:
+        return None
+    return _packed(p, n, "call_inplace_packed", n.args[0], n.args[1:], where)
+
+
+def _null_value(p: Printer, n: rx.Call) -> Doc | None:
+    plain = not (n.args or n.attrs or n.sinfo_args)
+    return call(p.word("R", "null_value")) if plain else None
 
 
 def _telling(p: Printer, n: rx.Call) -> Doc | None:
@@ -287,6 +301,8 @@ _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir_inplace": _call_tir,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.null_value": _null_value,
     "relax.print": _telling,
     "relax.assert_op": _telling,
     "relax.to_vdevice": _to_vdevice,

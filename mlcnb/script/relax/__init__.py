@@ -13,16 +13,18 @@ Operators, types and constants work outside of a program too.
 
 from __future__ import annotations
 
+import sys
 from typing import Any as _Value
 
+from mlcnb.ir.module import IRModule
 from mlcnb.script.frames import DataflowHead, FuncAttr
-from mlcnb.script.parser.decorators import function
+from mlcnb.script.parser.decorators import function, module_in
 from mlcnb.script.relax.calls import CALLS
 from mlcnb.script.relax.convert import const
 from mlcnb.script.relax.operators import operators
 from mlcnb.script.relax.struct_infos import TYPES
 
-__all__ = ["const", "dataflow", "emit", "func_attr", "function"]
+__all__ = ["const", "dataflow", "emit", "func_attr", "function", "rewriter"]
 
 
 def dataflow() -> DataflowHead:
@@ -38,6 +40,14 @@ def func_attr(attrs: dict[str, _Value]) -> FuncAttr:
 def emit(value: _Value) -> _Value:
     """`value`: in a program every assignment binds, this word is for reading only."""
     return value
+
+
+def rewriter(given: _Value) -> _Value:
+    """A class with the functions `pattern` and `replacement` becomes a rewrite rule, a pass."""
+    from mlcnb.relax.dpl.rewriter import PatternMatchingRewriter
+
+    mod = given if isinstance(given, IRModule) else module_in(given, sys._getframe(1), True)
+    return PatternMatchingRewriter.from_module(mod)
 
 
 def __getattr__(name: str) -> _Value:

@@ -109,6 +109,17 @@ def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any
     return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
 
 
+def call_inplace_packed(
+    func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any = None, ty_args: Any = None
+) -> rx.Call:
+    """As call_pure_packed, where result i is argument inplace_indices[i], written over."""
+    call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
+    where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
+    attrs = FrozenDict(inplace_indices=tuple(where))
+    op = rx.Op("relax.call_inplace_packed")
+    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
 def plain_call(name: str) -> Any:
     """The function that makes the call `R.name(args, sinfo_args=…, attribute=…)`."""
 
@@ -199,7 +210,7 @@ def output(*values: Any) -> Output:
 
 
 def null_value() -> rx.Op:
-    """An optional argument that is left out."""
+    """An optional argument that is left out; bound to a variable, an object that is nothing."""
     return rx.Op("relax.null_value")
 
 
@@ -241,6 +252,7 @@ CALLS: dict[str, Any] = {
     "call_dps_packed": call_dps_packed,
     "call_packed": call_packed,
     "call_pure_packed": call_pure_packed,
+    "call_inplace_packed": call_inplace_packed,
     "Call": generic_call,
     "Op": operator_name,
     "shape": shape,

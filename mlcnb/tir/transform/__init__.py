@@ -70,6 +70,22 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.legalize_floats": (
             "BF16ComputeLegalize BF16StorageLegalize FP8ComputeLegalize FP8StorageLegalize"
         ),
+        "mlcnb.tir.transform.reduce_branching": (
+            "ReduceBranchingThroughOvercompute reduce_branching"
+        ),
+        "mlcnb.tir.transform.lower_intrin": "LowerIntrin lower_intrinsics",
+        "mlcnb.tir.transform.lower_tvm_builtin": "LowerTVMBuiltin lower_builtins",
+        "mlcnb.tir.transform.renormalize_split_pattern": (
+            "RenormalizeSplitPattern renormalize_split_patterns"
+        ),
+        "mlcnb.tir.transform.refused_passes": (
+            "LowerWarpMemory InferFragment TransformMmaBufferLayout InjectPTXAsyncCopy "
+            "InjectPermutedLayout ManifestSharedMemoryLocalStage InjectRollingBuffer "
+            "LiftThreadBinding ExtractPrimFuncConstants PointerValueTypeRewrite"
+        ),
+        "mlcnb.tir.transform.remove_weight_layout_rewrite_block": (
+            "RemoveWeightLayoutRewriteBlock remove_weight_layout_rewrites"
+        ),
         "mlcnb.tir.schedule.default_gpu_schedule": "DefaultGPUSchedule",
         "mlcnb.tir.transform.inline_private_functions": "InlinePrivateFunctions",
         "mlcnb.ir.transform": "PrimFuncPass prim_func_pass",

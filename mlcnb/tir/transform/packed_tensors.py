@@ -19,7 +19,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import UnsupportedError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Call, PrimExpr, Var
 from mlcnb.target import Target
 from mlcnb.tir.analysis.variables import undefined_vars
@@ -36,6 +36,11 @@ _CODES = (("bfloat", 4), ("bool", 6), ("uint", 1), ("int", 0), ("float8", 7), ("
 def struct_get(kind: str, pointer: PrimExpr, index: int, field: int) -> PrimExpr:
     """`T.tvm_struct_get(pointer, index, field, kind)`."""
     return Call(dtype(kind), "tir.tvm_struct_get", (pointer, p.const(index), p.const(field)))
+
+
+def type_code(kind: DType) -> int:
+    """DLPack's code of a dtype: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool."""
+    return next(code for begin, code in _CODES if str(kind).startswith(begin))
 
 
 class Binder:
@@ -73,8 +78,7 @@ class Binder:
         ndim = p.equal(struct_get("int32", handle, 0, NDIM), buffer.ndim)
         self.check(ndim, f"{name}.ndim is expected to equal {buffer.ndim}")
         kind = buffer.dtype
-        code = next(code for begin, code in _CODES if str(kind).startswith(begin))
-        asked = ((TYPE_CODE, "uint8", code), (TYPE_BITS, "uint8", kind.bits))
+        asked = ((TYPE_CODE, "uint8", type_code(kind)), (TYPE_BITS, "uint8", kind.bits))
         same = [p.equal(struct_get(w, handle, 0, f), p.const(v, w)) for f, w, v in asked]
         lanes = p.const(p.lanes_of(kind), "uint16")
         same.append(p.equal(struct_get("uint16", handle, 0, TYPE_LANES), lanes))

@@ -12,6 +12,7 @@ dtypes; fused groups stand in frames. Above `max_nodes` the graph is folded (`vi
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -51,9 +52,12 @@ class Graph(display.Shown):
         colour: str = "kind",
         find: str = "",
         profile: Any = None,
+        lit: Collection[Any] = (),
     ) -> None:
         self.colour, self.find = colour, find
         self.full = paint.find(full, find) if find else full
+        if lit:
+            self.full = paint.lit(self.full, lit)
         if colour == "time":
             self.full = paint.with_seconds(self.full, profile)
             _check_time(self.full)
@@ -157,6 +161,7 @@ def graph(
     colour: str = "",
     find: str = "",
     profile: Any = None,
+    lit: Collection[Any] = (),
 ) -> Graph:
     """The graph of one function.
 
@@ -170,6 +175,7 @@ def graph(
         find: nodes with this text in their label, variable, kernel or origin are marked, and not
             folded.
         profile: what `mlcnb.profile` gave; colours by time.
+        lit: variables whose nodes are marked, and not folded.
 
     Raises:
         MLCError: there is no such graph function or colour, or the profile is of another program.
@@ -179,7 +185,7 @@ def graph(
         what = "time needs a profile" if colour == "time" else f"no colour {colour!r}"
         hint = "graph(ex, profile=mlcnb.profile(ex, x))" if colour == "time" else ", ".join(COLOURS)
         raise MLCError(f"graph: {what}", hint=hint)
-    looks = {"colour": colour, "find": find, "profile": profile}
+    looks = {"colour": colour, "find": find, "profile": profile, "lit": lit}
     if isinstance(mod, Function):
         name = str(mod.attrs.get("global_symbol", "function"))
         return Graph(build(name, mod, {}, groups), max_nodes, **looks)

@@ -11,7 +11,7 @@ Colour never says a thing alone: the number or the letter stands in the node.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -141,6 +141,12 @@ def find(model: Model, text: str) -> Model:
     """The nodes with this text in a label, variable, kernel or origin are marked as found."""
     wanted = text.casefold()
     return _with(model, lambda node: {"found": any(wanted in t for t in _texts(node))})
+
+
+def lit(model: Model, variables: Collection[Any]) -> Model:
+    """The nodes whose result is bound to one of these variables are marked as found, too."""
+    wanted = set(variables)
+    return _with(model, lambda node: {"found": node.found or node.var in wanted})
 
 
 def _texts(node: Node) -> list[str]:

@@ -11,7 +11,9 @@ import mlcnb as mlc
 from mlcnb import te, tir
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
+from mlcnb.meta_schedule.testing import te_workload
 from mlcnb.script import parse
+from mlcnb.tir import IndexMap, TensorIntrin
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule import analysis as a
 from tests.tir.test_analysis import conv, softmax
@@ -151,3 +153,47 @@ def test_programs_of_very_many_accesses_are_not_compared_pair_by_pair():
     assert found.is_large and found.dependences == [] and found.problems == ()
     assert [report.verdict for report in found.loops] == ["not looked at: too many accesses"]
     assert not found.loops[0].is_parallel
+
+
+def mapping(tensors, block: str, intrinsic: str):
+    desc = TensorIntrin.get(intrinsic).desc
+    found = a.get_auto_tensorize_mapping_info(te.create_prim_func(list(tensors)), block, desc)
+    return None if found is None else found.mappings
+
+
+MIXED = {"in_dtype": "float16", "out_dtype": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "block", "expected"),
+    [
+        (te_workload.matmul(64, 32, 16, **MIXED), "C", lambda n, m, k: (n, m, k)),
+        (
+            te_workload.batch_matmul_nkkm(2, 32, 32, 32, **MIXED),
+            "Z",
+            lambda b, n, m, k: (b, n, m, k),
+        ),
+        (
+            te_workload.conv2d_nhwc(2, 8, 6, 16, 32, 3, 1, 1, **MIXED),
+            "conv2d_nhwc",
+            lambda n, h, w, c, rh, rw, rc: (n * 48 + h * 6 + w, c, rh * 48 + rw * 16 + rc),
+        ),
+    ],
+)
+def test_axes_of_a_block_as_those_of_an_intrinsic(tensors, block, expected):
+    (found,) = mapping(tensors, block, "wmma_sync_16x16x16_f16f16f32")
+    assert found.is_equivalent_to(IndexMap.from_func(expected))
+
+
+def test_blocks_that_are_no_product_of_the_intrinsic():
+    name = "wmma_sync_16x16x16_f16f16f32"
+    assert mapping(te_workload.matmul(64, 32, 16), "C", name) is None
+    assert mapping(te_workload.matmul_relu(64, 32, 16, **MIXED), "compute", name) is None
+    A, B = te.placeholder((8, 8), "float16", name="A"), te.placeholder((8,), "float16", name="B")
+    r = te.reduce_axis((0, 8), name="k")
+    C = te.compute(
+        (8,),
+        lambda i: te.sum(A[i, r].astype("float32") * B[r].astype("float32"), axis=r),
+        name="C",
+    )
+    assert mapping((A, B, C), "C", name) is None

@@ -7,7 +7,9 @@ import pytest
 from mlcnb import tir
 from mlcnb.core.errors import PassError, WellFormedError
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import tir as T
+from mlcnb.target import Target
 from mlcnb.testing import CompareBeforeAfter
 from mlcnb.tir import transform
 
@@ -108,3 +110,123 @@ def test_what_is_in_form_passes():
     with pytest.raises(WellFormedError, match="a variable is defined twice"):
         transform.VerifySSA()(twice)
     assert transform.VerifyMemory()(good) is good
+
+
+def weight(with_attr=True, twice=False):
+    free = {"layout_free_buffers": [1]} if with_attr else {}
+
+    @T.prim_func(private=True)
+    def func(
+        A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")
+    ):
+        T.func_attr(free)
+        B_ = T.alloc_buffer((4, 2, 2), "int32")
+        for i, j in T.grid(4, 4):
+            with T.block("rewrite"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                B_[vj, vi // 2, vi % 2] = B[vi, vj]
+        for i, j in T.grid(4, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + B_[vj, vi // 2, vi % 2] + (B[vi, vj] if twice else 0)
+
+    return func
+
+
+def test_weights_come_rewritten():
+    @T.prim_func(private=True)
+    def expected(
+        A: T.Buffer((4, 4), "int32"), B: T.Buffer((4, 2, 2), "int32"), C: T.Buffer((4, 4), "int32")
+    ):
+        T.func_attr({"layout_free_buffers": [1]})
+        for i, j in T.grid(4, 4):
+            with T.block("rewrite"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads()
+                T.writes()
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                T.evaluate(0)
+        for i, j in T.grid(4, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, vj] + B[vj, vi // 2, vi % 2] + 0
+
+    mod = IRModule.from_expr(weight())
+    assert_structural_equal(transform.RemoveWeightLayoutRewriteBlock()(mod)["main"], expected)
+
+
+def test_other_parameters_are_not_rewritten():
+    for func, why in (
+        (weight(with_attr=False), "rewrites B, which is no layout-free parameter"),
+        (weight(twice=True), "rewrites B, which others read too"),
+    ):
+        with pytest.raises(PassError) as error:
+            transform.RemoveWeightLayoutRewriteBlock()(IRModule.from_expr(func))
+        message = f"RemoveWeightLayoutRewriteBlock: block rewrite {why}"
+        assert error.value.message == message
+
+
+class TestSplitAndJoined(CompareBeforeAfter):
+    transform = transform.RenormalizeSplitPattern()
+
+    def before(A: T.Buffer((16, 8), "int32"), n: T.int32):
+        for i in range(16):
+            for j in range(8):
+                if n + 0 == 3:
+                    A[(i * 8 + j) // 8, (i * 8 + j) % 8] = (i * 16 + j) // 8
+
+    def expected(A: T.Buffer((16, 8), "int32"), n: T.int32):
+        for i in range(16):
+            for j in range(8):
+                if n + 0 == 3:
+                    A[i, j] = i * 2
+
+
+class TestMemoryOfADevice(CompareBeforeAfter):
+    transform = transform.LowerTVMBuiltin()
+
+    def before(n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        T.attr("default", "device_type", 2)
+        T.attr("default", "device_id", n)
+        data = T.allocate([16, n], "float32")
+        T.call_extern("int32", "use", data)
+
+    def expected(n: T.int32):
+        T.func_attr({"target": T.target("llvm")})
+        data: T.handle("float32") = T.TVMBackendAllocWorkspace(
+            2, n, T.uint64(64) * T.Cast("uint64", n), 2, 32
+        )
+        T.attr(data, "storage_alignment", 64)
+        if T.isnullptr(data):
+            T.call_intrin("int32", "tir.tvm_throw_last_error")
+        T.call_extern("int32", "use", data)
+        if T.TVMBackendFreeWorkspace(2, n, data) != 0:
+            T.call_intrin("int32", "tir.tvm_throw_last_error")
+
+
+def test_memory_of_the_cpu_stays_and_of_nobody_knows_whom_is_refused():
+    @T.prim_func(private=True)
+    def func():
+        data = T.allocate([16], "float32")
+        T.call_extern("int32", "use", data)
+
+    mod = IRModule.from_expr(func.with_attr("target", Target("llvm")))
+    assert transform.LowerTVMBuiltin()(mod) is mod
+    with pytest.raises(PassError) as error:
+        transform.LowerTVMBuiltin()(IRModule.from_expr(func.with_attr("tir.is_host_func", True)))
+    message = "LowerTVMBuiltin: data is allocated where no device_type is known"
+    assert error.value.message == message
+
+    @T.prim_func(private=True)
+    def no_number():
+        T.func_attr({"target": T.target("llvm")})
+        T.attr("default", "device_type", 2)
+        data = T.allocate([16], "float32")
+        T.call_extern("int32", "use", data)
+
+    with pytest.raises(PassError) as error:
+        transform.LowerTVMBuiltin()(IRModule.from_expr(no_number))
+    message = "LowerTVMBuiltin: data is allocated where no device_id is known"
+    assert error.value.message == message

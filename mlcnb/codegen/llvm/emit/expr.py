@@ -171,14 +171,23 @@ def compare(float_op: str, signed: str, unsigned: str) -> Callable[[Emitter, Any
 
 
 def logical(instruction: str) -> Callable[[Emitter, Any], str]:
-    """and / or of bool values; the second is evaluated only where it counts, if it reads memory."""
+    """and / or of bool values; the second is evaluated only where it counts, if it reads memory or
+    divides by what may be zero.
+    """
 
     def rule(em: Emitter, x: Any) -> str:
-        if x.dtype.lanes == 1 and any(isinstance(n, BufferLoad) for n in walk(x.b)):
+        if x.dtype.lanes == 1 and any(map(_may_stop, walk(x.b))):
             return lazily(em, x, instruction)
         return em.f.emit(f"{instruction} {em.type(x.dtype)} {em.expr(x.a)}, {em.expr(x.b)}")
 
     return rule
+
+
+def _may_stop(n: Any) -> bool:
+    """True for a load, and for a division of integers by what is no constant."""
+    if isinstance(n, e.Div | e.Mod | e.FloorDiv | e.FloorMod):
+        return not n.dtype.is_float and not (isinstance(n.b, e.IntImm) and n.b.value)
+    return isinstance(n, BufferLoad)
 
 
 def lazily(em: Emitter, x: Any, instruction: str) -> str:

@@ -95,7 +95,7 @@ class Importer:
         self.source = source
         self.keep_params = keep_params
         self.emitter = Emitter({}, Names())
-        self.values = Values(self.emitter)
+        self.values = Values(self.emitter, Names())
         self.symbols = Symbols(ranges)
         self.env: dict[Any, Any] = {}
         self.params: list[Var] = []

@@ -12,7 +12,8 @@ __getattr__, __dir__, __all__ = attach(
             "is_compact_dataflow has_affine_binding block_kind BlockKind"
         ),
         "mlcnb.tir.schedule.analysis.mapping": (
-            "suggest_index_map get_tensorize_loop_mapping TensorizeInfo"
+            "suggest_index_map get_tensorize_loop_mapping TensorizeInfo "
+            "get_auto_tensorize_mapping_info AutoTensorizeMappingInfo"
         ),
         "mlcnb.tir.schedule.analysis.summary": "analyze Analysis BlockReport LoopReport",
     },

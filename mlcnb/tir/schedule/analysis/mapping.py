@@ -3,6 +3,8 @@
 A[j % 4 * 2 + i] in loops i, j      suggest_index_map: x -> [x % 2, x // 2], i first and then j
 C of 64 x 64 x 64, a 16 x 16 x 16   get_tensorize_loop_mapping: its loops i, j, k are those of
 product of an intrinsic             the intrinsic
+conv2d in n, h, w, c, rh, rw, rc    get_auto_tensorize_mapping_info: (n, h, w) is one, c is one,
+                                    (rh, rw, rc) is one
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from typing import Any
 
 from mlcnb.arith import Analyzer, detect_iter_map
 from mlcnb.arith.iter_sum import IterSplit, IterSum
+from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.reduction import reduction_pattern
 from mlcnb.tir.analysis.structure import blocks_of, loops_above
-from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.analysis.blocks import find
@@ -151,3 +155,78 @@ def _innermost(value: PrimExpr, loops: Sequence[s.For]) -> s.For | None:
         if parts is not None and parts[0].is_const and parts[0].const == 1:
             return loop
     return None
+
+
+@dataclass(frozen=True)
+class AutoTensorizeMappingInfo:
+    """How the axes of a block are to be fused to have the axes of an intrinsic.
+
+    mappings: from the axes of the block to those before the intrinsic's (batches), and these.
+    """
+
+    mappings: tuple[IndexMap, ...]
+
+
+def get_auto_tensorize_mapping_info(
+    sch: Any, block: Any, desc_func: PrimFunc
+) -> AutoTensorizeMappingInfo | None:
+    """Which axes of a block, fused, are those of an intrinsic: a convolution as a matrix product.
+
+    An axis is told by its kind and by the operands that it indexes: n, h, w of a convolution index
+    its image and its result, as i of `C[i, j] += A[i, k] * B[k, j]` does. Axes that index all
+    operands are batches and stay as they are.
+
+    Args:
+        sch: the schedule (or the function).
+        block: the block, a reduction that updates one buffer.
+        desc_func: what the intrinsic computes.
+
+    Returns:
+        None where the operands have other dtypes, an axis of the intrinsic has no counterpart, or
+        an axis of the block is none of the intrinsic's.
+    """
+    _, target = find(sch, block)
+    mine, theirs = _roles(target), _roles(blocks_of(desc_func)[-1].block)
+    if mine is None or theirs is None or mine[1] != theirs[1]:
+        return None
+    batch = (s.IterType.SPATIAL, frozenset(range(len(mine[1]))))
+    wanted = list(theirs[0].values())
+    found = list(mine[0].values())
+    known = [*wanted, batch]
+    if len(set(known)) < len(known) or not set(wanted) <= set(found) <= set(known):
+        return None
+    places = tuple(Var(axis.var.name, axis.var.dtype) for axis in target.iter_vars)
+    sides = list(zip(places, (axis.dom.extent for axis in target.iter_vars), found, strict=True))
+    batches = [place for place, _, role in sides if role == batch]
+    fused = [_fused([(x, extent) for x, extent, r in sides if r == role]) for role in wanted]
+    return AutoTensorizeMappingInfo((IndexMap(places, (*batches, *fused)),))
+
+
+#: what an axis is: its kind, and the operands that it indexes (0 is the result)
+Role = tuple[s.IterType, frozenset[int]]
+
+
+def _roles(block: s.Block) -> tuple[dict[Var, Role], list[Any]] | None:
+    """The role of each axis of a reduction, and the dtypes of its operands in order."""
+    found = reduction_pattern(block)
+    if found is None or len(found.buffers) != 1 or not isinstance(block.body, s.BufferStore):
+        return None
+    result = block.body
+    loads = [
+        n for n in walk(result.value) if isinstance(n, BufferLoad) and n.buffer is not result.buffer
+    ]
+    operands: list[Any] = [result, *loads]
+    used = [{n for index in x.indices for n in walk(index)} for x in operands]
+    roles = {
+        axis.var: (axis.iter_type, frozenset(n for n, at in enumerate(used) if axis.var in at))
+        for axis in block.iter_vars
+    }
+    return roles, [(found.reducer, result.buffer.dtype), *(x.buffer.dtype for x in loads)]
+
+
+def _fused(parts: Sequence[tuple[Var, PrimExpr]]) -> PrimExpr:
+    """One number that runs through all parts, the last fastest."""
+    total: PrimExpr = parts[0][0]
+    for var, extent in parts[1:]:
+        total = total * p.fitted(var.dtype, extent) + var
+    return total

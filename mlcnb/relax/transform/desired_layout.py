@@ -1,0 +1,366 @@
+"""Layouts that a user asks for, as permutations that flow through a graph; for ConvertLayout.
+
+ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})
+
+y = R.nn.conv2d(x, w)                 x1 = R.permute_dims(x, axes=[0, 2, 3, 1])
+z = R.nn.relu(y)                      w1 = R.permute_dims(w, axes=[0, 2, 3, 1])
+                               ->     y1 = R.nn.conv2d(x1, w1, data_layout="NHWC", …)
+                                      z1 = R.nn.relu(y1)
+                                      z = R.permute_dims(z1, axes=[0, 3, 1, 2])
+
+A variable's layout is the order in which its dimensions lie: `(0, 2, 3, 1)` of NCHW is NHWC. An
+operator follows the layout of its operands where its declaration says how: element by element, by
+an axis, by axes, or by the name of a layout. Any other is given the plain order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mlcnb.core.errors import PassError
+from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.relax.analysis.variables import all_vars
+from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
+from mlcnb.relax.expr import (
+    Binding,
+    Call,
+    DataflowVar,
+    Expr,
+    Function,
+    Op,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_elementwise, make_call
+from mlcnb.relax.struct_info import TensorStructInfo
+
+#: the order in which dimensions lie; or for a tuple, one for each field
+Order = tuple[int, ...]
+#: operator name -> layout of the data, of the weight, and maybe of the result
+Layouts = Mapping[str, Sequence[str]]
+LayoutCallback = Callable[[Call], Layouts]
+
+
+def convert_to(func: Function, functions: Any, desired: Layouts, ask: LayoutCallback | None) -> Any:
+    """The function with its dataflow blocks in the desired layouts, and how many calls have one."""
+    converter = _Converter(func, functions, desired, ask)
+    return converter.function(), converter.found
+
+
+class _Converter:
+    """One function on its way: which variables lie in another order, and which in their own."""
+
+    def __init__(
+        self, func: Function, functions: Any, desired: Layouts, ask: LayoutCallback | None
+    ) -> None:
+        self.func, self.desired, self.ask = func, desired, ask
+        self.emitter = Emitter(functions, Names(v.name_hint for v in all_vars(func)))
+        #: old variable -> its new one in another order, and that order (a list of them: a tuple's)
+        self.moved: dict[Any, tuple[Any, Any]] = {}
+        #: old variable -> what stands for it in its own order
+        self.plain: dict[Any, Any] = {}
+        self.found = 0
+
+    def function(self) -> Function:
+        """The function rebuilt, block of bindings by block; itself where nothing is desired."""
+        blocks = []
+        for block in self.func.body.blocks:
+            if not block_is_dataflow(block):
+                blocks.append(rewrite(block, self._substitute))
+                continue
+            with self.emitter.scope(True) as bindings:
+                for binding in block.bindings:
+                    self._binding(binding)
+            blocks.append(with_bindings(block, tuple(bindings)))
+        if not self.found:
+            return self.func
+        body = SeqExpr(tuple(blocks), rewrite(self.func.body.body, self._substitute))
+        return replace(self.func, body=body)
+
+    def _substitute(self, n: Any) -> Any:
+        return self.plain.get(n) if isinstance(n, Var) else None
+
+    def _binding(self, binding: Binding) -> None:
+        value = binding.value
+        made = self._moved_value(binding) if isinstance(binding, VarBinding) else None
+        if made is None:
+            new = map_children(value, self.in_own_order)
+            self._bind(binding, new)
+            return
+        call, order = made
+        span = getattr(value, "span", None)
+        var = self.emitter.emit(replace(call, span=span) if span is not None else call)
+        self.moved[binding.var] = (var, order)
+        if not isinstance(binding.var, DataflowVar):
+            back = self._back(binding.var)
+            self._bind(binding, back)
+
+    def _bind(self, binding: Binding, value: Any) -> None:
+        """Bind a value to the variable itself, so that plain parts stay as they are."""
+        if isinstance(binding, VarBinding):
+            self.emitter.bindings.append(VarBinding(binding.var, self.emitter.value(value)))
+        else:
+            self.emitter.bindings.append(replace(binding, value=value))
+        self.plain[binding.var] = binding.var
+
+    def _moved_value(self, binding: VarBinding) -> tuple[Any, Any] | None:
+        """The value in another order, and that order; None where it stays in its own."""
+        value = binding.value
+        if isinstance(value, TupleGetItem):
+            whole = self.moved.get(value.tuple_value)
+            order = None if whole is None else whole[1][value.index]
+            return (
+                None if whole is None or not order else (TupleGetItem(whole[0], value.index), order)
+            )
+        if not isinstance(value, Call) or not isinstance(value.op, Op):
+            return None
+        wanted = self._wanted(value)
+        if wanted is not None:
+            return self._desired(value, wanted)
+        rule = _rule_of(value)
+        return None if rule is None else rule(self, value, binding.var)
+
+    def _wanted(self, call: Call) -> Sequence[str] | None:
+        name = call.op.name  # type: ignore[union-attr]
+        given = None if self.ask is None else self.ask(call)
+        found = (given or {}).get(name) or self.desired.get(name)
+        if not found or not all(map(_is_known, call.args)):
+            return None
+        attrs: Any = attrs_of(call)
+        have = [attrs.data_layout, attrs.kernel_layout, attrs.out_layout]
+        return None if list(found) == have[: len(found)] else found
+
+    def _desired(self, call: Call, wanted: Sequence[str]) -> tuple[Any, Any]:
+        """A convolution in the layouts that are asked for."""
+        attrs: Any = attrs_of(call)
+        layouts = (attrs.data_layout, attrs.kernel_layout)
+        result = attrs.out_layout or attrs.data_layout
+        out = wanted[2] if len(wanted) > 2 else wanted[0]
+        name = declaration(call.op).sugar
+        data, weight, after = (
+            _order_between(name, old, new)
+            for old, new in zip((*layouts, result), (*wanted[:2], out), strict=True)
+        )
+        first, second, *rest = call_arguments(call)
+        given = (self.lying(first, data), self.lying(second, weight), *map(self.in_own_order, rest))
+        made = dataclasses.replace(
+            attrs, data_layout=wanted[0], kernel_layout=wanted[1], out_layout=out
+        )
+        self.found += 1
+        return Call(call.op, given, made), after
+
+    # operands in an order ------------------------------------------------------------------------
+
+    def order_of(self, x: Any) -> Order | None:
+        """The order that a variable lies in, where it is not its own."""
+        return self.moved[x][1] if x in self.moved and isinstance(x, Var) else None
+
+    def lying(self, x: Any, order: Order) -> Any:
+        """An operand with its dimensions in an order."""
+        have = self.order_of(x)
+        if have == order:
+            return self.moved[x][0]
+        own = self.in_own_order(x)
+        return own if order == tuple(range(len(order))) else self._permuted(own, order)
+
+    def _permuted(self, x: Any, order: Order) -> Any:
+        return self.emitter.emit(make_call(declaration("relax.permute_dims"), x, axes=order))
+
+    def in_own_order(self, n: Any) -> Any:
+        """An expression of the old function as it was."""
+        if isinstance(n, Var):
+            if n not in self.plain and n in self.moved:
+                self.plain[n] = self.emitter.emit(self._back(n), n.name_hint)
+            return self.plain.get(n, n)
+        return map_children(n, self.in_own_order) if isinstance(n, Tuple) else n
+
+    def _back(self, var: Var) -> Any:
+        """What makes the variable's own order of what lies in another one."""
+        new, order = self.moved[var]
+        if isinstance(order, list):
+            items = [TupleGetItem(new, i) for i in range(len(order))]
+            fields = [
+                self._returned(self.emitter.emit(i), o) if o else i
+                for i, o in zip(items, order, strict=True)
+            ]
+            return Tuple(tuple(self.emitter.emit(f) for f in fields))
+        return self._returned(new, order)
+
+    @staticmethod
+    def _returned(x: Any, order: Order) -> Call:
+        axes = tuple(order.index(i) for i in range(len(order)))
+        return make_call(declaration("relax.permute_dims"), x, axes=axes)
+
+
+def _is_known(x: Any) -> bool:
+    info = getattr(x, "struct_info", None)
+    return not isinstance(info, TensorStructInfo) or info.ndim >= 0
+
+
+def _order_between(name: str, old: str, new: str) -> Order:
+    """Where each letter of the new layout lies in the old one."""
+    if sorted(old) != sorted(new) or len(set(new)) != len(new):
+        raise PassError(
+            f"ConvertLayout: {name} lies in {old}, and {new} is no order of its dimensions",
+            hint="the same letters in another order; ConvertLayout(block=…) makes blocks",
+        )
+    return tuple(old.index(letter) for letter in new)
+
+
+def _named(layout: str, order: Order) -> str:
+    """The name of a layout of which the dimensions lie in an order."""
+    return "".join(layout[i] for i in order)
+
+
+# what operators do with an order -----------------------------------------------------------------
+
+Rule = Callable[[_Converter, Call, Var], "tuple[Any, Any] | None"]
+
+
+def _rule_of(call: Call) -> Rule | None:
+    name = call.op.name.removeprefix("relax.")  # type: ignore[union-attr]
+    found = _RULES.get(name)
+    return found or (_elementwise if is_elementwise(call) or name == "where" else None)
+
+
+def _elementwise(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """Operands of full rank lie in one order, that of the first that has another than its own."""
+    rank = _rank(var)
+    orders = [c.order_of(a) for a in call.args if _rank(a) == rank]
+    order = next((o for o in orders if o), None)
+    if order is None or rank < 0:
+        return None
+    return Call(call.op, tuple(_spread(c, a, order) for a in call.args), call.attrs), order
+
+
+def _rank(x: Any) -> int:
+    info = getattr(x, "struct_info", None)
+    return info.ndim if isinstance(info, TensorStructInfo) else -1
+
+
+def _spread(c: _Converter, x: Any, order: Order) -> Expr:
+    """An operand that broadcasts, in an order: dimensions that it lacks are put in front."""
+    rank = _rank(x)
+    if rank <= 0:
+        return c.in_own_order(x)
+    if rank == len(order):
+        return c.lying(x, order)
+    front = tuple(range(len(order) - rank))
+    wide = make_call(declaration("relax.expand_dims"), c.in_own_order(x), axis=front)
+    return c._permuted(c.emitter.emit(wide), order)
+
+
+def _one(c: _Converter, call: Call) -> tuple[Any, Order, Any] | None:
+    """The moved first operand, its order and the attributes."""
+    order = c.order_of(call.args[0])
+    return None if not order else (c.moved[call.args[0]][0], order, attrs_of(call))
+
+
+def _rest(c: _Converter, call: Call) -> tuple[Any, ...]:
+    return tuple(map(c.in_own_order, call.args[1:]))
+
+
+def _by_axis(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """softmax and the like: along an axis, which lies somewhere else now."""
+    found = _one(c, call)
+    if found is None or found[2].axis is None:
+        return None
+    x, order, attrs = found
+    new = dataclasses.replace(attrs, axis=order.index(attrs.axis % len(order)))
+    return Call(call.op, (x, *_rest(c, call)), new), order
+
+
+def _by_axes(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """Normalisations over axes."""
+    found = _one(c, call)
+    if found is None:
+        return None
+    x, order, attrs = found
+    places = {"axes": tuple(order.index(a % len(order)) for a in attrs.axes)}
+    if hasattr(attrs, "channel_axis"):
+        places["channel_axis"] = order.index(attrs.channel_axis % len(order))  # type: ignore[assignment]
+    return Call(call.op, (x, *_rest(c, call)), dataclasses.replace(attrs, **places)), order
+
+
+def _batch_norm(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    made = _by_axis(c, call, var)
+    return None if made is None else (made[0], [made[1], None, None])
+
+
+def _reduction(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """Along axes; without keepdims the dimensions that are left keep their order."""
+    found = _one(c, call)
+    if found is None:
+        return None
+    x, order, attrs = found
+    given = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
+    if None in given:
+        return None
+    axes = [a % len(order) for a in given]
+    new = dataclasses.replace(attrs, axis=tuple(order.index(a) for a in axes))
+    left = [a for a in order if a not in axes]
+    after = order if attrs.keepdims else tuple(sorted(left).index(a) for a in left)
+    if after == tuple(range(len(after))):
+        return None if not after else (Call(call.op, (x,), new), after)
+    return Call(call.op, (x,), new), after
+
+
+def _by_layout(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """Pooling and resizing name the layout that they work on."""
+    found = _one(c, call)
+    if found is None:
+        return None
+    x, order, attrs = found
+    new = {"layout": _named(attrs.layout, order)}
+    if getattr(attrs, "out_layout", None):
+        new["out_layout"] = _named(attrs.out_layout, order)
+    return Call(call.op, (x, *_rest(c, call)), dataclasses.replace(attrs, **new)), order
+
+
+def _concat(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
+    order = next((o for f in fields if (o := c.order_of(f))), None)
+    attrs: Any = attrs_of(call)
+    if order is None or attrs.axis is None:
+        return None
+    parts = Tuple(tuple(c.lying(f, order) for f in fields))
+    new = dataclasses.replace(attrs, axis=order.index(attrs.axis % len(order)))
+    return Call(call.op, (parts,), new), order
+
+
+def _split(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    made = _by_axis(c, call, var)
+    info: Any = var.struct_info
+    return None if made is None else (made[0], [made[1]] * len(info.fields))
+
+
+def _permute_dims(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
+    """The same result from where the dimensions lie now."""
+    found = _one(c, call)
+    if found is None:
+        return None
+    x, order, attrs = found
+    axes = tuple(order.index(a) for a in attrs.order(len(order)))
+    made = make_call(declaration("relax.permute_dims"), x, axes=axes)
+    return made, tuple(range(len(order)))
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("nn.softmax", "nn.log_softmax", "cumsum", "cumprod"), _by_axis),
+    **dict.fromkeys(("nn.layer_norm", "nn.group_norm", "nn.instance_norm"), _by_axes),
+    **dict.fromkeys("sum mean max min prod variance std".split(), _reduction),
+    **dict.fromkeys(
+        (f"nn.{kind}_pool{n}d" for kind in ("max", "avg", "adaptive_avg") for n in (1, 2, 3)),
+        _by_layout,
+    ),
+    "image.resize2d": _by_layout,
+    "nn.batch_norm": _batch_norm,
+    "concat": _concat,
+    "split": _split,
+    "permute_dims": _permute_dims,
+}

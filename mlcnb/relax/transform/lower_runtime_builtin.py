@@ -1,0 +1,77 @@
+"""LowerAllocTensor and LowerRuntimeBuiltin: memory in the words of a virtual machine.
+
+LowerAllocTensor        alloc = R.builtin.alloc_tensor(R.shape([4]), "float32", 0, "global")
+                        ->
+                        storage = R.memory.alloc_storage(R.shape([16]), 0, "global", "uint8")
+                        alloc = R.memory.alloc_tensor(storage, 0, R.shape([4]), "float32")
+
+LowerRuntimeBuiltin     alloc_storage, alloc_tensor and kills of `R.memory` become those of `R.vm`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import const as prim_const
+from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax.expr import Call, Function, Op, PrimValue, ShapeExpr, Var
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import declaration, make_call
+
+
+class LowerAllocTensor(FunctionPass):
+    """Put every tensor that is allocated into a storage of its own."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Every `R.builtin.alloc_tensor`; one of unknown size stays."""
+        return _Storages(mod.functions).rewrite(func)
+
+
+class _Storages(Mutator):
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """A storage of as many bytes, and the tensor at its start."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.builtin.alloc_tensor":
+            return None
+        shape, kind, device, scope = call.args
+        if not isinstance(shape, ShapeExpr):
+            return None
+        nbytes: Any = prim_const(kind.value.nbytes, "int64")  # type: ignore[attr-defined]
+        for dim in shape.values:
+            nbytes = nbytes * dim
+        storage = declaration("relax.memory.alloc_storage")
+        place = self.emit(
+            make_call(storage, ShapeExpr((nbytes,)), device, scope, "uint8"), "storage"
+        )
+        zero = PrimValue(prim_const(0, "int64"))
+        return make_call(declaration("relax.memory.alloc_tensor"), place, zero, shape, kind)
+
+
+#: operators of `R.memory` -> those of the virtual machine
+_BUILTINS = {
+    "relax.memory.kill_tensor": "relax.vm.kill_object",
+    "relax.memory.kill_storage": "relax.vm.kill_object",
+}
+
+
+class LowerRuntimeBuiltin(FunctionPass):
+    """Put the virtual machine's operators in place of those of memory."""
+
+    def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        """Allocations in a storage, tensors in it, and kills."""
+        return _Builtins(mod.functions).rewrite(func)
+
+
+class _Builtins(Mutator):
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """By the operator's name."""
+        name = call.op.name if isinstance(call.op, Op) else ""
+        if name in _BUILTINS:
+            return make_call(declaration(_BUILTINS[name]), *call.args)
+        if name == "relax.memory.alloc_storage":
+            size, device, scope, kind = call.args
+            made = declaration("relax.vm.alloc_storage")
+            return make_call(made, size, device, kind, scope)
+        if name == "relax.memory.alloc_tensor":
+            return make_call(declaration("relax.vm.alloc_tensor"), *call.args)
+        return None

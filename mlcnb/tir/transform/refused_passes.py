@@ -1,0 +1,202 @@
+"""Passes of TVM whose work is done elsewhere here: they refuse a program that asks for it.
+
+LowerWarpMemory()(mod)     mod, where no memory lies in a warp; else an UnsupportedError that says
+                           what does that work
+
+A program without anything for such a pass goes through, so that pipelines written for TVM run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlcnb.core.errors import UnsupportedError
+from mlcnb.core.node import Node, walk
+from mlcnb.ir.expr import Call
+from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import Allocate, AttrStmt, Block, For, SeqStmt
+
+
+class Refused(PrimFuncPass):
+    """Base of these passes: `asks` finds what they would work on."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The first node that asks for the pass; None where nothing does."""
+        raise NotImplementedError
+
+    def why(self) -> tuple[str, str]:
+        """What is not done, and what to do."""
+        raise NotImplementedError
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """The function itself.
+
+        Raises:
+            UnsupportedError: there is something for the pass to do.
+        """
+        found = self.asks(func)
+        if found is None:
+            return func
+        message, hint = self.why()
+        raise UnsupportedError(f"{self.name}: {message}", where=found, root=func, hint=hint)
+
+
+def _first(func: PrimFunc, is_it: Callable[[Any], bool]) -> Node | None:
+    return next((n for n in walk(func.body) if is_it(n)), None)
+
+
+def _is_memory(n: Any, *scopes: str) -> bool:
+    """True for memory of one of the scopes."""
+    if isinstance(n, Allocate):
+        return n.buffer_var.pointee is not None and n.buffer_var.pointee[1] in scopes
+    return isinstance(n, Block) and any(b.scope in scopes for b in n.alloc_buffers)
+
+
+def _is_marked(n: Any, *keys: str) -> bool:
+    """True for an attribute, or what has an annotation, of one of the names."""
+    if isinstance(n, AttrStmt):
+        return n.attr_key in keys
+    return isinstance(n, For | Block) and any(key in n.annotations for key in keys)
+
+
+class LowerWarpMemory(Refused):
+    """Memory of a warp as registers and shuffles: refused where there is some."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Memory of scope "warp"."""
+        return _first(func, lambda n: _is_memory(n, "warp"))
+
+    def why(self) -> tuple[str, str]:
+        """The code generator does it."""
+        hint = "leave the pass out: the CUDA code generator keeps such memory in registers"
+        return "memory of scope warp is not turned into shuffles", hint
+
+
+class InferFragment(Refused):
+    """Shapes and layouts of fragments of tensor cores: refused where there are some."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Calls that load fragments."""
+        names = ("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment")
+        return _first(func, lambda n: isinstance(n, Call) and n.op in names)
+
+    def why(self) -> tuple[str, str]:
+        """The code generator does it."""
+        hint = "leave the pass out: the CUDA code generator reads shapes and layouts from the calls"
+        return "fragments are not marked", hint
+
+
+class TransformMmaBufferLayout(Refused):
+    """Memory of fragments in the layout of their threads: refused where there is some."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Memory of the scopes `m16n8k8.matrix…`."""
+        scopes = tuple(f"m16n8k8.matrix{letter}" for letter in "ABC")
+        return _first(func, lambda n: _is_memory(n, *scopes))
+
+    def why(self) -> tuple[str, str]:
+        """Layouts are the schedule's."""
+        hint = "use sch.transform_layout, or the intrinsics of mlcnb.tir.tensor_intrin"
+        return "there are no scopes m16n8k8.matrix", hint
+
+
+class InjectPTXAsyncCopy(Refused):
+    """Copies to shared memory as `cp.async`: refused where a program asks for them."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The attribute `async_scope`."""
+        return _first(func, lambda n: _is_marked(n, "async_scope"))
+
+    def why(self) -> tuple[str, str]:
+        """Nothing here writes them."""
+        hint = "leave software_pipeline_async_stages out: copies are then loads and stores"
+        return "no asynchronous copies are made of async_scope", hint
+
+
+class InjectPermutedLayout(Refused):
+    """Shared memory with permuted columns: refused where a block asks for it."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The annotation `permuted_layout`."""
+        return _first(func, lambda n: _is_marked(n, "permuted_layout"))
+
+    def why(self) -> tuple[str, str]:
+        """Layouts are the schedule's."""
+        hint = "use sch.storage_align or sch.transform_layout against conflicts of banks"
+        return "the annotation permuted_layout is not read", hint
+
+
+class ManifestSharedMemoryLocalStage(Refused):
+    """A copy to shared memory through registers: refused where a block asks for it."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The annotation `tir.manifest_shared_memory_local_stage`."""
+        key = "tir.manifest_shared_memory_local_stage"
+        return _first(func, lambda n: _is_marked(n, key))
+
+    def why(self) -> tuple[str, str]:
+        """It is a step of a schedule."""
+        hint = 'use sch.cache_read(block, 0, "local") on the block that copies'
+        return "no stage in registers is made of the annotation", hint
+
+
+class InjectRollingBuffer(Refused):
+    """Buffers that roll along a loop: refused where an attribute asks for them."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The attribute `rolling_buffer_scope`."""
+        return _first(func, lambda n: _is_marked(n, "rolling_buffer_scope"))
+
+    def why(self) -> tuple[str, str]:
+        """It is a step of a schedule."""
+        return "the attribute rolling_buffer_scope is not read", "use sch.rolling_buffer"
+
+
+class LiftThreadBinding(Refused):
+    """Threads of several loops bound once around their block: refused where loops are several."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """A sequence in a block with several loops that bind one axis."""
+        return _first(func, _binds_one_axis_twice)
+
+    def why(self) -> tuple[str, str]:
+        """UnifyThreadBinding does it."""
+        hint = "use UnifyThreadBinding after LowerOpaqueBlock, as `tir.transform.lower` does"
+        return "an axis is bound by several loops", hint
+
+
+def _binds_one_axis_twice(n: Any) -> bool:
+    if not isinstance(n, SeqStmt):
+        return False
+    per_part = [{bound_axis(x) for x in walk(part)} & {*THREAD_AXES} for part in n.seq]
+    return sum(map(len, per_part)) > len(set().union(*per_part))
+
+
+class ExtractPrimFuncConstants(Refused):
+    """Constants inside of functions as attributes of the module: there are none here."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Nothing: `T.allocate_const` is refused where a program is read."""
+        return None
+
+    def why(self) -> tuple[str, str]:
+        """Constants belong to the module."""
+        return "constants stand in no function", "pass the constant as a buffer"
+
+
+class PointerValueTypeRewrite(Refused):
+    """Pointers to vectors where memory is used by vectors: nothing to do here.
+
+    Every backend loads and stores vectors through pointers to scalars.
+    """
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Nothing: a function stays as it is."""
+        return None
+
+    def why(self) -> tuple[str, str]:
+        """Never asked."""
+        return "pointers keep their dtype", "leave the pass out"
