@@ -128,7 +128,7 @@ class Target(TargetNode):
         return f"Target({str(self)!r})"
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Target) and str(other) == str(self)
+        return isinstance(other, Target) and str(other) == str(self) and other.host == self.host
 
     def __hash__(self) -> int:
         return hash(str(self))

@@ -117,3 +117,9 @@ def test_host_of_a_gpu():
     target = Target("cuda", host="llvm -mcpu=x86-64-v3")
     assert str(target.host) == "llvm -mcpu=x86-64-v3"
     assert target.export() == {"kind": "cuda"}
+
+
+def test_targets_with_other_hosts_differ():
+    assert Target("cuda", host="llvm") == Target("cuda", host=Target("llvm"))
+    assert Target("cuda") != Target("cuda", host="llvm") != Target("cuda", host="llvm -num-cores=2")
+    assert hash(Target("cuda", host="llvm")) == hash(Target("cuda", host="llvm"))

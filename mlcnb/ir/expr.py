@@ -311,8 +311,11 @@ class BinaryOp(PrimExpr):
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
-        """The dtype of the operands."""
-        return self.a.dtype
+        """The dtype of the operands; of a long chain without a call for each link."""
+        first = self.a
+        while type(first) in _CHAINS:
+            first = first.a  # type: ignore[attr-defined]
+        return first.dtype
 
 
 @node
@@ -358,6 +361,10 @@ class Min(BinaryOp):
 @node
 class Max(BinaryOp):
     """The larger of a and b."""
+
+
+#: the operations whose dtype is that of their first operand
+_CHAINS = frozenset((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max))
 
 
 @node

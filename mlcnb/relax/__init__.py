@@ -35,6 +35,7 @@ __getattr__, __dir__, __all__ = attach(
         "analysis",
         "op",
         "dpl",
+        "backend",
         "expr_functor",
         "expr",
         "struct_info",

@@ -14,6 +14,7 @@ What is emitted is normalized: nested calls are made flat, struct infos inferred
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -360,9 +361,9 @@ class BlockBuilder:
 
     def get_unique_global_name(self, name_prefix: str) -> str:
         """A function name that is free in the module."""
-        name = self._table.names.fresh(name_prefix)
-        self._table.names.release(name)
-        return name
+        taken = self._table.names.taken
+        names = (f"{name_prefix}{i or ''}" for i in itertools.count())
+        return next(name for name in names if name not in taken)
 
     def current_block_is_dataflow(self) -> bool:
         """True inside `with bb.dataflow()`."""

@@ -190,6 +190,8 @@ class _Planner:
             return self.value(x.tuple_value, None)[x.index]
         if isinstance(x, rx.ShapeExpr):
             return tuple(evaluate(d, self.dims) for d in x.values)
+        if isinstance(x, rx.PrimValue):
+            return evaluate(x.value, self.dims)
         assert var is not None
         if x.op.name == "relax.reshape":
             source = self.value(x.args[0], None)

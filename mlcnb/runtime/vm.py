@@ -22,6 +22,7 @@ from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.external import external_function
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
@@ -155,6 +156,15 @@ class VirtualMachine:
                 f"{name!r} is no graph function", hint="call ex[...] for kernels"
             )
         return function
+
+    def packed(self, name: str) -> Callable[..., Any]:
+        """The function that a call_dps_packed names: of the module's libraries, else registered.
+
+        Raises:
+            MLCError: there is none.
+        """
+        found = external_function(self.executable.mod, name)
+        return found or registry.get_global_func(name)  # type: ignore[return-value]
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
         """Run a function to its end and give its result, in memory of its own."""
@@ -332,7 +342,20 @@ def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
             kernel_call.run(frame.vm.executable.kernels[name], list(args))
         frame.kernel = name
         return ()
+    if not isinstance(function, rx.Function) and callable(function):
+        return _contiguous(function(*args))
     return frame.vm.frame(function, "a called function", args).run()
+
+
+def _make_closure(frame: Frame, x: rx.Call) -> Any:
+    """A function of the module that holds its last arguments."""
+    function, held = frame.vm.executable.mod[x.args[0]], frame.value(x.args[1])
+    return lambda *args: frame.vm.frame(function, "a closure", (*args, *held)).run()
+
+
+def _invoke_closure(frame: Frame, x: rx.Call) -> Any:
+    function, args = frame.value(x.args[0]), frame.value(x.args[1])
+    return function(*args)
 
 
 def _by_meaning(frame: Frame, x: rx.Call) -> Any:
@@ -423,9 +446,7 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
             kernel_call.run(kernels[name], values)
         frame.kernel = name
     else:
-        function = registry.get_global_func(name)
-        assert function is not None
-        function(*values)
+        frame.vm.packed(name)(*values)
         frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
@@ -457,6 +478,9 @@ _OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.call_inplace_packed": _call_pure_packed,
+    "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
     "relax.null_value": _null,
     "relax.print": _print,
     "relax.assert_op": _assert,

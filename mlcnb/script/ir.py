@@ -8,15 +8,17 @@ class Module:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.external import ExternalModule
 from mlcnb.ir.global_info import DummyGlobalInfo, VDevice
 from mlcnb.script.frames import GlobalInfos, Meta, ModuleAttrs, named_values
 from mlcnb.script.parser.decorators import ir_module
 
 __all__ = [
-    "GlobalVar", "dummy_global_info", "ir_module", "meta_var", "module_attrs",
+    "GlobalVar", "dummy_global_info", "external_module", "ir_module", "meta_var", "module_attrs",
     "module_global_infos", "vdevice",
 ]  # fmt: skip
 
@@ -39,6 +41,11 @@ def dummy_global_info() -> DummyGlobalInfo:
 def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
     """A device by name: `I.vdevice("cuda", 0)`; its place in the module is what tensors say."""
     return VDevice(target, vdevice_id, memory_scope)
+
+
+def external_module(library: str, symbols: Sequence[str]) -> ExternalModule:
+    """Functions that a library made, by their names (one of the module's `external_mods`)."""
+    return ExternalModule(library, tuple(symbols))
 
 
 def meta_var(value: Any) -> Meta:

@@ -179,6 +179,11 @@ class _Frame:
         """A packed function, declared free of effects."""
         return self.apply(call.args[0], [self.leaf(a) for a in call.args[1:]])
 
+    def make_closure(self, call: Call) -> Any:
+        """A function of the module that holds its last arguments."""
+        held = self.leaf(call.args[1])
+        return lambda *args: self.apply(call.args[0], [*args, *held])
+
     def invoke_closure(self, call: Call) -> Any:
         """A closure and a tuple of arguments."""
         return self.apply(call.args[0], list(self.leaf(call.args[1])))
@@ -250,6 +255,7 @@ _CONVENTIONS: dict[str, Callable[[_Frame, Call], Any]] = {
     "relax.call_tir_inplace": _Frame.call_tir,
     "relax.call_dps_packed": _Frame.call_tir,
     "relax.call_pure_packed": _Frame.call_pure_packed,
+    "relax.make_closure": _Frame.make_closure,
     "relax.invoke_closure": _Frame.invoke_closure,
     "relax.invoke_pure_closure": _Frame.invoke_closure,
 }

@@ -49,6 +49,11 @@ class PrimFunc(BaseFunc):
         """The buffers of the parameters, in order (scalars left out)."""
         return tuple(self.buffer_map[p] for p in self.params if p in self.buffer_map)
 
+    @property
+    def struct_info(self) -> Any:
+        """What a graph program sees of it, a `relax.FuncStructInfo`."""
+        return display.load("mlcnb.relax.analysis.signature:signature")(self)  # type: ignore[call-arg]
+
     def with_body(self, body: Stmt) -> PrimFunc:
         """This function with another body."""
         return replace(self, body=body)

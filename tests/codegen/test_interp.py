@@ -656,3 +656,16 @@ def test_a_step_costs_few_calls():
         sys.setprofile(None)
     assert calls < 50 * n**3
     assert (out == n).all()
+
+
+def test_expressions_as_deep_as_a_chain_of_two_thousand_terms():
+    x, c = tir.Var("x", "int32"), tir.Var("c", "handle")
+    total = x
+    for n in range(2000):
+        total = total + (x if n % 2 else 1)
+    C = tir.decl_buffer(1, "int32", "C")
+    func = tir.PrimFunc((x, c), tir.BufferStore(C, total, (p.const(0),)), buffer_map={c: C})
+    found = np.zeros(1, "int32")
+    limit = sys.getrecursionlimit()
+    run_prim_func(func, [3, found])
+    assert found[0] == 3 + 1000 * 3 + 1000 and sys.getrecursionlimit() == limit

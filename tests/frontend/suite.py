@@ -108,9 +108,12 @@ def run(case: Case) -> None:
             if case.name.startswith(RANDOM):
                 assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
             else:
-                compare(ours, theirs, case.record.rtol, case.record.atol)
+                noise = NOISE.get(case.name.removesuffix("_opset19"), 0.0)
+                compare(ours, theirs, case.record.rtol, max(case.record.atol, noise))
 
 
+#: cases whose expected numbers are off by so much themselves, where the truth is 0
+NOISE = {"test_dft_inverse": 1e-6}
 #: what one rounding is worth, relative: operators of several steps may round more than once
 PRECISION = {"float16": 2e-3, "bfloat16": 2e-2}
 

@@ -321,6 +321,7 @@ def test_attention():
         ("scale", lambda q, k, v: sdpa(q, k, v, scale=0.3), (q, k, v)),
         ("bias", sdpa, (q, k, v, reals(3, 5))),
         ("mask", sdpa, (q, k, v, mask)),
+        ("blind rows", sdpa, (q, k, v, torch.where(mask, reals(3, 5), -math.inf))),
         ("three dimensions", sdpa, (q[0], k[0], v[0])),
         (
             "groups",
@@ -428,6 +429,7 @@ def test_reductions():
         ("least", lambda x: x.topk(2, -1, largest=False), (x,)),
         ("sort", lambda x: x.sort(1, descending=True), (x,)),
         ("argsort", lambda x: x.argsort(-1), (x,)),
+        ("stable", lambda x: torch.sort(x, stable=True, dim=0, descending=True), (whole,)),
         ("median", lambda x: x.median(1), (x,)),
         (
             "losses",

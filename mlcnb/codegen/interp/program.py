@@ -27,6 +27,7 @@ from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
 from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
+from mlcnb.core.recursion import deep
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.carried import ORDERED
 from mlcnb.tir.analysis.kernels import uses_threads
@@ -39,6 +40,11 @@ from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 _programs: WeakKeyDictionary[PrimFunc, dict[bool, Program]] = WeakKeyDictionary()
 
 
+#: nested calls that a program may need: two for each level of an expression
+_DEPTH = 8_000
+
+
+@deep(_DEPTH)
 def run_prim_func(
     func: PrimFunc,
     args: Sequence[Any],

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula, formula, rounded
@@ -69,7 +71,7 @@ def torch_attention(
 ) -> Expr:
     """softmax(query . key' * scale + mask) . value, over the last two dimensions.
 
-    A row that sees nothing gives 0, as PyTorch has it for masks of bool.
+    A row that sees nothing gives 0, as in PyTorch.
     """
     if dropout_p > 0:
         n.refuse(f"it drops weights at random (p = {dropout_p})", "call model.eval() first")
@@ -100,8 +102,15 @@ def _whole(
     """The operator nn.attention, which has the heads after the sequence."""
     q, k, v = (n.emit(call("relax.permute_dims", x, axes=(0, 2, 1, 3))) for x in (q, k, v))
     attrs = {"scale": scale, "causal_mask": "TopLeft" if causal else None}
-    made = n.emit(call("relax.nn.attention", q, k, v, _four(n, bias), **attrs))
-    return call("relax.permute_dims", made, axes=(0, 2, 1, 3))
+    bias = _four(n, bias)
+    made = n.emit(call("relax.nn.attention", q, k, v, bias, **attrs))
+    found = call("relax.permute_dims", made, axes=(0, 2, 1, 3))
+    known = None if bias is None else n.known(bias)
+    if bias is None or (known is not None and np.all(np.max(known, -1) > -math.inf)):
+        return found
+    f = Formula(n, n.dtype(bias))
+    blind = f.equal(f.max(bias, axis=(-1,), keepdims=True), -math.inf)
+    return call("relax.where", blind, n.tensor(0.0, n.dtype(made)), n.emit(found))
 
 
 def _four(n: TorchNode, bias: Expr | None) -> Expr | None:

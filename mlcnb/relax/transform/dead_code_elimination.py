@@ -9,7 +9,7 @@ def main(x):                          def main(x):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mlcnb.core.node import replace, walk
@@ -164,12 +164,12 @@ class DeadCodeElimination(ModulePass):
     """Remove bindings that nothing uses, and functions that no entry function reaches."""
 
     #: names kept beside the functions that have a global_symbol
-    entry_functions: tuple[str, ...] = ()
+    entry_functions: Sequence[str] | None = ()
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Functions first, then the bindings of those that remain."""
         before = len(mod)
-        mod = remove_unused_functions(mod, self.entry_functions)
+        mod = remove_unused_functions(mod, self.entry_functions or ())
         changed = {}
         removed = 0
         for key, func in mod.items():
@@ -179,7 +179,7 @@ class DeadCodeElimination(ModulePass):
                     changed[key] = new
                     removed += _count(func) - _count(new)
         result = mod.with_functions(changed) if changed else mod
-        result = remove_unused_functions(result, self.entry_functions)
+        result = remove_unused_functions(result, self.entry_functions or ())
         if result is not mod or len(result) != before:
             ctx.note(f"removed {removed} bindings and {before - len(result)} functions")
         return result

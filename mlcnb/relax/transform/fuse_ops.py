@@ -55,11 +55,15 @@ from mlcnb.tir.analysis.made import is_declared
 class FuseOps(ModulePass):
     """Group calls of loop functions into functions that become one kernel each."""
 
+    #: 0: leave all calls apart; any other: fuse (as TVM's option)
+    fuse_opt_level: int = -1
     #: the largest number of calls in one group; None: the config key relax.FuseOps.max_depth
     max_depth: int | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the graph functions that are no kernel themselves."""
+        if self.fuse_opt_level == 0:
+            return mod
         depth = self.max_depth or ctx.get_config("relax.FuseOps.max_depth")
         fuser = _Fuser(FunctionTable(mod.functions), depth)
         for key, func in mod.items():

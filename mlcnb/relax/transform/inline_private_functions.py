@@ -28,10 +28,13 @@ from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator, Renamer
 from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
+from mlcnb.relax.transform.remove_unused_parameters import only_called
 
 
 class InlinePrivateFunctions(ModulePass):
-    """Inline graph functions without a global_symbol; recursive ones and kernels stay."""
+    """Inline graph functions without a global_symbol; recursive ones, kernels and functions that
+    are handed around as values (closures) stay.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Callees first, so that what is inlined has nothing left to inline."""
@@ -44,6 +47,7 @@ class InlinePrivateFunctions(ModulePass):
             for k, f in mod.items()
             if isinstance(f, Function) and k in called and k not in circular and _is_private(f)
         }
+        private = {k for k in private if only_called(mod, k)}
         if not private:
             return mod
         functions: dict[GlobalVar, Any] = dict(mod.functions)

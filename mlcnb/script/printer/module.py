@@ -25,6 +25,7 @@ import numpy as np
 
 from mlcnb.core.doc import NEWLINE, Doc, Indent, Mark, Text, join, lines
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.external import ExternalModule
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import expr as rx
 from mlcnb.script.names import identifier
@@ -50,6 +51,11 @@ def _rank(item: tuple[GlobalVar, Any]) -> tuple[int, str]:
     if isinstance(value, PrimFunc):
         return 0, name
     return (1 if isinstance(value, rx.ExternFunc) else 2), name
+
+
+@prints(ExternalModule)
+def _external(p: Printer, n: ExternalModule) -> Doc:
+    return call(p.word("I", "external_module"), text_string(n.library), values.value(p, n.symbols))
 
 
 @prints(IRModule)

@@ -73,6 +73,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.reduce_branching": (
             "ReduceBranchingThroughOvercompute reduce_branching"
         ),
+        "mlcnb.tir.transform.instrument_bound_checkers": (
+            "InstrumentBoundCheckers instrument_bound_checkers"
+        ),
         "mlcnb.tir.transform.lower_intrin": "LowerIntrin lower_intrinsics",
         "mlcnb.tir.transform.lower_tvm_builtin": "LowerTVMBuiltin lower_builtins",
         "mlcnb.tir.transform.renormalize_split_pattern": (
@@ -81,7 +84,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.refused_passes": (
             "LowerWarpMemory InferFragment TransformMmaBufferLayout InjectPTXAsyncCopy "
             "InjectPermutedLayout ManifestSharedMemoryLocalStage InjectRollingBuffer "
-            "LiftThreadBinding ExtractPrimFuncConstants PointerValueTypeRewrite"
+            "LiftThreadBinding LowerDeviceStorageAccessInfo ExtractPrimFuncConstants "
+            "PointerValueTypeRewrite MergeSharedMemoryAllocations"
         ),
         "mlcnb.tir.transform.remove_weight_layout_rewrite_block": (
             "RemoveWeightLayoutRewriteBlock remove_weight_layout_rewrites"

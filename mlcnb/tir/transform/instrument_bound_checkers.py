@@ -2,7 +2,8 @@
 
 B[i] = A[i * i]     ->     B[i] = A[T.check_index(i * i, 16, "A[i * i] is read, dimension 0")]
 
-Only functions that `tir.analysis.safety` marked are changed. What is proved here, among loops whose
+In the standard lowering, functions that `tir.analysis.safety` marked are changed; the pass changes
+all that it is given. What is proved here, among loops whose
 blocks are gone, stays as it is; lanes that a predicate leaves out are not looked at.
 """
 
@@ -28,8 +29,11 @@ Open = dict[int, set[int]]
 
 def instrument_bound_checkers(func: PrimFunc) -> PrimFunc:
     """`func` with a check around each index that is not proved, if it is marked."""
-    if CHECKED not in func.attrs:
-        return func
+    return checked(func) if CHECKED in func.attrs else func
+
+
+def checked(func: PrimFunc) -> PrimFunc:
+    """`func` with a check around each index that is not proved."""
     everything = may_wrap(func) is not None
     open_axes: Open = {}
     for problem in check_bounds(func):
@@ -66,8 +70,8 @@ def _of_active_lanes(n: Any, check: Any, index: e.PrimExpr) -> e.PrimExpr:
 
 
 class InstrumentBoundCheckers(PrimFuncPass):
-    """Check the accesses that are not proved to be in bounds, in functions that ask for it."""
+    """Check the accesses that are not proved to be in bounds; who runs the pass asks for it."""
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `instrument_bound_checkers`."""
-        return instrument_bound_checkers(func)
+        """See `checked`."""
+        return checked(func)

@@ -58,32 +58,47 @@ HINT = "pragma_loop_partition_hint"
 MOST_AXES = 2
 
 
-def partition_loops(func: PrimFunc) -> PrimFunc:
+class Asked(NamedTuple):
+    """Options of the pass.
+
+    keep_single: a part of one iteration stays a loop; unroll_uncut: a loop with the hint that has
+    no cut is unrolled.
+    """
+
+    keep_single: bool = False
+    unroll_uncut: bool = False
+
+
+#: nothing is asked for
+PLAIN = Asked()
+
+
+def partition_loops(func: PrimFunc, asked: Asked = PLAIN) -> PrimFunc:
     """`func` with loops cut where a condition on their variable changes from certain to not."""
-    return func.with_body(_partition(func.body, {}))
+    return func.with_body(_partition(func.body, {}, asked))
 
 
-def _partition(n: Stmt, outer: Bounds) -> Stmt:
+def _partition(n: Stmt, outer: Bounds, asked: Asked) -> Stmt:
     """From the outside in: below the end of an outer loop, more is known of the inner ones."""
     if not isinstance(n, For):
-        made = _mapped(n, lambda s: _partition(s, outer))
+        made = _mapped(n, lambda s: _partition(s, outer, asked))
         return taken(made) or made
     ends = range_of(n) if n.kind in (ForKind.SERIAL, ForKind.PARALLEL) else None
     if ends is None or ends[0] == ends[1] or is_left_early(n.body):
-        return _mapped(n, lambda s: _partition(s, outer))
+        return _mapped(n, lambda s: _partition(s, outer, asked))
     if n.kind is ForKind.PARALLEL:
-        return _inside(n, outer)
-    made = seq(*(_inside(part, outer) for part in _cut(n, *ends)))
+        return _inside(n, outer, asked)
+    made = seq(*(_inside(part, outer, asked) for part in _cut(n, *ends, asked)))
     return taken(made) or made
 
 
-def _inside(n: For, outer: Bounds) -> Stmt:
+def _inside(n: For, outer: Bounds, asked: Asked) -> Stmt:
     """A loop that is not cut (again): what is in it is."""
-    if p.as_int(n.extent) == 1:
+    if p.as_int(n.extent) == 1 and not asked.keep_single:
         body = substitute(n.body, {n.loop_var: p.cast(n.loop_var.dtype, n.min)})
-        return _partition(rewrite_statements(body, taken), outer)
+        return _partition(rewrite_statements(body, taken), outer, asked)
     outer = {**outer, n.loop_var: range_of(n)}
-    body = _branched(n.body, _by_axis(n), outer)
+    body = _branched(n.body, _by_axis(n), outer, asked)
     made = n if body is n.body else replace(n, body=body)
     return taken(made) or made
 
@@ -150,7 +165,7 @@ def _pieces(edges: list[Edge], low: int, high: int) -> list[tuple[int, int]]:
 # a serial loop becomes several, one after the other
 
 
-def _cut(n: For, low: int, high: int) -> list[For]:
+def _cut(n: For, low: int, high: int, asked: Asked) -> list[For]:
     """The parts of a serial loop: in the longest one, tests on its variable alone are decided."""
     hinted = HINT in n.annotations
     if hinted:
@@ -159,7 +174,9 @@ def _cut(n: For, low: int, high: int) -> list[For]:
     tests = [t for t in _tests(n.body, hinted, {}) if t.edge.is_along(axis)]
     edges = [t.edge for t in tests if hinted or _is_lost_here(t)]
     pieces = _pieces(edges, low, high)
-    return [n] if len(pieces) == 1 else [_part(n, axis, *piece) for piece in pieces]
+    if len(pieces) > 1:
+        return [_part(n, axis, *piece) for piece in pieces]
+    return [replace(n, kind=ForKind.UNROLLED) if hinted and asked.unroll_uncut else n]
 
 
 def _is_lost_here(test: _Test) -> bool:
@@ -219,19 +236,19 @@ def _is_spatial(loop: For) -> bool:
     return any(x is loop.loop_var for s in stores for index in s.indices for x in walk(index))
 
 
-def _branched(body: Stmt, tests: list[list[Edge]], outer: Bounds) -> Stmt:
+def _branched(body: Stmt, tests: list[list[Edge]], outer: Bounds, asked: Asked) -> Stmt:
     """The body for each piece of the first axis, and in each piece for those of the next one."""
     if not tests:
-        return _partition(body, outer)
+        return _partition(body, outer, asked)
     edges, *others = tests
     ends = edges[0].range(outer)
     pieces = [] if ends is None else _pieces(edges, *ends)
     if len(pieces) < 2:
-        return _branched(body, others, outer)
+        return _branched(body, others, outer, asked)
     made: Stmt | None = None
     for first, last in reversed(pieces):
         decided = _Decided(edges[0].axis, first, last, rewrites=True).of(body)
-        here = _branched(decided, others, outer)
+        here = _branched(decided, others, outer, asked)
         made = here if made is None else IfThenElse(edges[0].position <= last, here, made)
     assert made is not None
     return made
@@ -277,8 +294,16 @@ class _Decided:
 
 
 class LoopPartition(PrimFuncPass):
-    """Cut loops where a condition on their variable changes, so that the long part has no test."""
+    """Cut loops where a condition on their variable changes, so that the long part has no test.
+
+    The config `tir.LoopPartition` says whether parts of one iteration stay loops, and whether a
+    loop with the hint that has no cut is unrolled.
+    """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `partition_loops`."""
-        return partition_loops(func)
+        given = ctx.get_config("tir.LoopPartition")
+        keep = given["no_unroll_loop_with_extent_one"]
+        return partition_loops(
+            func, Asked(keep, given["unroll_loop_with_partition_hint_no_interval"])
+        )

@@ -143,6 +143,32 @@ class ManifestSharedMemoryLocalStage(Refused):
         return "no stage in registers is made of the annotation", hint
 
 
+class MergeSharedMemoryAllocations(Refused):
+    """Shared memory as one allocation: refused where there are several that would be merged.
+
+    Those are of scope shared.dyn, and with the config `tir.merge_static_smem` of scope shared too.
+    """
+
+    def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        """As of the base, by the config."""
+        static = ("shared",) if ctx.get_config("tir.merge_static_smem") else ()
+        self.scopes: tuple[str, ...] = ("shared.dyn", *static)
+        return super().transform_function(func, mod, ctx)
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """The second allocation of one scope."""
+        for scope in self.scopes:
+            found = [n for n in walk(func.body) if _is_memory(n, scope)]
+            if len(found) > 1:
+                return found[1]
+        return None
+
+    def why(self) -> tuple[str, str]:
+        """The code generator does it."""
+        hint = "leave the pass out: the CUDA code generator lays them one behind the other"
+        return "allocations of shared memory are not merged", hint
+
+
 class InjectRollingBuffer(Refused):
     """Buffers that roll along a loop: refused where an attribute asks for them."""
 
@@ -173,6 +199,26 @@ def _binds_one_axis_twice(n: Any) -> bool:
         return False
     per_part = [{bound_axis(x) for x in walk(part)} & {*THREAD_AXES} for part in n.seq]
     return sum(map(len, per_part)) > len(set().union(*per_part))
+
+
+class LowerDeviceStorageAccessInfo(Refused):
+    """Memory of a kind that a registered function describes: refused where there is some."""
+
+    def asks(self, func: PrimFunc) -> Node | None:
+        """Memory of a scope with a kind of its own, as "global.vtcm"."""
+        return _first(func, _is_special)
+
+    def why(self) -> tuple[str, str]:
+        """No machine here has such memory."""
+        hint = "use the scopes global, shared, shared.dyn, local, warp or wmma.…"
+        return "memory of a scope of its own is not described by anybody", hint
+
+
+def _is_special(n: Any) -> bool:
+    if not isinstance(n, Allocate) or n.buffer_var.pointee is None:
+        return False
+    scope, _, kind = n.buffer_var.pointee[1].partition(".")
+    return bool(kind) and scope != "wmma" and (scope, kind) != ("shared", "dyn")
 
 
 class ExtractPrimFuncConstants(Refused):

@@ -18,19 +18,18 @@ understood: blocks, parallel loops and threads, calls with effects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from typing import Any
 
-from mlcnb.core.node import Node, rewrite, walk
+from mlcnb.core.node import Node, map_children, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
     AttrStmt,
@@ -47,27 +46,22 @@ from mlcnb.tir.stmt import (
     While,
     seq,
 )
+from mlcnb.tir.transform.element_facts import (
+    Fact,
+    assumed,
+    fact_of,
+    is_pure,
+    is_said,
+    lanes_of,
+    offset_from,
+    own_place,
+    stored_in,
+    stores_to,
+)
 from mlcnb.tir.transform.simplify_known import KnowingSimplifier, conjuncts
 
 #: loops whose iterations run one after the other
 _IN_ORDER = (ForKind.SERIAL, ForKind.UNROLLED)
-#: vectors of at most so many lanes are followed
-_LANES = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Fact:
-    """`buffer[indices] == value` for all `ranges` of its variables for which all of `when` hold."""
-
-    buffer: Buffer
-    indices: tuple[PrimExpr, ...]
-    value: PrimExpr
-    when: tuple[PrimExpr, ...] = ()
-    ranges: Mapping[Var, Range] = field(default_factory=dict)
-
-    def uses(self, var: Var) -> bool:
-        """Whether the fact speaks of a variable."""
-        return any(n is var for x in (*self.indices, self.value, *self.when) for n in walk(x))
 
 
 class ContentsSimplifier(KnowingSimplifier):
@@ -76,6 +70,8 @@ class ContentsSimplifier(KnowingSimplifier):
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
         self.facts: list[Fact] = []
+        #: a pointer has a second name: nothing is known from there on
+        self.is_blind = False
 
     # statements, in the order in which they run
 
@@ -85,9 +81,11 @@ class ContentsSimplifier(KnowingSimplifier):
             return self.sequence(n)
         if _is_opaque(n):
             self.forget(n)
-            done = super().stmt(n)
+            done = self.apart(n) if isinstance(n, Block) else super().stmt(n)
             self.forget(n)
             return done
+        if isinstance(n, LetStmt) and n.var.dtype.is_handle:
+            self.is_blind, self.facts = True, []
         done = super().stmt(n)
         if isinstance(n, LetStmt):
             self.facts = [x for x in self.facts if not x.uses(n.var)]
@@ -97,6 +95,15 @@ class ContentsSimplifier(KnowingSimplifier):
             self.evaluated(done)
         return done
 
+    def apart(self, n: Block) -> Block:
+        """A block, of whose parts none knows what another one did."""
+
+        def part(child: Any) -> Any:
+            self.facts = []
+            return self.child(child)
+
+        return map_children(n, part)
+
     def sequence(self, n: SeqStmt) -> Stmt | None:
         """One after the other; what is assumed holds until the end."""
         parts: list[Stmt] = []
@@ -105,7 +112,7 @@ class ContentsSimplifier(KnowingSimplifier):
                 part = self.stmt(one)
                 if part is not None:
                     parts.append(part)
-                    for condition in _assumed(part):
+                    for condition in assumed(part):
                         stack.enter_context(self.given(condition))
         if len(parts) == len(n.seq) and all(a is b for a, b in zip(parts, n.seq, strict=True)):
             return n
@@ -115,8 +122,10 @@ class ContentsSimplifier(KnowingSimplifier):
         """An element has another value now."""
         value = self.expr(self.with_contents(n.value))
         self.facts = [x for x in self.facts if not self.may_touch(n, x)]
-        if n.predicate is None and not value.dtype.is_handle and _is_pure(value, *n.indices):
-            self.facts += [Fact(n.buffer, *each) for each in _lanes(n.indices, value)]
+        if self.is_blind or n.predicate is not None or value.dtype.is_handle:
+            return
+        if is_pure(value, *n.indices):
+            self.facts += [Fact(n.buffer, *each) for each in lanes_of(n.indices, value)]
 
     def may_touch(self, n: BufferStore, fact: Fact) -> bool:
         """Whether a store may change the element that a fact is about."""
@@ -132,7 +141,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def evaluated(self, n: Evaluate) -> None:
         """A call: a promise, or something that may do anything."""
-        conditions = _assumed(n)
+        conditions = assumed(n)
         for condition in conditions:
             self.facts += self.said(condition)
         if not conditions and has_effect(n.value):
@@ -140,7 +149,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def forget(self, n: Stmt) -> None:
         """What a statement may do to memory is no longer known."""
-        gone = _stored_in(n)
+        gone = stored_in(n)
         self.facts = [] if gone is None else [x for x in self.facts if x.buffer.data not in gone]
 
     def loop(self, n: For) -> Stmt | None:
@@ -160,12 +169,12 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def not_yet_written(self, loop: For) -> list[Fact]:
         """Facts of memory that each iteration changes elsewhere, of the elements of this one."""
-        gone, found = _stored_in(loop.body), []
+        gone, found = stored_in(loop.body), []
         for fact in self.facts if gone is not None and loop.kind in _IN_ORDER else ():
             if fact.buffer.data in (gone or ()):
-                stores = _stores_to(fact.buffer.data, loop.body)
+                stores = stores_to(fact.buffer.data, loop.body)
                 for axis, index in enumerate(fact.indices):
-                    at = _own_place(stores, fact.buffer, axis, loop.loop_var)
+                    at = own_place(stores, fact.buffer, axis, loop.loop_var)
                     if at is not None and at.dtype == index.dtype:
                         found.append(changed(fact, when=(*fact.when, p.equal(index, at))))
                         break
@@ -173,14 +182,15 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def over_all(self, fact: Fact, loop: For) -> Fact | None:
         """What an iteration says, of all iterations; None where that does not follow."""
-        stores = _stores_to(fact.buffer.data, loop.body)
-        if _stored_in(loop.body) is None or len(stores) > 1:
+        stores = stores_to(fact.buffer.data, loop.body)
+        if stored_in(loop.body) is None or len(stores) > 1:
             return None
         var = loop.loop_var
         if not fact.uses(var):
             runs = self.expr(p.greater(loop.extent, p.const(0, loop.extent.dtype)))
             return fact if p.as_int(runs) == 1 else None
-        if stores and not any(_offset(index, var) is not None for index in fact.indices):
+        places = (own_place(stores, fact.buffer, axis, var) for axis in fact.axes)
+        if stores and all(place is None for place in places):
             return None
         return changed(fact, ranges={**fact.ranges, var: Range(loop.min, loop.extent)})
 
@@ -200,7 +210,7 @@ class ContentsSimplifier(KnowingSimplifier):
             ends.append((test, self.facts))
         self.facts = [x for x in before if all(any(x is y for y in end) for _, end in ends)]
         for test, end in ends:
-            if _is_pure(test):
+            if is_pure(test):
                 new = (x for x in end if not any(x is y for y in before))
                 self.facts += [changed(x, when=(*x.when, test)) for x in new]
         return _test(n, condition, *sides)
@@ -210,17 +220,17 @@ class ContentsSimplifier(KnowingSimplifier):
     def said(self, condition: PrimExpr) -> list[Fact]:
         """What a condition that holds says of elements: `A[i] == 0`, `i < 14 or A[i] == 0`."""
         found: list[Fact] = []
-        for part in conjuncts(condition):
+        for part in () if self.is_blind else conjuncts(condition):
             when: list[PrimExpr] = []
             while isinstance(part, e.Or):
-                pure, other = (part.a, part.b) if _is_pure(part.a) else (part.b, part.a)
-                if not _is_pure(pure):
+                pure, other = (part.a, part.b) if is_pure(part.a) else (part.b, part.a)
+                if not is_pure(pure):
                     break
                 when.append(self.expr(p.logical_not(pure)))
                 part = other
             if isinstance(part, e.EQ):
                 sides = ((part.a, part.b), (part.b, part.a))
-                found += [_equal(a, b, when) for a, b in sides if _is_said(a, b)]
+                found += [fact_of(a, b, when) for a, b in sides if is_said(a, b)]
         return found
 
     def decided(self, condition: PrimExpr) -> bool | None:
@@ -241,7 +251,7 @@ class ContentsSimplifier(KnowingSimplifier):
 
     def content(self, n: BufferLoad) -> PrimExpr | None:
         """The value of an element, where it is known."""
-        if any(i.dtype.lanes != 1 or not _is_pure(i) for i in n.indices):
+        if any(i.dtype.lanes != 1 or not is_pure(i) for i in n.indices):
             return None
         for fact in reversed(self.facts):
             if fact.buffer is n.buffer and fact.value.dtype == n.dtype:
@@ -255,8 +265,10 @@ class ContentsSimplifier(KnowingSimplifier):
         values: dict[Var, PrimExpr] = {}
         for pattern, index in zip(fact.indices, indices, strict=True):
             for var in fact.ranges:
-                offset = _offset(pattern, var)
-                if offset is not None and var not in values and index.dtype == var.dtype:
+                offset = offset_from(pattern, var)
+                if offset is None or var in values or index.dtype != var.dtype:
+                    continue
+                if not any(n in fact.ranges for n in walk(offset)):
                     values[var] = p.subtract(index, offset)
         if len(values) != len(fact.ranges):
             return None
@@ -285,14 +297,6 @@ def simplifier_of(options: Mapping[str, Any]) -> KnowingSimplifier:
     return ContentsSimplifier(options) if follows else KnowingSimplifier(options)
 
 
-def _assumed(n: Node) -> list[PrimExpr]:
-    """What `T.assume` says."""
-    match n:
-        case Evaluate(e.Call(_, "tir.assume", (condition,))):
-            return [condition]
-    return []
-
-
 def _test(n: IfThenElse, test: PrimExpr, then: Stmt | None, other: Stmt | None) -> Stmt | None:
     if then is None and other is None:
         return None
@@ -309,97 +313,5 @@ def _is_opaque(n: Any) -> bool:
     if isinstance(n, While | Block | BlockRealize):
         return True
     if isinstance(n, For):
-        return n.kind not in (*_IN_ORDER, ForKind.VECTORIZED)
+        return n.kind not in _IN_ORDER
     return isinstance(n, AttrStmt) and bound_axis(n) is not None
-
-
-def _stored_in(n: Stmt) -> set[Var] | None:
-    """The memory that a statement may change, by its pointers; None where nobody knows."""
-    found: set[Var] = set()
-    for x in walk(n):
-        if isinstance(x, BufferStore):
-            found.add(x.buffer.data)
-        if isinstance(x, Evaluate) and not _assumed(x) and has_effect(x.value):
-            return None
-    return found
-
-
-def _stores_to(data: Var, n: Stmt) -> list[BufferStore]:
-    return [x for x in walk(n) if isinstance(x, BufferStore) and x.buffer.data is data]
-
-
-def _own_place(stores: list[BufferStore], buffer: Buffer, axis: int, var: Var) -> PrimExpr | None:
-    """`var + 2` where all stores go there along an axis, so that iterations share no element."""
-    found: PrimExpr | None = None
-    for store in stores:
-        offset = _offset(store.indices[axis], var) if store.buffer is buffer else None
-        if offset is None or p.as_int(offset) is None:
-            return None
-        if found is not None and p.as_int(found) != p.as_int(offset):
-            return None
-        found = offset
-    return None if found is None else p.add(var, found)
-
-
-def _is_pure(*expressions: PrimExpr) -> bool:
-    """Whether values depend on variables alone."""
-    return not any(isinstance(n, BufferLoad) for x in expressions for n in walk(x)) and not any(
-        has_effect(x) for x in expressions
-    )
-
-
-def _lanes(
-    indices: tuple[PrimExpr, ...], value: PrimExpr
-) -> Iterator[tuple[tuple[PrimExpr, ...], PrimExpr]]:
-    """Where a store writes what, of a vector lane by lane; nothing where lanes are not plain."""
-    if value.dtype.lanes == 1:
-        yield indices, value
-        return
-    for lane in range(value.dtype.lanes if value.dtype.lanes <= _LANES else 0):
-        found = [x for x in (_lane(x, lane) for x in (*indices, value)) if x is not None]
-        if len(found) == len(indices) + 1:
-            yield tuple(found[:-1]), found[-1]
-
-
-def _lane(n: PrimExpr, lane: int) -> PrimExpr | None:
-    """One lane of a value that is the same in all, or grows from lane to lane."""
-    match n:
-        case e.Broadcast(value):
-            return value
-        case e.Ramp(base, stride):
-            return p.add(base, p.multiply(stride, p.const(lane, stride.dtype)))
-    return n if n.dtype.lanes == 1 else None
-
-
-def _is_plain(kind: Any) -> bool:
-    return kind.lanes == 1 and not kind.is_handle
-
-
-def _is_said(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether `a == b` says what the element `a` holds; of floats 0.0 and -0.0 are equal too."""
-    return (
-        isinstance(a, BufferLoad)
-        and a.predicate is None
-        and _is_plain(a.dtype)
-        and not a.dtype.is_float
-        and _is_pure(b, *a.indices)
-    )
-
-
-def _equal(a: PrimExpr, b: PrimExpr, when: list[PrimExpr]) -> Fact:
-    assert isinstance(a, BufferLoad)
-    return Fact(a.buffer, a.indices, b, tuple(when))
-
-
-def _offset(index: PrimExpr, var: Var) -> PrimExpr | None:
-    """The c of `var + c`, where c does not use the variable; None of anything else."""
-    if index is var:
-        return p.const(0, var.dtype)
-    match index:
-        case e.Add(a, b) if a is var or b is var:
-            other = b if a is var else a
-        case e.Sub(a, b) if a is var:
-            other = p.subtract(p.const(0, var.dtype), b)
-        case _:
-            return None
-    return None if any(n is var for n in walk(other)) else other

@@ -71,6 +71,11 @@ def test_the_pipeline_of_a_target() -> None:
         *stages.finalize_passes(target),
     ]
     assert [p.name for p in staged] == names
+    of_cpu = relax.backend.cpu_generic
+    for where in (of_cpu, relax.backend.gpu_generic, relax.backend.cuda):
+        assert [p.name for p in where.legalize_passes(target)] == names[:5]
+        assert [p.name for p in where.finalize_passes(target)] == names[9:]
+    assert [p.name for p in of_cpu.get_default_pipeline(target)] == names
 
 
 def test_the_pipeline_of_tuned_loops() -> None:

@@ -44,6 +44,10 @@ CASES = {
         '    with T.attr(0, "rolling_buffer_scope", True):\n        A[0] = A[1]',
         "InjectRollingBuffer: the attribute rolling_buffer_scope is not read",
     ),
+    "LowerDeviceStorageAccessInfo": (
+        '    V = T.allocate([32], "float32", "global.vtcm")\n    T.evaluate(V)',
+        "LowerDeviceStorageAccessInfo: memory of a scope of its own is not described by anybody",
+    ),
     "LiftThreadBinding": (
         '    for i in T.thread_binding(8, thread="threadIdx.x"):\n        A[i] = A[i + 8]\n'
         '    for j in T.thread_binding(8, thread="threadIdx.x"):\n        A[j] = A[j + 16]',
@@ -63,6 +67,27 @@ def test_what_asks_is_refused(name):
     assert error.value.hint
     plain = tvm.IRModule.from_expr(tvm.script.from_source(HEAD + "    A[0] = A[1]"))
     assert pass_(plain) is plain
+
+
+@pytest.mark.parametrize("scope, static, refused", [
+    ("shared.dyn", False, True), ("shared", False, False), ("shared", True, True)
+])  # fmt: skip
+def test_several_allocations_of_shared_memory(scope, static, refused):
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((64,), "float32")):
+        B = T.allocate([64], "float32", scope)
+        C = T.allocate([64], "float32", scope)
+        T.call_extern("int32", "f", A.data, B, C)
+
+    mod = tvm.IRModule.from_expr(func)
+    with tvm.transform.PassContext(config={"tir.merge_static_smem": static}):
+        if not refused:
+            assert transform.MergeSharedMemoryAllocations()(mod) is mod
+            return
+        with pytest.raises(UnsupportedError) as error:
+            transform.MergeSharedMemoryAllocations()(mod)
+    message = "MergeSharedMemoryAllocations: allocations of shared memory are not merged"
+    assert error.value.message == message
 
 
 @pytest.mark.parametrize("name", ["ExtractPrimFuncConstants", "PointerValueTypeRewrite"])

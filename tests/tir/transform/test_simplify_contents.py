@@ -237,6 +237,52 @@ def test_vectors_and_iterations_that_share_nothing():
     becomes(before, expected)
 
 
+def test_what_has_a_second_name_says_nothing():
+    @T.prim_func(private=True)
+    def views(A: T.Buffer((4,), "int32")):
+        A[0] = 0
+        with T.block("view"):
+            T.reads()
+            T.writes(A[0:4])
+            V = T.match_buffer(A[0:4], (4,), "int32")
+            V[0] = 1
+        if A[0] == 0:
+            A[1] = 2
+
+    @T.prim_func(private=True)
+    def pointers(A: T.Buffer((4,), "int32")):
+        again: T.handle("int32") = A.data
+        V = T.decl_buffer((4,), "int32", data=again)
+        A[0] = 0
+        V[0] = 1
+        if A[0] == 0:
+            A[1] = 2
+
+    @T.prim_func(private=True)
+    def sums(A: T.Buffer((8,), "int32")):
+        for i in range(4):
+            for j in range(4):
+                A[i + j] = i
+        for k in range(7):
+            if A[k] == 0:
+                A[7] = 1
+
+    @T.prim_func(private=True)
+    def starts(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("B"):
+                vi = T.axis.reduce(4, i)
+                T.reads(A[0])
+                T.writes(A[0], B[0])
+                with T.init():
+                    if A[0] == 5:
+                        B[0] = 1
+                A[0] = 5
+
+    for func in (views, pointers, sums, starts):
+        becomes(func, func)
+
+
 _TARGETS = ["0", "1", "n", "i", "i + 1", "3 - i"]
 _VALUES = ["0", "1", "n", "i", "A[0]", "A[i] + 1", "A[n]"]
 _TESTS = ["A[0] == 0", "A[i] == i", "i < 2", "A[n] == n", "A[1] < 2", "n == 1", "A[i] == A[0]"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mlcnb import tir
-from mlcnb.core.errors import PassError, WellFormedError
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import ExecutionError, PassError, WellFormedError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.ir.transform import PassContext
 from mlcnb.script import tir as T
 from mlcnb.target import Target
 from mlcnb.testing import CompareBeforeAfter
@@ -230,3 +233,71 @@ def test_memory_of_the_cpu_stays_and_of_nobody_knows_whom_is_refused():
         transform.LowerTVMBuiltin()(IRModule.from_expr(no_number))
     message = "LowerTVMBuiltin: data is allocated where no device_id is known"
     assert error.value.message == message
+
+
+def cut(**options):
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((9,), "int32")):
+        for i in range(3):
+            for j in T.unroll(4):
+                if i * 4 + j < 9:
+                    A[i * 4 + j] = i
+
+    with PassContext(config={"tir.LoopPartition": options}):
+        return transform.LoopPartition()(IRModule.from_expr(func))["main"]
+
+
+def test_parts_of_one_iteration():
+    @T.prim_func(private=True)
+    def written_out(A: T.Buffer((9,), "int32")):
+        for i in range(2):
+            for j in T.unroll(4):
+                A[i * 4 + j] = i
+        for j in T.unroll(4):
+            if 8 + j < 9:
+                A[8 + j] = 2
+
+    @T.prim_func(private=True)
+    def a_loop(A: T.Buffer((9,), "int32")):
+        for i in range(2):
+            for j in T.unroll(4):
+                A[i * 4 + j] = i
+        for i in range(2, 3):
+            for j in T.unroll(4):
+                if i * 4 + j < 9:
+                    A[i * 4 + j] = i
+
+    assert_structural_equal(cut(), written_out)
+    assert_structural_equal(cut(no_unroll_loop_with_extent_one=True), a_loop)
+
+
+def test_a_hint_without_a_cut():
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((9,), "int32")):
+        for i in T.serial(3, annotations={"pragma_loop_partition_hint": True}):
+            A[i] = i
+
+    def kind(**options):
+        with PassContext(config={"tir.LoopPartition": options}):
+            after = transform.LoopPartition()(IRModule.from_expr(func))["main"]
+        return after.body.kind, dict(after.body.annotations)
+
+    assert kind() == (tir.ForKind.SERIAL, {})
+    asked = kind(unroll_loop_with_partition_hint_no_interval=True)
+    assert asked == (tir.ForKind.UNROLLED, {})
+
+
+def test_who_runs_the_pass_gets_checks():
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32"), n: T.int32):
+        for i in range(4):
+            B[i] = A[i] + A[n]
+
+    after = transform.InstrumentBoundCheckers()(IRModule.from_expr(func))["main"]
+    check = 'A[T.call_intrin("int32", "tir.check_index", n, 4, "A[n] is read, dimension 0")]'
+    assert f"B[i] = A[i] + {check}" in after.script()
+    data = np.arange(4, dtype="int32"), np.zeros(4, "int32")
+    run_prim_func(after, [*data, 3])
+    np.testing.assert_array_equal(data[1], data[0] + 3)
+    with pytest.raises(ExecutionError):
+        run_prim_func(after, [*data, 4])

@@ -24,7 +24,6 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_expr, const
 from mlcnb.ir.span import Span
-from mlcnb.relax.analysis.struct_info import definable_vars
 from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
@@ -95,8 +94,8 @@ class Importer:
         self.source = source
         self.keep_params = keep_params
         self.emitter = Emitter({}, Names())
-        self.values = Values(self.emitter, Names())
         self.symbols = Symbols(ranges)
+        self.values = Values(self.emitter, self.symbols.names)
         self.env: dict[Any, Any] = {}
         self.params: list[Var] = []
 
@@ -153,17 +152,27 @@ class Importer:
 
     def range_checks(self) -> list[Binding]:
         """Casts that stop the program where a size is outside of the range it was exported for."""
-        given = {v for p in self.params for v in definable_vars(p.struct_info)}
         made: list[Binding] = []
-        for var, inside in self.symbols.checks():
-            if var in given:
+        for var, inside, told in self.symbols.checks():
+            place = self.place_of(var)
+            if place is not None:
+                param, axis = place
                 info = ShapeStructInfo((inside,), 1)
-                name = self.emitter.names.fresh(f"{var.name}_in_range")
+                name = self.emitter.names.fresh(f"{param.name_hint}_dim{axis}")
                 shape = ShapeExpr((var,))
+                told = f"dimension {axis} of {param.name_hint}: {told}"
                 made.append(
-                    MatchCast(Var(name, info, Span("torch", var.name, kind="range")), shape, info)
+                    MatchCast(Var(name, info, Span("torch", told, kind="range")), shape, info)
                 )
         return made
+
+    def place_of(self, var: Any) -> tuple[Var, int] | None:
+        """The parameter and the dimension that a size is read from."""
+        for param in self.params:
+            for axis, dim in enumerate(getattr(param.struct_info, "dims", None) or ()):
+                if dim is var:
+                    return param, axis
+        return None
 
     # nodes ---------------------------------------------------------------------------------------
 
@@ -331,7 +340,7 @@ class Importer:
 
 
 def array_of(tensor: Any, name: str) -> np.ndarray:
-    """The elements of a torch.Tensor, without a copy where it lies in memory in order.
+    """The elements of a torch.Tensor, copied: what an optimizer does later is not seen.
 
     Raises:
         UnsupportedError: a sparse or complex one, or one without memory.
@@ -348,5 +357,5 @@ def array_of(tensor: Any, name: str) -> np.ndarray:
         import ml_dtypes
 
         bits = torch.int16 if kind == "bfloat16" else torch.uint8
-        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind))
-    return plain_one.numpy()
+        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind)).copy()
+    return plain_one.numpy().copy()

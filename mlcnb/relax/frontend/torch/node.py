@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -45,12 +46,16 @@ def origin_of(fx_node: Any, kind: str) -> Span:
     if not own:
         return Span("torch", fx_node.name, kind=kind)
     file, line, _ = own[-1]
-    return Span("torch", f"{fx_node.name} at {file}:{line}", int(line), kind=kind)
+    place = f"{os.path.basename(file)}:{line}"
+    return Span("torch", f"{fx_node.name} at {place}", int(line), kind=kind)
 
 
 def _is_users(file: str) -> bool:
-    parts = file.replace("\\", "/").split("/")
-    return "torch" not in parts and not file.startswith("<eval")
+    """True for a file outside of PyTorch; its own stand in the package, or are named from there."""
+    import torch
+
+    own = (os.path.dirname(torch.__file__), "torch/", "<eval")
+    return not file.startswith(own)
 
 
 class Node:

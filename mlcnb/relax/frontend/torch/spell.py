@@ -24,7 +24,7 @@ from mlcnb.relax.infer import describe
 STORAGE = frozenset(
     "dtype layout device pin_memory non_blocking copy memory_format implicit other_dtype "
     "cudnn_enabled generator cudnn_enable _stacklevel sparse scale_grad_by_freq allow_tf32 "
-    "half_to_float benchmark deterministic cudnn_enabled enable_gqa input_dtype".split()
+    "half_to_float benchmark deterministic cudnn_enabled input_dtype stable".split()
 )
 
 
@@ -92,24 +92,25 @@ def check_result(node: Node, value: Any, index: int) -> None:
 
 
 @cache
-def _parameters(spell: Callable[..., Any]) -> tuple[int, bool, frozenset[str]]:
-    """How many arguments are taken by place, whether any number is, and those taken by name."""
+def _parameters(spell: Callable[..., Any]) -> tuple[tuple[str, ...], bool, frozenset[str]]:
+    """The arguments that are taken by place, whether any number is, and those taken by name."""
     kinds = inspect.Parameter
     params = list(inspect.signature(spell).parameters.values())[1:]
-    places = [p for p in params if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+    places = tuple(p.name for p in params if p.kind is kinds.POSITIONAL_OR_KEYWORD)
     is_open = any(p.kind is kinds.VAR_POSITIONAL for p in params)
     names = frozenset(p.name for p in params if p.kind is kinds.KEYWORD_ONLY)
-    return len(places), is_open, names
+    return places, is_open, names
 
 
 def _taken(
     spell: Callable[..., Any], node: Node, arguments: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
     """Arguments by place and by name; what is left over says nothing, or is refused."""
-    count, is_open, names = _parameters(spell)
+    places, is_open, names = _parameters(spell)
     schema = {a.name: a for a in node.fx.target._schema.arguments}
     by_place = [n for n, a in schema.items() if not a.kwarg_only and n not in names]
-    by_place = [n for n in by_place if n not in STORAGE] if is_open else by_place[:count]
+    by_place = [n for n in by_place if n not in STORAGE] if is_open else by_place[: len(places)]
+    names |= {n for n in places[len(by_place) :] if n in schema and schema[n].kwarg_only}
     for name, value in arguments.items():
         if name in by_place or name in names or name in STORAGE:
             continue

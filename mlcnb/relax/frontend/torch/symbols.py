@@ -19,6 +19,7 @@ from mlcnb.core.errors import UnsupportedError
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, SizeVar
+from mlcnb.relax.emitter import Names
 
 #: a bound of PyTorch's that is larger than any size stands for none
 MOST = 1 << 62
@@ -33,6 +34,7 @@ class Symbols:
 
     def __init__(self, ranges: Mapping[Any, Any]) -> None:
         self.vars: dict[str, SizeVar] = {}
+        self.names = Names()
         self.limits = {str(s): (_bound(r.lower), _bound(r.upper)) for s, r in ranges.items()}
 
     def dim(self, value: Any) -> Any:
@@ -76,11 +78,11 @@ class Symbols:
                 hint="sizes follow from the shapes of inputs",
             )
         if name not in self.vars:
-            self.vars[name] = SizeVar(name, dtype("int64"))
+            self.vars[name] = SizeVar(self.names.fresh(name), dtype("int64"))
         return self.vars[name]
 
-    def checks(self) -> list[tuple[SizeVar, PrimExpr]]:
-        """For each variable with a range: what it has to be equal to."""
+    def checks(self) -> list[tuple[SizeVar, PrimExpr, str]]:
+        """For each variable with a range: what it has to be equal to, and the range in words."""
         found = []
         for name, var in self.vars.items():
             low, high = self.limits.get(name, (None, None))
@@ -90,7 +92,7 @@ class Symbols:
             if low is not None and low > 2:
                 inside = p.maximum(inside, p.const(low, "int64"))
             if inside is not var:
-                found.append((var, inside))
+                found.append((var, inside, f"{low or 0} to {'any' if high is None else high}"))
         return found
 
 

@@ -51,12 +51,12 @@ def arange(
 
 def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
     """x with zeros below the diagonal of that number."""
-    return call("triu", x, diagonal, name=name)
+    return call("triu", x, k=diagonal, name=name)
 
 
 def tril(x: Tensor, diagonal: int = 0, name: str = "tril") -> Tensor:
     """x with zeros above the diagonal of that number."""
-    return call("tril", x, diagonal, name=name)
+    return call("tril", x, k=diagonal, name=name)
 
 
 def get_timestep_embedding(

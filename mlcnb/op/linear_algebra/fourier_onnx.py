@@ -1,0 +1,124 @@
+"""ONNX's DFT and STFT, as products with matrices of sines and cosines.
+
+    DFT     X[k] = sum over t of x[t] e^(-2 pi i k t / n)       one matmul
+    STFT    the same of frames that begin every `step` values     one conv1d, of stride `step`
+
+Complex numbers are pairs in the last dimension. Semantics:
+https://onnx.ai/onnx/operators/onnx__DFT.html, https://onnx.ai/onnx/operators/onnx__STFT.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import tell_dims
+from mlcnb.op._spell import affordable, call, scalar_of
+from mlcnb.op.onnx import OnnxNode, onnx
+from mlcnb.relax.expr import Expr, const
+
+
+def matrix(size: int, bins: int, pairs: int, sign: int) -> np.ndarray:
+    """(size, pairs, bins, 2), float64: what each number adds to both parts of each bin."""
+    angle = sign * 2 * np.pi * (np.outer(np.arange(size), np.arange(bins)) % size) / size
+    cos, sin = np.cos(angle), np.sin(angle)
+    both = [np.stack([cos, sin], -1), np.stack([-sin, cos], -1)]
+    return np.stack(both[:pairs], 1)
+
+
+def folded(size: int, bins: int) -> np.ndarray:
+    """(bins, 2, size, 1): the inverse of a spectrum of which one half is given."""
+    whole = matrix(size, size, 2, 1)[:, :, :, :1]
+    half = whole[:bins].copy()
+    for k in range(1, bins):
+        if size - k >= bins:  # its conjugate stands for the bin that is not given
+            half[k] += whole[size - k] * np.array([1, -1])[:, None, None]
+    return half
+
+
+def _axis(n: OnnxNode, axis: Expr | None, rank: int) -> int:
+    given = int(scalar_of(n, axis, "axis", -2)) if n.opset >= 20 else n.attr("axis", 1)
+    at = given + rank if given < 0 else given
+    if not 0 <= at < rank - 1:
+        n.refuse(f"axis {given} is none of the {rank - 1} before the last")
+    return at
+
+
+@onnx("DFT", since=17)
+def onnx_dft(n: OnnxNode, x: Expr, length: Expr | None = None, axis: Expr | None = None) -> Expr:
+    """Over one axis whose size is known; shorter or longer than that by `dft_length`."""
+    dims = n.dims(x)
+    at, pairs = _axis(n, axis, len(dims)), as_int(dims[-1])
+    inverse, one_sided = bool(n.attr("inverse", 0)), bool(n.attr("onesided", 0))
+    given = as_int(dims[at])
+    if given is None or pairs not in (1, 2):
+        n.refuse(f"an axis of unknown size, or numbers that are no pairs, in {tell_dims(dims)}")
+    real = inverse and one_sided
+    size = int(scalar_of(n, length, "dft_length", 2 * (given - 1) if real else given))
+    if size < 1 or (one_sided and not inverse and pairs == 2) or (real and pairs == 1):
+        n.refuse(f"length {size}, onesided of complex numbers, or an inverse of real ones")
+    used = min(given, size // 2 + 1 if real else size)
+    bins = size // 2 + 1 if one_sided and not inverse else size
+    affordable(n, "a transform", used * pairs, bins * 2)
+    if real:
+        table = folded(size, used) / size
+    else:
+        table = matrix(size, bins, pairs, 1 if inverse else -1)[:used] / (size if inverse else 1)
+    order = [i for i in range(len(dims)) if i not in (at, len(dims) - 1)]
+    rows = n.emit(call("relax.permute_dims", x, axes=(*order, at, len(dims) - 1)))
+    if used < given:
+        cut = call("relax.strided_slice", rows, (len(dims) - 2,), (0,), (used,))
+        rows = n.emit(cut)
+    lead = [dims[i] for i in order]
+    rows = n.emit(call("relax.reshape", rows, (*lead, used * pairs)))
+    parts = table.shape[-1]
+    weight = const(table.reshape(used * pairs, -1).astype(_kind(n, x)))
+    made = n.emit(call("relax.matmul", rows, weight))
+    made = n.emit(call("relax.reshape", made, (*lead, table.shape[2], parts)))
+    back = [order.index(i) if i in order else len(order) for i in range(len(dims) - 1)]
+    return call("relax.permute_dims", made, axes=(*back, len(dims) - 1))
+
+
+def _kind(n: OnnxNode, x: Expr) -> Any:
+    kind = n.dtype(x)
+    if kind not in ("float32", "float64"):
+        n.refuse(f"numbers of {kind}", hint="float32 or float64")
+    return kind
+
+
+@onnx("STFT", since=17)
+def onnx_stft(
+    n: OnnxNode,
+    signal: Expr,
+    frame_step: Expr,
+    window: Expr | None = None,
+    frame_length: Expr | None = None,
+) -> Expr:
+    """(batch, frames, bins, 2); the window and the step must be known, the signal's length not."""
+    dims = n.dims(signal)
+    pairs, step = as_int(dims[-1]), int(scalar_of(n, frame_step, "frame_step"))
+    shape = None if window is None else n.constant(window, "window").astype(np.float64)
+    size = int(scalar_of(n, frame_length, "frame_length", 0 if shape is None else len(shape)))
+    one_sided = bool(n.attr("onesided", 1))
+    if len(dims) != 3 or pairs not in (1, 2) or size < 1 or step < 1:
+        n.refuse(f"a signal of {tell_dims(dims)}, frames of {size} every {step}")
+    if shape is not None and shape.shape != (size,):
+        n.refuse(f"a window of {len(shape)} for frames of {size}")
+    if one_sided and pairs == 2:
+        n.refuse("onesided of complex numbers")
+    bins = size // 2 + 1 if one_sided else size
+    affordable(n, "a transform", size * pairs, bins * 2)
+    table = matrix(size, bins, pairs, -1)
+    if shape is not None:
+        table = table * shape[:, None, None, None]
+    kind = _kind(n, signal)
+    weight = const(
+        np.ascontiguousarray(table.reshape(size, pairs, -1).transpose(2, 1, 0)).astype(kind)
+    )
+    rows = n.emit(call("relax.permute_dims", signal, axes=(0, 2, 1)))
+    made = n.emit(call("relax.nn.conv1d", rows, weight, strides=step))
+    made = n.emit(call("relax.permute_dims", made, axes=(0, 2, 1)))
+    batch, frames, _ = n.dims(made)
+    return call("relax.reshape", made, (batch, frames, bins, 2))

@@ -1,0 +1,49 @@
+"""cublas: products of matrices on an NVIDIA GPU, through CuPy's matmul."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlcnb.core.registry import register_func
+from mlcnb.relax.backend.cuda.arrays import made_by
+from mlcnb.relax.backend.pattern_registry import register_patterns
+from mlcnb.relax.backend.patterns import make_matmul_pattern
+from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
+from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
+
+_DTYPES = ("float16", "float32", "float64")
+
+
+def _is_supported(context: PatternCheckContext) -> bool:
+    """Floats of one dtype, nothing used from outside."""
+    names = context.annotated_expr
+    kinds = {dtype_of(names[name]) for name in ("lhs", "rhs", "root")}
+    if has_leaking_intermediate_variables(context):
+        return False
+    return len(kinds) == 1 and kinds <= set(_DTYPES)
+
+
+@register_func("relax.ext.cublas", override=True)
+def cublas(functions: Any, options: Mapping[str, Any], constants: Any) -> Any:
+    """What runs functions of products on the GPU.
+
+    Raises:
+        MissingDependencyError: CuPy is not installed.
+        DeviceError: there is no GPU.
+    """
+    return made_by(
+        "cublas", functions, lambda cp: {"relax.matmul": lambda _, a, b: cp.matmul(a, b)}
+    )
+
+
+def _patterns() -> Iterator[tuple[Any, ...]]:
+    for transposed in (False, True):
+        for bias, activation in ((False, None), (True, None), (True, "relu"), (True, "gelu")):
+            name = "cublas.matmul" + "_transposed" * transposed + "_bias" * bias
+            name += f"_{activation}" if activation else ""
+            op = f"relax.nn.{activation}" if activation else None
+            yield name, *make_matmul_pattern(bias, op, transposed), _is_supported
+
+
+register_patterns(_patterns())

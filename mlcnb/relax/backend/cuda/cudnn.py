@@ -1,0 +1,76 @@
+"""cudnn: convolutions (NCHW, OIHW) on an NVIDIA GPU, through CuPy's bindings of cuDNN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mlcnb.core.errors import MissingDependencyError
+from mlcnb.core.registry import register_func
+from mlcnb.relax.backend.cuda.arrays import made_by
+from mlcnb.relax.backend.pattern_registry import register_patterns
+from mlcnb.relax.backend.patterns import make_conv2d_pattern
+from mlcnb.relax.backend.utils import dtype_of, has_leaking_intermediate_variables
+from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.transform.fuse_ops_by_pattern import PatternCheckContext
+
+
+def _is_supported(context: PatternCheckContext) -> bool:
+    """Floats in NCHW with the same padding on both sides, nothing used from outside."""
+    root: Any = context.annotated_expr["root"]
+    attrs: Any = attrs_of(root)
+    if has_leaking_intermediate_variables(context) or dtype_of(root) not in ("float16", "float32"):
+        return False
+    top, left, bottom, right = attrs.padding
+    layouts = (attrs.data_layout, attrs.kernel_layout)
+    return (top, left) == (bottom, right) and layouts == ("NCHW", "OIHW")
+
+
+@register_func("relax.ext.cudnn", override=True)
+def cudnn(functions: Any, options: Mapping[str, Any], constants: Any) -> Any:
+    """What runs functions of convolutions on the GPU.
+
+    Raises:
+        MissingDependencyError: CuPy, or its bindings of cuDNN, are not installed.
+        DeviceError: there is no GPU.
+    """
+    return made_by("cudnn", functions, _calls)
+
+
+def _calls(cp: Any) -> dict[str, Any]:
+    try:
+        from cupy import cudnn as library
+    except ImportError:
+        raise MissingDependencyError(
+            "cudnn: this CuPy has no bindings of cuDNN", hint="the library cublas needs none"
+        ) from None
+
+    def conv2d(attrs: Any, data: Any, weight: Any) -> Any:
+        sizes = [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, p, d, k, s in zip(
+                data.shape[2:],
+                attrs.padding[:2],
+                attrs.dilation,
+                weight.shape[2:],
+                attrs.strides,
+                strict=True,
+            )
+        ]
+        out = cp.empty((data.shape[0], weight.shape[0], *sizes), data.dtype)
+        library.convolution_forward(
+            data, weight, None, out, attrs.padding[:2], attrs.strides, attrs.dilation, attrs.groups,
+            auto_tune=True, tensor_core="auto",
+        )  # fmt: skip
+        return out
+
+    return {"relax.nn.conv2d": conv2d}
+
+
+def _patterns() -> Iterator[tuple[Any, ...]]:
+    for bias, activation in ((False, None), (True, None), (True, "relax.nn.relu")):
+        name = "cudnn.conv2d" + "_bias" * bias + ("_relu" if activation else "")
+        yield name, *make_conv2d_pattern(bias, activation), _is_supported
+
+
+register_patterns(_patterns())

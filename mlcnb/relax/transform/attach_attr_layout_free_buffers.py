@@ -1,0 +1,69 @@
+"""AttachAttrLayoutFreeBuffers: loop functions say which of their buffers may lie as they like.
+
+lv = R.call_tir(cls.matmul, (x, w), …)     ->     lv = R.call_tir(cls.matmul1, (x, w), …)
+                                                  matmul1: T.func_attr({"layout_free_buffers": [1]})
+
+A weight or a constant lies in a layout that nobody outside sees, so that tuning may change it
+(`meta_schedule`'s RewriteLayout) and the change be made once, before the model runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import replace
+from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, Var
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.transform.dead_code_elimination import remove_unused_functions
+from mlcnb.tir.function import PrimFunc
+
+#: the attribute: places of parameters, counted from 0
+ATTRIBUTE = "layout_free_buffers"
+
+
+class AttachAttrLayoutFreeBuffers(ModulePass):
+    """Mark the buffers of weights and constants in the loop functions that read them."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every call_tir: weights are the parameters after the first `num_input`."""
+        table = FunctionTable(mod.functions)
+        for key, func in mod.items():
+            if isinstance(func, Function):
+                table.set(key, _Marker(table, func).rewrite(func))
+        made = len(table.functions) - len(mod)
+        if not made:
+            return mod
+        ctx.note(f"{made} loop functions with buffers free to lie as they like")
+        return remove_unused_functions(table.module(mod))
+
+
+class _Marker(Mutator):
+    def __init__(self, table: FunctionTable, func: Function) -> None:
+        super().__init__(table.functions)
+        self.table = table
+        count = int(func.attrs.get("num_input", len(func.params)))
+        self.weights = set(func.params[count:])
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call of a copy of its function that says which buffers are weights."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir":
+            return None
+        key: Any = call.args[0]
+        given = call.args[1]
+        func = self.functions.get(key) if isinstance(key, GlobalVar) else None
+        if not isinstance(func, PrimFunc) or not isinstance(given, Tuple):
+            return None
+        free = [i for i, a in enumerate(given.fields) if self.is_free(a)]
+        if not free or list(func.attrs.get(ATTRIBUTE, ())) == free:
+            return None
+        marked = func.without_attr("global_symbol").with_attr(ATTRIBUTE, tuple(free))
+        name: Any = self.table.add_shared(marked, key.name_hint)
+        return replace(call, args=(name, *call.args[1:]))
+
+    def is_free(self, x: Any) -> bool:
+        """True for a weight or a constant tensor."""
+        return isinstance(x, Constant) or x in self.weights

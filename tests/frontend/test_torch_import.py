@@ -1,0 +1,267 @@
+"""from_exported_program, from_torch, from_fx: what main looks like, what is refused, and how."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb.core.errors import (
+    ArgumentError,
+    ExecutionError,
+    MissingDependencyError,
+    ModelError,
+    UnsupportedDtypeError,
+    UnsupportedOpError,
+)
+from mlcnb.relax.frontend import detach_params
+from mlcnb.testing.evaluate import evaluate
+
+torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+
+from torch import nn  # noqa: E402
+
+from mlcnb.relax.frontend.torch import coverage, from_exported_program, from_fx  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+class Counter(nn.Module):
+    """A buffer that counts calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 2, bias=False)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.fc(x) + self.calls
+
+
+def text(mod):
+    return (
+        mod.script().partition("\n\n# Metadata")[0].partition("import relax as R\n\n")[2].rstrip()
+    )
+
+
+def test_main_as_tvm_makes_it():
+    ep = torch.export.export(nn.Linear(3, 2), (torch.zeros(4, 3),))
+    tensor = 'R.Tensor((4, 2), dtype="float32")'
+    assert text(from_exported_program(ep)).splitlines() == [
+        "@I.ir_module",
+        "class Module:",
+        "    @R.function",
+        f'    def main(input: R.Tensor((4, 3), dtype="float32")) -> R.Tuple({tensor}):',
+        '        R.func_attr({"num_input": 1})',
+        "        with R.dataflow():",
+        f'            lv: {tensor} = R.matmul(input, metadata["relax.expr.Constant"][0])',
+        f'            lv1: {tensor} = R.add(lv, metadata["relax.expr.Constant"][1])',
+        f"            gv: R.Tuple({tensor}) = (lv1,)",
+        "            R.output(gv)",
+        "        return gv",
+    ]
+
+
+def test_options_of_the_returned_tuple():
+    ep = torch.export.export(nn.ReLU(), (torch.zeros(2),))
+    tail = [
+        text(from_exported_program(ep, **{option: True})).splitlines()[-4:]
+        for option in ("unwrap_unit_return_tuple", "no_bind_return_tuple")
+    ]
+    assert [[line.strip() for line in lines] for lines in tail] == [
+        [
+            'lv: R.Tensor((2,), dtype="float32") = R.nn.relu(input)',
+            'gv: R.Tensor((2,), dtype="float32") = lv',
+            "R.output(gv)",
+            "return gv",
+        ],
+        [
+            "with R.dataflow():",
+            'lv: R.Tensor((2,), dtype="float32") = R.nn.relu(input)',
+            "R.output(lv)",
+            "return (lv,)",
+        ],
+    ]
+
+
+def test_weights_detached_and_buffers_that_change():
+    model = Counter()
+    x = torch.randn(4, 3)
+    want = model(x).detach().numpy() - 1
+    model.calls.zero_()
+    ep = torch.export.export(model, (x,))
+    mod, params = detach_params(from_exported_program(ep, keep_params_as_input=True))
+    main = mod["main"]
+    assert [p.name_hint for p in main.params] == ["x", "fc_weight", "calls"]
+    assert [main.attrs["num_input"], list(main.attrs["mutated"])] == [1, ["calls"]]
+    arrays = [p.numpy() for p in params["main"]]
+    made, calls = evaluate(mod, x.numpy(), *arrays)
+    np.testing.assert_allclose(made, want + 1, atol=1e-6)
+    again = evaluate(mod, x.numpy(), arrays[0], calls)
+    np.testing.assert_allclose(again[0], want + 2, atol=1e-6)
+    np.testing.assert_array_equal(again[1], [2.0])
+
+
+def test_statistics_of_training_move():
+    model = nn.BatchNorm2d(3)
+    x = torch.randn(4, 3, 2, 2)
+    ep = torch.export.export(model, (x,))
+    mod = from_exported_program(ep)
+    assert list(mod["main"].attrs["mutated"]) == [
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+    ]
+    got = evaluate(mod, x.numpy())
+    want = [model(x), model.running_mean, model.running_var, model.num_batches_tracked]
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_module_keeps_its_weights():
+    model, x = nn.Linear(3, 2), torch.randn(1, 3)
+    want = model(x).detach().numpy()
+    mod = mlc.from_torch(model, x)
+    with torch.no_grad():
+        model.weight.fill_(9.0)
+    np.testing.assert_allclose(evaluate(mod, x.numpy()), want, atol=1e-6)
+
+
+def test_sizes_stay_open_within_their_ranges():
+    def model(x, y):
+        z = torch.cat([x, y], 1)
+        return z.reshape(x.shape[0] * 2, -1), x.shape[0] + 1
+
+    batch = torch.export.Dim("batch", min=3, max=9)
+    given = (torch.randn(4, 5), torch.randn(4, 3))
+    mod = mlc.from_torch(model, given, dynamic_shapes=(({0: batch}, {0: batch}),))
+    (name,) = mod["main"].attrs["tir_var_upper_bound"]
+    assert dict(mod["main"].attrs["tir_var_lower_bound"]) == {name: 3}
+    assert dict(mod["main"].attrs["tir_var_upper_bound"]) == {name: 9}
+    first, second = (p.name_hint for p in mod["main"].params)
+    ex = mlc.compile(mod)
+    for n in (3, 9):
+        x, y = torch.randn(n, 5), torch.randn(n, 3)
+        made, count = ex(x, y)
+        np.testing.assert_array_equal(made, model(x, y)[0])
+        assert count == n + 1
+    with pytest.raises(ExecutionError) as error:
+        ex(torch.randn(10, 5), torch.randn(10, 3))
+    assert str(error.value) == (
+        f"node 'dimension 0 of {first}: 3 to 9' (range): {first}_dim0 is {name} = 10, but has to "
+        f"be T.max(T.min({name}, T.int64(9)), T.int64(3)) = 9\n"
+        "hint: these dimensions are open in the program: call it with sizes that agree"
+    )
+    with pytest.raises(mlc.MLCError, match=f"input '{second}': dimension 0 is 4, expected 5"):
+        ex(torch.randn(5, 5), torch.randn(4, 3))
+
+
+def test_all_that_is_missing_is_named_at_once():
+    class Odd(nn.Module):
+        def forward(self, x):
+            q, r = torch.linalg.qr(x)
+            return torch.linalg.qr(q + r), torch.linalg.inv_ex(x), torch.relu(x)
+
+    with pytest.raises(UnsupportedOpError) as error:
+        mlc.from_torch(Odd(), torch.randn(3, 3))
+    line = Odd.forward.__code__.co_firstlineno
+    here = f"test_torch_import.py:{line}"
+    assert str(error.value) == (
+        "Odd: 2 operators are not imported: "
+        f"aten.linalg_inv_ex.default (linalg_inv_ex at test_torch_import.py:{line + 2}); "
+        f"aten.linalg_qr.default (2 times: linalg_qr at test_torch_import.py:{line + 1}, "
+        f"linalg_qr_1 at test_torch_import.py:{line + 2})\n"
+        "hint: mlcnb.relax.frontend.torch.coverage() lists what is imported"
+    ), here
+
+
+def test_what_is_random_is_refused():
+    class Noisy(nn.Module):
+        def forward(self, x):
+            return torch.dropout(x, 0.5, True)
+
+    with pytest.raises(UnsupportedOpError) as error:
+        mlc.from_torch(Noisy(), torch.randn(3))
+    line = Noisy.forward.__code__.co_firstlineno + 1
+    assert str(error.value) == (
+        f"Noisy: node 'dropout' (aten.dropout.default) at test_torch_import.py:{line}: it drops "
+        "elements at random (p = 0.5)\nhint: call model.eval() before the export"
+    )
+
+
+def test_other_refusals():
+    x = torch.randn(3)
+    with pytest.raises(UnsupportedDtypeError, match="input 'args_0' holds complex64"):
+        mlc.from_torch(lambda x: x.real, x.to(torch.complex64))
+    with pytest.raises(UnsupportedOpError, match="an index that is a mask"):
+        mlc.from_torch(lambda x: x[torch.tensor([True, False, True])], x)
+    with pytest.raises(UnsupportedOpError, match=r"a scale of 1.5 makes 4 of 3"):
+        mlc.from_torch(lambda x: nn.functional.interpolate(x[None, None], scale_factor=1.5), x)
+    with pytest.raises(ArgumentError, match="no example inputs"):
+        mlc.from_torch(nn.ReLU())
+    with pytest.raises(ModelError, match="from_exported_program: got a ReLU"):
+        from_exported_program(nn.ReLU())
+
+
+def test_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError) as error:
+        from_exported_program(None)
+    assert str(error.value) == "PyTorch is not installed\nhint: pip install 'mlcnb[torch]'"
+
+
+def test_what_has_no_spelling_is_decomposed():
+    def model(x):
+        return torch.special.entr(x).sum() + torch.nn.functional.huber_loss(x, x * 0.3)
+
+    x = torch.rand(4)
+    assert not [n for n in coverage() if "huber" in n]
+    np.testing.assert_allclose(evaluate(mlc.from_torch(model, x), x.numpy()), model(x), rtol=1e-5)
+
+
+def test_graph_of_symbolic_trace():
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))
+    x = np.ones((2, 4), np.float32)
+    want = traced(torch.from_numpy(x)).detach().numpy()
+    fixed = from_fx(traced, [((2, 4), "float32")])
+    np.testing.assert_allclose(evaluate(fixed, x), want, atol=1e-6)
+    opened = from_fx(traced, [(("n", 4), "float32")])
+    assert opened["main"].params[0].struct_info.dims[0].name in opened.script()
+    np.testing.assert_allclose(evaluate(opened, x), want, atol=1e-6)
+
+
+def test_the_users_line_goes_down_to_the_kernel():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+
+        def forward(self, x):
+            y = self.fc(x)
+            return torch.relu(y)
+
+    mod = mlc.from_torch(Net(), torch.randn(2, 4))
+    line = Net.forward.__code__.co_firstlineno
+    linear, relu = (
+        f"linear at test_torch_import.py:{line + 1}",
+        f"relu at test_torch_import.py:{line + 2}",
+    )
+    spans = [b.value.span for b in mod["main"].body.bindings if b.value.span is not None]
+    assert [(s.source, s.name, s.line, s.kind) for s in spans[:3]] == [
+        ("torch", linear, line + 1, "linear"),
+        ("torch", linear, line + 1, "linear"),
+        ("torch", relu, line + 2, "relu"),
+    ]
+    kernels = mlc.compile(mod).kernels.values()
+    made_from = [
+        {p.name for p in (k.func.span.parts or (k.func.span,))} for k in kernels if k.func.span
+    ]
+    assert {linear, relu} in made_from
+
+
+def test_coverage_counts():
+    names = {name.split(".")[1] for name in coverage()}
+    assert len(names) >= 300

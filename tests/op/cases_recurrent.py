@@ -1,0 +1,51 @@
+"""Cases of recurrent layers, and of what is found among boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlcnb.op.nn import recurrent
+from mlcnb.op.nn._recurrent_activations import TABLE
+from mlcnb.op.vision import non_max_suppression as nms
+from tests.op.harness import Case, numbers
+
+MODULES = ("mlcnb.op.nn.recurrent", "mlcnb.op.vision.non_max_suppression")
+LENGTHS = np.array([3, 0], np.int32)
+
+
+def _layer(gates, kind="float32"):
+    """x, weight and a state of 3 steps, 2 samples and 2 hidden elements."""
+    return [numbers(s, kind, seed=i, low=-2, high=2) for i, s in enumerate(
+        [(3, 2, 2 * gates), (2, 2 * gates), (2, 2)])]  # fmt: skip
+
+
+def _layers():
+    for reverse in (False, True):
+        for lengths in (None, LENGTHS):
+            note = f"{reverse}-{lengths is not None}"
+            yield Case(recurrent.Rnn(reverse), [*_layer(1), lengths], 1e-5, note=note)
+            bias = numbers((2,), seed=4)
+            for early in (False, True):
+                made = recurrent.Gru(reverse, linear_before_reset=early)
+                yield Case(made, [*_layer(3), bias, lengths], 1e-5, note=f"{note}-{early}")
+            x, w, h = _layer(4)
+            c, seen = numbers((2, 2), seed=5), numbers((6,), seed=6)
+            yield Case(recurrent.Lstm(reverse), [x, w, h, c, seen, lengths], 1e-5, note=note)
+    made = recurrent.Lstm(clip=0.5, input_forget=True)
+    yield Case(made, [x, w, h, c, None, None], 1e-5, note="clip")
+    for name in TABLE:
+        made = recurrent.Rnn(activations=((name, 0.5, 0.25),))
+        yield Case(made, [*_layer(1), None], 1e-5, note=name)
+    yield Case(recurrent.Rnn(), [*_layer(1, "float16"), None], 4e-3)
+
+
+def _boxes():
+    low = numbers((1, 5, 2), low=0, high=1)
+    boxes = np.concatenate([low, low + 0.5], axis=-1)
+    limits = [np.array([3]), np.array([0.4], "float32"), np.array([0.0], "float32")]
+    args = [boxes, numbers((1, 2, 5), seed=2), *limits]
+    yield Case(nms.NonMaxSuppression(), args, loops=False)
+    yield Case(nms.NonMaxSuppression(center_point_box=True), args, loops=False, note="center")
+
+
+CASES = [case for family in (_layers, _boxes) for case in family()]
