@@ -152,6 +152,8 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
 
 def _infer_op(call: Call, op: Op) -> StructInfo:
     if op.name in GIVEN:
+        if len(call.sinfo_args) > 1:
+            return TupleStructInfo(call.sinfo_args)
         return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
     if op.name in TELLING:
         return TupleStructInfo(())

@@ -226,7 +226,7 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     exprs = [as_argument(values.get(n), decl.arguments[n], like) for n in names]
     while exprs and exprs[-1] is None:
         exprs.pop()
-    made = decl(**{n: _frozen(v) for n, v in values.items() if n in decl.node_fields})
+    made = decl(**{n: _attribute(n, v) for n, v in values.items() if n in decl.node_fields})
     args_given = tuple(NULL if e is None else e for e in exprs)
     return Call(decl.op, args_given, made if decl.node_fields else None)
 
@@ -238,6 +238,11 @@ def signature_text(decl: type[OpDecl]) -> str:
         empty = parameter.default is inspect.Parameter.empty
         parts.append(name if empty else f"{name}={parameter.default!r}")
     return f"{decl.sugar}({', '.join(parts)})"
+
+
+def _attribute(name: str, value: Any) -> Any:
+    """An attribute as a call holds it; TVM's "void" says of an `out_dtype` that none is given."""
+    return None if name == "out_dtype" and value in ("void", "") else _frozen(value)
 
 
 def _frozen(value: Any) -> Any:

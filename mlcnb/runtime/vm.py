@@ -13,20 +13,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
-from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.external import external_function
-from mlcnb.ir.memory import aligned_empty
-from mlcnb.ir.span import Span, told_of
 from mlcnb.relax import expr as rx
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime import builtin, kernel_call
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
@@ -37,7 +33,6 @@ from mlcnb.runtime.shapes import (
     is_size_check,
     match,
     match_all,
-    shape_of,
 )
 from mlcnb.runtime.tensor import (
     as_array,
@@ -46,6 +41,7 @@ from mlcnb.runtime.tensor import (
     from_numbers,
     like_input,
 )
+from mlcnb.runtime.vm_calls import OPS, as_said, by_meaning, contiguous, naming, null, packed
 from mlcnb.tir.function import PrimFunc
 
 builtin.register()
@@ -183,10 +179,23 @@ class VirtualMachine:
         return Frame(self, function, values, dims)
 
 
+@dataclass
+class Closure:
+    """A function value: the function, and what it sees beside its arguments.
+
+    frame: of the function around a local one, whose variables and sizes it sees; last: arguments
+    that `make_closure` has bound, which follow those of the call.
+    """
+
+    function: Any
+    frame: Frame | None = None
+    last: tuple[Any, ...] = ()
+
+
 def bind_arguments(
-    function: rx.Function, name: str, args: tuple[Any, ...]
+    function: rx.Function, name: str, args: tuple[Any, ...], known: Dims | None = None
 ) -> tuple[list[Any], Dims]:
-    """The arguments as arrays, and the symbolic sizes that they fix.
+    """The arguments as arrays, and the symbolic sizes that they fix (beside those `known`).
 
     Raises:
         RuntimeInputError: wrong number, dtype or shape, naming the parameter.
@@ -196,7 +205,7 @@ def bind_arguments(
         raise RuntimeInputError(
             f"{name} takes {len(function.params)} inputs ({wanted}), got {len(args)}"
         )
-    dims: Dims = {}
+    dims: Dims = dict(known or {})
     pairs = list(zip(function.params, args, strict=True))
     values = [_argument(arg, param.struct_info, param.name_hint) for param, arg in pairs]
     infos = [(p.struct_info, f"input {p.name_hint!r}") for p in function.params]
@@ -313,7 +322,11 @@ def _literal(frame: Frame, x: Any) -> Any:
 
 
 def _function_value(frame: Frame, x: Any) -> Any:
-    return x
+    return Closure(x, frame) if isinstance(x, rx.Function) else x
+
+
+def _global(frame: Frame, x: GlobalVar) -> Any:
+    return frame.vm.executable.mod[x]
 
 
 def _if(frame: Frame, x: rx.If) -> Any:
@@ -324,167 +337,69 @@ def _if(frame: Frame, x: rx.If) -> Any:
 def _call(frame: Frame, x: rx.Call) -> Any:
     if isinstance(x.op, rx.Op):
         rule = _OPS.get(x.op.name)
-        return rule(frame, x) if rule is not None else _by_meaning(frame, x)
+        return rule(frame, x) if rule is not None else by_meaning(frame, x)
     if isinstance(x.op, GlobalVar):
         return _call_function(frame, frame.vm.executable.mod[x.op], x)
     if isinstance(x.op, rx.ExternFunc):
-        return _packed(frame, x.op.global_symbol, x.args, x.sinfo_args)
+        return packed(frame, x.op.global_symbol, x.args, x.sinfo_args)
     if isinstance(x.op, rx.Var):
         return _call_function(frame, frame.env[x.op], x)
     raise ExecutionError(f"cannot call {x.op!r}")
 
 
 def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
+    if isinstance(function, rx.ExternFunc):
+        return packed(frame, function.global_symbol, x.args, x.sinfo_args)
     args = tuple(frame.value(a) for a in x.args)
-    if isinstance(function, PrimFunc):
-        name = x.op.name_hint  # type: ignore[attr-defined]
+    if isinstance(function, PrimFunc) and isinstance(x.op, GlobalVar):
         with naming(x.span):
-            kernel_call.run(frame.vm.executable.kernels[name], list(args))
-        frame.kernel = name
+            kernel_call.run(frame.vm.executable.kernels[x.op.name_hint], list(args))
+        frame.kernel = x.op.name_hint
         return ()
-    if not isinstance(function, rx.Function) and callable(function):
-        return _contiguous(function(*args))
-    return frame.vm.frame(function, "a called function", args).run()
+    return apply(frame.vm, function, args)
+
+
+def apply(vm: VirtualMachine, function: Any, args: tuple[Any, ...]) -> Any:
+    """The result of a function value on these arguments.
+
+    Raises:
+        ExecutionError: it is no function of graphs.
+    """
+    if isinstance(function, Closure):
+        around, args = function.frame, (*args, *function.last)
+        if around is None:
+            return apply(vm, function.function, args)
+        values, dims = bind_arguments(function.function, "a local function", args, around.dims)
+        inner = Frame(vm, function.function, values, dims)
+        inner.env = {**around.env, **inner.env}
+        return inner.run()
+    if isinstance(function, PrimFunc):
+        raise ExecutionError("a PrimFunc is called through call_tir")
+    if callable(function):
+        return contiguous(function(*args))
+    if not isinstance(function, rx.Function):
+        raise ExecutionError(f"a {type(function).__name__} is called, which is no function")
+    return vm.frame(function, "a called function", args).run()
 
 
 def _make_closure(frame: Frame, x: rx.Call) -> Any:
-    """A function of the module that holds its last arguments."""
-    function, held = frame.vm.executable.mod[x.args[0]], frame.value(x.args[1])
-    return lambda *args: frame.vm.frame(function, "a closure", (*args, *held)).run()
+    function, last = (frame.value(a) for a in x.args)
+    return Closure(function, None, last if isinstance(last, tuple) else (last,))
 
 
 def _invoke_closure(frame: Frame, x: rx.Call) -> Any:
-    function, args = frame.value(x.args[0]), frame.value(x.args[1])
-    return function(*args)
+    function, args = (frame.value(a) for a in x.args)
+    result = apply(frame.vm, function, args if isinstance(args, tuple) else (args,))
+    return as_said(frame, result, x.sinfo_args, "the result of a closure")
 
 
-def _by_meaning(frame: Frame, x: rx.Call) -> Any:
-    """An operator without a loop nest (its result's size depends on data): its NumPy meaning."""
-    args = [None if a is None else frame.value(a) for a in call_arguments(x)]
-    result = attrs_of(x).numpy(*args)
-    frame.kernel = f"numpy: {declaration(x.op).op_name}"
-    return _contiguous(result)
-
-
-def _contiguous(result: Any) -> Any:
-    if isinstance(result, tuple | list):
-        return tuple(_contiguous(r) for r in result)
-    return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
-
-
-def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
-    infos: tuple[Any, ...] = info.fields if isinstance(info, TupleStructInfo) else (info,)
-    return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
-
-
-@contextmanager
-def naming(span: Span | None) -> Iterator[None]:
-    """An error of what is run inside says what it came from, such as a node of the model."""
-    try:
-        yield
-    except ExecutionError as error:
-        if span is not None:
-            error.message = f"at{told_of(span)}: {error.message}"
-            error.args = (error.message,)
-        raise
-
-
-def _call_tir(frame: Frame, x: rx.Call) -> Any:
-    name = x.args[0].name_hint  # type: ignore[attr-defined]
-    kernel = frame.vm.executable.kernels[name]
-    inputs = _inputs(frame, x.args[1])
-    outputs = _outputs(frame, x.sinfo_args[0])
-    scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
-    with naming(x.span):
-        kernel_call.run(kernel, [*inputs, *outputs, *scalars])
-    frame.kernel = name
-    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
-
-
-def _inputs(frame: Frame, args: Any) -> list[Any]:
-    value = frame.value(args)
-    return list(value) if isinstance(value, tuple) else [value]
-
-
-def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
-    name = x.args[0].name_hint  # type: ignore[attr-defined]
-    inputs = _inputs(frame, x.args[1])
-    attrs: FrozenDict = x.attrs
-    fresh = _outputs(frame, x.sinfo_args[0])
-    where = attrs["inplace_indices"]
-    new = [out for out, i in zip(fresh, where, strict=True) if i < 0]
-    kernel_call.run(frame.vm.executable.kernels[name], [*inputs, *new])
-    results = [out if i < 0 else inputs[i] for out, i in zip(fresh, where, strict=True)]
-    frame.kernel = name
-    return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
-
-
-def _packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
-    function = registry.get_global_func(name)
-    assert function is not None
-    frame.kernel = f"python: {name}"
-    result = _contiguous(function(*(frame.value(a) for a in args)))
-    for info in sinfo_args:
-        try:
-            match(result, info, frame.dims, f"the result of {name}")
-        except RuntimeInputError as error:
-            raise ExecutionError(error.message) from None
-    return result
-
-
-def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
-    return _packed(frame, x.args[0].global_symbol, x.args[1:], x.sinfo_args)  # type: ignore[attr-defined]
-
-
-def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
-    name = x.args[0].global_symbol  # type: ignore[attr-defined]
-    outputs = _outputs(frame, x.sinfo_args[0])
-    values = [*_inputs(frame, x.args[1]), *outputs]
-    kernels = frame.vm.executable.kernels
-    if name in kernels:  # a loop function of the module itself, called by its symbol
-        with naming(x.span):
-            kernel_call.run(kernels[name], values)
-        frame.kernel = name
-    else:
-        frame.vm.packed(name)(*values)
-        frame.kernel = f"python: {name}"
-    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
-
-
-def _null(frame: Frame, x: rx.Op | rx.Call) -> Any:
-    """What stands for nothing, and a call of it; any other operator is no value."""
-    if is_null(x):
-        return None
-    raise ExecutionError(f"{x} is an operator, not a value")
-
-
-def _print(frame: Frame, x: rx.Call) -> Any:
-    text, *values = (frame.value(a) for a in x.args)
-    print(text.format(*values) if text else " ".join(map(str, values)))
-    return ()
-
-
-def _assert(frame: Frame, x: rx.Call) -> Any:
-    held, text, *values = (frame.value(a) for a in x.args)
-    if not bool(np.asarray(held)):
-        with naming(x.span):
-            raise ExecutionError(f"assert_op: {text.format(*values)}" if text else "assert_op")
-    return ()
-
-
-_OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
-    "relax.call_tir": _call_tir,
-    "relax.call_tir_inplace": _call_tir_inplace,
-    "relax.call_dps_packed": _call_dps_packed,
-    "relax.call_pure_packed": _call_pure_packed,
-    "relax.call_inplace_packed": _call_pure_packed,
+#: calls of closures, beside those of `vm_calls`
+_CLOSURES: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.make_closure": _make_closure,
     "relax.invoke_closure": _invoke_closure,
     "relax.invoke_pure_closure": _invoke_closure,
-    "relax.null_value": _null,
-    "relax.print": _print,
-    "relax.assert_op": _assert,
 }
+_OPS = {**OPS, **_CLOSURES}
 _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.Var: _variable,
     rx.DataflowVar: _variable,
@@ -497,7 +412,8 @@ _VALUES: dict[type, Callable[[Frame, Any], Any]] = {
     rx.DataTypeImm: _literal,
     rx.Function: _function_value,
     rx.ExternFunc: _function_value,
-    rx.Op: _null,
+    GlobalVar: _global,
+    rx.Op: null,
     rx.If: _if,
     rx.Call: _call,
     rx.SeqExpr: Frame.branch,

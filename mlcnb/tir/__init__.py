@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.ir.range": "Range",
         "mlcnb.driver": "build",
+        "mlcnb.tir.py_functor": "PyStmtExprVisitor PyStmtExprMutator",
         "mlcnb.ir.prim_ops": (
             "floordiv floormod truncdiv truncmod ceildiv if_then_else min_value max_value "
             "infinity logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor "
@@ -46,6 +47,6 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "transform schedule analysis block_scope op expr stmt buffer function ir_builder "
-        "stmt_functor"
+        "stmt_functor functor"
     ).split(),
 )

@@ -9,6 +9,7 @@ from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
+from mlcnb.tir.py_functor import PyStmtExprMutator, PyStmtExprVisitor, mutator, visitor
 from mlcnb.tir.stmt import (
     Allocate,
     DeclBuffer,
@@ -21,6 +22,8 @@ from mlcnb.tir.stmt import (
     flattened,
     seq,
 )
+
+__all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.analysis.struct_info import nbytes
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
@@ -13,13 +15,16 @@ from mlcnb.relax.infer import Functions, operand_infos
 from mlcnb.relax.operator import attrs_of, declaration
 from mlcnb.tir.function import PrimFunc
 
+#: operators that call a loop function, their first argument
+_LOOPS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad")
+
 
 def call_flops(call: Call, functions: Functions | None = None) -> Any:
     """Floating-point operations of one call (a symbolic expression over symbolic shapes).
 
     None where the operator does not count them.
     """
-    if isinstance(call.op, Op) and call.op.name in ("relax.call_tir", "relax.call_tir_inplace"):
+    if isinstance(call.op, Op) and call.op.name in _LOOPS:
         func: Any = (functions or {}).get(call.args[0])  # type: ignore[call-overload]
         return _prim_func_flops(func) if isinstance(func, PrimFunc) else None
     if isinstance(call.op, Op) and declaration(call.op, missing_ok=True) is not None:
@@ -42,11 +47,22 @@ def call_bytes(call: Any) -> int | None:
     return None if None in sizes else sum(s for s in sizes if s is not None)
 
 
-def flops(func: Function, functions: Functions | None = None) -> Any:
+def flops(func: Function | IRModule, functions: Functions | None = None) -> Any:
     """Floating-point operations of one run of a graph function, over the calls that count theirs.
 
-    Calls of other graph functions count what those do.
+    Calls of other graph functions count what those do. Of a module it is `main`, or its only graph
+    function.
+
+    Args:
+        func: the function, or the module.
+        functions: the functions that it calls; those of the module where that is given.
+
+    Raises:
+        MLCError: it calls a function that `functions` does not have, or the module has several
+            graph functions and no `main`.
     """
+    if isinstance(func, IRModule):
+        return flops(_entry_of(func), func.functions)
     total: Any = 0
     for binding in bindings_of(func):
         if isinstance(binding.value, Call):
@@ -54,7 +70,28 @@ def flops(func: Function, functions: Functions | None = None) -> Any:
     return total
 
 
+def _entry_of(mod: IRModule) -> Function:
+    graphs = {k.name_hint: f for k, f in mod.items() if isinstance(f, Function)}
+    if "main" not in graphs and len(graphs) != 1:
+        raise MLCError(
+            f"flops: the module has {len(graphs)} graph functions and no 'main'",
+            hint="relax.analysis.flops(mod[name], mod.functions)",
+        )
+    return graphs["main"] if "main" in graphs else next(iter(graphs.values()))
+
+
+def _known(key: Any, functions: Functions) -> None:
+    """Refuse to count a call as nothing because nobody said what is called."""
+    if isinstance(key, GlobalVar) and key not in functions:
+        raise MLCError(
+            f"flops: {key.name_hint!r} is called, and is not among the functions",
+            hint="relax.analysis.flops(mod), or flops(func, mod.functions)",
+        )
+
+
 def _flops_of(call: Call, functions: Functions) -> Any:
+    is_tir = isinstance(call.op, Op) and call.op.name in _LOOPS
+    _known(call.args[0] if is_tir else call.op, functions)
     callee = functions.get(call.op) if not isinstance(call.op, Op) else None
     return flops(callee, functions) if isinstance(callee, Function) else call_flops(call, functions)
 

@@ -17,7 +17,7 @@ from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_c
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.infer import GIVEN, describe, infer, infer_call, is_leaf
 from mlcnb.relax.operator import declaration
-from mlcnb.relax.struct_info import ObjectStructInfo, StructInfo
+from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
 from mlcnb.script import frames
 from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
 from mlcnb.script.parser.symbols import read_vdevice
@@ -329,8 +329,18 @@ class BodyParser:
             raise self.ev.error(node, "only graph functions stand inside graph functions")
         pure = bool(options.get("pure", True))
         inner = FunctionParser(self.ev, node, self.function.functions, True, pure)
+        known: list[rx.Var] = []
+
+        def recursive(params: list[rx.Var], ret: StructInfo) -> None:
+            """A function that says its result may call itself."""
+            infos = tuple(p.struct_info or ObjectStructInfo() for p in params)
+            known.append(self.variable(node.name, FuncStructInfo(infos, ret, pure), node))
+
+        inner.known = recursive
         made = inner.parse()
-        self.add(rx.VarBinding(self.variable(node.name, made.struct_info, node), made))
+        var = known[0] if known else self.variable(node.name, made.struct_info, node)
+        self.ev.scope.define(node.name, var)
+        self.add(rx.VarBinding(var, made))
 
 
 def _names_in(function: ast.FunctionDef) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import walk
@@ -44,6 +45,8 @@ class FunctionParser:
         self.private = private
         self.pure = pure
         self.attrs: dict[str, Any] = {}
+        #: called with the parameters and the result before the body is read
+        self.known: Callable[[list[Var], StructInfo], None] | None = None
         #: variables that the body declares, until it does
         self.symbols: dict[str, PrimVar] = {}
 
@@ -54,6 +57,8 @@ class FunctionParser:
             self._declare()
             params = [self._param(arg) for arg in self._args()]
             ret = self._ret()
+            if self.known is not None and ret is not None:
+                self.known(params, ret)
             body = BodyParser(self.ev, self).function_body(self.node.body, self.node)
         self.ev.int_dtype = before
         attrs = {} if self.private else {"global_symbol": self.node.name}

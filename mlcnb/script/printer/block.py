@@ -33,6 +33,7 @@ from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
 from mlcnb.tir import stmt as s
+from mlcnb.tir.index_map import IndexMap
 
 Statements = Callable[[Printer, s.Stmt], list[Doc]]
 _AXIS_WORDS = {
@@ -184,6 +185,27 @@ def _reducer(p: Printer, n: s.CommReducer) -> Doc:
     function = [Text("lambda ", "keyword"), *join(names), ": ", body]
     identity = ["[", *join(p.doc(x) for x in n.identity_element), "]"]
     return call(p.word("T", "comm_reducer"), function, identity)
+
+
+@prints(IndexMap)
+def _index_map(p: Printer, n: IndexMap) -> Doc:
+    options = []
+    if n.inverse_index_map is not None:
+        options.append(["inverse_index_map=", _layout(p, n.inverse_index_map)])
+    kinds = [str(var.dtype) for var in n.initial_indices]
+    if set(kinds) - {"int64"}:
+        told = kinds[0] if len(set(kinds)) == 1 else kinds
+        options.append(["index_dtype=", values.value(p, told)])
+    return call(p.word("T", "index_map"), _layout(p, n), *options)
+
+
+def _layout(p: Printer, n: IndexMap) -> Doc:
+    """The map as a lambda; bare integers are of the dtype of its first index."""
+    kind = str(n.initial_indices[0].dtype) if n.initial_indices else "int64"
+    with p.names.scope(), p.integers(kind):
+        names = [Text(p.names.define(v, v.name), "name") for v in n.initial_indices]
+        final = join(p.doc(x) for x in n.final_indices)
+    return [Text("lambda ", "keyword"), *join(names), ": [", *final, "]"]
 
 
 @prints(s.Reduce)

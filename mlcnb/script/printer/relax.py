@@ -260,6 +260,26 @@ def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
 
 
+def _call_tir_with_grad(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.call_tir_with_grad(cls.f, (x,), out_sinfo=…, te_grad_name="g", te_grad_kwargs={…})`"""
+    if not isinstance(n.attrs, dict) or set(n.attrs) != {"te_grad_name", "te_grad_kwargs"}:
+        return None
+    if len(n.args) not in (2, 3) or not isinstance(n.args[1], rx.Tuple) or len(n.sinfo_args) != 1:
+        return None
+    shown = [p.doc(n.args[0]), p.doc(n.args[1]), _out_sinfo(p, n.sinfo_args[0])]
+    shown += [keyword(k, values.value(p, n.attrs[k])) for k in ("te_grad_name", "te_grad_kwargs")]
+    shown += [keyword("tir_vars", p.doc(a)) for a in n.args[2:]]
+    return call(p.word("R", "call_tir_with_grad"), *shown)
+
+
+def _call_py_func(p: Printer, n: rx.Call) -> Doc | None:
+    """`R.call_py_func("f", (x,), out_sinfo=…)`"""
+    if len(n.args) != 2 or not isinstance(n.args[0], rx.StringImm) or len(n.sinfo_args) != 1:
+        return None
+    name, info = text_string(n.args[0].value), _out_sinfo(p, n.sinfo_args[0])
+    return call(p.word("R", "call_py_func"), name, p.doc(n.args[1]), info)
+
+
 def _call_inplace_packed(p: Printer, n: rx.Call) -> Doc | None:
     where = _inplace_indices(n)
     if not where or not n.args:
@@ -301,6 +321,8 @@ _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_tir_inplace": _call_tir,
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
+    "relax.call_tir_with_grad": _call_tir_with_grad,
+    "relax.call_py_func": _call_py_func,
     "relax.call_inplace_packed": _call_inplace_packed,
     "relax.null_value": _null_value,
     "relax.print": _telling,

@@ -109,6 +109,30 @@ def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any
     return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
 
 
+def call_tir_with_grad(
+    func: Any,
+    args: Any,
+    out_sinfo: Any = None,
+    te_grad_name: str = "",
+    te_grad_kwargs: Any = None,
+    tir_vars: Any = None,
+    *,
+    out_ty: Any = None,
+) -> rx.Call:
+    """As call_tir; its gradient is a registered function of tensor expressions."""
+    call = call_tir(func, args, out_sinfo, tir_vars, out_ty=out_ty)
+    attrs = FrozenDict(te_grad_name=te_grad_name, te_grad_kwargs=FrozenDict(te_grad_kwargs or {}))
+    op = rx.Op("relax.call_tir_with_grad")
+    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
+def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
+    """Call a Python function of the module by its name; here it is read, printed, and not run."""
+    result = _out(out_sinfo, out_ty, "R.call_py_func")
+    inputs = rx.Tuple(tuple(map(as_relax, _listed(args))))
+    return rx.Call(rx.Op("relax.call_py_func"), (as_relax(func), inputs), None, (result,), result)
+
+
 def call_inplace_packed(
     func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any = None, ty_args: Any = None
 ) -> rx.Call:
@@ -117,7 +141,9 @@ def call_inplace_packed(
     where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
     attrs = FrozenDict(inplace_indices=tuple(where))
     op = rx.Op("relax.call_inplace_packed")
-    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+    several = len(call.sinfo_args) > 1
+    info = TupleStructInfo(call.sinfo_args) if several else call.struct_info
+    return rx.Call(op, call.args, attrs, call.sinfo_args, info)
 
 
 def plain_call(name: str) -> Any:
@@ -249,10 +275,12 @@ CALLS: dict[str, Any] = {
     "cuda": cuda,
     "call_tir": call_tir,
     "call_tir_inplace": call_tir_inplace,
+    "call_tir_with_grad": call_tir_with_grad,
+    "call_inplace_packed": call_inplace_packed,
+    "call_py_func": call_py_func,
     "call_dps_packed": call_dps_packed,
     "call_packed": call_packed,
     "call_pure_packed": call_pure_packed,
-    "call_inplace_packed": call_inplace_packed,
     "Call": generic_call,
     "Op": operator_name,
     "shape": shape,

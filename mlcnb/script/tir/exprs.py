@@ -19,6 +19,7 @@ from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import Meta, NewVar, Sliced, VectorStore
 from mlcnb.script.intrinsics import TYPED, TYPED_LAST
 from mlcnb.script.ranges import make_range
+from mlcnb.script.tir.layouts import IndexMapWord
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.stmt import CommReducer, IterType, IterVar
 
@@ -355,6 +356,7 @@ EXPRS: dict[str, Any] = {
     "iter_var": iter_var,
     "IterVar": iter_var,
     "comm_reducer": _CommReducerWord(),
+    "index_map": IndexMapWord(),
     "StringImm": StringImm,
     "meta_var": meta_var,
     "target": target,

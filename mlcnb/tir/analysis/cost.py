@@ -27,13 +27,19 @@ _COUNTED = (e.Add, e.Sub, e.Mul, e.Div, e.Mod, e.FloorDiv, e.FloorMod, e.Min, e.
 _FREE_CALLS = ("tir.likely", "tir.reinterpret", "tir.address_of", "tir.tvm_access_ptr")
 
 
-def flops(func: PrimFunc) -> Any:
+def flops(func: PrimFunc | IRModule) -> Any:
     """Arithmetic operations on values in one call; index arithmetic is not counted.
+
+    Of a module, those of one call of each of its loop functions, as TVM's `estimate_tir_flops`;
+    what a graph function does in one run is `relax.analysis.flops`.
 
     Each + - * / % min max and each intrinsic counts one for each lane; casts and comparisons count
     nothing; of two branches the dearer one counts; `init` is not looked at. A block that has a
     predicate runs at most once for each value of its axes.
     """
+    if isinstance(func, IRModule):
+        inside = [f for f in func.functions.values() if isinstance(f, PrimFunc)]
+        return sum((flops(f) for f in inside), 0)
     return plain(_Flops().stmt(func.body, number(1)))
 
 

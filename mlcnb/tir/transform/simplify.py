@@ -121,6 +121,9 @@ class Simplify(PrimFuncPass):
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `mlcnb.tir.transform.simplify_known`."""
         from mlcnb.tir.transform.simplify_contents import simplifier_of
+        from mlcnb.tir.transform.simplify_known import sizes_of
 
-        body = simplifier_of(ctx.get_config("tir.Simplify")).stmt(func.body)
+        simplifier = simplifier_of(ctx.get_config("tir.Simplify"))
+        with simplifier.analyzer.constraint(*sizes_of(func)):
+            body = simplifier.stmt(func.body)
         return func.with_body(body if body is not None else Evaluate(p.const(0)))

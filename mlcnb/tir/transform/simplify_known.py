@@ -21,6 +21,7 @@ from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import AttrStmt, BufferStore, IfThenElse, LetStmt, Stmt
 from mlcnb.tir.transform.remove_no_op import stores_what_it_read
@@ -127,6 +128,8 @@ class KnowingSimplifier(Simplifier):
                 return as_and_of_ors(super().expr(n), super().expr)
             case e.Call(_, "tir.if_then_else", (test, yes, no)):
                 return self.choice(n, test, yes, no)
+            case e.BinaryOp() if self.known and any(map(_chooses, (n.a, n.b))):
+                n = map_children(n, self.expr)
         return super().expr(n)
 
     def with_known(self, n: e.PrimExpr) -> e.PrimExpr:
@@ -161,6 +164,19 @@ class KnowingSimplifier(Simplifier):
         with self.given(b if isinstance(n, e.And) else p.logical_not(b)):
             a = self.expr(n.a)
         return n if a is n.a and b is n.b else build(a, b)
+
+
+def _chooses(n: e.PrimExpr) -> bool:
+    """True if a choice stands in an expression."""
+    return any(isinstance(x, e.Call) and x.op == "tir.if_then_else" for x in walk(n))
+
+
+def sizes_of(func: PrimFunc) -> Iterator[e.PrimExpr]:
+    """What holds of the sizes of a function's buffers: none is negative."""
+    for buffer in func.buffers:
+        for extent in buffer.shape:
+            if not isinstance(extent, e.IntImm):
+                yield p.greater_equal(extent, p.const(0, extent.dtype))
 
 
 #: functions of a double that have one result everywhere, to within their last bit

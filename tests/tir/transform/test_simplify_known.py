@@ -133,3 +133,30 @@ def test_an_unknown_option_is_refused():
     assert str(error.value).startswith(
         "PassContext: tir.Simplify is a table of options, not True\nhint: its options: transitively"
     )
+
+
+class TestSizesAreNotNegative(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, (n * 4, 8), "int32")
+        if 0 <= n:
+            A[T.max(n, -1), T.min(n, 0) + 3] = 1
+
+    def expected(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, (n * 4, 8), "int32")
+        A[n, 3] = 1
+
+
+class TestChoiceInAChoice(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2, 8), "int32")):
+        for i, j in T.grid(2, 8):
+            B[i, j] = T.if_then_else(
+                i == 1 and 6 <= j, 0, T.max(0, T.if_then_else(i == 1 and 6 <= j, 0, A[i, j]))
+            )
+
+    def expected(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2, 8), "int32")):
+        for i, j in T.grid(2, 8):
+            B[i, j] = T.if_then_else(i == 1 and 6 <= j, 0, T.max(A[i, j], 0))

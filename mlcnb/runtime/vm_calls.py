@@ -1,0 +1,192 @@
+"""What the virtual machine does at a call: of a kernel, of Python, of a plain operator.
+
+Each rule takes the frame that the call stands in and the call, and gives its value; `frame.kernel`
+says what ran. The rules of `mlcnb.runtime.vm` call these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlcnb.core import registry
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.memory import aligned_empty
+from mlcnb.ir.span import Span, told_of
+from mlcnb.relax import expr as rx
+from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
+from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.runtime import kernel_call
+from mlcnb.runtime.shapes import match, shape_of
+from mlcnb.runtime.tensor import flatten, fresh
+
+if TYPE_CHECKING:
+    from mlcnb.runtime.vm import Frame
+
+
+def by_meaning(frame: Frame, x: rx.Call) -> Any:
+    """An operator without a loop nest (its result's size depends on data): its NumPy meaning."""
+    args = [None if a is None else frame.value(a) for a in call_arguments(x)]
+    result = attrs_of(x).numpy(*args)
+    frame.kernel = f"numpy: {declaration(x.op).op_name}"
+    return contiguous(result)
+
+
+def contiguous(result: Any) -> Any:
+    """A result whose arrays lie in one piece, as kernels want them."""
+    if isinstance(result, tuple | list):
+        return tuple(contiguous(r) for r in result)
+    return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
+
+
+def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:
+    infos: tuple[Any, ...] = info.fields if isinstance(info, TupleStructInfo) else (info,)
+    return [aligned_empty(shape_of(i, frame.dims), i.dtype.numpy) for i in infos]
+
+
+@contextmanager
+def naming(span: Span | None) -> Iterator[None]:
+    """An error of what is run inside says what it came from, such as a node of the model."""
+    try:
+        yield
+    except ExecutionError as error:
+        if span is not None:
+            error.message = f"at{told_of(span)}: {error.message}"
+            error.args = (error.message,)
+        raise
+
+
+def _call_tir(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].name_hint  # type: ignore[attr-defined]
+    kernel = frame.vm.executable.kernels[name]
+    inputs = _inputs(frame, x.args[1])
+    outputs = _outputs(frame, x.sinfo_args[0])
+    scalars = list(frame.value(x.args[2])) if len(x.args) > 2 else []
+    with naming(x.span):
+        kernel_call.run(kernel, [*inputs, *outputs, *scalars])
+    frame.kernel = name
+    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+
+
+def _inputs(frame: Frame, args: Any) -> list[Any]:
+    value = frame.value(args)
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def _call_tir_inplace(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].name_hint  # type: ignore[attr-defined]
+    inputs = _inputs(frame, x.args[1])
+    attrs: FrozenDict = x.attrs
+    fresh = _outputs(frame, x.sinfo_args[0])
+    where = attrs["inplace_indices"]
+    new = [out for out, i in zip(fresh, where, strict=True) if i < 0]
+    kernel_call.run(frame.vm.executable.kernels[name], [*inputs, *new])
+    results = [out if i < 0 else inputs[i] for out, i in zip(fresh, where, strict=True)]
+    frame.kernel = name
+    return results[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(results)
+
+
+def packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
+    """The value of a registered Python function, which is what the call says of it."""
+    function = registry.get_global_func(name)
+    assert function is not None
+    frame.kernel = f"python: {name}"
+    result = contiguous(function(*(frame.value(a) for a in args)))
+    return as_said(frame, result, sinfo_args, f"the result of {name}")
+
+
+def as_said(frame: Frame, result: Any, sinfo_args: Any, what: str) -> Any:
+    """A result that is what the call says of it, sizes bound."""
+    infos = sinfo_args if len(sinfo_args) < 2 else (TupleStructInfo(tuple(sinfo_args)),)
+    for info in infos:
+        try:
+            match(result, info, frame.dims, what)
+        except RuntimeInputError as error:
+            raise ExecutionError(error.message) from None
+    return result
+
+
+def _call_inplace_packed(frame: Frame, x: rx.Call) -> Any:
+    """The function writes into some arguments; what others may still see is copied before."""
+    name = x.args[0].global_symbol  # type: ignore[attr-defined]
+    where = [i for i in _indices(x.attrs["inplace_indices"]) if i >= 0]
+    values = [frame.value(a) for a in x.args[1:]]
+    kept = flatten(frame.env[p] for p in frame.function.params)
+    for i in where:
+        values[i] = fresh(values[i], list(kept))
+    frame.kernel = f"python: {name}"
+    result = registry.get_global_func(name)(*values)  # type: ignore[misc]
+    if result is None:
+        made = tuple(values[i] for i in where)
+        result = made[0] if len(made) == 1 else made
+    return as_said(frame, contiguous(result), x.sinfo_args, f"the result of {name}")
+
+
+def _indices(given: Any) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
+
+
+def _call_py_func(frame: Frame, x: rx.Call) -> Any:
+    name = getattr(x.args[0], "value", x.args[0])
+    raise ExecutionError(
+        f"call_py_func of {name!r}: a module here holds no Python functions",
+        hint=f"mlcnb.register_func({name!r}, f) and R.call_packed or R.call_dps_packed",
+    )
+
+
+def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:
+    return packed(frame, x.args[0].global_symbol, x.args[1:], x.sinfo_args)  # type: ignore[attr-defined]
+
+
+def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
+    name = x.args[0].global_symbol  # type: ignore[attr-defined]
+    outputs = _outputs(frame, x.sinfo_args[0])
+    values = [*_inputs(frame, x.args[1]), *outputs]
+    kernels = frame.vm.executable.kernels
+    if name in kernels:  # a loop function of the module itself, called by its symbol
+        with naming(x.span):
+            kernel_call.run(kernels[name], values)
+        frame.kernel = name
+    else:
+        frame.vm.packed(name)(*values)
+        frame.kernel = f"python: {name}"
+    return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
+
+
+def null(frame: Frame, x: rx.Op | rx.Call) -> Any:
+    """What stands for nothing, and a call of it; any other operator is no value."""
+    if is_null(x):
+        return None
+    raise ExecutionError(f"{x} is an operator, not a value")
+
+
+def _print(frame: Frame, x: rx.Call) -> Any:
+    text, *values = (frame.value(a) for a in x.args)
+    print(text.format(*values) if text else " ".join(map(str, values)))
+    return ()
+
+
+def _assert(frame: Frame, x: rx.Call) -> Any:
+    held, text, *values = (frame.value(a) for a in x.args)
+    if not bool(np.asarray(held)):
+        with naming(x.span):
+            raise ExecutionError(f"assert_op: {text.format(*values)}" if text else "assert_op")
+    return ()
+
+
+OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
+    "relax.call_tir": _call_tir,
+    "relax.call_tir_with_grad": _call_tir,
+    "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.call_inplace_packed": _call_inplace_packed,
+    "relax.call_py_func": _call_py_func,
+    "relax.call_dps_packed": _call_dps_packed,
+    "relax.call_pure_packed": _call_pure_packed,
+    "relax.null_value": null,
+    "relax.print": _print,
+    "relax.assert_op": _assert,
+}
