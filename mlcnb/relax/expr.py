@@ -247,6 +247,7 @@ class Op(Expr):
     name: str
 
     def __new__(cls, name: str) -> Op:
+        """The one of that name."""
         return _ops.get(name) or _ops.setdefault(name, object.__new__(cls))
 
     def __getnewargs__(self) -> tuple[str]:
