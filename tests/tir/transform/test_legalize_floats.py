@@ -160,3 +160,22 @@ def test_memory_that_others_see_keeps_its_dtype():
     text = after.script()
     assert 'B = T.allocate([8], "bfloat16", "global")' in text
     assert 'T.call_extern("int32", "f", B, A[2])' in text
+
+
+def test_a_program_means_the_same():
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((16,), "bfloat16"), B: T.Buffer((16,), "bfloat16")):
+        for i in range(4):
+            B[i * 4 : i * 4 + 4] = A[i * 4 : i * 4 + 4] * T.broadcast(T.bfloat16(3), 4)
+        for i in range(16):
+            B[i] = T.if_then_else(A[i] > T.bfloat16(0), A[i] / B[i], T.max(A[i], B[i]))
+            B[i] = T.Select(B[i] < A[i], T.Cast("bfloat16", i), B[i]) - T.exp(A[i])
+
+    compute, storage = passes("bfloat16")
+    given = np.random.default_rng(1).normal(size=16).astype(ml_dtypes.bfloat16)
+    expected, out = np.zeros(16, ml_dtypes.bfloat16), np.zeros(16, "uint16")
+    run(func, [given, expected])
+    stored = applied(storage, applied(compute, func))
+    run(stored, [given.view("uint16"), out])
+    found = out.view(ml_dtypes.bfloat16).astype("float32")
+    np.testing.assert_allclose(found, expected.astype("float32"), rtol=0.02, atol=0.02)
