@@ -49,7 +49,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
-        "driver view testing transform error nd topi onnx_backend image peers widgets"
+        "contrib driver view testing transform error nd topi onnx_backend image peers widgets"
     ).split(),
 )
 

@@ -21,7 +21,7 @@ from mlcnb.relax.dpl.context import PatternContext
 from mlcnb.relax.dpl.group import bound_in
 from mlcnb.relax.dpl.matcher import Failure, Journal, Matcher, parts_only, told
 from mlcnb.relax.dpl.pattern import DFPattern
-from mlcnb.relax.expr import DataflowBlock, Function, Var
+from mlcnb.relax.expr import DataflowBlock, Function, Op, Var
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,12 +78,14 @@ class Explanation(display.Shown):
         """The first part that did not match, in one sentence; "" where nothing came near."""
         if self.miss is None or self.missed_at is None:
             return ""
+        if self.found and not self.miss.memo:
+            return ""
         function, root = self.missed_at
         at = f"at {root.name_hint} in {function}" if root is not None else f"in {function}"
         count = len(parts_only(self.miss.memo))
         matched = f"{count} part{'s' if count != 1 else ''} matched, but " if count else ""
         expr = self.miss.expr
-        name = expr.name_hint if isinstance(expr, Var) else told(expr)
+        name = "the operator" if isinstance(expr, Op) else told(expr).removeprefix("variable ")
         return (
             f"nearest miss {at}: {matched}{name} {self.miss.reason}; wanted {self.miss.pattern!r}"
         )

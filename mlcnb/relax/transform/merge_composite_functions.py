@@ -87,18 +87,33 @@ class _Merger:
         """A block with each group of composite calls as one call."""
         bindings = block.bindings
         for codegen, group in self.groups(bindings):
-            inside = [b for b in bindings if b.var in group]
-            root = inside[-1].var
-            outputs = outputs_of(bindings, group, root, kept)
-            outline = Outline(inside, outputs, False, {"Codegen": codegen})
-            key = self.added(outline.func, inside, codegen)
-            span = merge(*(getattr(b.value, "span", None) for b in inside))
-            made = group_calls(key, outline, outputs, span, names)
-            place = next(i for i, b in enumerate(bindings) if b.var is root)
-            before = [b for b in bindings[:place] if b.var not in group]
-            bindings = ordered([*before, *made, *bindings[place + 1 :]])
-            self.count, self.calls = self.count + 1, self.calls + len(inside)
+            # two groups that are sound alone may need each other: then their calls stay apart
+            apart = goes_in_a_circle(bindings, group)
+            alone = [{b.var} for b in bindings if b.var in group]
+            for part in alone if apart else [group]:
+                bindings = self.merged(bindings, codegen, part, kept, names)
         return block if bindings is block.bindings else replace(block, bindings=bindings)
+
+    def merged(
+        self,
+        bindings: tuple[Binding, ...],
+        codegen: str,
+        group: set[Var],
+        kept: set[Any],
+        names: Names,
+    ) -> tuple[Binding, ...]:
+        """The bindings with a group as one call."""
+        inside = [b for b in bindings if b.var in group]
+        root = inside[-1].var
+        outputs = outputs_of(bindings, group, root, kept)
+        outline = Outline(inside, outputs, False, {"Codegen": codegen})
+        key = self.added(outline.func, inside, codegen)
+        span = merge(*(getattr(b.value, "span", None) for b in inside))
+        made = group_calls(key, outline, outputs, span, names)
+        place = next(i for i, b in enumerate(bindings) if b.var is root)
+        before = [b for b in bindings[:place] if b.var not in group]
+        self.count, self.calls = self.count + 1, self.calls + len(inside)
+        return ordered([*before, *made, *bindings[place + 1 :]])
 
     def groups(self, bindings: tuple[Binding, ...]) -> list[tuple[str, set[Var]]]:
         """Sets of calls of one library, each as large as it may be without going in a circle."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
@@ -134,9 +135,14 @@ def _symbols(bindings: Sequence[Binding]) -> list[PrimVar]:
 
 
 def ordered(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
-    """The bindings, each after those that it uses, otherwise in the order that they have."""
+    """The bindings, each after those that it uses, otherwise in the order that they have.
+
+    Raises:
+        PassError: some need each other in a circle.
+    """
     binding_of = {b.var: b for b in bindings}
     done: dict[Var, None] = {}
+    begun: set[Var] = set()
     for binding in bindings:
         stack = [binding.var]
         while stack:
@@ -144,6 +150,10 @@ def ordered(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
             needed = [v for v in value_uses(binding_of[var].value) if v in binding_of]
             waiting = [v for v in needed if v not in done]
             if var not in done and waiting:
+                begun.add(var)
+                circle = [v.name_hint for v in waiting if v in begun]
+                if circle:
+                    raise PassError(f"{var.name_hint} and {circle[0]} need each other")
                 stack.extend(reversed(waiting))
                 continue
             done.setdefault(var)

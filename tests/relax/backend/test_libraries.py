@@ -219,6 +219,35 @@ def test_merging_does_not_go_in_circles() -> None:
     np.testing.assert_allclose(whole, mlcnb.testing.evaluate(Around, x), rtol=1e-6)
 
 
+def test_groups_that_are_sound_alone_but_not_together_stay_apart() -> None:
+    @I.ir_module
+    class Crossed:
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            with R.dataflow():
+                a1 = R.nn.relu(x)
+                b1 = R.exp(a1)
+                b2 = R.exp(x)
+                b3 = R.add(b1, b2)
+                a2 = R.multiply(a1, b2)
+                c = R.subtract(a2, b3)
+                R.output(c)
+            return c
+
+    any2 = (wildcard(), wildcard())
+    patterns = [
+        ("one.relu", is_op("relax.nn.relu")(wildcard())),
+        ("one.multiply", is_op("relax.multiply")(*any2)),
+        ("two.exp", is_op("relax.exp")(wildcard())),
+        ("two.add", is_op("relax.add")(*any2)),
+    ]
+    merged = MergeCompositeFunctions()(FuseOpsByPattern(patterns)(Crossed))
+    assert_well_formed(merged)
+    x = arrays((4,))[0]
+    whole = mlcnb.testing.evaluate(merged, x)
+    np.testing.assert_allclose(whole, mlcnb.testing.evaluate(Crossed, x), rtol=1e-6)
+
+
 def test_refusals() -> None:
     with pytest.raises(PassError, match="a int is no fusion pattern"):
         FuseOpsByPattern([3])(Dense)

@@ -30,8 +30,8 @@ def test_what_is_found_is_lit() -> None:
     assert text.startswith('is_op("relax.nn.relu")(is_op("relax.matmul")(*, *)): found 1 time')
     assert "* 2:matmul" in text and "* 3:relu" in text and "* 4:add" not in text
     assert told.why == (
-        "nearest miss at d in main: 1 part matched, but relax.add is relax.add, not relax.matmul; "
-        'wanted is_op("relax.matmul")'
+        "nearest miss at d in main: 1 part matched, but the operator is relax.add, "
+        'not relax.matmul; wanted is_op("relax.matmul")'
     )
     assert "found 1 time" in (display.html(told) or "")
 

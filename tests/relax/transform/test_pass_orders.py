@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import mlcnb as mlc
+from mlcnb import relax
 from mlcnb.ir import assert_structural_equal
 from mlcnb.ir.module import IRModule
 from mlcnb.relax import transform as X
@@ -180,3 +182,52 @@ def test_small_models(model: IRModule, order: list[Any], end: list[Any]) -> None
 def test_every_pass_alone(model: IRModule) -> None:
     for each in ANYWHERE:
         check(model, [each])
+
+
+def exported() -> Any:
+    """A small network as an exporter writes it, in ONNX, with weights of its own."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    shapes = {
+        "w": (4, 3, 3, 3),
+        "s": (4,),
+        "b": (4,),
+        "m": (4,),
+        "v": (4,),
+        "f": (5, 16),
+        "c": (5,),
+    }
+    weights = {n: rng.uniform(0.5, 1.5, s).astype("float32") for n, s in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["y", "s", "b", "m", "v"], ["n"]),
+        helper.make_node("Relu", ["n"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Flatten", ["p"], ["l"]),
+        helper.make_node("Gemm", ["l", "f", "c"], ["g"], transB=1),
+        helper.make_node("Softmax", ["g"], ["out"], axis=-1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(v, n) for n, v in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_an_exported_network_in_the_virtual_machine() -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    model = exported()
+    x = np.random.default_rng(1).standard_normal((1, 3, 4, 4)).astype("float32")
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    mod = mlc.from_onnx(model)
+    for each in (*ANYWHERE, X.DataflowUseInplaceCalls()):
+        mod = each(mod)
+        assert_well_formed(mod)
+    ex = mlc.compile(mod, target="llvm", relax_pipeline="zero")
+    got = relax.VirtualMachine(ex)["main"](x)
+    np.testing.assert_allclose(got, expected, 1e-4, 1e-5)

@@ -382,6 +382,20 @@ def test_inputs_from_a_function_and_outputs_to_one() -> None:
     mod = as_module(before)
     assert_structural_equal(LazyGetInput()(mod), as_module(get))
     assert_structural_equal(LazySetOutput()(mod), as_module(put))
+    given, found = arrays((4,), (4,)), {}
+    lazy = LazyGetInput()(LazySetOutput()(mod.with_function("main", mod["main"])))
+    ex = relax.build(lazy, "llvm")
+    names = [p.name_hint for p in lazy["main"].params]
+    assert names == ["fset_output", "fget_param"]
+
+    def read(index, name):
+        assert name == "ab"[index]
+        return given[index]
+
+    relax.VirtualMachine(ex)["main"](found.__setitem__, read)
+    total = given[0] + given[1]
+    np.testing.assert_allclose(found[1], total, 1e-6)
+    np.testing.assert_allclose(found[0], np.exp(total), 1e-5)
 
 
 def test_results_that_nobody_reads() -> None:
