@@ -43,8 +43,14 @@ class MlcnbBackendRep(BackendRep):
         stored = {t.name for t in model.graph.initializer}
         self.inputs = [i.name for i in model.graph.input if i.name not in stored]
         self.frozen: list[str] = []
-        self.fixed = False
+        kinds = {i.name: i.type.WhichOneof("value") for i in model.graph.input}
+        #: inputs that hold something, or not
+        self.optional = {n for n in self.inputs if kinds[n] == "optional_type"}
+        has_parts = bool(self.optional) or "sequence_type" in kinds.values()
+        self.fixed = has_parts  # how many tensors there are is a part of the form
         self._forms: dict[Any, Any] = {}
+        if has_parts:
+            return
         try:
             self._forms[self._key({})] = self._build({})
         except UnknownValueError as error:
@@ -67,10 +73,13 @@ class MlcnbBackendRep(BackendRep):
         """
         values = self._values(inputs)
         executable = self._executable(values)
-        result = executable(*(v for n, v in values.items() if n not in self.frozen))
+        result = executable(*(v for n, v in values.items() if not self._is_frozen(n, v)))
         return result if len(self.model.graph.output) > 1 else (result,)
 
-    def _values(self, inputs: Any) -> dict[str, np.ndarray]:
+    def _is_frozen(self, name: str, value: Any) -> bool:
+        return value is None or name in self.frozen
+
+    def _values(self, inputs: Any) -> dict[str, Any]:
         """Inputs by name, as arrays."""
         if isinstance(inputs, Mapping):
             given = dict(inputs)
@@ -83,7 +92,15 @@ class MlcnbBackendRep(BackendRep):
                 f"the model takes {len(self.inputs)} inputs, {len(given)} of them are given",
                 hint=f"inputs: {', '.join(self.inputs)}",
             )
-        return {name: _array(given[name], name) for name in self.inputs}
+        return {name: self._value(given[name], name) for name in self.inputs}
+
+    def _value(self, value: Any, name: str) -> Any:
+        """An array, a tuple of arrays, or None for an optional input that holds nothing."""
+        if value is None and name in self.optional:
+            return None
+        if isinstance(value, list | tuple) and self.fixed:
+            return tuple(_array(v, name) for v in value)
+        return _array(value, name)
 
     def _executable(self, values: dict[str, np.ndarray]) -> Any:
         """The executable for these values, compiled where it is new."""
@@ -105,6 +122,8 @@ class MlcnbBackendRep(BackendRep):
     def _narrow(self, error: UnknownValueError, values: dict[str, np.ndarray]) -> bool:
         """Make constants of what the import asked for; False where that cannot help."""
         wanted = [n for n in error.inputs if n not in self.frozen]
+        if any(not isinstance(values[n], np.ndarray) for n in wanted):
+            return False
         if wanted and all(values[n].ndim <= 1 and values[n].size <= MAX_FROZEN for n in wanted):
             self.frozen.extend(wanted)
             return True
@@ -116,16 +135,27 @@ class MlcnbBackendRep(BackendRep):
     def _key(self, values: Mapping[str, np.ndarray]) -> Any:
         """What an executable depends on."""
         frozen = tuple((n, values[n].shape, values[n].tobytes()) for n in self.frozen)
-        return frozen, tuple((n, v.shape) for n, v in values.items()) if self.fixed else ()
+        if not self.fixed:
+            return frozen, ()
+        shapes = {n: _shape(v) for n, v in values.items()}
+        return frozen, tuple((n, tuple(s) if isinstance(s, list) else s) for n, s in shapes.items())
 
     def _build(self, values: Mapping[str, np.ndarray]) -> Any:
-        shapes = {n: v.shape for n, v in values.items() if n not in self.frozen}
+        shapes = {n: _shape(v) for n, v in values.items() if not self._is_frozen(n, v)}
+        absent = {n: None for n, v in values.items() if v is None}
         mod = from_onnx(
             self.model,
             shape=shapes if self.fixed else None,
-            freeze={n: values[n] for n in self.frozen},
+            freeze={n: values[n] for n in self.frozen} | absent,
         )
         return driver.compile(mod, self.target)
+
+
+def _shape(value: Any) -> Any:
+    """The shape of an array, those of a tuple of arrays as a list."""
+    if isinstance(value, tuple):
+        return [v.shape for v in value]
+    return None if value is None else value.shape
 
 
 def _array(value: Any, name: str) -> np.ndarray:

@@ -17,6 +17,7 @@ from mlcnb.op._spell import call, ints_of, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, Tuple, TupleGetItem
 from mlcnb.relax.expr import const as constant
+from mlcnb.relax.operator import NULL, is_null
 from mlcnb.relax.struct_info import TupleStructInfo
 
 
@@ -50,6 +51,26 @@ def onnx_sequence_empty(n: OnnxNode) -> Expr:
 def onnx_sequence_construct(n: OnnxNode, *inputs: Expr) -> Expr:
     """The inputs."""
     return Tuple(tuple(inputs))
+
+
+@onnx("Optional", since=15)
+def onnx_optional(n: OnnxNode, x: Expr | None = None) -> Expr:
+    """The value itself, or what stands for none."""
+    return NULL if x is None else x
+
+
+@onnx("OptionalHasElement", since=15)
+def onnx_optional_has_element(n: OnnxNode, x: Expr | None = None) -> Expr:
+    """Whether there is a value: known at import."""
+    return constant(np.array(x is not None and not is_null(x)))
+
+
+@onnx("OptionalGetElement", since=15)
+def onnx_optional_get_element(n: OnnxNode, x: Expr) -> Expr:
+    """The value."""
+    if is_null(x):
+        n.refuse("there is no element to get")
+    return x
 
 
 @onnx("SequenceInsert", since=11)

@@ -40,7 +40,7 @@ def contiguous(result: Any) -> Any:
     """A result whose arrays lie in one piece, as kernels want them."""
     if isinstance(result, tuple | list):
         return tuple(contiguous(r) for r in result)
-    return np.ascontiguousarray(result) if isinstance(result, np.generic | np.ndarray) else result
+    return np.asarray(result, order="C") if isinstance(result, np.generic | np.ndarray) else result
 
 
 def _outputs(frame: Frame, info: Any) -> list[np.ndarray]:

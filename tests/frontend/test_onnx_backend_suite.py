@@ -29,8 +29,13 @@ def test_the_list_names_cases_and_typed_errors():
         assert issubclass(getattr(core.errors, error), core.errors.MLCError)
 
 
-def test_nine_of_ten_cases_are_supported():
-    assert len(EXPECTED) <= 0.1 * len(suite.cases())
+def test_so_many_cases_are_supported():
+    """97 of 100 cases of nodes, and all that were made of PyTorch's operators and models."""
+    kinds: dict[str, list[bool]] = {}
+    for case in suite.cases():
+        kinds.setdefault(case.record.kind, []).append(case.name not in EXPECTED)
+    assert sum(kinds["node"]) >= 0.97 * len(kinds["node"])
+    assert all(kinds["pytorch-converted"] + kinds["pytorch-operator"])
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=[case.name for case in SAMPLE])

@@ -130,10 +130,16 @@ def test_a_slice_backwards_between_bounds_from_data_is_refused():
     with pytest.raises(mlc.MLCError) as caught:
         mlc.from_onnx(model("x: float[n]; s: int64[1]", nodes, "y: float[a]", **given))
     assert str(caught.value) == (
-        "the model: node 'cut' (Slice, opset 17): bounds that only a run knows, "
-        "with steps that are not positive\nhint: see the operator at "
-        "https://onnx.ai/onnx/operators"
+        "the model: node 'cut' (Slice, opset 17): starts, with steps that are not positive, is not "
+        "known before the model runs\nhint: make 's' an initializer, or fix the shapes of inputs "
+        "with shape="
     )
+
+
+def test_nothing_in_a_shape_from_data():
+    proto = model("x: float[0, 3, 4]; s: int64[3]", [node("Reshape", "x s", "y", allowzero=1)],
+                  "y: float[a, b, c]")  # fmt: skip
+    check(proto, [table(0, 3, 4), i64((3, 4, 0))], [table(0, 3, 4), i64((0, 5, 5))])
 
 
 def test_a_shape_from_data():

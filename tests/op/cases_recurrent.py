@@ -1,15 +1,22 @@
-"""Cases of recurrent layers, and of what is found among boxes."""
+"""Cases of recurrent layers, of boxes and regions, and of determinants."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from mlcnb.op.linear_algebra import determinant
 from mlcnb.op.nn import recurrent
 from mlcnb.op.nn._recurrent_activations import TABLE
 from mlcnb.op.vision import non_max_suppression as nms
+from mlcnb.op.vision import roi_align
 from tests.op.harness import Case, numbers
 
-MODULES = ("mlcnb.op.nn.recurrent", "mlcnb.op.vision.non_max_suppression")
+MODULES = (
+    "mlcnb.op.linear_algebra.determinant",
+    "mlcnb.op.nn.recurrent",
+    "mlcnb.op.vision.non_max_suppression",
+    "mlcnb.op.vision.roi_align",
+)
 LENGTHS = np.array([3, 0], np.int32)
 
 
@@ -48,4 +55,17 @@ def _boxes():
     yield Case(nms.NonMaxSuppression(center_point_box=True), args, loops=False, note="center")
 
 
-CASES = [case for family in (_layers, _boxes) for case in family()]
+def _regions():
+    rois = np.array([[0, 0, 3, 3], [1, 0.5, 2.5, 4]], "float32")
+    args = [numbers((2, 2, 4, 5)), rois, np.array([1, 0])]
+    for mode in ("avg", "max"):
+        for aligned in (False, True):
+            for ratio in (0, 2):
+                how = {"mode": mode, "aligned": aligned, "sample_ratio": ratio}
+                made = roi_align.RoiAlign((2, 3), **how)
+                yield Case(made, args, loops=False, note=f"{mode}-{aligned}-{ratio}")
+    for shape in ((2, 2), (3, 4, 4), (0, 2, 2)):
+        yield Case(determinant.Det(), [numbers(shape)], loops=False)
+
+
+CASES = [case for family in (_layers, _boxes, _regions) for case in family()]

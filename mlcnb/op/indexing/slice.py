@@ -187,8 +187,9 @@ def _slice_by_data(
     strides = ints_of(n, steps, "steps") or (1,) * len(places)
     if count is None or not count == as_int(n.dims(bounds[1])[0]) == len(places) == len(strides):
         n.refuse("starts, ends, axes and steps differ in length")
-    if any(s < 1 for s in strides):
-        n.refuse("bounds that only a run knows, with steps that are not positive")
+    if any(s < 1 for s in strides):  # these begin behind the last, which no size says
+        for x, name in ((starts, "starts"), (ends, "ends")):
+            n.constant(x, f"{name}, with steps that are not positive,")
     extents = [dims[a] for a in places]
     extent = n.emit(call("relax.shape_to_tensor", shape_expr(extents)))
     begin, end = (_brought_inside(n, x, extent) for x in bounds)

@@ -81,7 +81,7 @@ def fill_in(dims: Sequence[Any], target: Sequence[Any]) -> tuple[Any, ...] | Non
 
 def regroup(x: Any, shape: Sequence[Any], name: str) -> Any:
     """The elements of te tensor `x`, in order, in another shape."""
-    if any(as_int(d) == 0 for d in shape):
+    if any(as_int(d) == 0 for d in (*shape, *x.shape)):
         return te.compute(tuple(shape), lambda *_: number(0, x.dtype), name=name)
     cuts = groups(x.shape, shape)
 

@@ -21,8 +21,8 @@ from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.limits import MAX_TURNS
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.infer import infer
-from mlcnb.relax.operator import declaration, make_call
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.operator import declaration, is_null, make_call
+from mlcnb.relax.struct_info import ObjectStructInfo, TensorStructInfo
 
 Walk = Any  # an Importer, which imports this module
 Place = Any  # a Frame of it
@@ -57,6 +57,10 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
     if len({len(names) for _, names in sequences}) > 1:
         node.refuse("the branches have different numbers of outputs")
     choice = If(_scalar(node, inputs[0]), sequences[0][0], sequences[1][0])
+    if any(is_null(leaf) for _, names in sequences for leaf in names):
+        node.unknown(inputs[0], "which branch makes a value that is optional is not known")
+    if infer(choice) is None or isinstance(infer(choice), ObjectStructInfo):
+        node.unknown(inputs[0], "which of two branches of different kinds is taken is not known")
     info = erase_to_well_defined(infer(choice), _others(infer(choice), inside))
     made = node.values.opened(node.values.bind(replace(choice, struct_info=info)))
     count = len(graphs[0].output)
@@ -113,13 +117,33 @@ def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
 def scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     """Scan: one turn for each slice of its scanned inputs, written out."""
     if node.opset < 9:
-        node.refuse("the form of opset 8, over batches of sequences")
+        return _batches(walk, node, inputs, place)
+    return _scan(walk, node, inputs, place)
+
+
+def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """Scan of opset 8: a scan for each sample, of the first dimension of all inputs."""
+    lengths, *given = inputs
+    if lengths is not None:
+        node.refuse("sequences of different lengths, in the form of opset 8")
+    count = as_int(node.dims(given[0])[0]) if given else None
+    if count is None or not 0 < count <= MAX_TURNS:
+        node.refuse(f"the number of samples is not known, 0, or more than {MAX_TURNS}")
+    samples = [
+        _scan(walk, node, [_slice(node, x, 0, i) for x in given], place) for i in range(count)
+    ]
+    return [_stacked(node, list(row), 0) for row in zip(*samples, strict=True)]
+
+
+def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """One turn for each slice along the axes that are given."""
     body, count = node.require("body"), node.require("num_scan_inputs")
     carried, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     if not 0 < count <= len(inputs) or not scanned:
         node.refuse(f"num_scan_inputs is {count}, of {len(inputs)} inputs")
     axes = _axes(node, "scan_input_axes", scanned)
-    backwards = node.attr("scan_input_directions", (0,) * count)
+    directions = node.attr("directions" if node.opset < 9 else "scan_input_directions")
+    backwards = directions or (0,) * count
     turns = as_int(node.dims(scanned[0])[axes[0]])
     if turns is None or turns > MAX_TURNS:
         node.refuse(f"the number of turns is not known, or more than {MAX_TURNS}")

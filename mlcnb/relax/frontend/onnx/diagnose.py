@@ -5,13 +5,13 @@ Hardmax(x: float[2, 3], axis=9)    ->    "'axis' must be in [-2 , 1]. Its actual
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcnb.ir.dtype import dtype
 from mlcnb.relax.frontend.onnx import functions
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.symbols import SMALL
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 
 def reason(node: Node, inputs: list[Any]) -> str | None:
@@ -62,11 +62,20 @@ def _tensor_of(node: Node, x: Any) -> Any:
     return onnx.numpy_helper.from_array(found)
 
 
+class Held(NamedTuple):
+    """A value of which nothing but its struct info is known."""
+
+    struct_info: Any
+
+
 def type_of(x: Any) -> Any:
     """The TypeProto of a value; empty where it was left out."""
     import onnx
 
     info = getattr(x, "struct_info", None)
+    if isinstance(info, TupleStructInfo):
+        inside = type_of(Held(info.fields[0])) if info.fields else onnx.TypeProto()
+        return onnx.helper.make_sequence_type_proto(inside)
     if not isinstance(info, TensorStructInfo) or info.dtype is None:
         return onnx.TypeProto()
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype(info.dtype).numpy)

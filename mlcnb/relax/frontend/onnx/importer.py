@@ -48,7 +48,7 @@ from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
 from mlcnb.relax.frontend.onnx.values import Values
 from mlcnb.relax.infer import is_pure_call
 from mlcnb.relax.mutator import return_info
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.operator import NULL, declaration, make_call
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
 
@@ -130,13 +130,16 @@ class Importer:
 
     def parameter(self, name: str) -> Var | None:
         """The parameter of an input, cast where the caller wants so; None where it is frozen."""
+        if self.inputs.is_absent(name):
+            self.frame.scope[name] = NULL
+            return None
         frozen = self.inputs.value(name)
         if frozen is not None:
             self.frame.scope[name] = constant(frozen, Span("onnx", name, kind="input"))
             return None
         var, wanted = self.inputs.parameter(name)
         self.emitter.names.reserve(var.name_hint)
-        given = var.struct_info.dtype  # type: ignore[union-attr]
+        given = getattr(var.struct_info, "dtype", wanted)
         value: Any = var
         if given != wanted:
             call = make_call(declaration("relax.astype"), var, dtype=wanted)

@@ -25,7 +25,7 @@ from mlcnb.relax.frontend.onnx.limits import MAX_PRODUCT
 from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.names import parameter_names, plain
 from mlcnb.relax.frontend.onnx.tensors import dtype_of
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 _KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional value",
           "sparse_tensor_type": "a sparse tensor", "opaque_type": "an opaque value"}  # fmt: skip
@@ -87,20 +87,50 @@ class Inputs:
 
     def parameter(self, name: str) -> tuple[Var, DType]:
         """The parameter of an input, and the dtype that the model wants there."""
-        value = self.values[name]
         place = f"{self.source.name}: input {name!r}"
-        kind = value.type.WhichOneof("value")
+        given = self.type_of(name)
+        kind = given.WhichOneof("value")
+        if kind == "sequence_type":
+            return self.sequence(name, given.sequence_type.elem_type.tensor_type)
         if kind != "tensor_type":
             raise UnsupportedError(
                 f"{place} is {_KINDS.get(kind, 'of no type')}, not a tensor",
                 hint="mlcnb runs graphs of tensors",
             )
-        wanted = dtype_of(value.type.tensor_type.elem_type, place)
-        dims = self.shape(name, value.type.tensor_type)
+        wanted = dtype_of(given.tensor_type.elem_type, place)
+        dims = self.shape(name, given.tensor_type)
         info = TensorStructInfo(None, wanted) if dims is None else tensor_info(dims, wanted)
-        given = self.kinds.get(name, self.float_kind if wanted.is_float else None)
-        if given is not None:
-            info = TensorStructInfo(info.shape, dtype(given), info.ndim)
+        other = self.kinds.get(name, self.float_kind if wanted.is_float else None)
+        if other is not None:
+            info = TensorStructInfo(info.shape, dtype(other), info.ndim)
+        return Var(self.names[name], info, Span("onnx", name, kind="input")), wanted
+
+    def type_of(self, name: str) -> Any:
+        """The TypeProto of an input, of what an optional one holds."""
+        found = self.values[name].type
+        optional = found.WhichOneof("value") == "optional_type"
+        return found.optional_type.elem_type if optional else found
+
+    def is_absent(self, name: str) -> bool:
+        """True for an optional input that `freeze` says holds nothing."""
+        optional = self.values[name].type.WhichOneof("value") == "optional_type"
+        return optional and name in self.frozen and self.frozen[name] is None
+
+    def sequence(self, name: str, tensor: Any) -> tuple[Var, DType]:
+        """The parameter of a sequence: a tuple of as many tensors as `shape` gives shapes."""
+        place = f"{self.source.name}: input {name!r}"
+        shapes = self.shapes.get(name)
+        if not isinstance(shapes, list) or not all(isinstance(s, tuple | list) for s in shapes):
+            raise UnsupportedError(
+                f"{place} is a sequence, whose length is not known",
+                hint=f'shape={{"{name}": [(2, 3), (4, 3)]}}: a list of shapes, one a tensor',
+            )
+        wanted = dtype_of(tensor.elem_type, place)
+        infos = [
+            tensor_info([self.given(d, f"{name}_{i}", a, None) for a, d in enumerate(s)], wanted)
+            for i, s in enumerate(shapes)
+        ]
+        info = TupleStructInfo(tuple(infos))
         return Var(self.names[name], info, Span("onnx", name, kind="input")), wanted
 
     def value(self, name: str) -> np.ndarray | None:
