@@ -67,7 +67,7 @@ fuzz: $(STAMP)
 
 seeds: $(STAMP)
 	@for seed in $$(seq 1 $(TIMES)); do \
-	    env -u CI $(BIN)/python -m pytest -q -n 2 --dist worksteal --hypothesis-seed=$$(date +%N) \
+	    env -u CI $(BIN)/python -m pytest -q -n 2 --dist worksteal -m hypothesis --hypothesis-seed=$$(date +%N) \
 	        $$(grep -rl --include 'test_*.py' 'from hypothesis' tests) || exit 1; done
 
 torch: $(STAMP)

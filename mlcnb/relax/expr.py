@@ -233,11 +233,25 @@ class DataTypeImm(Expr):
         return ObjectStructInfo()
 
 
+#: name -> operator
+_ops: dict[str, Op] = {}
+
+
 @node
 class Op(Expr):
-    """An operator by its name, such as `relax.nn.conv2d`; declared in `mlcnb.op`."""
+    """An operator by its name, such as `relax.nn.conv2d`; declared in `mlcnb.op`.
+
+    There is one object for each name, so `call.op == Op.get("relax.add")` asks what it seems to.
+    """
 
     name: str
+
+    def __new__(cls, name: str) -> Op:
+        """The one of that name."""
+        return _ops.get(name) or _ops.setdefault(name, object.__new__(cls))
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.name,)
 
     @staticmethod
     def get(name: str) -> Op:
@@ -256,12 +270,6 @@ class Op(Expr):
     def struct_info(self) -> None:
         """None: an operator is no value."""
         return None
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Op) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def same_as(self, other: Any) -> bool:
         """Whether it is the operator of the same name."""

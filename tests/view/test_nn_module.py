@@ -38,3 +38,9 @@ def test_html_says_the_same():
         assert f">{cell}</" in html
     assert "<table" in html
     assert MLP()._repr_mimebundle_()["text/plain"] == TEXT
+
+
+def test_a_shared_parameter_counts_once():
+    tied = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    tied[1].weight = tied[0].weight
+    assert repr(tied).splitlines()[0] == "Sequential: 16 parameters (64 B)"

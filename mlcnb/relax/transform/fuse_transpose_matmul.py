@@ -10,6 +10,7 @@ The loop function is named as TVM's; schedules know it by its accesses.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from mlcnb import te
@@ -25,21 +26,27 @@ from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
 class FuseTransposeMatmul(ModulePass):
-    """Put one loop function where a matrix is transposed to be multiplied with."""
+    """Put one loop function where a matrix is transposed to be multiplied with.
+
+    matrices_only: batches of transposed matrices stay as they are: a large batch is transposed
+        faster than it is read across.
+    """
+
+    matrices_only: bool = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions, with one table of loop functions."""
-        table = FunctionTable(mod.functions)
+        table, most = FunctionTable(mod.functions), 2 if self.matrices_only else sys.maxsize
         for key, func in mod.items():
             if isinstance(func, Function):
-                table.set(key, rewritten(func, _Fuser(table), ctx, "transpositions fused"))
+                table.set(key, rewritten(func, _Fuser(table, most), ctx, "transpositions fused"))
         return table.module(mod)
 
 
 class _Fuser(Reader):
-    def __init__(self, table: FunctionTable) -> None:
+    def __init__(self, table: FunctionTable, most_ndim: int) -> None:
         super().__init__(table.functions)
-        self.table = table
+        self.table, self.most_ndim = table, most_ndim
 
     @rule("FuseTransposeMatmul", "transposed")
     def visit_call(self, call: Call, var: Var) -> Any:
@@ -48,6 +55,8 @@ class _Fuser(Reader):
             return None
         x, moved = call.args[0], self.call_of(call.args[1], "permute_dims")
         if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
+            return None
+        if moved.struct_info.ndim > self.most_ndim:  # type: ignore[union-attr]
             return None
         self.found += 1
         kind = call.struct_info.dtype  # type: ignore[union-attr]

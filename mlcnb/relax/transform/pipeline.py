@@ -44,6 +44,7 @@ from mlcnb.relax.transform.fuse_gelu import FuseGelu
 from mlcnb.relax.transform.fuse_layer_norm import FuseLayerNorm
 from mlcnb.relax.transform.fuse_ops import FuseOps
 from mlcnb.relax.transform.fuse_tir import FuseTIR
+from mlcnb.relax.transform.fuse_transpose_matmul import FuseTransposeMatmul
 from mlcnb.relax.transform.group_conv_to_matmul import GroupConvToMatmul
 from mlcnb.relax.transform.inline_private_functions import InlinePrivateFunctions
 from mlcnb.relax.transform.integer_ops import IntegerOps
@@ -155,6 +156,7 @@ def layout_passes(target: Any = None, convolution: str = "auto") -> list[Pass]:
         ChooseConvolution(-1 if convolution == "direct" else 0),
         PackMatmul(),
         PackQuantizedMatmul(),
+        FuseTransposeMatmul(matrices_only=True),
         FoldConstant(),
         EliminateCommonSubexpr(),
         DeadCodeElimination(),

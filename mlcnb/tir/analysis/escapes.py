@@ -10,7 +10,7 @@ behind the pointer stands somebody who counts with the memory as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -57,32 +57,38 @@ class Escape:
 
 def escapes(func: PrimFunc | s.Stmt) -> tuple[Escape, ...]:
     """All pointers to buffers' memory that leave a function, or a statement, in its order."""
-    return tuple(_in(func.body if isinstance(func, PrimFunc) else func, None))
+    found: list[Escape] = []
+    _look(func.body if isinstance(func, PrimFunc) else func, None, found)
+    return tuple(found)
 
 
 #: blocks without any: schedules look at the same blocks again and again
 _known: WeakKeyDictionary[s.Block, tuple[Escape, ...]] = WeakKeyDictionary()
 
 
-def _in(n: Node, around: s.Block | None) -> Iterator[Escape]:
+def _look(n: Node, around: s.Block | None, found: list[Escape]) -> None:
+    """Add what leaves below a node that stands in the block `around`."""
     if isinstance(n, s.Block):
-        yield from _of_block(n)
+        found += _of_block(n)
         return
     handler = _HANDLERS.get(type(n))
-    if handler is not None:
-        found, rest = handler(n)
-        yield from (Escape(data, n, reads, writes, around) for data, reads, writes in found)
+    if handler is None:
+        rest: Iterable[Node] = children(n)
     else:
-        rest = children(n)
+        left, rest = handler(n)
+        for data, reads, writes in left:
+            found.append(Escape(data, n, reads, writes, around))
     for part in rest:
-        yield from _in(part, around)
+        _look(part, around, found)
 
 
 def _of_block(block: s.Block) -> tuple[Escape, ...]:
     found = _known.get(block)
     if found is None:
         parts = [x for x in (block.init, block.body) if x is not None]
-        inside = [x for part in parts for x in _in(part, block)]
+        inside: list[Escape] = []
+        for part in parts:
+            _look(part, block, inside)
         alone = not any(_holds_block(part) for part in parts)
         found = tuple(
             x if x.block is not block or alone

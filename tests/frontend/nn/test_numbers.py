@@ -192,3 +192,15 @@ def test_drawing():
     uniform = np.array([[0.4], [0.9]], "float32")
     made = run(Function(nn.multinomial_from_uniform), prob, uniform)
     np.testing.assert_array_equal(made, [[1], [2]])
+
+
+def test_attention_with_a_mask():
+    def attended(x, y):
+        return nn.scaled_dot_product_attention(x, x, x, attn_mask=y)
+
+    x, mask = random(2, 5, 1, 4), random(2, 1, 5, 5)
+    rows = x[:, :, 0]
+    scores = rows @ rows.transpose(0, 2, 1) / 2 + mask[:, 0]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ rows
+    np.testing.assert_allclose(run(Function(attended), x, mask)[:, :, 0], wanted, rtol=1e-4)

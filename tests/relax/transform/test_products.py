@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.relax.transform import (
     AdjustMatmulOrder,
     CombineParallelMatmul,
@@ -546,3 +547,35 @@ def test_reshapes_of_reshapes() -> None:
         return gv
 
     check_pass(RemoveRedundantReshape(), before, after)
+
+
+def test_of_matrices_only_batches_stay() -> None:
+    @R.function
+    def batch(x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((2, 5, 4), "float32")):
+        with R.dataflow():
+            gv = R.matmul(x, R.permute_dims(w, axes=[0, 2, 1]))
+            R.output(gv)
+        return gv
+
+    check_pass(FuseTransposeMatmul(matrices_only=True), batch, batch)
+
+
+def test_a_weight_that_a_call_brings_is_not_transposed() -> None:
+    """`x @ w.T + b` is one kernel, which reads the weight as it lies."""
+
+    @R.function
+    def linear(
+        x: R.Tensor((2, 3, 40), "float32"),
+        w: R.Tensor((50, 40), "float32"),
+        b: R.Tensor((50,), "float32"),
+    ):
+        with R.dataflow():
+            gv = R.add(R.matmul(x, R.permute_dims(w)), b)
+            R.output(gv)
+        return gv
+
+    ex = mlc.compile(mlc.IRModule({"linear": linear}), target="llvm")
+    assert list(ex.kernels) == ["fused_NT_matmul_add"]
+    rng = np.random.default_rng(3)
+    x, w, b = (rng.standard_normal(s).astype("float32") for s in ((2, 3, 40), (50, 40), (50,)))
+    np.testing.assert_allclose(ex(x, w, b), x @ w.T + b, rtol=1e-4, atol=1e-5)
