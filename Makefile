@@ -1,5 +1,5 @@
 # make lab    set up, and open JupyterLab on the tour
-# make test   set up, and check everything: what CI runs
+# make test   set up, and check everything, one in four of the slow tests: what CI runs (SLOW=1: all)
 # make browser  its part in a browser: Chromium (installed where it is missing), JupyterLab
 # make tour   set up, run the tour without a browser, write build/tour.html and print its results
 # make bench  set up, and time the ten models beside the libraries that are installed
@@ -16,6 +16,8 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST ?=
+# of so many slow tests one runs
+SLOW   ?= 4
 BENCH  ?= models
 FUZZ   ?=
 TIMES  ?= 20
@@ -39,7 +41,7 @@ test: lint $(if $(PYTEST),,browser)
 ifdef PYTEST
 	$(BIN)/python -m pytest $(PYTEST)
 else
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser $(ALONE))
+	MLCNB_SLOW=$(SLOW) $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,tests/browser $(ALONE))
 	$(BIN)/python -m pytest $(ALONE)
 endif
 

@@ -197,6 +197,7 @@ def test_an_unknown_suite_is_refused(capsys):
     assert all(name in error for name in ("no suite gem: there are all", *APART, *SUITES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", [s for s in SUITES if s != "models"])
 def test_every_case_is_a_sound_model(suite):
     names = []

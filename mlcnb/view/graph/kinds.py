@@ -53,6 +53,8 @@ _MODULES = {
     "linear_algebra": "product",
     "nn.conv": "product",
     "nn.attention": "product",
+    "qnn": "product",
+    "qnn.elementwise": "elementwise",
     "unary": "elementwise",
     "binary": "elementwise",
     "ternary": "elementwise",
@@ -77,9 +79,11 @@ _MODULES = {
     "shape": "movement",
     "memory": "movement",
     "vm": "movement",
+    "telling": "movement",
     "creation": "movement",
     "random": "movement",
     "image": "movement",
+    "vision": "reduction",
 }
 
 
