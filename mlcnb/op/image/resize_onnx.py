@@ -51,6 +51,8 @@ def onnx_resize(
     dims = n.dims(x)
     axes = tuple(a % len(dims) for a in n.attr("axes") or range(len(dims)))
     factors = None if scales is None else _factors(n, n.constant(scales, "scales"))
+    if sizes is not None and not factors and n.known(sizes) is None:
+        n.constant(sizes, "sizes")  # factors are quotients of what is known
     wanted = None if sizes is None or factors else shape_of(n, sizes, "sizes")
     if not factors and wanted is None:
         n.refuse("neither scales nor sizes are given")
