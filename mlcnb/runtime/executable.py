@@ -80,7 +80,7 @@ class Executable(display.Shown):
         self.kernels = Kernels(kernels)
         self.target = target
         self.timings = timings or []
-        self.vm = VirtualMachine(self)
+        self.vm = VirtualMachine(self, native=False)
         self._plans: dict[str, GraphPlans] = {}
         self._native: Callable[..., Any] = _no_entry
 

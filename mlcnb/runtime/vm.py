@@ -1,12 +1,12 @@
 """The virtual machine: a graph function run binding by binding, in Python, over compiled kernels.
 
     vm = VirtualMachine(ex, cpu())
-    vm["main"](x)                        the result
+    vm["main"](x)                        the result, as fast as `ex["main"](x)`
     for step in vm.steps("main", x):     step.name, step.value, step.seconds, step.kernel
         ...
 
-It is for looking and for graphs whose sizes are only known as they run; straight graphs run as one
-native call (`runtime.graph_call`), with the same kernels and the same results.
+Its steps are for looking and for graphs whose sizes are only known as they run; a straight graph is
+called as one native function (`runtime.graph_call`), with the same kernels and the same results.
 """
 
 from __future__ import annotations
@@ -57,11 +57,15 @@ class Step(NamedTuple):
 
 
 class VirtualMachine:
-    """Runs the functions of an executable, step by step. TVM's name and calling convention."""
+    """Runs the functions of an executable. TVM's name and calling convention.
 
-    def __init__(self, executable: Any, device: Any = None) -> None:
+    native: False, and straight functions run step by step too.
+    """
+
+    def __init__(self, executable: Any, device: Any = None, *, native: bool = True) -> None:
         self.executable = executable
         self.device = device
+        self.native = native
         self._saved: dict[str, Callable[[], Any]] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._results: dict[str, Any] = {}
@@ -72,6 +76,8 @@ class VirtualMachine:
         function = self._function(name)
 
         def run(*args: Any) -> Any:
+            if self.native:
+                return self.executable.run(name, args, {})
             return self.invoke(function, name, args)
 
         run.__name__ = name

@@ -11,6 +11,7 @@ from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform import LegalizeOps
+from mlcnb.runtime.vm import Frame
 from tests.runtime.programs import HEAD, chain, compiled, module, random
 
 X, Y = random(2, 3), random(3, seed=1)
@@ -35,10 +36,21 @@ def packed():
 @pytest.mark.parametrize("target", TARGETS)
 def test_same_values_as_the_native_run(target):
     ex = compiled("chain", target)
-    vm = mlc.relax.VirtualMachine(ex, mlc.cpu())
+    vm = mlc.relax.VirtualMachine(ex, mlc.cpu(), native=False)
     x = random(5, 64)
     np.testing.assert_array_equal(vm["main"](x), compiled("chain", target)(x))
     np.testing.assert_allclose(vm["main"](x), chain(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_straight_function_is_one_native_call(monkeypatch):
+    """Calls take no steps in Python; `steps` does, and so does a machine that is not native."""
+    ex, x = compiled("chain", "llvm"), random(5, 64)
+    monkeypatch.setattr(Frame, "steps", lambda frame: pytest.fail("stepped"))
+    np.testing.assert_allclose(
+        mlc.relax.VirtualMachine(ex)["main"](x), chain(x), rtol=1e-4, atol=1e-5
+    )
+    with pytest.raises(pytest.fail.Exception, match="stepped"):
+        mlc.relax.VirtualMachine(ex, native=False)["main"](x)
 
 
 @pytest.mark.parametrize("target", TARGETS)
