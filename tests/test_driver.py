@@ -82,7 +82,8 @@ def test_every_step_is_timed():
         (
             {"relax_pipeline": "fast"},
             PassError,
-            "no pipeline 'fast'\nhint: there are cpu, default, lower, zero",
+            "no pipeline 'fast'\nhint: there are cpu, cpu_generic, cuda, default, "
+            "default_build, gpu_generic, lower, static_shape_tuning, zero",
         ),
         ({"params": {"z": Y}}, PassError, "BindParams: no parameter 'z'\nhint: there are x, y"),
         (
