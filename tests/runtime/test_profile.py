@@ -84,7 +84,7 @@ def test_wrong_inputs_are_refused_as_in_a_run():
 def test_text():
     lines = repr(mlc.profile(compiled("chain"), random(16, 64))).splitlines()
     assert lines[0].startswith("Profile: ") and "6 calls of 6 kernels" in lines[0]
-    assert len(lines) == 10 and lines[-1] == "timeline of one run: profile.rows"
+    assert len(lines) == 9 and lines[-1] == "timeline of one run: profile.rows"
 
 
 def test_beside_the_roof_and_by_kernel():
