@@ -48,7 +48,7 @@ def test_inference():
         got = run(x)
         torch.testing.assert_close(got, model(x))
         assert got.data_ptr() != run(x).data_ptr()
-        model[0].weight.mul_(2)  # weights are inputs: what changes is seen
+        model[0].weight.mul_(2)  # weights are constants until they change
         torch.testing.assert_close(run(x), model(x))
 
 

@@ -4,22 +4,24 @@
 
 Dynamo cuts the program into graphs; AOTAutograd makes each functional, of ATen operators; ours is
 compiled when it is first called with such shapes, and called with PyTorch's own memory (DLPack, no
-copy of a tensor that lies in order). Weights are inputs of the graph, so that what an optimizer
-does to them is seen. Under autograd the forward graph is ours and the backward one PyTorch's.
+copy of a tensor that lies in order). Under autograd the forward graph is ours, the backward one
+PyTorch's, and weights are inputs. Where no gradient is wanted (torch.no_grad) weights are
+constants, packed as kernels read them, until somebody writes to them (`weights`).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.torch.entry import torch_module
-from mlcnb.relax.frontend.torch.importer import Importer, Input
+from mlcnb.relax.frontend.torch.importer import Importer, Input, array_of
 from mlcnb.relax.frontend.torch.prepare import refuse_missing, spelling
+from mlcnb.relax.frontend.torch.weights import Bound, Run
 
 NAME = "mlcnb"
 SOURCE = "the compiled graph"
@@ -32,7 +34,7 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
         graph_module: Dynamo's graph.
         example_inputs: its inputs, weights among them.
         options: of torch.compile; `options={"target": …, "relax_pipeline": …}` go to
-            `mlcnb.compile`.
+            `mlcnb.compile`; with `"constant_weights": False` weights are inputs always.
 
     Returns:
         A function from inputs to a list of outputs.
@@ -40,9 +42,11 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
     Raises:
         UnsupportedOpError: operators that are not imported, all of them named.
     """
-    return _aot(functools.partial(_compiled, options.get("options") or {}))(
-        graph_module, example_inputs
-    )
+    given = dict(options.get("options") or {})
+    constant_weights = given.pop("constant_weights", True)
+    forward = functools.partial(_compiled, given)
+    inference = functools.partial(_specialised, given) if constant_weights else forward
+    return _aot(forward, inference)(graph_module, example_inputs)
 
 
 def relax_dynamo(pipeline: Any = None) -> Callable[..., Any]:
@@ -72,7 +76,7 @@ def dynamo_capture_subgraphs(model: Any, *args: Any, **kwargs: Any) -> IRModule:
     found: list[IRModule] = []
 
     def keep(graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        found.append(_imported(graph_module, example_inputs)[0])
+        found.append(_imported(graph_module)[0])
         return _boxed(graph_module.forward)
 
     torch._dynamo.reset()
@@ -95,14 +99,20 @@ def register_backend() -> None:
         register(backend, name=NAME)
 
 
-def _aot(compiler: Callable[[Any, Sequence[Any]], Callable[..., Any]]) -> Callable[..., Any]:
-    """A backend of Dynamo from a compiler of functional ATen graphs."""
+Compiler = Callable[[Any, Sequence[Any]], Callable[..., Any]]
+
+
+def _aot(compiler: Compiler, inference: Compiler | None = None) -> Callable[..., Any]:
+    """A backend of Dynamo from a compiler of functional ATen graphs, and one of those of which
+    nobody wants gradients.
+    """
     torch_module()
     from torch._dynamo.backends.common import aot_autograd
 
     display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
     return aot_autograd(
         fw_compiler=compiler,
+        inference_compiler=inference or compiler,
         bw_compiler=lambda graph, inputs: _boxed(graph.forward),
         decompositions=_decompositions(),
         keep_inference_input_mutations=False,
@@ -123,12 +133,20 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
     return make_boxed_func(run)
 
 
-def _imported(graph_module: Any, example_inputs: Sequence[Any]) -> tuple[IRModule, list[int]]:
-    """A graph as a module, and the places of the inputs that are its parameters."""
+def _imported(
+    graph_module: Any, weights: Mapping[int, Any] | None = None
+) -> tuple[IRModule, list[int]]:
+    """A graph as a module, and the places of the inputs that are its parameters.
+
+    Args:
+        graph_module: the graph.
+        weights: the inputs that are constants, by their places.
+    """
     torch = torch_module()
     refuse_missing(graph_module.graph, SOURCE)
     holders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
-    inputs = {n.name: Input(n.name) for n in holders}
+    known = {i: array_of(x, holders[i].name) for i, x in (weights or {}).items()}
+    inputs = {n.name: Input(n.name, known.get(i)) for i, n in enumerate(holders)}
     importer = Importer(graph_module.graph, inputs, {}, SOURCE)
     with collected_between(), torch.no_grad():
         module = importer.module(_made(graph_module.graph))
@@ -150,16 +168,45 @@ def _listed(graph: Any) -> list[Any]:
 def _compiled(
     options: dict[str, Any], graph_module: Any, example_inputs: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A graph, compiled."""
-    from mlcnb.core import display
+    """A graph, compiled; all of its inputs stay inputs."""
+    run = _executed(options, graph_module, {})
+    return _boxed(lambda *inputs: run(inputs))
 
+
+def _specialised(
+    options: dict[str, Any], graph_module: Any, example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """A graph, compiled for the weights that it is called with."""
+    places = _weights(graph_module.graph)
+    if not places:
+        return _compiled(options, graph_module, example_inputs)
+    refuse_missing(graph_module.graph, SOURCE)
+    return _boxed(Bound(places, functools.partial(_executed, options, graph_module)))
+
+
+def _weights(graph: Any) -> list[int]:
+    """The places of inputs that Dynamo took from the model, that are read and not written."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    told = context and context.fw_metadata
+    if not told:
+        return []
+    holders = [n for n in graph.nodes if n.op == "placeholder"]
+    written = {i for i, info in enumerate(told.input_info) if info.mutates_data}
+    static = [i for i in told.static_input_indices if i < len(holders) and i not in written]
+    return [i for i in static if holders[i].users]
+
+
+def _executed(options: dict[str, Any], graph_module: Any, weights: Mapping[int, Any]) -> Run:
+    """What runs a graph in which some inputs are constants."""
     compile_module = display.load("mlcnb.driver:compile")
-    module, used = _imported(graph_module, example_inputs)
+    module, used = _imported(graph_module, weights)
     places, count = _made(graph_module.graph), len(_listed(graph_module.graph))
     executable = compile_module(module, **options)  # type: ignore[call-arg]
     torch = torch_module()
 
-    def run(*inputs: Any) -> list[Any]:
+    def run(inputs: Sequence[Any]) -> list[Any]:
         given = [inputs[i] for i in used]
         arrays = [x.detach().contiguous() if isinstance(x, torch.Tensor) else x for x in given]
         made = executable(*arrays)
@@ -168,7 +215,7 @@ def _compiled(
             found[place] = value if isinstance(value, int) else _as_torch(torch, value)
         return found
 
-    return _boxed(run)
+    return run
 
 
 def _as_torch(torch: Any, value: Any) -> Any:
