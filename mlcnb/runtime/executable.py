@@ -81,6 +81,7 @@ class Executable(display.Shown):
         self.target = target
         self.timings = timings or []
         self.vm = VirtualMachine(self, native=False)
+        self._machine = VirtualMachine(self)
         self._plans: dict[str, GraphPlans] = {}
         self._native: Callable[..., Any] = _no_entry
 
@@ -158,7 +159,7 @@ class Executable(display.Shown):
         if plans.straight:
             result = plans.run(values, dims, ordered)
         else:
-            result = self.vm.invoke(function, name, ordered)
+            result = self._machine.invoke(function, name, ordered)
         return like_input(result, ordered)
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:

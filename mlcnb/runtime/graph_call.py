@@ -71,6 +71,8 @@ class GraphPlans:
         self.native: Callable[..., Any] | None = None
         self._plans: OrderedDict[tuple, Plan] = OrderedDict()
         self._known: dict[Kinds, Plan] = {}
+        #: the plan where there are no symbolic sizes
+        self._only: Plan | None = None
         self._lock = threading.Lock()
 
     def layout(self, dims: Dims) -> Layout:
@@ -88,6 +90,13 @@ class GraphPlans:
         if kinds and all(v is a for v, a in zip(values, args, strict=True)):
             self._known[kinds] = found
         return self._run(found, flatten(values))
+
+    def lent(self, values: list[Any], dims: Dims) -> Any:
+        """Run on values of the virtual machine: results may lie in them, or in a constant."""
+        found = self._only if not dims and self._only else self._plan(dims)
+        if not dims:
+            self._only = found
+        return self._run(found, flatten(values), lend=True)
 
     def known(self, args: Sequence[Any]) -> Plan | None:
         """The plan of an earlier call whose arguments were arrays just like these."""
@@ -130,10 +139,10 @@ class GraphPlans:
                 self._known = {k: p for k, p in self._known.items() if p is not old}
             return self._plans[key]
 
-    def _run(self, found: Plan, inputs: Sequence[np.ndarray]) -> Any:
+    def _run(self, found: Plan, inputs: Sequence[np.ndarray], lend: bool = False) -> Any:
         bound = self._bound(found)
         try:
-            return bound.run(inputs)
+            return bound.run(inputs, lend)
         finally:
             found.free.append(bound)
 
@@ -218,11 +227,15 @@ class BoundPlan:
                     table[slot] = address
         return outputs
 
-    def run(self, inputs: Sequence[np.ndarray]) -> Any:
-        """Run on these inputs (tuples flattened); the result's arrays are new."""
+    def run(self, inputs: Sequence[np.ndarray], lend: bool = False) -> Any:
+        """Run on these inputs (tuples flattened); the result's arrays are new.
+
+        lend: results that lie in an input or a constant are seen there, not copied.
+        """
         outputs = self._prepare(inputs)
         self._check(self.program.run())
-        return self._result(self.layout.result, inputs, outputs)
+        result = self.layout.result
+        return (self._lent if lend else self._result)(result, inputs, outputs)
 
     def entry(self, args: Sequence[np.ndarray], is_short: bool) -> Callable[..., Any] | None:
         """`run` as a native function of arrays like these; from now on only that uses this plan.
@@ -276,6 +289,17 @@ class BoundPlan:
             else:
                 found.append(arg)
         return found
+
+    def _lent(self, form: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Any:
+        """As `_result`, where nobody writes to what is given."""
+        if isinstance(form, tuple):
+            return tuple(self._lent(f, inputs, outputs) for f in form)
+        if isinstance(form, Place) and form.storage.kind in ("constant", "input"):
+            lists = {"constant": self.layout.constants, "input": inputs}
+            seen = lists[form.storage.kind][form.storage.number].reshape(form.shape).view()
+            seen.flags.writeable = seen.flags.writeable and form.storage.kind == "input"
+            return seen
+        return self._result(form, inputs, outputs)
 
     def _result(
         self, form: Any, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]

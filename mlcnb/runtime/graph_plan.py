@@ -8,7 +8,8 @@ For each set of sizes met at run time the function is planned once (`graph_call`
                         workspace of a call lies where no tensor is at that time
 
 Functions with branches, calls of other functions or sizes that depend on data are not `straight`;
-the virtual machine runs them.
+the virtual machine runs them, and their straight stretches
+natively (`runtime.stretches`).
 """
 
 from __future__ import annotations
@@ -95,19 +96,21 @@ class Layout:
 
 def is_straight(function: rx.Function) -> bool:
     """True if the body is kernel calls, views, tuples, constants; sizes known beforehand."""
-    if not all(_known_tensor(p.struct_info) for p in function.params):
+    if not all(is_known_tensor(p.struct_info) for p in function.params):
         return False
     sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
-    return all(_straight_binding(b, sizes) for b in function.body.bindings)
+    return all(is_straight_binding(b, sizes) for b in function.body.bindings)
 
 
-def _known_tensor(info: Any) -> bool:
+def is_known_tensor(info: Any) -> bool:
+    """True for a tensor of known dtype and dimensions, and for a tuple of such."""
     if isinstance(info, TupleStructInfo):
-        return all(_known_tensor(f) for f in info.fields)
+        return all(is_known_tensor(f) for f in info.fields)
     return isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None
 
 
-def _straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
+def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
+    """True for a kernel's call, a view, or something that costs nothing; `sizes` are known."""
     value = getattr(binding, "value", None)
     if isinstance(binding, rx.MatchCast):
         return is_size_check(binding, sizes)

@@ -1,7 +1,7 @@
 """What the virtual machine does at a call: of a kernel, of Python, of a plain operator.
 
 Each rule takes the frame that the call stands in and the call, and gives its value; `frame.kernel`
-says what ran. The rules of `mlcnb.runtime.vm` call these.
+says what ran. The rules of `mlcnb.runtime.frame` call these.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mlcnb.runtime.shapes import match, shape_of
 from mlcnb.runtime.tensor import flatten, fresh
 
 if TYPE_CHECKING:
-    from mlcnb.runtime.vm import Frame
+    from mlcnb.runtime.frame import Frame
 
 
 def by_meaning(frame: Frame, x: rx.Call) -> Any:

@@ -1,0 +1,152 @@
+"""Straight stretches of a function that is not straight as a whole, each one native call.
+
+    lv = call_tir(f, x)          ┐
+    lv1 = call_tir(g, lv)        ┘ a Stretch: x -> lv1
+    gv = call_packed("h", lv1)     a step
+    if c: …                        a step, whose branches have stretches of their own
+
+A stretch whose sizes are open is planned for sizes that are met again: those that change at each
+turn of a loop would be planned for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from mlcnb.core.node import FrozenDict
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.relax import expr as rx
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.analysis.variables import leaves, value_uses
+from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
+from mlcnb.runtime.graph_call import KEPT, GraphPlans
+from mlcnb.runtime.graph_plan import is_known_tensor, is_straight_binding
+from mlcnb.runtime.interpreted import InterpretedKernel
+from mlcnb.runtime.shapes import Dims
+
+if TYPE_CHECKING:
+    from mlcnb.runtime.frame import Frame
+
+#: what a sequence is run as
+Pieces = list[Any]
+
+
+class Stretch:
+    """Bindings that run as one native call.
+
+    Args:
+        bindings: in order, each a kernel's call, a view, or something that costs nothing.
+        outputs: their variables that something after them reads.
+        kernels: of the executable; functions: of its module.
+    """
+
+    def __init__(
+        self,
+        bindings: Sequence[rx.Binding],
+        outputs: Sequence[rx.Var],
+        kernels: Mapping[str, Any],
+        functions: Mapping[Any, Any],
+    ) -> None:
+        self.bindings, self.outputs = tuple(bindings), tuple(outputs)
+        bound = {b.var for b in bindings}
+        used = dict.fromkeys(v for b in bindings for v in value_uses(b.value))
+        self.params = tuple(v for v in used if isinstance(v, rx.Var) and v not in bound)
+        info = TupleStructInfo(tuple(v.struct_info for v in self.outputs))  # type: ignore[misc]
+        seq = rx.SeqExpr((rx.BindingBlock(self.bindings),), rx.Tuple(self.outputs))
+        function = rx.Function(self.params, seq, info, True, FrozenDict())
+        self.sizes = tuple(_sizes(function))
+        self.plans = GraphPlans(function, kernels, functions)
+        #: sizes that were met once
+        self.met: OrderedDict[tuple[int, ...], None] = OrderedDict()
+        self.kernel = _last_kernel(bindings)
+
+    def run(self, frame: Frame) -> None:
+        """Bind the outputs in a frame; one step after the other for sizes that are new."""
+        known = frame.dims
+        dims: Dims = {v: known[v] for v in self.sizes if v in known} if self.sizes else {}
+        if dims and self.is_new(tuple(dims.values())):
+            for binding in self.bindings:
+                frame.bind(binding)
+            return
+        env = frame.env
+        results = self.plans.lent([env[v] for v in self.params], dims)
+        env.update(zip(self.outputs, results, strict=True))
+        frame.kernel = self.kernel
+
+    def is_new(self, sizes: tuple[int, ...]) -> bool:
+        """Whether these sizes are not among those met last; from now on they are."""
+        found = sizes in self.met
+        self.met[sizes] = None
+        self.met.move_to_end(sizes)
+        if len(self.met) > KEPT:
+            self.met.popitem(last=False)
+        return not found
+
+
+def pieces(
+    seq: rx.SeqExpr,
+    known: Collection[PrimVar],
+    kernels: Mapping[str, Any],
+    functions: Mapping[Any, Any],
+) -> Pieces:
+    """A sequence as Stretches and single bindings, in order.
+
+    known: the symbolic sizes that have values where it begins.
+    """
+    if any(isinstance(k, InterpretedKernel) for k in kernels.values()):
+        return list(seq.bindings)
+    found: Pieces = []
+    needed = set(leaves(seq.body))
+    for is_run, bindings in reversed(_runs(seq, set(known))):
+        outputs = [b.var for b in bindings if b.var in needed]
+        needed.update(v for b in bindings for v in value_uses(b.value))
+        if is_run:
+            found.append(Stretch(bindings, outputs, kernels, functions))
+        else:
+            found.extend(reversed(bindings))
+    return found[::-1]
+
+
+def _runs(seq: rx.SeqExpr, known: set[PrimVar]) -> list[tuple[bool, list[rx.Binding]]]:
+    """The bindings in order, cut where a straight run with a kernel begins or ends."""
+    marked = list(_marked(seq, known))
+    runs = [(k, [b for _, b in run]) for k, run in groupby(marked, lambda m: m[0])]
+    return [(k and any(_is_call(b) for b in run), run) for k, run in runs]
+
+
+def _marked(seq: rx.SeqExpr, known: set[PrimVar]) -> Iterator[tuple[bool, rx.Binding]]:
+    """Each binding, and whether it is straight where it stands."""
+    for binding in seq.bindings:
+        used = [v for v in value_uses(binding.value) if isinstance(v, rx.Var)]
+        placed = all(is_known_tensor(v.struct_info) for v in used) and _is_placed(binding.var)
+        yield placed and is_straight_binding(binding, known), binding
+        if isinstance(binding, rx.MatchCast):
+            known.update(definable_vars(binding.struct_info))
+
+
+def _is_placed(var: rx.Var) -> bool:
+    """True for tensors that a plan knows the place of, and for sizes."""
+    info = var.struct_info
+    return is_known_tensor(info) or (isinstance(info, ShapeStructInfo) and info.values is not None)
+
+
+def _is_call(binding: rx.Binding) -> bool:
+    value = binding.value
+    return isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.call_tir"
+
+
+def _last_kernel(bindings: Sequence[rx.Binding]) -> str | None:
+    calls = [b.value for b in bindings if _is_call(b)]
+    return calls[-1].args[0].name_hint if calls else None
+
+
+def _sizes(function: rx.Function) -> Iterator[PrimVar]:
+    """The symbolic sizes that a stretch speaks of, each once."""
+    infos: list[Any] = [p.struct_info for p in function.params]
+    for binding in function.body.bindings:
+        shapes = [n for n in leaves(binding.value) if isinstance(n, rx.ShapeExpr)]
+        infos += [binding.var.struct_info, *getattr(binding.value, "sinfo_args", ()), *shapes]
+    yield from dict.fromkeys(v for info in infos for v in symbolic_vars(info))
