@@ -139,12 +139,17 @@ class OpDecl(Node):
 
 
 _declared: dict[str, type[OpDecl]] = {}
+#: names that TVM has for a form of an operator -> the operator's name
+_also: dict[str, str] = {}
 
 
-def operator(name: str, sugar: str | None = None) -> Callable[[type], type]:
+def operator(
+    name: str, sugar: str | None = None, also: tuple[str, ...] = ()
+) -> Callable[[type], type]:
     """Class decorator: declare an operator under `name` ("relax.nn.relu").
 
     sugar: the name under `R.` (default: `name` without "relax."); "" for none.
+    also: names that TVM has for some of its calls; `declaration` knows them.
     """
 
     def declare(cls: type) -> type:
@@ -157,6 +162,7 @@ def operator(name: str, sugar: str | None = None) -> Callable[[type], type]:
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
         _declared[name] = made
+        _also.update(dict.fromkeys(also, name))
         return made
 
     return declare
@@ -178,7 +184,7 @@ def declaration(op: str | Op, missing_ok: bool = False) -> Any:
         UnsupportedOpError: it is not declared and `missing_ok` is False.
     """
     name = op.name if isinstance(op, Op) else op
-    found = _declared.get(name) or _all().get(name)
+    found = _declared.get(name) or _all().get(_also.get(name, name))
     if found is None and not missing_ok:
         raise UnsupportedOpError(f"no operator {name!r} is declared", hint="see mlcnb.op.names()")
     return found

@@ -489,7 +489,7 @@ def test_writing_in_place():
 def test_resampling():
     seeded()
     x = reals(1, 2, 4, 5)
-    up = F.interpolate
+    up, deep = F.interpolate, reals(1, 2, 3, 4, 5)
     grid = torch.rand(1, 3, 3, 2) * 2 - 1
     check(
         ("nearest", lambda x: up(x, scale_factor=2), (x,)),
@@ -499,6 +499,10 @@ def test_resampling():
         ("corners", lambda x: up(x, size=(7, 9), mode="bilinear", align_corners=True), (x,)),
         ("bicubic", lambda x: up(x, size=(8, 10), mode="bicubic"), (x,)),
         ("one dimension", lambda x: up(x[0], scale_factor=2, mode="linear"), (x,)),
+        ("three", lambda d: up(d, size=(3, 7, 2), mode="nearest"), (deep,)),
+        ("three exact", lambda d: up(d, size=(3, 7, 2), mode="nearest-exact"), (deep,)),
+        ("trilinear", lambda d: up(d, size=(5, 3, 8), mode="trilinear"), (deep,)),
+        ("tri corners", lambda d: up(d, (5, 3, 8), None, "trilinear", True), (deep,)),
         ("grid", lambda x, g: F.grid_sample(x, g, align_corners=False), (x, grid)),
         ("grid nearest", lambda x, g: F.grid_sample(x, g, "nearest", "border", True), (x, grid)),
         tol=1e-4,

@@ -25,6 +25,12 @@ def _resizes():
             yield Case(made, [numbers((1, 1, 3, 4)), (4, 5)], 1e-4, note=f"{mode}-cubic-{exclude}")
     yield Case(resize.Resize2d(layout="NHWC"), [numbers((1, 3, 4, 2)), (5, 3)], 1e-5)
     yield Case(resize.Resize2d(layout="NCHW4c"), [numbers((1, 1, 2, 3, 4)), (3, 2)], 1e-5)
+    for method, rtol in (("nearest_neighbor", 1e-6), ("linear", 1e-5), ("cubic", 1e-4)):
+        for size in ((2, 4, 5), (5, 2, 1)):
+            made = resize.Resize3d(method=method)
+            yield Case(made, [numbers((1, 2, 3, 3, 4)), size], rtol, note=f"3d-{method}-{size}")
+    made = resize.Resize3d(layout="NDHWC", coordinate_transformation_mode="align_corners")
+    yield Case(made, [numbers((1, 3, 2, 4, 2)), (2, 5, 3)], 1e-5)
     nearest = resize.Resize2d(method="nearest_neighbor")
     yield Case(nearest, [numbers((1, 2, 3, 4), "uint8"), (5, 3)])
     yield Case(resize.Resize2d(), [numbers((1, 1, 3, 4), "float16"), (5, 3)], 4e-3)

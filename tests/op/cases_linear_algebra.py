@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mlcnb.op.linear_algebra import einsum, matmul
-from mlcnb.op.nn import attention, loss
+from mlcnb.op.nn import attention, attention_var_len, loss
 from tests.op.harness import Case, numbers
 
 MODULES = ("mlcnb.op.linear_algebra.einsum", "mlcnb.op.linear_algebra.matmul")
-MODULES += ("mlcnb.op.nn.attention", "mlcnb.op.nn.loss")
+MODULES += ("mlcnb.op.nn.attention", "mlcnb.op.nn.attention_var_len", "mlcnb.op.nn.loss")
 RTOL = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SHAPES = [
     ((2, 3), (3, 4)),
@@ -68,6 +68,21 @@ def _attention():
             yield Case(made, [*tensors(*qkv), None], 1e-5, note=f"{mask}-{window}")
 
 
+def _joined():
+    starts, others = (np.array(s, "int32") for s in ([0, 2, 2, 7], [0, 1, 4, 9]))
+    longest = np.array(5, "int32")
+    for kind in ("float32", "float16"):
+        same = tensors((1, 7, 2, 5), (1, 7, 2, 5), (1, 7, 2, 3), kind=kind)
+        made = attention_var_len.AttentionVarLen()
+        yield Case(made, [*same, starts, longest, None, None], RTOL[kind])
+    qkv = tensors((1, 7, 2, 5), (1, 9, 2, 5), (1, 9, 2, 3))
+    for mask in (None, "TopLeft", "BottomRight"):
+        for window in (None, 2) if mask else (None,):
+            made = attention_var_len.AttentionVarLen(0.3, mask, window)
+            args = [*qkv, starts, longest, others, longest]
+            yield Case(made, args, 1e-5, note=f"{mask}-{window}")
+
+
 def _losses():
     for kind in ("float32", "float16"):
         for shape in ((3, 4), (4,)):
@@ -83,4 +98,6 @@ def _losses():
             yield Case(loss.NllLoss(reduction), single, RTOL[kind], note=reduction)
 
 
-CASES = [case for family in (_products, _einsums, _attention, _losses) for case in family()]
+CASES = [
+    case for family in (_products, _einsums, _attention, _joined, _losses) for case in family()
+]

@@ -42,6 +42,16 @@ INFERRED = [
     (op.cumsum(var(N, 3)), "Tensor((n * T.int64(3),), float32)"),
     (op.topk(var(N, 9), k=2, ret_type="values"), "Tensor((n, 2), float32)"),
     (op.arange(PrimValue(N)), "Tensor((n,), int64)"),
+    (
+        op.image.resize3d(var(N, 3, M, 4, 5), [N, 2 * M, 7], layout="NCDHW"),
+        "Tensor((n, 3, n, m * T.int64(2), 7), float32)",
+    ),
+    (
+        op.nn.attention_var_len(
+            *(var(1, d, 2, 8) for d in (N, M, M)), var(4, kind="int32"), var(kind="int32")
+        ),
+        "Tensor((1, n, 2, 8), float32)",
+    ),
     (op.zeros([N, 4], "int8"), "Tensor((n, 4), int8)"),
     (op.where(var(N, kind="bool"), var(2, 1), var(N)), "Tensor((2, n), float32)"),
 ]

@@ -1,7 +1,7 @@
-"""image.resize2d: an image in another size.
+"""image.resize2d and image.resize3d: an image in another size.
 
 nearest_neighbor   the input element nearest to where an output element lies
-linear, cubic      a weighted sum of the 2 x 2 or 4 x 4 around, edge elements repeated
+linear, cubic      a weighted sum of the 2 or 4 around along each dimension, edges repeated
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.nn._window import no_void, settle
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
 
+#: what a dimension is called
+WORDS = {"D": "depth", "H": "height", "W": "width"}
+#: the loop nest that blends along a dimension before the last
+BLENDED = {"D": "resize_planes", "H": "resize_rows"}
+
 
 class Tap(NamedTuple):
     """One neighbour along one dimension: its place, and its weight (None: the only one)."""
@@ -28,38 +33,35 @@ class Tap(NamedTuple):
     weight: Any
 
 
-@operator("relax.image.resize2d")
-class Resize2d(OpDecl):
-    """`data` with H and W changed to `size`.
+class Resize(OpDecl):
+    """What resizing along two and along three dimensions have in common: all but the layout."""
 
-    method: nearest_neighbor, linear, cubic. coordinate_transformation_mode: half_pixel,
-    pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn. rounding_method, for
-    nearest_neighbor: round (halves up), floor, ceil, round_prefer_floor, round_prefer_ceil.
-    cubic_exclude: neighbours outside do not count. `roi` is there for TVM's text and must be zeros.
-    Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
-    """
-
-    data: Tensor
-    size: Shape
-    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
-    layout: str = "NCHW"
-    method: str = "linear"
-    coordinate_transformation_mode: str = "half_pixel"
-    rounding_method: str = "round"
-    cubic_alpha: float = -0.75
-    cubic_exclude: int = 0
-    extrapolation_value: float = 0.0
-    out_dtype: str | None = None
+    __slots__ = ()
+    roi: Any
+    layout: Any
+    method: Any
+    coordinate_transformation_mode: Any
+    rounding_method: Any
+    cubic_alpha: Any
+    cubic_exclude: Any
+    extrapolation_value: Any
+    out_dtype: Any
 
     def __post_init__(self) -> None:
         settle(self, out_dtype=no_void(self.out_dtype))
 
+    @property
+    def spatial(self) -> str:
+        """The letters of the dimensions that are resized: "HW"."""
+        raise NotImplementedError
+
     def infer(self, data: Any, size: Any) -> Any:
-        """data's dimensions, with H and W those of `size`."""
+        """data's dimensions, the resized ones those of `size`."""
         self.check(data)
         kind = self.out_dtype or data.dtype
-        if size.ndim not in (-1, 2):
-            refuse(self, f"size must be (height, width), but has {size.ndim} dimensions")
+        if size.ndim not in (-1, len(self.spatial)):
+            names = ", ".join(WORDS[letter] for letter in self.spatial)
+            refuse(self, f"size must be ({names}), but has {size.ndim} dimensions")
         if data.dims is None or size.values is None:
             return tensor(None, kind, data.ndim)
         if any(d < 1 for d in map(as_int, size.values) if d is not None):
@@ -80,28 +82,29 @@ class Resize2d(OpDecl):
                 )
         if any(self.roi):
             refuse(self, f"a region of interest, {self.roi}, is not there")
-        if sorted(_layout.letters(self.layout)) != sorted("NCHW"):
-            refuse(self, f"layout {self.layout!r} must name N, C, H, W")
+        if sorted(_layout.letters(self.layout)) != sorted("NC" + self.spatial):
+            refuse(self, f"layout {self.layout!r} must name {', '.join('NC' + self.spatial)}")
         want_rank(self, f"data in {self.layout}", data, len(_layout.axes_in(self.layout)))
         if self.method != "nearest_neighbor" and data.dtype and not data.dtype.is_float:
             refuse(self, f"{self.method} needs floats, but data is {tell(data)}")
 
     def sizes(self, dims: Any, wanted: Any) -> dict[str, Any]:
         """The sizes of the result's dimensions."""
-        return {**_layout.sizes_of(self.layout, dims), "H": wanted[0], "W": wanted[1]}
+        resized = zip(self.spatial, wanted, strict=True)
+        return {**_layout.sizes_of(self.layout, dims), **dict(resized)}
 
     def numpy(self, data: Any, size: Any) -> Any:
-        """A matrix for rows and one for columns; for nearest_neighbor, numpy.take"""
-        kind = dtype(self.out_dtype or data.dtype.name).numpy
-        plain = _layout.to_plain(data, self.layout, "NCHW", {})
-        for axis, out in zip((2, 3), size, strict=True):
+        """A matrix for each dimension; for nearest_neighbor, numpy.take"""
+        kind, order = dtype(self.out_dtype or data.dtype.name).numpy, "NC" + self.spatial
+        plain = _layout.to_plain(data, self.layout, order, {})
+        for axis, out in enumerate(size, 2):
             r = self.resizing(plain.shape[axis], int(out))
             if self.method == "nearest_neighbor":
                 plain = plain.take(ip.picked(r), axis)
             else:
                 matrix = ip.weights(r).astype(wide(plain).dtype)
                 plain = np.moveaxis(np.moveaxis(wide(plain), axis, -1) @ matrix.T, -1, axis)
-        return _layout.from_plain(plain.astype(kind, copy=False), "NCHW", self.layout)
+        return _layout.from_plain(plain.astype(kind, copy=False), order, self.layout)
 
     def resizing(self, size_in: int, size_out: int) -> ip.Resizing:
         """One dimension of this."""
@@ -117,12 +120,15 @@ class Resize2d(OpDecl):
         )
 
     def compute(self, data: Any, size: Any) -> Any:
-        """nearest_neighbor: one loop nest. Else two: rows are blended, then columns."""
+        """nearest_neighbor: one loop nest. Else one a dimension: planes, rows, then columns."""
+        wanted = dict(zip(self.spatial, size, strict=True))
         if self.method == "nearest_neighbor":
-            return self.resized(data, dict(zip("HW", size, strict=True)), data.dtype, "resize")
-        kind = accumulator(data.dtype)
-        rows = self.resized(data, {"H": size[0]}, kind, "resize_rows")
-        return self.resized(rows, {"W": size[1]}, data.dtype, "resize")
+            return self.resized(data, wanted, data.dtype, "resize")
+        columns, blended = wanted.pop("W"), data
+        for letter, out in wanted.items():
+            kind, name = accumulator(data.dtype), BLENDED[letter]
+            blended = self.resized(blended, {letter: out}, kind, name)
+        return self.resized(blended, {"W": columns}, data.dtype, "resize")
 
     def resized(self, data: Any, wanted: dict[str, Any], result: Any, name: str) -> Any:
         """`data` with some dimensions changed to the sizes `wanted`, in one loop nest."""
@@ -176,8 +182,60 @@ class Resize2d(OpDecl):
     def flops(self, data: Any, target: Any) -> Any:
         """Two for each neighbour."""
         result = self.infer(data, target)
-        many = {"nearest_neighbor": 0, "linear": 8, "cubic": 32}[self.method]
+        around = {"nearest_neighbor": 0, "linear": 2, "cubic": 4}[self.method]
+        many = 2 * around ** len(self.spatial)
         return None if result.dims is None else tidy(size(result) * many)
+
+
+@operator("relax.image.resize2d")
+class Resize2d(Resize):
+    """`data` with H and W changed to `size`.
+
+    method: nearest_neighbor, linear, cubic. coordinate_transformation_mode: half_pixel,
+    pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn. rounding_method, for
+    nearest_neighbor: round (halves up), floor, ceil, round_prefer_floor, round_prefer_ceil.
+    cubic_exclude: neighbours outside do not count. `roi` is there for TVM's text and must be zeros.
+    Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
+    """
+
+    data: Tensor
+    size: Shape
+    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
+    layout: str = "NCHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = "round"
+    cubic_alpha: float = -0.75
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+
+    @property
+    def spatial(self) -> str:
+        """Height and width."""
+        return "HW"
+
+
+@operator("relax.image.resize3d")
+class Resize3d(Resize):
+    """`data` with D, H and W changed to `size`; attributes as those of image.resize2d."""
+
+    data: Tensor
+    size: Shape
+    roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    layout: str = "NCDHW"
+    method: str = "linear"
+    coordinate_transformation_mode: str = "half_pixel"
+    rounding_method: str = "round"
+    cubic_alpha: float = -0.75
+    cubic_exclude: int = 0
+    extrapolation_value: float = 0.0
+    out_dtype: str | None = None
+
+    @property
+    def spatial(self) -> str:
+        """Depth, height and width."""
+        return "DHW"
 
 
 def _sum(parts: list[Any]) -> Any:

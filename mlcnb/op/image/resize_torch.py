@@ -32,12 +32,10 @@ def _scales_agree(n: TorchNode, x: Expr, scales: Sequence[float | None]) -> None
 
 
 def _resize(n: TorchNode, x: Expr, **attrs: Any) -> Expr:
-    """nn.resize2d to the size that PyTorch says; one dimension is done as two."""
+    """image.resize to the size that PyTorch says; one dimension is done as two."""
     out = list(n.result()[0][2:])
-    if len(out) == 2:
-        return call("relax.image.resize2d", x, out, **attrs)
     if len(out) != 1:
-        n.refuse(f"a resize of {len(out)} dimensions", "1 and 2 are there")
+        return call(f"relax.image.resize{len(out)}d", x, out, **attrs)
     tall = n.emit(call("relax.expand_dims", x, axis=(2,)))
     wide = n.emit(call("relax.image.resize2d", tall, [1, out[0]], **attrs))
     return call("relax.squeeze", wide, axis=(2,))
@@ -51,7 +49,7 @@ def _numbers(values: Sequence[Any], rank: int) -> list[float | None]:
     return (flat + [None] * rank)[:rank]
 
 
-@torch_spelling("aten.upsample_nearest1d", "aten.upsample_nearest2d")
+@torch_spelling("aten.upsample_nearest1d", "aten.upsample_nearest2d", "aten.upsample_nearest3d")
 def torch_upsample_nearest(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
     """The pixel at floor(place * input / output)."""
     _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
@@ -61,7 +59,11 @@ def torch_upsample_nearest(n: TorchNode, x: Expr, output_size: Any, *scales: Any
     )  # fmt: skip
 
 
-@torch_spelling("aten._upsample_nearest_exact1d", "aten._upsample_nearest_exact2d")
+@torch_spelling(
+    "aten._upsample_nearest_exact1d",
+    "aten._upsample_nearest_exact2d",
+    "aten._upsample_nearest_exact3d",
+)
 def torch_upsample_nearest_exact(n: TorchNode, x: Expr, output_size: Any, *scales: Any) -> Expr:
     """The pixel whose centre is nearest."""
     _scales_agree(n, x, _numbers(scales, len(n.dims(x)) - 2))
@@ -71,7 +73,12 @@ def torch_upsample_nearest_exact(n: TorchNode, x: Expr, output_size: Any, *scale
     )  # fmt: skip
 
 
-@torch_spelling("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_bicubic2d")
+@torch_spelling(
+    "aten.upsample_linear1d",
+    "aten.upsample_bilinear2d",
+    "aten.upsample_trilinear3d",
+    "aten.upsample_bicubic2d",
+)
 def torch_upsample_linear(
     n: TorchNode, x: Expr, output_size: Any, align_corners: bool, *scales: Any
 ) -> Expr:

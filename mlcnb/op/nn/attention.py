@@ -7,7 +7,8 @@ out[b, i, n, h]    = sum over j of softmax(scores * scale + bias)[b, n, i, j] * 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,117 @@ from mlcnb.op._dims import (
     want_rank,
     want_same_dtype,
 )
-from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, operator
+from mlcnb.op._sugar import sugar
+from mlcnb.relax.operator import OpDecl, OptionalTensor, Tensor, make_call, operator
 
 #: floats of a cache line: vectors of 16, 8 or 4 divide it
 VECTOR = 16
 MASKS = (None, "TopLeft", "BottomRight")
 
 
-@operator("relax.nn.attention")
-class Attention(OpDecl):
+class Attends(OpDecl):
+    """What all attentions have in common: sizes, the factor, all loops but those of the mask."""
+
+    __slots__ = ()
+    scale: Any
+    causal_mask: Any
+    window_size: Any
+
+    def check(self, query: Any, key: Any, value: Any) -> None:
+        """Refuse attributes and dtypes that do not fit, and tensors that are not of rank 4."""
+        want_same_dtype(self, query=query, key=key, value=value)
+        for name, info in (("query", query), ("key", key), ("value", value)):
+            want_rank(self, name, info, 4)
+        if self.causal_mask not in MASKS:
+            refuse(self, f"no causal_mask {self.causal_mask!r}", hint="TopLeft or BottomRight")
+        if self.window_size is not None and self.causal_mask is None:
+            refuse(self, "window_size needs a causal_mask")
+
+    def result(self, query: Any, key: Any, value: Any) -> Any:
+        """(batch, seq, heads, dim_v)"""
+        self.check(query, key, value)
+        if None in (query.dims, key.dims, value.dims):
+            return tensor(None, query.dtype, 4)
+        q, k, v = query.dims, key.dims, value.dims
+        pairs = [(q[0], k[0]), (q[0], v[0]), (q[2], k[2]), (q[2], v[2]), (q[3], k[3]), (k[1], v[1])]
+        if any(differ(a, b) for a, b in pairs):
+            refuse(self, f"{tell(query)}, {tell(key)} and {tell(value)} do not fit each other")
+        return tensor([*q[:3], v[3]], query.dtype)
+
+    def factor(self, dim: Any) -> Any:
+        """What scores are multiplied by: a number, or an expression where `dim` is symbolic."""
+        known = as_int(dim)
+        if self.scale is not None or known is None:
+            return self.scale
+        return 1 / math.sqrt(known)
+
+    def number(self, dim: Any, kind: Any) -> Any:
+        """What queries are multiplied by, as an expression."""
+        factor = self.factor(dim)
+        return 1 / te.sqrt(cast(kind, dim)) if factor is None else const(factor, kind)
+
+    def meaning(
+        self, query: Any, key: Any, value: Any, bias: Any, sees: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """The formula, in float32 at least; -inf where one of `sees` (seq, seq_kv) is False."""
+        q, k, v = (wide(x).transpose(0, 2, 1, 3) for x in (query, key, value))
+        scores = q @ k.swapaxes(-1, -2) * q.dtype.type(self.factor(query.shape[3]))
+        scores = scores if bias is None else scores + wide(bias)
+        for condition in sees:
+            scores = np.where(condition, scores, -np.inf).astype(q.dtype)
+        with np.errstate(invalid="ignore"):  # NaN for a query that sees nothing
+            e = np.exp(scores - scores.max(-1, keepdims=True))
+        found = (e / e.sum(-1, keepdims=True)) @ v
+        return found.transpose(0, 2, 1, 3).astype(query.dtype)
+
+    def attend(self, query: Any, key: Any, value: Any, mask: Callable[[Any], Any]) -> Any:
+        """Scores, the exponentials of softmax, the weighted sum; at last the division.
+
+        The queries stand last in what lies between, so that a vector holds the scores of several
+        queries for one key: neither maxima nor sums go across its lanes. Queries and what they
+        find are rounded up to whole vectors; what is too much is 0, and not stored.
+
+        mask: scores (batch, heads, seq_kv, seq in whole vectors) -> the scores that count.
+        """
+        batch, seq, heads, dim = query.shape
+        kind, found_dim = accumulator(query.dtype), value.shape[3]
+        h, t = te.reduce_axis((0, dim), name="h"), te.reduce_axis((0, key.shape[1]), name="t")
+        scaled = te.compute(
+            (batch, heads, dim, _whole(seq)),
+            lambda b, n, c, i: within(
+                i, seq, lambda: cast(kind, query(b, i, n, c)) * self.number(dim, kind)
+            ),
+            name="attention_query",
+        )
+        raw = te.compute(
+            (batch, heads, key.shape[1], _whole(seq)),
+            lambda b, n, j, i: te.sum(scaled(b, n, h, i) * cast(kind, key(b, j, n, h)), axis=h),
+            name="attention_scores",
+        )
+        e, inverse = _exponentials(mask(raw))
+
+        def weighted(b: Any, n: Any, i: Any, d: Any) -> Any:
+            one = within(d, found_dim, lambda: cast(kind, value(b, t, n, d)))
+            return te.sum(e(b, n, t, i) * one, axis=t)
+
+        shape = (batch, heads, _whole(seq), _whole(found_dim))
+        found = te.compute(shape, weighted, name="attention_sum")
+        return te.compute(
+            (batch, seq, heads, found_dim),
+            lambda b, i, n, d: cast(query.dtype, inverse(b, n, i) * found(b, n, i, d)),
+            name="attention",
+        )
+
+    def cost(self, query: Any, key: Any, value: Any) -> Any:
+        """Two for each multiplication of the two products, five for each score."""
+        if None in (query.dims, key.dims, value.dims):
+            return None
+        scores = product([query.dims[0], query.dims[2], query.dims[1], key.dims[1]])
+        return tidy(scores * ((query.dims[3] + value.dims[3]) * 2 + 5))
+
+
+@operator("relax.nn.attention", also=("relax.nn.attention_bias",))
+class Attention(Attends):
     """softmax(query . key * scale + bias) . value, for each sample and head.
 
     query (batch, seq, heads, dim); key (batch, seq_kv, heads, dim); value (batch, seq_kv, heads,
@@ -53,27 +156,7 @@ class Attention(OpDecl):
 
     def infer(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """(batch, seq, heads, dim_v)"""
-        want_same_dtype(self, query=query, key=key, value=value)
-        for name, info in (("query", query), ("key", key), ("value", value)):
-            want_rank(self, name, info, 4)
-        if self.causal_mask not in MASKS:
-            refuse(self, f"no causal_mask {self.causal_mask!r}", hint="TopLeft or BottomRight")
-        if self.window_size is not None and self.causal_mask is None:
-            refuse(self, "window_size needs a causal_mask")
-        if None in (query.dims, key.dims, value.dims):
-            return tensor(None, query.dtype, 4)
-        q, k, v = query.dims, key.dims, value.dims
-        pairs = [(q[0], k[0]), (q[0], v[0]), (q[2], k[2]), (q[2], v[2]), (q[3], k[3]), (k[1], v[1])]
-        if any(differ(a, b) for a, b in pairs):
-            refuse(self, f"{tell(query)}, {tell(key)} and {tell(value)} do not fit each other")
-        return tensor([*q[:3], v[3]], query.dtype)
-
-    def factor(self, dim: Any) -> Any:
-        """What scores are multiplied by: a number, or an expression where `dim` is symbolic."""
-        known = as_int(dim)
-        if self.scale is not None or known is None:
-            return self.scale
-        return 1 / math.sqrt(known)
+        return self.result(query, key, value)
 
     def seen(self, i: Any, j: Any, seq: Any, seq_kv: Any) -> list[Any]:
         """Conditions under which query i sees key j."""
@@ -85,56 +168,15 @@ class Attention(OpDecl):
 
     def numpy(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
         """The formula, in float32 at least"""
-        q, k, v = (wide(x).transpose(0, 2, 1, 3) for x in (query, key, value))
-        scores = q @ k.swapaxes(-1, -2) * q.dtype.type(self.factor(query.shape[3]))
-        scores = scores if bias is None else scores + wide(bias)
-        i, j = np.ogrid[: q.shape[2], : k.shape[2]]
-        for condition in self.seen(i, j, q.shape[2], k.shape[2]):
-            scores = np.where(condition, scores, -np.inf).astype(q.dtype)
-        e = np.exp(scores - scores.max(-1, keepdims=True))
-        found = (e / e.sum(-1, keepdims=True)) @ v
-        return found.transpose(0, 2, 1, 3).astype(query.dtype)
+        seq, seq_kv = query.shape[1], key.shape[1]
+        i, j = np.ogrid[:seq, :seq_kv]
+        return self.meaning(query, key, value, bias, self.seen(i, j, seq, seq_kv))
 
     def compute(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
-        """Scores, the exponentials of softmax, the weighted sum; at last the division.
-
-        The queries stand last in what lies between, so that a vector holds the scores of several
-        queries for one key: neither maxima nor sums go across its lanes. Queries and what they
-        find are rounded up to whole vectors; what is too much is 0, and not stored.
-        """
-        batch, seq, heads, dim = query.shape
-        kind, found_dim = accumulator(query.dtype), value.shape[3]
-        h, t = te.reduce_axis((0, dim), name="h"), te.reduce_axis((0, key.shape[1]), name="t")
-        scaled = te.compute(
-            (batch, heads, dim, _whole(seq)),
-            lambda b, n, c, i: _within(
-                i, seq, lambda: cast(kind, query(b, i, n, c)) * self.number(dim, kind)
-            ),
-            name="attention_query",
-        )
-        raw = te.compute(
-            (batch, heads, key.shape[1], _whole(seq)),
-            lambda b, n, j, i: te.sum(scaled(b, n, h, i) * cast(kind, key(b, j, n, h)), axis=h),
-            name="attention_scores",
-        )
-        e, inverse = _exponentials(self.masked(raw, bias, seq, kind))
-
-        def weighted(b: Any, n: Any, i: Any, d: Any) -> Any:
-            one = _within(d, found_dim, lambda: cast(kind, value(b, t, n, d)))
-            return te.sum(e(b, n, t, i) * one, axis=t)
-
-        shape = (batch, heads, _whole(seq), _whole(found_dim))
-        found = te.compute(shape, weighted, name="attention_sum")
-        return te.compute(
-            (batch, seq, heads, found_dim),
-            lambda b, i, n, d: cast(query.dtype, inverse(b, n, i) * found(b, n, i, d)),
-            name="attention",
-        )
-
-    def number(self, dim: Any, kind: Any) -> Any:
-        """What queries are multiplied by, as an expression."""
-        factor = self.factor(dim)
-        return 1 / te.sqrt(cast(kind, dim)) if factor is None else const(factor, kind)
+        """The loops of every attention, with the bias and the mask."""
+        kind = accumulator(query.dtype)
+        mask = partial(self.masked, bias=bias, seq=query.shape[1], kind=kind)
+        return self.attend(query, key, value, mask)
 
     def masked(self, raw: Any, bias: Any, seq: Any, kind: Any) -> Any:
         """te tensor: the scores with the bias, and -inf where a query does not see a key."""
@@ -148,7 +190,7 @@ class Attention(OpDecl):
             if bias is not None:
                 at = broadcast_index((b, n, i, j), bias.shape, whole)
                 row = at[-2] if len(at) > 1 else 0
-                score = score + _within(row, seq, lambda: cast(kind, bias(*at)))
+                score = score + within(row, seq, lambda: cast(kind, bias(*at)))
             for condition in self.seen(i, j, seq, seq_kv):
                 score = te.Select(condition, score, const(float("-inf"), kind))
             return score
@@ -156,11 +198,23 @@ class Attention(OpDecl):
         return te.compute(raw.shape, element, name="attention_masked")
 
     def flops(self, query: Any, key: Any, value: Any, bias: Any = None) -> Any:
-        """Two for each multiplication of the two products, five for each score."""
-        if None in (query.dims, key.dims, value.dims):
-            return None
-        scores = product([query.dims[0], query.dims[2], query.dims[1], key.dims[1]])
-        return tidy(scores * ((query.dims[3] + value.dims[3]) * 2 + 5))
+        """Those of the two products and of softmax."""
+        return self.cost(query, key, value)
+
+
+@sugar("nn.attention_bias")
+def attention_bias(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any,
+    scale: float | None = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
+) -> Any:
+    """nn.attention with a bias, which TVM has as an operator of its own."""
+    attrs = {"scale": scale, "causal_mask": causal_mask, "window_size": window_size}
+    return make_call(Attention, query, key, value, bias, **attrs)
 
 
 def _whole(dim: Any) -> Any:
@@ -169,7 +223,7 @@ def _whole(dim: Any) -> Any:
     return dim if known is None else -(-known // VECTOR) * VECTOR
 
 
-def _within(index: Any, dim: Any, value: Callable[[], Any]) -> Any:
+def within(index: Any, dim: Any, value: Callable[[], Any]) -> Any:
     """The value where index < dim, else 0; tested only where the index may go beyond."""
     if as_int(index) is not None or _whole(dim) is dim or as_int(dim) == as_int(_whole(dim)):
         return value()

@@ -48,9 +48,7 @@ def is_op(op_name: str) -> ExprPattern:
     Raises:
         UnsupportedOpError: no operator of that name is declared.
     """
-    if op_name not in GIVEN:
-        declaration(op_name)
-    return ExprPattern(Op(op_name))
+    return ExprPattern(Op(op_name) if op_name in GIVEN else declaration(op_name).op)
 
 
 def find_op(op_name: str, func: Any) -> list[Any]:
