@@ -5,25 +5,19 @@
     i * j, A[i], T.floor(x)     no linear term: a fresh variable that may be any number
 
 A question about what was translated is exact where no fresh variable was needed; else it is asked
-of a larger set, so that "no such point" is still sure.
+of a larger set, so that "no such point" is still sure. `Strict` refuses what would need one.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
+from mlcnb.arith.isl import Undecided
+from mlcnb.core import display
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
-
-T = TypeVar("T")
-
-#: steps that isl may take for one question before it is given up (about a second)
-PATIENT = 2_000_000
-#: … for one of many questions that are asked of every program
-QUICK = 200_000
 
 _RELATIONS: dict[type, tuple[str, str]] = {
     e.LT: ("<", ">="),
@@ -35,33 +29,8 @@ _RELATIONS: dict[type, tuple[str, str]] = {
 }
 
 
-_local = threading.local()
-
-
-def context() -> Any:
-    """The isl context of this thread: sets and maps stay in the thread that made them."""
-    if not hasattr(_local, "context"):
-        import islpy as isl
-
-        _local.context = isl.Context()
-    return _local.context
-
-
-def ask(question: Callable[[], T], effort: int = PATIENT) -> T | None:
-    """The answer to a question to isl, None where it takes more steps than `effort`."""
-    import islpy as isl
-
-    here = context()
-    here.reset_operations()
-    here.set_max_operations(effort)
-    try:
-        return question()
-    except isl.Error as error:
-        if "maximal number of operations" not in str(error):
-            raise
-        return None
-    finally:
-        here.set_max_operations(0)
+class NotAffine(Undecided):
+    """A program, or a part of it that matters, is not affine; says what."""
 
 
 class Translator:
@@ -89,8 +58,8 @@ class Translator:
         other._lanes = dict(self._lanes)
         return other
 
-    def new(self) -> str:
-        """A fresh variable."""
+    def new(self, x: PrimExpr | None = None) -> str:
+        """A fresh variable, needed to say `x`."""
         name = f"x{len(self.fresh)}"
         self.fresh.append(name)
         return name
@@ -111,7 +80,7 @@ class Translator:
             return self.new()
         if id(x) not in self._known:
             self._kept.append(x)
-            self._known[id(x)] = self.new()
+            self._known[id(x)] = self.new(x)
         return self._known[id(x)]
 
     # values
@@ -119,7 +88,7 @@ class Translator:
     def value(self, x: Any) -> str:
         """An integer expression as isl text."""
         rule = _VALUES.get(type(x))
-        found = rule(self, x) if rule is not None else None
+        found = getattr(self, rule)(x) if rule is not None else None
         return self.unknown(x) if found is None else found
 
     def variable(self, x: Var) -> str | None:
@@ -163,7 +132,7 @@ class Translator:
         by = _number(x.b)
         if not by:
             return None
-        a, quotient = self.value(x.a), self.new()
+        a, quotient = self.value(x.a), self.new(x)
         size, up, down = (by, "", "-") if by > 0 else (-by, "-", "")
         self.facts.append(
             f"(({a} >= 0 and {quotient} = {up}floor(({a})/{size})) or "
@@ -176,28 +145,28 @@ class Translator:
         wide = ("int32", "int64")
         is_plain = x.dtype in wide and (x.value.dtype in wide or x.value.dtype.is_bool)
         if x.value.dtype.is_bool and is_plain:
-            return self.choice(x.value, p.const(1), p.const(0))
+            return self.choice(x, x.value, p.const(1), p.const(0))
         return self.value(x.value) if is_plain else None
 
-    def choice(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
-        """One of two values."""
-        found = self.new()
+    def choice(self, x: PrimExpr, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
+        """One of two values, which `x` is."""
+        found = self.new(x)
         cases = [
-            f"({self.condition(condition, holds)} and {found} = {self.value(x)})"
-            for holds, x in ((True, yes), (False, no))
+            f"({self.condition(condition, holds)} and {found} = {self.value(value)})"
+            for holds, value in ((True, yes), (False, no))
         ]
         self.facts.append(f"({' or '.join(cases)})")
         return found
 
     def select(self, x: e.Select) -> str:
         """See `choice`."""
-        return self.choice(x.condition, x.true_value, x.false_value)
+        return self.choice(x, x.condition, x.true_value, x.false_value)
 
     def call(self, x: e.Call) -> str | None:
         """`if_then_else`, `likely` and shifts by a number."""
         if x.op == "tir.if_then_else":
             condition, yes, no = x.args
-            return self.choice(condition, yes, no)
+            return self.choice(x, condition, yes, no)
         if x.op == "tir.likely":
             return self.value(x.args[0])
         by = p.as_int(x.args[1]) if x.op in ("tir.shift_left", "tir.shift_right") else None
@@ -216,7 +185,7 @@ class Translator:
         if stride is None:
             return None
         if x.lanes not in self._lanes:
-            self._lanes[x.lanes] = self.new()
+            self._lanes[x.lanes] = self.new(x)
             self.facts.append(f"0 <= {self._lanes[x.lanes]} < {x.lanes}")
         lane = self._lanes[x.lanes]
         return f"({self.value(x.base)} + {stride} * {lane})"
@@ -237,6 +206,10 @@ class Translator:
                 return "0 = 0" if bool(value) is holds else "0 = 1"
             case e.Call(_, "tir.likely", (inner,)):
                 return self.condition(inner, holds)
+        return self.anything(x)
+
+    def anything(self, x: PrimExpr) -> str:
+        """What is said of a condition that is not linear: it may always hold."""
         self.exact = False
         return "0 = 0"
 
@@ -245,6 +218,52 @@ class Translator:
         parts = [*conditions, *self.facts]
         told = " and ".join(f"({part})" for part in parts) if parts else "0 = 0"
         return f"exists {', '.join(self.fresh)} : {told}" if self.fresh else told
+
+
+class Strict(Translator):
+    """Writes affine expressions and conditions, and nothing else.
+
+    Raises:
+        NotAffine: by all that it writes, for what is no sum of variables times numbers, divided by
+            numbers, or no comparison of such.
+    """
+
+    def __init__(self, name_of: Callable[[Var], str]) -> None:
+        super().__init__()
+        self._name_of = name_of
+
+    def variable(self, x: Var) -> str:
+        """What the caller calls it."""
+        return self._name_of(x)
+
+    def new(self, x: PrimExpr | None = None) -> str:
+        """Nothing is open."""
+        raise NotAffine(f"{display.text(x)} is not affine")
+
+    def unknown(self, x: PrimExpr | None = None) -> str:
+        """No expression is left out."""
+        raise NotAffine(f"{display.text(x)} is not affine{_WHY_NOT.get(type(x), '')}")
+
+    def cast(self, x: e.Cast) -> str | None:
+        """A cast that every number survives."""
+        given = x.value.dtype
+        is_wider = given.is_int and x.dtype.is_int and x.dtype.bits >= given.bits
+        return self.value(x.value) if is_wider else None
+
+    def broadcast(self, x: e.Broadcast) -> str:
+        """A vector is no number."""
+        return self.unknown(x)
+
+    def anything(self, x: PrimExpr) -> str:
+        """No condition is left out."""
+        raise NotAffine(f"the condition {display.text(x)} is not affine")
+
+
+_WHY_NOT: dict[type, str] = {
+    e.Mul: ": neither factor is a number",
+    e.FloorDiv: ": it divides by no number",
+    e.FloorMod: ": it divides by no number",
+}
 
 
 def _number(x: PrimExpr) -> int | None:
@@ -258,19 +277,19 @@ def _floor(x: str, by: int) -> str:
 
 _SIGNS: dict[type, str] = {e.Add: "+", e.Sub: "-", e.Min: "min", e.Max: "max"}
 
-_VALUES: dict[type, Callable[[Translator, Any], str | None]] = {
-    Var: Translator.variable,
-    e.SizeVar: Translator.variable,
-    e.IntImm: Translator.number,
-    **dict.fromkeys(_SIGNS, Translator.binary),
-    e.Mul: Translator.product,
-    e.FloorDiv: Translator.floordiv,
-    e.FloorMod: Translator.floormod,
-    e.Div: Translator.truncated,
-    e.Mod: Translator.truncated,
-    e.Cast: Translator.cast,
-    e.Select: Translator.select,
-    e.Call: Translator.call,
-    e.Broadcast: Translator.broadcast,
-    e.Ramp: Translator.ramp,
+_VALUES: dict[type, str] = {
+    Var: "variable",
+    e.SizeVar: "variable",
+    e.IntImm: "number",
+    **dict.fromkeys(_SIGNS, "binary"),
+    e.Mul: "product",
+    e.FloorDiv: "floordiv",
+    e.FloorMod: "floormod",
+    e.Div: "truncated",
+    e.Mod: "truncated",
+    e.Cast: "cast",
+    e.Select: "select",
+    e.Call: "call",
+    e.Broadcast: "broadcast",
+    e.Ramp: "ramp",
 }

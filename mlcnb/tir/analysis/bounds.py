@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.arith.presburger import Translator, ask, context
+from mlcnb.arith.isl import ask, first_point, read_set
+from mlcnb.arith.presburger import Translator
 from mlcnb.core import display
 from mlcnb.core.errors import WellFormedError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import module_pass
 from mlcnb.tir.analysis.relations import Access, Collector
-from mlcnb.tir.analysis.solutions import first_point, told
+from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore
@@ -100,13 +101,11 @@ def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
 
 def _beyond(access: Access, axis: int, known: Collector) -> Any:
     """{ [e0, e1] : e0 < 0 or e0 >= the extent }"""
-    import islpy as isl
-
     text = Translator(known.text.names)
     extent = text.value(access.buffer.shape[axis])
     elements = ", ".join(f"e{n}" for n in range(access.buffer.ndim))
     condition = text.where([f"e{axis} < 0 or e{axis} >= {extent}"])
-    return isl.Set.read_from_str(context(), f"{known.head}{{ [{elements}] : {condition} }}")
+    return read_set(f"{known.head}{{ [{elements}] : {condition} }}")
 
 
 def verify_bounds(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mlcnb.ir import expr as e
+from mlcnb.arith.isl import ask, read_set
+from mlcnb.arith.presburger import Translator
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
@@ -77,14 +78,15 @@ class _Question:
                 if isinstance(loop, s.For):
                     side.bound(loop.loop_var, loop.min, loop.extent)
             for guard in access.guards:
-                self.conditions += side.condition(guard)
+                self.conditions.append(side.condition(guard))
         if isinstance(first.carried, s.For) and first.carried in second.loops:
             var = first.carried.loop_var
             step = "+ 1 =" if first.adjacent else "<"
-            self.conditions.append(f"{one.name(var)} {step} {two.name(var)}")
+            self.conditions.append(f"{one.variable(var)} {step} {two.variable(var)}")
         for i, j in zip(first.indices or (), second.indices or (), strict=True):
-            self.conditions += _same_place(one, i, two, j)
-        others = [f"{one.name(v)} != {two.name(v)}" for v in threads.extents]
+            self.conditions.append(f"{one.value(i)} = {two.value(j)}")
+        self.conditions += [*one.facts, *two.facts]
+        others = [f"{one.variable(v)} != {two.variable(v)}" for v in threads.extents]
         self.conditions.append(f"({' or '.join(others)})" if others else "1 = 0")
 
     def shared_loops(self, first: Access, second: Access) -> set[Var]:
@@ -101,92 +103,36 @@ class _Question:
         return self.names.setdefault(key, f"x{len(self.names)}")
 
     def is_impossible(self) -> bool:
-        import islpy
-
         space = ", ".join(self.names.values())
         text = f"{{ [{space}] : {' and '.join(self.conditions)} }}"
-        return bool(islpy.Set(text).is_empty())
+        return bool(ask(lambda: read_set(text).is_empty()))
 
 
-class _Side:
+class _Side(Translator):
     """One of the two accesses: its variables by name, its expressions as isl's text."""
 
     def __init__(self, question: _Question, side: str, shared: set[Var]) -> None:
+        super().__init__()
         self.question = question
         self.side = side
         self.shared = shared
         self.own: set[Var] = set(question.threads.extents)
 
-    def name(self, var: Var) -> str:
+    def variable(self, x: Var) -> str:
         """What a variable is called: each side has threads and inner loops of its own."""
-        own = var in self.own or var in self.question.threads.lets
-        return self.question.fresh((var, self.side) if own else var)
+        own = x in self.own or x in self.question.threads.lets
+        return self.question.fresh((x, self.side) if own else x)
+
+    def new(self, x: PrimExpr | None = None) -> str:
+        """A variable of the whole question."""
+        return self.question.fresh((self.side, len(self.question.names)))
 
     def bound(self, var: Var, start: PrimExpr, extent: PrimExpr) -> None:
+        """A loop, or a thread, that each side has for itself."""
         if var not in self.shared:
             self.own.add(var)
-        low, name = self.text(start), self.name(var)
-        self.question.conditions.append(f"{low} <= {name} < {low} + {self.text(extent)}")
-
-    def text(self, x: PrimExpr) -> str:
-        """An affine expression; a variable of its own for anything else: it may be any number."""
-        match x:
-            case e.IntImm(value=value):
-                return str(value)
-            case e.Var():
-                return self.name(x)
-            case e.Add(a, b):
-                return f"({self.text(a)} + {self.text(b)})"
-            case e.Sub(a, b):
-                return f"({self.text(a)} - {self.text(b)})"
-            case e.Mul(a, e.IntImm(value=factor)) | e.Mul(e.IntImm(value=factor), a):
-                return f"({factor} * {self.text(a)})"
-            case e.FloorDiv(a, e.IntImm(value=by)) if by > 0:
-                return f"(floor({self.text(a)} / {by}))"
-            case e.FloorMod(a, e.IntImm(value=by)) if by > 0:
-                return f"({self.text(a)} mod {by})"
-            case e.Cast(value=value) if x.dtype.is_integer and value.dtype.is_integer:
-                return self.text(value)
-            case _:
-                return self.question.fresh((x, self.side))
-
-    def condition(self, x: PrimExpr) -> list[str]:
-        """What a condition says, as far as it is affine."""
-        match x:
-            case e.And(a, b):
-                return self.condition(a) + self.condition(b)
-            case e.Call(op="tir.likely", args=(inner,)):
-                return self.condition(inner)
-            case e.LT(a, b) if a.dtype.is_integer:
-                return [f"{self.text(a)} < {self.text(b)}"]
-            case e.LE(a, b) if a.dtype.is_integer:
-                return [f"{self.text(a)} <= {self.text(b)}"]
-            case e.GT(a, b) if a.dtype.is_integer:
-                return [f"{self.text(a)} > {self.text(b)}"]
-            case e.GE(a, b) if a.dtype.is_integer:
-                return [f"{self.text(a)} >= {self.text(b)}"]
-            case e.EQ(a, b) if a.dtype.is_integer:
-                return [f"{self.text(a)} = {self.text(b)}"]
-            case _:
-                return []
-
-
-def _same_place(one: _Side, i: PrimExpr, two: _Side, j: PrimExpr) -> list[str]:
-    """Both indices are equal; of vectors, some lanes are."""
-    first, second = _lanes(one, i), _lanes(two, j)
-    if first is None or second is None:
-        return []
-    return [f"{first} = {second}"]
-
-
-def _lanes(side: _Side, index: PrimExpr) -> str | None:
-    if index.dtype.lanes == 1:
-        return side.text(index)
-    if not isinstance(index, e.Ramp) or p.as_int(index.stride) is None:
-        return None
-    lane = side.question.fresh((index, side.side, "lane"))
-    side.question.conditions.append(f"0 <= {lane} < {index.lanes}")
-    return f"({side.text(index.base)} + {p.as_int(index.stride)} * {lane})"
+        low, name = self.value(start), self.variable(var)
+        self.question.conditions.append(f"{low} <= {name} < {low} + {self.value(extent)}")
 
 
 def any_conflict(threads: Threads, before: Iterable[Access], now: Iterable[Access]) -> bool:

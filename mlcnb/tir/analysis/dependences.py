@@ -19,13 +19,14 @@ from enum import IntEnum
 from functools import partial
 from typing import Any
 
-from mlcnb.arith.presburger import ask, context
+from mlcnb.arith import isl
+from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.reduction import updated_by
 from mlcnb.tir.analysis.relations import Access, Loop, accesses_of, loop_name
-from mlcnb.tir.analysis.solutions import first_point, iteration_of
+from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 
@@ -186,9 +187,7 @@ def related(source: Access, target: Access, level: int | None) -> Any:
     if same_shape(source.buffer, target.buffer):
         pairs = source.relation.apply_range(target.relation.reverse())
     else:  # two views of one memory: nothing is known
-        import islpy as isl
-
-        pairs = isl.Map.from_domain_and_range(source.domain, target.domain)
+        pairs = isl.all_pairs(source.domain, target.domain)
     order = order_of(len(source.loops), len(target.loops), source.common_loops(target), level)
     return pairs.intersect(order.align_params(pairs.get_space()))
 
@@ -217,15 +216,13 @@ def order_of(
     sources: int, targets: int, common: int, level: int | None, free: Collection[int] = ()
 ) -> Any:
     """{ [i0, i1] -> [j0, j1] : i0 = j0 and i1 < j1 } for level 1; loops in `free` may differ."""
-    import islpy as isl
-
     last = common if level is None else level
     conditions = [f"i{n} = j{n}" for n in range(last) if n not in free]
     conditions += [f"i{level} < j{level}"] if level is not None else []
     first = ", ".join(f"i{n}" for n in range(sources))
     second = ", ".join(f"j{n}" for n in range(targets))
     text = f"{{ [{first}] -> [{second}] : {' and '.join(conditions) or '0 = 0'} }}"
-    return isl.Map.read_from_str(context(), text)
+    return isl.read_map(text)
 
 
 def kind_of(source: Access, target: Access) -> DepKind:
@@ -235,18 +232,9 @@ def kind_of(source: Access, target: Access) -> DepKind:
     return DepKind.WAR
 
 
-def _deltas(relation: Any, count: int) -> Any:
-    import islpy as isl
-
-    kinds = isl.dim_type
-    sources, targets = relation.dim(kinds.in_), relation.dim(kinds.out)
-    common = relation.project_out(kinds.in_, count, sources - count)
-    return common.project_out(kinds.out, count, targets - count).deltas()
-
-
 def _spans(relation: Any, count: int) -> list[tuple[int | None, int | None]]:
     """Smallest and largest distance in each loop; None where there is no end."""
-    deltas = ask(lambda: _deltas(relation, count))
+    deltas = ask(lambda: isl.distances(relation, count))
     if deltas is None:
         return [(None, None)] * count
     ends = (partial(deltas.dim_min_val, n) for n in range(count))
@@ -268,7 +256,7 @@ def _direction(low: int | None, high: int | None) -> str:
 
 
 def _nearest(relation: Any, count: int) -> tuple[int, ...]:
-    deltas = ask(lambda: _deltas(relation, count))
+    deltas = ask(lambda: isl.distances(relation, count))
     point = None if deltas is None else first_point(deltas)
     return () if point is None else point.values
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlcnb.arith.presburger import QUICK, Translator, ask, context
+from mlcnb.arith.isl import EVERY_PROGRAM, ask, first_point, read_set
+from mlcnb.arith.presburger import Translator
 from mlcnb.core import display
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
@@ -25,7 +26,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.analysis.made import is_made
 from mlcnb.tir.analysis.relations import Collector, through
-from mlcnb.tir.analysis.solutions import first_point, told
+from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
@@ -106,15 +107,11 @@ class DomainChecker(Collector):
         self, text: Translator, conditions: list[str], unknowns: list[str]
     ) -> tuple[tuple[int, ...], str] | None:
         """The first values of the unknowns that are possible, and where: ` at i = 8`."""
-        import islpy as isl
-
         condition = text.where([*self.conditions, *conditions])
         dims = ", ".join([*self.dims, *unknowns])
-        made = ask(
-            lambda: isl.Set.read_from_str(context(), f"{self.head}{{ [{dims}] : {condition} }}"),
-            QUICK,
-        )
-        point = None if made is None else first_point(made, QUICK)
+        described = f"{self.head}{{ [{dims}] : {condition} }}"
+        made = ask(lambda: read_set(described), EVERY_PROGRAM)
+        point = None if made is None else first_point(made, EVERY_PROGRAM)
         if point is None:
             return None
         count = len(self.dims)

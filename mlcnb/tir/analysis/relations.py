@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mlcnb.arith.presburger import Translator, ask, context
+from mlcnb.arith.isl import ask, read_map
+from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -154,9 +155,9 @@ class Collector:
         same = [f"{name} = {x}" for name, x in zip(elements, at, strict=True)]
         bounds = text.where([*self.conditions, *same])
         shape = f"[{', '.join(self.dims)}] -> [{', '.join(elements)}]"
-        relation = ask(lambda: _read(f"{self.head}{{ {shape} : {bounds} }}"))
+        relation = ask(lambda: read_map(f"{self.head}{{ {shape} : {bounds} }}"))
         if relation is None:
-            relation, text.exact = _read(f"{self.head}{{ {shape} }}"), False
+            relation, text.exact = read_map(f"{self.head}{{ {shape} }}"), False
         self.found.append(
             Access(
                 buffer, node, write, tuple(self.blocks), tuple(self.loops), tuple(self.path),
@@ -348,12 +349,6 @@ class Collector:
         """`and`, `or`: the right side is computed where the left one leaves it open."""
         self.visit(n.a)
         self.under(n.a, isinstance(n, e.And), n.b)
-
-
-def _read(text: str) -> Any:
-    import islpy as isl
-
-    return isl.Map.read_from_str(context(), text)
 
 
 def through(source: BufferRegion, at: list[str], text: Translator) -> list[str]:

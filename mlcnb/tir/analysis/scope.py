@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from mlcnb.arith.presburger import ask
+from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
@@ -26,7 +26,7 @@ from mlcnb.tir.analysis.dependences import (
     same_shape,
 )
 from mlcnb.tir.analysis.relations import Access, accesses_of
-from mlcnb.tir.analysis.solutions import first_point, iteration_of
+from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc

@@ -6,44 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.arith.presburger import PATIENT, Translator, ask
+from mlcnb.arith.isl import Point
+from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
 from mlcnb.tir.analysis.relations import Loop, loop_name
 from mlcnb.tir.stmt import For
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The values of the dimensions, and of the parameters by their isl names."""
-
-    values: tuple[int, ...]
-    params: dict[str, int]
-
-
-def first_point(points: Any, effort: int = PATIENT) -> Point | None:
-    """The lexicographically smallest point of a set; None where none is found."""
-    found = ask(lambda: points.lexmin().sample_point(), effort)
-    return None if found is None or found.is_void() else point_of(found)
-
-
-def point_of(point: Any) -> Point:
-    """The numbers of an isl point."""
-    import islpy as isl
-
-    kinds = isl.dim_type
-    space = point.get_space()
-
-    def numbers(kind: Any) -> tuple[int, ...]:
-        each = (point.get_coordinate_val(kind, n) for n in range(space.dim(kind)))
-        return tuple(int(value.to_python()) for value in each)
-
-    params = numbers(kinds.param)
-    names = [space.get_dim_name(kinds.param, n) for n in range(len(params))]
-    return Point(numbers(kinds.set), dict(zip(names, params, strict=True)))
 
 
 def iteration_of(loops: Sequence[Loop], values: Sequence[int]) -> dict[str, int]:

@@ -111,13 +111,13 @@ def find(before: PrimFunc, after: PrimFunc, loop: s.For | None) -> CounterExampl
 
 def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
     """The two iterations of a loop that conflict."""
+    from mlcnb.arith.isl import PROOF, Undecided
     from mlcnb.tir.schedule.handles import name_of
     from mlcnb.tir.schedule.polyhedral.answers import carried_by
-    from mlcnb.tir.schedule.polyhedral.effort import PATIENT, Undecided
 
     try:
         private = loop.kind is not s.ForKind.VECTORIZED
-        found = carried_by(func, loop, private, PATIENT, is_thread_loop(loop))
+        found = carried_by(func, loop, private, PROOF, is_thread_loop(loop))
     except Undecided:
         return {}
     if found is None:
@@ -127,10 +127,10 @@ def _carried(func: PrimFunc, loop: s.For) -> dict[str, Any]:
 
 def _order(before: PrimFunc, after: PrimFunc) -> dict[str, Any]:
     """The first read that would see another write."""
+    from mlcnb.arith.isl import PROOF
     from mlcnb.tir.schedule.polyhedral.answers import first_difference
-    from mlcnb.tir.schedule.polyhedral.effort import PATIENT
 
-    found = first_difference(before, after, PATIENT)
+    found = first_difference(before, after, PROOF)
     if found is None:
         return {}
     return {"first": found.first, "second": found.second, "change": found.change}

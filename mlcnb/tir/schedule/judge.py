@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlcnb.arith.isl import PARALLEL_LOOP, PROOF, SECOND_OPINION, Undecided
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.well_formed import verify_well_formed
@@ -31,7 +32,6 @@ from mlcnb.tir.schedule.dependence import (
 )
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.pointers import refuse_lost_pointers
-from mlcnb.tir.schedule.polyhedral.effort import LOOP, PATIENT, QUICK, Undecided
 from mlcnb.tir.schedule.proof import check_numeric
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.schedule.tree import Tree
@@ -94,7 +94,8 @@ class Judge:
             marked = None if loop is None else made.forward.get(loop)
             proved = isinstance(marked, s.For) and _is_free(state.func, loop, marked)
         else:
-            proved = _are_equal(before, made.func, QUICK) and verify_well_formed(made.func, False)
+            alike = _are_equal(before, made.func, SECOND_OPINION)
+            proved = alike and verify_well_formed(made.func, False)
         return made if proved else None
 
     def verdict(
@@ -163,7 +164,7 @@ def _are_equal(before: PrimFunc, after: PrimFunc, operations: int) -> bool:
 def _is_free(func: PrimFunc, loop: s.For | None, marked: s.For) -> bool:
     """True if iterations of a loop, marked as `marked` is, surely do not depend on each other."""
     try:
-        return loop is not None and _carried(func, loop, marked, LOOP) is None
+        return loop is not None and _carried(func, loop, marked, PARALLEL_LOOP) is None
     except Undecided:
         return False
 
@@ -199,10 +200,10 @@ def _why_unproved(before: PrimFunc, tree: Tree, loops: Iterable[s.For]) -> str |
     from mlcnb.tir.schedule.polyhedral.answers import why_not_equal
 
     after = tree.func
-    reason = why_not_equal(before, after, PATIENT)
+    reason = why_not_equal(before, after, PROOF)
     try:
         for loop in loops if reason is None else ():
-            found = _carried(after, loop, loop, PATIENT)
+            found = _carried(after, loop, loop, PROOF)
             if found is not None:
                 return f"{name_of(loop)} is {loop.kind.value}: {found.first}, {found.second}"
     except Undecided as error:

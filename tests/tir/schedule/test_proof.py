@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from mlcnb.arith.presburger import NotAffine
 from mlcnb.core.errors import ScheduleError
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.polyhedral.answers import carried_by, flow_of, why_not_equal
-from mlcnb.tir.schedule.polyhedral.effort import NotAffine
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     conv2d,

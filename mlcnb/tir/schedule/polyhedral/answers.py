@@ -13,11 +13,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from mlcnb.arith.isl import Undecided, within
+from mlcnb.arith.presburger import NotAffine
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.polyhedral.carried import Conflict, conflict
 from mlcnb.tir.schedule.polyhedral.difference import Difference, difference
-from mlcnb.tir.schedule.polyhedral.effort import NotAffine, Undecided, effort
 from mlcnb.tir.schedule.polyhedral.equal import compare
 from mlcnb.tir.schedule.polyhedral.flow import Flow
 from mlcnb.tir.schedule.polyhedral.instances import repeats_differ
@@ -69,7 +70,7 @@ def why_not_equal(before: PrimFunc, after: PrimFunc, operations: int) -> str | N
 def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -> str | None:
     """As `why_not_equal`; and each instance of a block computes one thing, if it runs twice too."""
     try:
-        with effort(operations):
+        with within(operations):
             found = repeats_differ(flow_of(after))
     except Undecided as error:
         return str(error)
@@ -80,7 +81,7 @@ def why_not_the_same_steps(before: PrimFunc, after: PrimFunc, operations: int) -
 
 def _why(flow: Callable[[Part], Flow], before: Part, after: Part, operations: int) -> str | None:
     try:
-        with effort(operations):
+        with within(operations):
             compare(flow(before), flow(after))
     except Undecided as error:
         return str(error)
@@ -97,7 +98,7 @@ def carried_by(
     Raises:
         Undecided: the function is not affine, or it would take too long.
     """
-    with effort(operations):
+    with within(operations):
         return conflict(Flow(around(func, loop)), loop, private, threads)
 
 
@@ -106,7 +107,7 @@ def first_difference(before: PrimFunc, after: PrimFunc, operations: int) -> Diff
     found.
     """
     try:
-        with effort(operations):
+        with within(operations):
             return difference(flow_of(before), flow_of(after))
     except Undecided:
         return None

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from mlcnb.arith.isl import image, smallest, target_name
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule.polyhedral.equal import Comparison, Mismatch, Value
-from mlcnb.tir.schedule.polyhedral.flow import Flow, memory_of
+from mlcnb.tir.schedule.polyhedral.flow import Flow
 from mlcnb.tir.schedule.polyhedral.program import Statement
 
 
@@ -90,7 +91,7 @@ def _accesses(statements: list[Statement]) -> dict[str, list[Access]]:
     found: dict[str, list[Access]] = {}
     for x in statements:
         for access in accesses_of(x):
-            found.setdefault(memory_of(access.element), []).append(access)
+            found.setdefault(target_name(access.element), []).append(access)
     return found
 
 
@@ -129,7 +130,7 @@ def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) ->
         return False
     for x in inside:
         for load, where in x.loads:
-            if memory_of(x.element(load.buffer, load.indices)) != memory:
+            if target_name(x.element(load.buffer, load.indices)) != memory:
                 continue
             for source in flow.sources(x, load):
                 reads = source.map.intersect_domain(where)
@@ -146,9 +147,9 @@ def _is_private(flow: Flow, memory: str, inside: list[Statement], depth: int) ->
 
 def _is_filled_alike(flow: Flow, memory: str, inside: list[Statement], depth: int) -> bool:
     """True if each element gets one value, whichever iteration writes it."""
-    writers = [x for x in inside if memory_of(x.written) == memory]
+    writers = [x for x in inside if target_name(x.written) == memory]
     loads = ((x, load) for x in writers for load, _ in x.loads)
-    if any(memory_of(x.element(load.buffer, load.indices)) == memory for x, load in loads):
+    if any(target_name(x.element(load.buffer, load.indices)) == memory for x, load in loads):
         return False
     try:
         for x, y in product(writers, writers):
@@ -163,52 +164,11 @@ def _is_filled_alike(flow: Flow, memory: str, inside: list[Statement], depth: in
 # -- points -----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One pair of a map: values of the parameters, and two points."""
-
-    parameters: dict[str, int]
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-
-
-def smallest(pairs: Any) -> Pair:
-    """The smallest pair of a map, for the smallest parameters."""
-    import islpy
-
-    space = pairs.get_space()
-    kinds = (islpy.dim_type.param, islpy.dim_type.in_, islpy.dim_type.out)
-    names = [space.get_dim_name(kinds[0], n) for n in range(space.dim(kinds[0]))]
-    flat = pairs.wrap().flatten()
-    flat = flat.move_dims(islpy.dim_type.set, 0, islpy.dim_type.param, 0, len(names))
-    point = flat.lexmin().sample_point()
-    total = sum(space.dim(kind) for kind in kinds)
-    numbers = [
-        int(point.get_coordinate_val(islpy.dim_type.set, n).to_python()) for n in range(total)
-    ]
-    start = len(names) + space.dim(kinds[1])
-    parameters = dict(zip(names, numbers, strict=False))
-    return Pair(parameters, tuple(numbers[len(names) : start]), tuple(numbers[start:]))
-
-
-def image(relation: Any, parameters: dict[str, int], point: tuple[int, ...]) -> tuple[int, ...]:
-    """Where a map leads from a point."""
-    import islpy
-
-    for name, value in parameters.items():
-        position = relation.find_dim_by_name(islpy.dim_type.param, name)
-        if position >= 0:
-            relation = relation.fix_val(islpy.dim_type.param, position, value)
-    for n, value in enumerate(point):
-        relation = relation.fix_val(islpy.dim_type.in_, n, value)
-    return smallest(relation).second
-
-
 def event(access: Access, parameters: dict[str, int], point: tuple[int, ...]) -> Event:
     """An access at one iteration of its statement."""
     x = access.statement
     element = image(access.element, parameters, point)
-    buffer = x.program.buffers[memory_of(access.element)]
+    buffer = x.program.buffers[target_name(access.element)]
     outer = {v.name: parameters[name] for v, name in x.program.loops_around.items()}
     inner = [v.loop_var.name for v in x.place.loops]
     return Event(

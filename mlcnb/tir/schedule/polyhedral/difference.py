@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.tir.schedule.polyhedral.carried import Event, image, smallest
-from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, memory_of
+from mlcnb.arith.isl import image, smallest, target_name
+from mlcnb.tir.schedule.polyhedral.carried import Event
+from mlcnb.tir.schedule.polyhedral.flow import Flow, Source
 from mlcnb.tir.schedule.polyhedral.instances import axes_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
 
@@ -82,7 +83,7 @@ def _compared(
         instance = image(axes_of(x).reverse(), pair.parameters, pair.first)
         element = x.element(load.buffer, load.indices)
         at = image(element, pair.parameters, instance)[-len(load.buffer.shape) or None :]
-        name = before.program.buffers.get(memory_of(element), load.buffer).name
+        name = before.program.buffers.get(target_name(element), load.buffer).name
         write = Event(source.writer.label(), _at(source.writer, pair.second), True, name, at)
         read = Event(x.label(), _at(x, pair.first), False, name, at)
         point = ", ".join(map(str, pair.first))

@@ -18,10 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlcnb.arith.isl import Undecided, is_identity
+from mlcnb.arith.presburger import NotAffine
 from mlcnb.core import display
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.schedule.polyhedral.effort import NotAffine, Undecided
 from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, kind_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
 from mlcnb.tir.schedule.polyhedral.terms import Bag, pairings
@@ -151,7 +152,7 @@ class Comparison:
         else:
             known = self.before.program.memories.values()
             is_parameter = any(m.name == x.memory and m.is_parameter for m in known)
-            if x.memory != y.memory or not is_parameter or not _is_identity(pairs):
+            if x.memory != y.memory or not is_parameter or not is_identity(pairs):
                 raise self._differ(x, y, pairs)
 
     # -- instances ------------------------------------------------------------
@@ -274,12 +275,6 @@ def _is_transparent(statement: Statement) -> bool:
     return isinstance(value, BufferLoad) or (
         (is_choice or isinstance(value, e.Select)) and _cases(Value(statement, value)) is not None
     )
-
-
-def _is_identity(pairs: Any) -> bool:
-    import islpy
-
-    return bool(pairs.is_subset(islpy.Map.identity(pairs.get_space())))
 
 
 def _operator(x: e.PrimExpr) -> Any:

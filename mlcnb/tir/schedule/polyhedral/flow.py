@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mlcnb.arith import isl
+from mlcnb.arith.isl import target_name
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule.polyhedral.program import Part, Program, Statement
@@ -42,7 +44,7 @@ class Flow:
         self._known: dict[Any, list[Source]] = {}
         self._writers: dict[str, list[Statement]] = {}
         for statement in self.program.statements:
-            name = memory_of(statement.written)
+            name = target_name(statement.written)
             self._writers.setdefault(name, []).append(statement)
 
     def writers(self, memory: str) -> list[Statement]:
@@ -52,14 +54,14 @@ class Flow:
     @cached_property
     def schedule(self) -> Any:
         """When each iteration of each statement runs."""
-        return union(x.time for x in self.program.statements)
+        return isl.union(x.time for x in self.program.statements)
 
     def sources(self, statement: Statement, load: BufferLoad) -> list[Source]:
         """What a load of a statement sees."""
         key = (statement, load)
         if key not in self._known:
             element = statement.element(load.buffer, load.indices)
-            name = memory_of(element)
+            name = target_name(element)
             self._known[key] = self._last(element, self.writers(name), name)
         return self._known[key]
 
@@ -67,7 +69,7 @@ class Flow:
         """What a reduction started from: the last write that is no update of the same kind."""
         key = (statement, None)
         if key not in self._known:
-            name = memory_of(statement.written)
+            name = target_name(statement.written)
             kind = kind_of(statement)
             others = [w for w in self.writers(name) if kind_of(w) != kind]
             self._known[key] = self._last(statement.written, others, name)
@@ -93,51 +95,15 @@ class Flow:
         self, element: Any, writers: Iterable[Statement], memory: str, when: Any = None
     ) -> list[Source]:
         """The last of the writers before each access; `when` places accesses of no statement."""
-        import islpy
-
         writers = list(writers)
         if not writers:
             return [Source(None, element, memory)]
-        schedule = self.schedule
-        if when is not None:
-            schedule = schedule.union(islpy.UnionMap.from_map(when))
-        access = islpy.UnionAccessInfo.from_sink(islpy.UnionMap.from_map(element))
-        access = access.set_must_source(union(w.written for w in writers))
-        flow = access.set_schedule_map(schedule).compute_flow()
-        found = [
-            Source(
-                self.program.by_name(m.get_tuple_name(islpy.dim_type.in_)), m.reverse().coalesce()
-            )
-            for m in maps_of(flow.get_must_dependence())
-        ]
-        missing = maps_of(flow.get_must_no_source())
-        return found + [Source(None, m.coalesce(), memory) for m in missing]
+        times = self.schedule if when is None else self.schedule.union(isl.union([when]))
+        seen, missing = isl.last_writers(element, (w.written for w in writers), times)
+        found = [Source(self.program.by_name(isl.target_name(m)), m) for m in seen]
+        return found + [Source(None, m, memory) for m in missing]
 
 
 def kind_of(statement: Statement) -> str | None:
     """`sum`, `max`, … for an update of a reduction; None for any other store."""
     return statement.update[0].name if statement.update else None
-
-
-def memory_of(element: Any) -> str:
-    """The name of the memory that a map to elements leads to."""
-    import islpy
-
-    return element.get_tuple_name(islpy.dim_type.out)
-
-
-def maps_of(union_map: Any) -> list[Any]:
-    """The maps of a union that are not empty."""
-    found: list[Any] = []
-    union_map.foreach_map(found.append)
-    return [m for m in found if not m.is_empty()]
-
-
-def union(maps: Iterable[Any]) -> Any:
-    """Maps of different spaces as one union."""
-    import islpy
-
-    first, *rest = (islpy.UnionMap.from_map(m) for m in maps)
-    for m in rest:
-        first = first.union(m)
-    return first

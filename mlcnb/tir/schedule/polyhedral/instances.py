@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith import isl
 from mlcnb.tir.schedule.polyhedral.equal import Comparison, Mismatch, Value
-from mlcnb.tir.schedule.polyhedral.flow import Flow, union
+from mlcnb.tir.schedule.polyhedral.flow import Flow
 from mlcnb.tir.schedule.polyhedral.program import Statement
 
 
@@ -25,7 +26,7 @@ def repeats_differ(flow: Flow) -> Statement | None:
                 instance_of(x).reverse().apply_range(_written(source, where))
                 for source in flow.sources(x, load)
             ]
-            if not union(seen).is_single_valued() and not _are_alike(flow, x):
+            if not isl.union(seen).is_single_valued() and not _are_alike(flow, x):
                 return x
     return None
 

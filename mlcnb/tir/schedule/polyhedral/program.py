@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from mlcnb.arith import isl
+from mlcnb.arith.presburger import NotAffine
 from mlcnb.core import display
 from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
@@ -24,7 +26,6 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.reducers import Reducer, matched_update
-from mlcnb.tir.schedule.polyhedral.effort import NotAffine, context
 from mlcnb.tir.schedule.polyhedral.writing import Names, condition, fresh, index
 
 
@@ -217,15 +218,11 @@ class Program:
 
     def set(self, text: str) -> Any:
         """A set from isl text without braces."""
-        import islpy
-
-        return islpy.Set.read_from_str(context(), f"{self._prefix}{{ {text} }}")
+        return isl.read_set(f"{self._prefix}{{ {text} }}")
 
     def map(self, text: str) -> Any:
         """A map from isl text without braces."""
-        import islpy
-
-        return islpy.Map.read_from_str(context(), f"{self._prefix}{{ {text} }}")
+        return isl.read_map(f"{self._prefix}{{ {text} }}")
 
     def by_name(self, name: str) -> Statement:
         """The statement of that name."""

@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith import isl
+from mlcnb.arith.isl import Undecided, target_name
+from mlcnb.arith.presburger import NotAffine
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.reducers import Reducer
-from mlcnb.tir.schedule.polyhedral.effort import NotAffine, Undecided
-from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, kind_of, memory_of
+from mlcnb.tir.schedule.polyhedral.flow import Flow, Source, kind_of
 from mlcnb.tir.schedule.polyhedral.program import Statement
 from mlcnb.tir.schedule.polyhedral.writing import condition
 
@@ -67,7 +69,7 @@ class Bag:
         """The terms up to and with an update; keys: context -> K, at: K -> update."""
         if depth > DEEPEST:
             raise Undecided(f"more than {DEEPEST} reductions stand in one another")
-        for other in self.flow.writers(memory_of(update.written)):
+        for other in self.flow.writers(target_name(update.written)):
             if kind_of(other) == self.reducer.name:
                 chain = at.apply_range(_chain(self.flow, update, other, at.range())).coalesce()
                 self._wrap(other, other.update[1], keys, chain, depth)  # type: ignore[index]
@@ -182,14 +184,11 @@ def pairings(old: Bag, new: Bag) -> Iterator[list[tuple[Any, Any, Any]]]:
 
 
 def _matched(old: Bag, new: Bag, marks: Marks) -> list[tuple[Any, Any, Any]] | None:
-    import islpy
-
     from mlcnb.tir.schedule.polyhedral.equal import Value
 
     left = [(a, marks(old.flow, a)) for a in old.terms]
     right = [(b, marks(new.flow, b)) for b in new.terms]
-    whole: Any = None
-    made = []
+    whole, made = [], []
     for a, marks_a in left:
         for b, marks_b in right:
             if not _may_match(a, b):
@@ -197,17 +196,17 @@ def _matched(old: Bag, new: Bag, marks: Marks) -> list[tuple[Any, Any, Any]] | N
             pairs = _pairs(a, b, marks_a, marks_b)
             if pairs is None or pairs.is_empty():
                 continue
-            one = islpy.UnionMap.from_map(pairs)
-            whole = one if whole is None else whole.union(one)
+            whole.append(pairs)
             matched = _of_instances(a, b, pairs)
             values = [Value(t.statement, t.expr, t.memory) for t in (a, b)]
             made.append((values[0], values[1], matched))
-    if whole is None:
+    if not whole:
         return [] if not left and not right else None
-    sides = [_wrapped([t for t, _ in some]) for some in (left, right)]
-    if sides[0] is None or sides[1] is None or not whole.is_bijective():
+    pairing = isl.union(whole)
+    sides = [isl.disjoint_union(t.keys.wrap() for t, _ in some) for some in (left, right)]
+    if sides[0] is None or sides[1] is None or not pairing.is_bijective():
         return None
-    if not (whole.domain().is_equal(sides[0]) and whole.range().is_equal(sides[1])):
+    if not (pairing.domain().is_equal(sides[0]) and pairing.range().is_equal(sides[1])):
         return None
     return made
 
@@ -246,18 +245,6 @@ def _of_instances(a: Term, b: Term, pairs: Any) -> Any:
     left = a.keys.range_map().apply_range(a.instances)
     right = b.keys.range_map().apply_range(b.instances)
     return left.reverse().apply_range(pairs).apply_range(right)
-
-
-def _wrapped(terms: list[Term]) -> Any:
-    import islpy
-
-    found = None
-    for t in terms:
-        one = islpy.UnionSet.from_set(t.keys.wrap())
-        if found is not None and not found.intersect(one).is_empty():
-            return None
-        found = one if found is None else found.union(one)
-    return found
 
 
 def _inputs(flow: Flow, term: Term) -> list[tuple[str, Any]]:
