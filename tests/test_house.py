@@ -12,8 +12,8 @@ from tests.house import COUNTS
 #: today's count, and what it is to become
 CEILINGS = {
     "classes named access": (5, 1),
-    "files that import islpy": (13, 1),
-    "folders that import islpy": (3, 1),
+    "files that import islpy": (1, 1),
+    "folders that import islpy": (1, 1),
     "sums outside arith": (8, 0),
     "questions which kernel": (8, 0),
     "walks by hand": (35, 10),
