@@ -20,7 +20,7 @@ CEILINGS = {
     "strings that go up": (56, 0),
     "operators named by passes": (278, 0),
     "modules in the root": (14, 0),
-    "modules with one importer": (174, 100),
+    "modules with one importer": (175, 100),
     "names of layers": (37, 20),
     "names at the top": (60, 40),
     "long files": (23, 0),
