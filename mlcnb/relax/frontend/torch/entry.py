@@ -17,6 +17,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.op.torch import torch_spellings
 from mlcnb.relax.frontend.torch.importer import Importer, Input, array_of
 from mlcnb.relax.frontend.torch.prepare import ready
+from mlcnb.relax.frontend.torch.recurrent import open_lengths
 
 
 def torch_module() -> Any:
@@ -75,7 +76,8 @@ def from_exported_program(
     display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
     source = _name_of(exported_program)
     with collected_between(), torch.no_grad():
-        ep = ready(exported_program, source)
+        with open_lengths():
+            ep = ready(exported_program, source)
         importer = Importer(
             ep.graph, _inputs(ep), ep.range_constraints, source, keep_params_as_input
         )
@@ -173,7 +175,7 @@ def _exported(model: Any, args: Any, kwargs: Any, dynamic: Any) -> Any:
             hint="from_torch(model, (torch.randn(1, 3, 224, 224),))",
         )
     given = (args,) if isinstance(args, torch.Tensor) else tuple(args or ())
-    with torch.no_grad():
+    with torch.no_grad(), open_lengths():
         return torch.export.export(model, given, dict(kwargs or {}), dynamic_shapes=dynamic)
 
 
