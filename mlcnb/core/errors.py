@@ -92,6 +92,17 @@ class ArgumentError(MLCError, ValueError):
     """An argument that a function cannot take."""
 
 
+def as_name(value: Any, what: str) -> str:
+    """A string that names something.
+
+    Raises:
+        ArgumentError: it is something else; `what` says what it was to name.
+    """
+    if isinstance(value, str):
+        return value
+    raise ArgumentError(f"{what} is a string, not a {type(value).__name__}")
+
+
 class TruthValueError(MLCError, ValueError):
     """A symbolic expression where Python wants True or False."""
 

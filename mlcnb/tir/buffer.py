@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from mlcnb.core import display
+from mlcnb.core.errors import as_name
 from mlcnb.core.node import Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
@@ -105,7 +106,8 @@ def decl_buffer(
     """A new buffer, with its own pointer unless `data` is given. Shape and strides in elements."""
     kind = _dtype(dtype)
     sides = (shape,) if isinstance(shape, int | PrimExpr) else shape
-    pointer = Var(name, _dtype("handle"), (str(kind), scope)) if data is None else data
+    place = as_scope(scope)
+    pointer = Var(name, _dtype("handle"), (str(kind), place)) if data is None else data
     offset = None if elem_offset is None else prim_ops.as_expr(elem_offset)
     return Buffer(
         name,
@@ -118,6 +120,15 @@ def decl_buffer(
         offset_factor,
         tuple(axis_separators),
     )
+
+
+def as_scope(scope: Any) -> str:
+    """The name of a memory scope.
+
+    Raises:
+        ArgumentError: it is no string.
+    """
+    return as_name(scope, "a memory scope")
 
 
 _dtype = dtype

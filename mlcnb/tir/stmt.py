@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, ClassVar
 
+from mlcnb.core.errors import as_name
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, StringImm, Var
@@ -102,6 +103,7 @@ class IterVar(_Operators, Node):
         if isinstance(self.var, str):
             of = Var(self.var, "int32" if self.dom is None else self.dom.extent.dtype)
             object.__setattr__(self, "var", of)
+        as_name(self.thread_tag, "the tag of a thread")
 
     def as_prim_expr(self) -> Var:
         """The variable that the axis stands for."""
@@ -229,6 +231,9 @@ class AttrStmt(Stmt):
     attr_key: str
     value: Any
     body: Stmt
+
+    def __post_init__(self) -> None:
+        as_name(self.attr_key, "the key of an attribute")
 
 
 @node

@@ -9,6 +9,7 @@ from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, SizeVar, Var
 from mlcnb.script import build
 from mlcnb.script.frames import NewVar
+from mlcnb.tir.buffer import as_scope
 
 _SCALARS = (
     "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 bool int2 "
@@ -63,7 +64,7 @@ class HandleWord:
         if element is None:
             return NewVar(self.dtype)
         name = getattr(element, "dtype", element)
-        return NewVar(self.dtype, pointee=(str(dtype(str(name))), scope))
+        return NewVar(self.dtype, pointee=(str(dtype(str(name))), as_scope(scope)))
 
     def read(self, evaluator: Any, node: ast.Call) -> NewVar:
         """In a program the pointer takes its name from the line that it stands on."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import MLCError, as_name
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.script import build, frames
 from mlcnb.script.words import Namespace
 from mlcnb.tir.buffer import Buffer as BufferNode
+from mlcnb.tir.buffer import as_scope
 from mlcnb.tir.buffer import decl_buffer as _decl_buffer
 from mlcnb.tir.stmt import ForKind, IterType
 
@@ -25,7 +26,8 @@ def _loop(
 ) -> Any:
     if stop is None:
         start, stop = 0, start
-    return frames.Loops([frames.Loop(start, stop, kind, thread, dict(annotations or {}), step)])
+    notes = frames.named_values(annotations or {})
+    return frames.Loops([frames.Loop(start, stop, kind, thread, notes, step)])
 
 
 def grid(*extents: Any) -> frames.Loops:
@@ -73,9 +75,7 @@ def thread_binding(
 
 def block(name: str = "", no_realize: bool = False, exec_scope: str = "") -> frames.BlockHead:
     """A block: `with T.block("C"):`"""
-    if not isinstance(name, str):
-        raise MLCError(f"the name of a block is a string, not a {type(name).__name__}")
-    return frames.BlockHead(name)
+    return frames.BlockHead(as_name(name, "the name of a block"))
 
 
 def init() -> frames.Init:
@@ -230,7 +230,8 @@ def allocate(
     """Memory, as a pointer."""
     kind = str(getattr(dtype, "dtype", dtype))
     holds = p.const(True) if condition is None else condition
-    return frames.AllocateMemory(tuple(extents), kind, scope, holds, dict(annotations or {}))
+    notes = frames.named_values(annotations or {})
+    return frames.AllocateMemory(tuple(extents), kind, as_scope(scope), holds, notes)
 
 
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> frames.LetValue:
@@ -242,12 +243,12 @@ def attr(node: Any, attr_key: Any = None, value: Any = None) -> frames.Attr:
     """What follows, marked: `T.attr(A.data, "storage_alignment", 128)`."""
     if isinstance(node, dict):
         (attr_key, value), node = next(iter(node.items())), 0
-    return frames.Attr(node, attr_key, value)
+    return frames.Attr(node, as_name(attr_key, "the key of an attribute"), value)
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> frames.EnvThread:
     """A GPU axis, to be launched with `T.launch_thread`."""
-    return frames.EnvThread(thread_tag, dtype)
+    return frames.EnvThread(as_name(thread_tag, "the tag of a thread"), dtype)
 
 
 def launch_thread(thread: Any, extent: Any) -> frames.LaunchThread:
