@@ -71,7 +71,7 @@ def within(operations: int) -> Iterator[None]:
     """Let isl make so many operations inside the `with` block; the outermost bound counts.
 
     Raises:
-        Undecided: it would take more.
+        Undecided: it would take more, or isl met a mistake of its own.
     """
     here = context()
     if _local.is_bound:
@@ -83,9 +83,11 @@ def within(operations: int) -> Iterator[None]:
     try:
         yield
     except library().Error as error:
-        if not _is_spent(error):
+        if _is_spent(error):
+            raise Undecided(f"it takes isl more than {operations:,} operations") from None
+        if "read_from_str" in str(error):  # the text is wrong
             raise
-        raise Undecided(f"it takes isl more than {operations:,} operations") from None
+        raise Undecided(f"isl fails: {error}") from error
     finally:
         _local.is_bound = False
         here.set_max_operations(0)
@@ -108,7 +110,7 @@ def _is_spent(error: Exception) -> bool:
 
 
 def ask(question: Callable[[], T], operations: int = QUESTION) -> T | None:
-    """The answer to a question to isl, None where it takes more operations than that."""
+    """The answer to a question to isl, None where it takes more operations or isl fails."""
     try:
         with within(operations):
             return question()
@@ -218,8 +220,12 @@ class Pair:
 
 
 def first_point(points: Any, operations: int = QUESTION) -> Point | None:
-    """The lexicographically smallest point of a set; None where none is found."""
+    """The lexicographically smallest point of a set (any, where isl cannot find that); None where
+    none is found.
+    """
     found = ask(lambda: points.lexmin().sample_point(), operations)
+    if found is None:
+        found = ask(points.sample_point, operations)
     return None if found is None or found.is_void() else _point(found)
 
 

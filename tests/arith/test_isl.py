@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
+import islpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,3 +122,16 @@ def test_without_islpy_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "islpy", None)
     with pytest.raises(MissingDependencyError, match="islpy is not installed"):
         isl.read_set("{ [i] }")
+
+
+def test_where_isl_fails_itself_the_question_is_open():
+    below = isl.read_set("{ [i] : i <= 0 }")
+    with pytest.raises(islpy.Error):
+        below.lexmin()
+    assert isl.ask(below.lexmin) is None
+    assert isl.first_point(below).values <= (0,)
+
+
+def test_a_text_that_is_wrong_is_no_open_question():
+    with pytest.raises(islpy.Error):
+        isl.ask(lambda: isl.read_set("{ [i] : 0 <= }"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 
 from mlcnb.core.errors import MLCError
 from mlcnb.script import parse
@@ -124,6 +124,19 @@ def test_no_such_loop():
     assert str(error.value) == "no loop x touches memory\nhint: the loops are i, j, k"
 
 
+#: isl 0.27 stops in the lexmin of one of its dependences
+TRIANGLE = """
+@T.prim_func
+def main(A: T.Buffer((24,), "int32"), B: T.Buffer((24,), "int32")):
+    for i2 in range(0, 1):
+        A[T.min(T.max(i2, 0), 23)] = A[T.min(T.max(i2, 0), 23)] + A[(i2 + 1) % 24]
+    for i0 in range(0, 2):
+        for i1 in range(0, 1 + i0):
+            A[i0 * 2 // 2 % 24] = A[T.min(T.max(0, 0), 23)] + A[T.min(T.max(0, 0), 23)]
+"""
+
+
+@example(TRIANGLE)
 @settings(max_examples=60 * FUZZ, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_programs_have_the_dependences_that_all_pairs_of_accesses_show(text):
