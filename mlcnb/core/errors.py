@@ -123,6 +123,10 @@ class TypeInferError(MLCError):
     """Arguments of an operator whose shapes or dtypes do not fit."""
 
 
+class OperatorArgumentError(TypeInferError, TypeError):
+    """A call of an operator with arguments or attributes that it does not have, or not so."""
+
+
 class ScheduleError(MLCError):
     """A schedule step that is illegal; the program is as it was.
 

@@ -42,7 +42,7 @@ from mlcnb.op.onnx import onnx as spell
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, make_call, operator
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def want_kinds(op: OpDecl, kinds: Kinds, **infos: TensorStructInfo | None) -> No
 
 def broadcast_info(op: OpDecl, kind: Any, *infos: TensorStructInfo) -> TensorStructInfo:
     """The tensor that tensors make together by broadcasting."""
-    if len(infos) == 1:
+    first = infos[0].shape
+    if len(infos) == 1 or (first is not None and all(i.shape is first for i in infos)):
         return replace(infos[0], dtype=None if kind is None else dtype(str(kind)))
     dims = broadcast(op, *infos)
     known = all(i.ndim != -1 for i in infos)
@@ -88,14 +89,21 @@ def elementwise(fn: Callable[[Any], Any], x: te.Tensor, name: str) -> te.Tensor:
 
 
 def broadcast_compute(fn: Callable[..., Any], *tensors: te.Tensor, name: str) -> te.Tensor:
-    """One loop nest over what the tensors broadcast to: out[i] = fn(a[i], b[i], …)."""
-    shape = broadcast_dims([t.shape for t in tensors])
+    """One loop nest over what the tensors broadcast to: out[i] = fn(a[i], b[i], …). An expression
+    among them is a scalar.
+    """
+    shapes = [t.shape for t in tensors if isinstance(t, te.Tensor)]
+    shape = broadcast_dims(shapes)
     if shape is None:
-        listed = " and ".join(tell_dims(t.shape) for t in tensors)
+        listed = " and ".join(map(tell_dims, shapes))
         raise TypeInferError(f"{name}: the shapes {listed} do not broadcast")
 
+    def read(t: Any, index: Sequence[Any]) -> Any:
+        is_tensor = isinstance(t, te.Tensor)
+        return t(*broadcast_index(index, t.shape, shape)) if is_tensor else t
+
     def element(*index: Any) -> Any:
-        return fn(*(t(*broadcast_index(index, t.shape, shape)) for t in tensors))
+        return fn(*(read(t, index) for t in tensors))
 
     return te.compute(shape, element, name=name)
 
@@ -147,7 +155,16 @@ class Elementwise(OpDecl):
         named = dict(zip(self.arguments, infos, strict=True))
         want_same_dtype(self, **named)
         want_kinds(self, self.accepts, **named)
-        return broadcast_info(self, self.gives or _first_dtype(infos), *infos)
+        if all(isinstance(i, PrimStructInfo) for i in infos):
+            return self.of_scalars(*infos)
+        return broadcast_info(self, self.gives or _one_dtype(infos), *map(_as_tensor, infos))
+
+    def of_scalars(self, *infos: PrimStructInfo) -> PrimStructInfo:
+        """The scalar that scalars make together; its value where theirs are known."""
+        values = [i.value for i in infos]
+        if None in values:
+            return PrimStructInfo(dtype(str(self.gives or infos[0].dtype)))
+        return PrimStructInfo(value=type(self).loop(*values))
 
     def numpy(self, *arrays: Any) -> Any:
         """The meaning, rounded to the result's dtype."""
@@ -161,14 +178,21 @@ class Elementwise(OpDecl):
 
     def flops(self, *infos: Any) -> Any:
         """So many for each element of the result."""
+        infos = tuple(map(_as_tensor, infos))
         if any(i.dims is None for i in infos):
             return None
         count = size(infos[0]) if len(infos) == 1 else size(tensor(broadcast(self, *infos), None))
         return tidy(count * self.cost)
 
 
-def _first_dtype(infos: Sequence[Any]) -> Any:
-    return next((i.dtype for i in infos if i.dtype), None)
+def _one_dtype(infos: Sequence[Any]) -> Any:
+    """The dtype that all have; None where one is not known."""
+    return None if any(i.dtype is None for i in infos) else infos[0].dtype
+
+
+def _as_tensor(info: Any) -> TensorStructInfo:
+    """A scalar broadcasts as a tensor without dimensions."""
+    return tensor((), info.dtype) if isinstance(info, PrimStructInfo) else info
 
 
 def short_name(op: OpDecl | type[OpDecl]) -> str:
@@ -233,6 +257,7 @@ def _declare(
         "__qualname__": title,
         "__doc__": f"{doc}, elementwise.",
         "__annotations__": dict.fromkeys(arguments, "Tensor"),
+        "takes_scalars": len(arguments) > 1,
         "__firstlineno__": caller.f_lineno,
         "meaning": staticmethod(meaning),
         "loop": staticmethod(loop),

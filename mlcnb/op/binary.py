@@ -174,6 +174,8 @@ class Power(Elementwise):
     that only 1 and -1 do not give 0.
     """
 
+    takes_scalars = True
+
     x1: Tensor
     x2: Tensor
     meaning = staticmethod(_power)

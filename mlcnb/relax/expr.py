@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core import display
+from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import GlobalVar, PrimExpr
+from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.memory import mapped_empty
 from mlcnb.ir.span import Span
@@ -135,7 +136,7 @@ class Constant(Expr):
     def struct_info(self) -> TensorStructInfo:
         """Tensor of the data's shape and dtype."""
         dims = tuple(prim_ops.const(int(d), "int64") for d in self.data.shape)
-        return TensorStructInfo(ShapeExpr(dims), dtype(self.data.dtype.name), len(dims))
+        return TensorStructInfo(ShapeExpr(dims), dtype(self.data.dtype.name))
 
 
 @node
@@ -455,7 +456,14 @@ _dtype = dtype
 
 
 def shape_expr(dims: Sequence[Any]) -> ShapeExpr:
-    """A ShapeExpr of ints and expressions, all int64."""
+    """A ShapeExpr of ints and expressions, all int64.
+
+    Raises:
+        TypeInferError: a dimension is a float.
+    """
+    for d in dims:
+        if isinstance(d, float | FloatImm):
+            raise TypeInferError(f"a dimension is an integer, not {d}")
     return ShapeExpr(tuple(prim_ops.cast("int64", d) for d in dims))
 
 
@@ -463,8 +471,8 @@ def tensor_info(dims: Sequence[Any] | None, kind: str | None, ndim: int = -1) ->
     """A TensorStructInfo of dimensions (ints or expressions; None: unknown) and dtype."""
     made = None if kind is None else dtype(str(kind))
     if dims is None:
-        return TensorStructInfo(None, made, ndim)
-    return TensorStructInfo(shape_expr(dims), made, len(dims))
+        return TensorStructInfo(None, made, ndim=ndim)
+    return TensorStructInfo(shape_expr(dims), made)
 
 
 def _as_tuple(args: Any) -> Tuple:

@@ -42,6 +42,7 @@ from mlcnb.relax.expr import (
     TupleGetItem,
     Var,
 )
+from mlcnb.relax.infer_placed import on_device, shaped
 from mlcnb.relax.operator import NULL, OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
@@ -160,7 +161,8 @@ def _infer_op(call: Call, op: Op) -> StructInfo:
     if op.name in _CLOSURES:
         return ObjectStructInfo()
     try:
-        return attrs_of(call).infer(*operand_infos(call))
+        infos = operand_infos(call)
+        return on_device(shaped(attrs_of(call).infer(*infos), call), infos)
     except TypeInferError as error:
         if error.where is None:
             error.where = call
@@ -287,12 +289,14 @@ def _wrong(decl: type[OpDecl], name: str, wanted: str, arg: Any) -> TypeInferErr
     return TypeInferError(f"{decl.sugar}: argument {name!r} has to be {wanted}, it is {text}")
 
 
-def _tensor(decl: type[OpDecl], name: str, arg: Any) -> TensorStructInfo:
+def _tensor(decl: type[OpDecl], name: str, arg: Any) -> TensorStructInfo | PrimStructInfo:
     info = arg.struct_info
     if isinstance(info, TensorStructInfo):
         return info
     if info is None or isinstance(info, ObjectStructInfo):
         return TensorStructInfo()
+    if decl.takes_scalars and isinstance(info, PrimStructInfo):
+        return info
     raise _wrong(decl, name, "a tensor", arg)
 
 

@@ -26,7 +26,7 @@ from mlcnb.relax.expr import (
     Tuple,
 )
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 
 Lookup = Callable[[Any], Any]
 
@@ -60,7 +60,9 @@ def operand(arg: Any, kind: str, lookup: Lookup, dims: Mapping[PrimVar, int]) ->
     """One argument as `numpy` takes it."""
     value = value_of(arg, lookup, dims)
     if kind == "Tensor" or kind == "OptionalTensor":
-        return np.asarray(value)
+        info = getattr(arg, "struct_info", None)
+        scalar_of_kind = info.dtype.numpy if isinstance(info, PrimStructInfo) else None
+        return np.asarray(value, dtype=scalar_of_kind)
     return tuple(value) if kind == "Tensors" else value
 
 
@@ -95,6 +97,8 @@ def _of_dtype(result: Any, info: Any) -> Any:
     """Arrays of the dtypes that the struct info says."""
     if isinstance(info, TupleStructInfo) and isinstance(result, tuple | list):
         return tuple(_of_dtype(r, f) for r, f in zip(result, info.fields, strict=True))
+    if isinstance(info, PrimStructInfo):
+        return np.asarray(result).astype(info.dtype.numpy).item()
     if isinstance(info, TensorStructInfo) and info.dtype is not None:
         return np.asarray(result).astype(info.dtype.numpy, copy=False)
     return tuple(result) if isinstance(result, list) else result

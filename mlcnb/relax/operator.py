@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, TypeInferError, UnsupportedOpError
+from mlcnb.core.errors import MLCError, OperatorArgumentError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import as_expr
@@ -106,6 +107,12 @@ class OpDecl(Node):
     sugar: ClassVar[str] = ""
     #: argument name -> kind (one of ARGUMENTS), in order
     arguments: ClassVar[dict[str, str]] = {}
+    #: attributes that are one number -> what they may be
+    numbers: ClassVar[dict[str, Any]] = {}
+    #: the argument that is the result's shape, where one is
+    shape_argument: ClassVar[str] = ""
+    #: True where a scalar (`R.prim_value`) may stand for a tensor
+    takes_scalars: ClassVar[bool] = False
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
     #: True where two arguments may change places
@@ -141,6 +148,8 @@ class OpDecl(Node):
 _declared: dict[str, type[OpDecl]] = {}
 #: names that TVM has for a form of an operator -> the operator's name
 _also: dict[str, str] = {}
+#: annotation of an attribute that is one number -> what it may be
+_NUMBERS: dict[str, Any] = {"int": Integral, "float": Real}
 
 
 def operator(
@@ -158,6 +167,8 @@ def operator(
         cls.__annotations__ = {n: a for n, a in annotations.items() if n not in arguments}
         made: Any = node(cls)
         made.op_name, made.op, made.arguments = name, Op(name), arguments
+        kinds = ((n, _NUMBERS.get(str(a).removesuffix(" | None"))) for n, a in annotations.items())
+        made.numbers = {n: kind for n, kind in kinds if kind is not None}
         made.sugar = name.removeprefix("relax.") if sugar is None else sugar
         if name in _declared and _declared[name].__module__ != made.__module__:
             raise MLCError(f"operator {name!r} is declared twice")
@@ -213,7 +224,8 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     Positional values beyond the arguments are attributes, in order.
 
     Raises:
-        TypeInferError: wrong number or names of arguments or attributes.
+        OperatorArgumentError: wrong number or names of arguments or attributes, or an attribute of
+            another kind.
     """
     if not attrs and len(args) == len(decl.arguments) and not decl.node_fields:
         if all(isinstance(a, Expr) for a in args):
@@ -221,18 +233,18 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     names = list(decl.arguments)
     values: dict[str, Any] = dict(zip([*names, *decl.node_fields], args, strict=False))
     if len(args) > len(names) + len(decl.node_fields) or values.keys() & attrs.keys():
-        raise TypeInferError(f"{decl.sugar}: too many arguments", hint=signature_text(decl))
+        raise OperatorArgumentError(f"{decl.sugar}: too many arguments", hint=signature_text(decl))
     values.update(attrs)
     unknown = [n for n in values if n not in names and n not in decl.node_fields]
     missing = [n for n in names if n not in values and "Optional" not in decl.arguments[n]]
     if unknown or missing:
         what = f"no argument {unknown[0]!r}" if unknown else f"argument {missing[0]!r} is missing"
-        raise TypeInferError(f"{decl.sugar}: {what}", hint=signature_text(decl))
+        raise OperatorArgumentError(f"{decl.sugar}: {what}", hint=signature_text(decl))
     like = next((v for v in values.values() if isinstance(v, Expr)), None)
     exprs = [as_argument(values.get(n), decl.arguments[n], like) for n in names]
     while exprs and exprs[-1] is None:
         exprs.pop()
-    made = decl(**{n: _attribute(n, v) for n, v in values.items() if n in decl.node_fields})
+    made = decl(**{n: _attribute(decl, n, v) for n, v in values.items() if n in decl.node_fields})
     args_given = tuple(NULL if e is None else e for e in exprs)
     return Call(decl.op, args_given, made if decl.node_fields else None)
 
@@ -246,9 +258,18 @@ def signature_text(decl: type[OpDecl]) -> str:
     return f"{decl.sugar}({', '.join(parts)})"
 
 
-def _attribute(name: str, value: Any) -> Any:
+def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
     """An attribute as a call holds it; TVM's "void" says of an `out_dtype` that none is given."""
-    return None if name == "out_dtype" and value in ("void", "") else _frozen(value)
+    if name == "out_dtype" and value in ("void", ""):
+        return None
+    kind = decl.numbers.get(name)
+    if kind is not None and value is not None and not isinstance(value, kind):
+        value = getattr(value, "value", value)
+        if not isinstance(value, kind):
+            raise OperatorArgumentError(
+                f"{decl.sugar}: {name} is one number, not {value!r}", hint=signature_text(decl)
+            )
+    return _frozen(value)
 
 
 def _frozen(value: Any) -> Any:

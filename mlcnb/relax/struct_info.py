@@ -45,12 +45,14 @@ class ObjectStructInfo(StructInfo):
 
 @node
 class PrimStructInfo(StructInfo):
-    """A scalar of a dtype, whose value may be known symbolically."""
+    """A scalar of a dtype, whose value may be known symbolically (its dtype is the scalar's)."""
 
-    dtype: DType
+    dtype: DType = None  # type: ignore[assignment]
     value: PrimExpr | None = None
 
     def __post_init__(self) -> None:
+        if self.dtype is None:
+            object.__setattr__(self, "dtype", getattr(self.value, "dtype", dtype("void")))
         _plain(self, "dtype", str, dtype)
 
 
@@ -63,6 +65,10 @@ class ShapeStructInfo(StructInfo):
 
     def __post_init__(self) -> None:
         _plain(self, "values", list, _dims)
+        if type(self.values) is tuple:
+            if not all(isinstance(v, PrimExpr) for v in self.values):
+                object.__setattr__(self, "values", _dims(self.values))
+            object.__setattr__(self, "ndim", len(self.values))
 
 
 @node
@@ -70,20 +76,23 @@ class TensorStructInfo(StructInfo):
     """A tensor: shape (a ShapeExpr, a Var that holds a shape, or None), dtype (None: unknown),
     ndim.
 
-    `ndim` is -1 when the rank is unknown; where the shape is a ShapeExpr, it is its length.
+    `ndim` is -1 when the rank is unknown; where the shape is known, it is its length. The dtypes
+    "" and "void" are TVM's words for one that is not known.
     """
 
     shape: Any = None
     dtype: DType | None = None
-    ndim: int = -1
     vdevice: Any = None
+    ndim: int = -1
 
     def __post_init__(self) -> None:
+        if self.dtype is not None and self.dtype in ("", "void"):
+            object.__setattr__(self, "dtype", None)
         _plain(self, "dtype", str, dtype)
         _plain(self, "shape", list, _shape)
         _plain(self, "shape", tuple, _shape)
-        if self.ndim < 0 and self.dims is not None:
-            object.__setattr__(self, "ndim", len(self.dims))
+        if self.ndim < 0 and self.shape is not None:
+            object.__setattr__(self, "ndim", getattr(self.shape.struct_info, "ndim", -1))
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:

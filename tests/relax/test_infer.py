@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from mlcnb.core.errors import TypeInferError, UnsupportedOpError
+from mlcnb.core.errors import OperatorArgumentError, TypeInferError, UnsupportedOpError
+from mlcnb.ir import VDevice, assert_structural_equal
 from mlcnb.ir.expr import SizeVar
-from mlcnb.relax import op
+from mlcnb.ir.module import IRModule
+from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import (
     Call,
     Op,
     PrimValue,
     Tuple,
+    TupleGetItem,
     Var,
     call_packed,
     const,
@@ -23,8 +29,13 @@ from mlcnb.relax.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
+    TensorStructInfo,
     TupleStructInfo,
 )
+from mlcnb.relax.transform import LegalizeOps
+from mlcnb.script import relax as R
+from mlcnb.script import tir as T
+from mlcnb.testing import evaluate
 
 n = SizeVar("n", "int64")
 x = Var("x", tensor_info((n, 4), "float32"))
@@ -89,3 +100,111 @@ def test_struct_infos_in_words() -> None:
     assert describe(tensor_info((n * 2, 4), "float32")) == "Tensor((n * 2, 4), float32)"
     assert describe(ShapeStructInfo((n,), 1)) == "Shape((n,))"
     assert describe(PrimStructInfo("int64")) == "a scalar of int64"
+
+
+here, there = VDevice("llvm"), VDevice("cuda", 1)
+
+
+def placed(dims: Any, device: Any) -> TensorStructInfo:
+    return TensorStructInfo(dims, "float32", device)
+
+
+def inferred(call: Any) -> Any:
+    return BlockBuilder().normalize(call).struct_info
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda a, b: op.add(a, b),
+        lambda a, b: op.nn.relu(a),
+        lambda a, b: op.matmul(a, b),
+        lambda a, b: op.reshape(a, (3, 3)),
+        lambda a, b: TupleGetItem(op.split(a, 3, axis=0), 1),
+        lambda a, b: op.concat([a, b], axis=0),
+    ],
+)
+def test_results_lie_where_the_operands_lie(made: Any) -> None:
+    a, b = Var("a", placed((3, 3), here)), Var("b", tensor_info((3, 3), "float32"))
+    assert inferred(made(a, b)).vdevice == here
+
+
+def test_operands_on_two_devices_are_refused() -> None:
+    a, b = Var("a", placed((3,), here)), Var("b", placed((3,), there))
+    with pytest.raises(TypeInferError, match="the tensors lie on several devices") as caught:
+        inferred(op.add(a, b))
+    assert caught.value.hint == "bring one over: R.to_vdevice"
+    assert inferred(op.to_vdevice(a, there)).vdevice == there
+
+
+def test_a_shape_that_a_variable_holds_stays() -> None:
+    s = Var("s", ShapeStructInfo(None, 2))
+    held = TensorStructInfo(s, "float32")
+    a = Var("a", held)
+    assert held.ndim == 2 and held.dims is None
+    for same in (op.exp(a), op.add(a, a), op.permute_dims(a, [0, 1]), op.expand_dims(a, [])):
+        assert_structural_equal(inferred(same), held)
+    for made in (op.reshape(x, s), op.broadcast_to(x, s), op.zeros(s, "float32")):
+        assert_structural_equal(inferred(made), held)
+    assert inferred(op.permute_dims(a)).shape is None
+
+
+def test_void_says_of_a_dtype_that_it_is_not_known() -> None:
+    unknown = Var("u", TensorStructInfo((2, 3), ""))
+    assert unknown.struct_info.dtype is None
+    known = Var("k", tensor_info((2, 3), "float32"))
+    assert inferred(op.add(unknown, known)).dtype is None
+    assert inferred(op.concat([known, unknown], axis=0)).dtype is None
+
+
+def test_scalars_take_part_in_arithmetic() -> None:
+    t = Var("t", tensor_info((2, 3), "float32"))
+    p = Var("p", PrimStructInfo("float32"))
+    assert_structural_equal(inferred(op.add(t, p)), t.struct_info)
+    assert_structural_equal(inferred(op.less(p, t)), tensor_info((2, 3), "bool"))
+    assert_structural_equal(inferred(op.multiply(p, p)), PrimStructInfo("float32"))
+    q = Var("q", PrimStructInfo(value=n))
+    assert_structural_equal(inferred(op.add(q, q)), PrimStructInfo(value=n + n))
+    with pytest.raises(TypeInferError, match="it is a scalar of float32"):
+        inferred(op.exp(p))
+
+
+def test_scalars_in_arithmetic_have_loops() -> None:
+    @R.function
+    def main(a: R.Tensor((2, 3), "float32"), b: R.Tensor(("k", 3), "int64")):
+        k = T.int64()
+        u = R.add(a, R.prim_value(T.float32(0.1)))
+        v = R.multiply(R.prim_value(k), b)
+        return (u, v, R.less(b, R.prim_value(k)))
+
+    mod = IRModule.make({"main": main.with_attr("global_symbol", "main")})
+    a, b = np.ones((2, 3), "float32"), np.arange(12).reshape(4, 3)
+    legal = LegalizeOps()(mod)
+    assert legal.script().count("R.call_tir(") == 3
+    for program in (mod, legal):
+        u, v, w = evaluate(program, a, b)
+        np.testing.assert_array_equal(u, a + np.float32(0.1))
+        np.testing.assert_array_equal(v, b * 4)
+        np.testing.assert_array_equal(w, b < 4)
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: op.add(x), "add: argument 'x2' is missing"),
+        (lambda: op.exp(x, x), "exp: too many arguments"),
+        (lambda: op.nn.softmax(x, axis=[0, 1]), "nn.softmax: axis is one number, not [0, 1]"),
+        (lambda: op.nn.leakyrelu(x, alpha="1"), "nn.leakyrelu: alpha is one number, not '1'"),
+    ],
+)
+def test_what_a_call_does_not_take(made: Any, message: str) -> None:
+    with pytest.raises(OperatorArgumentError) as caught:
+        made()
+    assert caught.value.message == message and isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize("target", [(2, -1, -1), (-2, -3), (2.0, 3)])
+def test_shapes_that_are_none(target: Any) -> None:
+    a = Var("a", tensor_info((2, 3), "float32"))
+    with pytest.raises(TypeInferError):
+        inferred(op.reshape(a, target))

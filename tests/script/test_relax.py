@@ -425,7 +425,7 @@ def test_names_that_clash_get_a_number() -> None:
 
 def test_the_same_symbol_in_two_parameters_is_one() -> None:
     n = Var("n", R.Tensor(("n",), "float32").shape.values[0].dtype)
-    info = TensorStructInfo(rx.shape_expr([n]), None, 1)
+    info = TensorStructInfo(rx.shape_expr([n]))
     func = rx.Function((rx.Var("x", info), rx.Var("y", info)), rx.SeqExpr((), rx.Tuple(())), None)
     assert script(func, header=False).split("\n")[1:3] == [
         'def main(x: R.Tensor(("n",)), y: R.Tensor(("n",))):',

@@ -35,6 +35,8 @@ class Full(OpDecl):
     dtype: of the result; None: that of fill_value.
     """
 
+    shape_argument = "shape"
+
     shape: Shape
     fill_value: Tensor
     dtype: str | None = None
@@ -102,6 +104,8 @@ class _Filled(OpDecl):
 class Ones(_Filled):
     """1 everywhere."""
 
+    shape_argument = "shape"
+
     shape: Shape
     dtype: str
     value = 1
@@ -110,6 +114,8 @@ class Ones(_Filled):
 @operator("relax.zeros")
 class Zeros(_Filled):
     """0 everywhere."""
+
+    shape_argument = "shape"
 
     shape: Shape
     dtype: str

@@ -32,6 +32,10 @@ class BroadcastTo(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.broadcast_to.html
     """
 
+    result_shape = "shape"
+
+    shape_argument = "shape"
+
     x: Tensor
     shape: Shape
 
@@ -103,6 +107,10 @@ def _collapse_sum(x: Any, shape: Sequence[Any], name: str) -> Any:
 @operator("relax.collapse_sum_to")
 class CollapseSumTo(OpDecl):
     """The sum of `x` over the dimensions along which `shape` would be broadcast to x's shape."""
+
+    result_shape = "shape"
+
+    shape_argument = "shape"
 
     x: Tensor
     shape: Shape

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import axis_at, differ, refuse, tell, tell_dims, tensor, tidy
 from mlcnb.op._spell import ints_of
@@ -98,6 +99,8 @@ def _agree(op: OpDecl, tensors: Sequence[Any]) -> Any:
         if t.ndim not in (-1, first.ndim) or (t.dtype and first.dtype and t.dtype != first.dtype):
             other = f"differs in rank or dtype from {tell(first)}"
             refuse(op, f"tensors[{at}] is {tell(t)}, which {other}")
+    if any(t.dtype is None for t in tensors):
+        return replace(first, dtype=None)
     return first
 
 

@@ -2,6 +2,7 @@
 
 R.layout_transform(x, src="NCHW", dst="NCHW16c")      (1, 30, 7, 7) -> (1, 2, 7, 7, 16)
 R.layout_transform(y, R.shape([1, 30, 7, 7]), src="NCHW16c", dst="NCHW")        and back
+R.layout_transform(x, index_map=lambda n, c, h, w: (n, h, w, c))                by an index map
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import all_of, as_int, const
 from mlcnb.op import _layout
 from mlcnb.op._dims import differ, refuse, same, tell, tell_dims, tensor
+from mlcnb.op.manipulate import _index_map
 from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, operator
+from mlcnb.tir.index_map import IndexMap
 
 
 @operator("relax.layout_transform")
@@ -22,16 +25,33 @@ class LayoutTransform(OpDecl):
 
     A block that does not divide its dimension is filled up with zeros. `shape`, if given, is the
     shape of the result: where `src` is blocked, it says how much of the last block is real.
-    TVM takes an index map in their place; the names of the letters are those of its layouts.
+
+    Or TVM's form: `index_map`, an IndexMap or a function of the indices, says where each element
+    goes, and `pad_value` what stands where none does. `axis_separators` and
+    `input_axis_separators` are kept for passes that ask for them; memory here is flat.
     """
 
     x: Tensor
     shape: OptionalShape
-    src: str
-    dst: str
+    src: str = ""
+    dst: str = ""
+    index_map: IndexMap | None = None
+    pad_value: float | None = None
+    axis_separators: tuple[int, ...] = ()
+    input_axis_separators: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if callable(self.index_map):
+            made, separators = IndexMap.from_func_with_separators(self.index_map)
+            object.__setattr__(self, "index_map", made)
+            object.__setattr__(self, "axis_separators", tuple(separators or self.axis_separators))
 
     def infer(self, x: Any, shape: Any = None) -> Any:
-        """The shape that `dst` makes of x's dimensions."""
+        """The shape that `dst` makes of x's dimensions, or the map."""
+        if self.index_map is not None:
+            return _index_map.infer(self, x, self.index_map, self.pad_value)
+        if not self.src or not self.dst:
+            refuse(self, "neither src and dst nor index_map is given")
         self.check(x)
         ndim = len(_layout.axes_in(self.dst))
         if shape is not None and shape.values is not None:
@@ -74,12 +94,16 @@ class LayoutTransform(OpDecl):
 
     def numpy(self, x: Any, shape: Any = None) -> Any:
         """reshape, transpose, reshape"""
+        if self.index_map is not None:
+            return _index_map.numpy(x, self.index_map, self.pad_value)
         order = _layout.letters(self.dst)
         sizes = {} if shape is None else _layout.sizes_of(self.dst, shape)
         return _layout.from_plain(_layout.to_plain(x, self.src, order, sizes), order, self.dst)
 
     def compute(self, x: Any, shape: Any = None) -> Any:
         """One copy, with zeros where a block is filled up."""
+        if self.index_map is not None:
+            return _index_map.compute(self, x, self.index_map, self.pad_value)
         target = self.result_shape(x.shape) if shape is None else tuple(shape)
         have = _layout.sizes_of(self.src, x.shape)
         room = _layout.sizes_of(self.dst, target)

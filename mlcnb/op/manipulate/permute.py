@@ -28,6 +28,8 @@ class PermuteDims(OpDecl):
         if x.ndim == -1:
             return tensor(None, x.dtype, -1 if self.axes is None else len(self.axes))
         order = self.order(x.ndim, x)
+        if order == tuple(range(x.ndim)):
+            return x
         return tensor(None if x.dims is None else [x.dims[a] for a in order], x.dtype, x.ndim)
 
     def order(self, ndim: int, info: Any = None) -> tuple[int, ...]:

@@ -43,6 +43,8 @@ class Reshape(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.reshape.html
     """
 
+    shape_argument = "shape"
+
     x: Tensor
     shape: Shape
 
@@ -50,6 +52,9 @@ class Reshape(OpDecl):
         """Tensor of the new shape and x's dtype."""
         if shape.values is None:
             return tensor(None, x.dtype, shape.ndim)
+        known = [d for d in map(as_int, shape.values) if d is not None]
+        if min(known, default=0) < -1 or known.count(-1) > 1:
+            refuse(self, f"{tell_dims(shape.values)} is no shape; one dimension may be -1")
         if x.dims is None:
             fixed = all(as_int(d) != -1 for d in shape.values)
             return tensor(shape.values if fixed else None, x.dtype, len(shape.values))
@@ -181,6 +186,8 @@ class Flatten(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """A tensor of one dimension, of x's dtype."""
+        if x.ndim == 1:
+            return x
         return tensor(None if x.dims is None else [product(x.dims)], x.dtype, 1)
 
     def numpy(self, x: Any) -> Any:
@@ -240,8 +247,10 @@ class ExpandDims(OpDecl):
     def infer(self, x: Any) -> Any:
         """x's dimensions with ones between them."""
         if x.ndim == -1:
-            return tensor(None, x.dtype)
+            return x if self.axis == () else tensor(None, x.dtype)
         places = self.places(x.ndim, x)
+        if not places:
+            return x
         dims = None if x.dims is None else _with_ones(x.dims, places)
         return tensor(dims, x.dtype, x.ndim + len(places))
 
@@ -291,6 +300,8 @@ class Squeeze(OpDecl):
 
     def infer(self, x: Any) -> Any:
         """x's dimensions without those."""
+        if self.axis == ():
+            return x
         if x.ndim == -1 or (x.dims is None and self.axis is None):
             return tensor(None, x.dtype)
         if x.dims is None:

@@ -211,7 +211,7 @@ def struct_info_lca(a: StructInfo, b: StructInfo) -> StructInfo:
         device = a.vdevice if a.vdevice == b.vdevice else None
         keep = a.dims is not None and b.dims is not None and same_dims(a.dims, b.dims)
         kind = a.dtype if a.dtype == b.dtype else None
-        return TensorStructInfo(a.shape if keep else None, kind, ndim, device)
+        return TensorStructInfo(a.shape if keep else None, kind, device, ndim)
     if isinstance(a, ShapeStructInfo) and isinstance(b, ShapeStructInfo):
         return ShapeStructInfo(None, a.ndim if a.ndim == b.ndim else -1)
     if isinstance(a, PrimStructInfo) and isinstance(b, PrimStructInfo) and a.dtype == b.dtype:

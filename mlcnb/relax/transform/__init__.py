@@ -42,6 +42,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.reorder_permute_dims_after_concat": "ReorderPermuteDimsAfterConcat",
         f"{_HERE}.reorder_take_after_matmul": "ReorderTakeAfterMatmul",
         f"{_HERE}.remove_redundant_reshape": "RemoveRedundantReshape",
+        f"{_HERE}.alter_op_impl": "AlterOpImpl",
         f"{_HERE}.allocate_workspace": "AllocateWorkspace",
         f"{_HERE}.attach_attr_layout_free_buffers": "AttachAttrLayoutFreeBuffers",
         f"{_HERE}.optimize_layout_transform": "OptimizeLayoutTransform",

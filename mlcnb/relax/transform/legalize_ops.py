@@ -27,7 +27,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.struct_info import static_shape
+from mlcnb.relax.analysis.struct_info import static_shape, symbolic_vars
 from mlcnb.relax.expr import (
     Call,
     Expr,
@@ -43,7 +43,12 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
-from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from mlcnb.relax.te_call import TeInputs, finish, te_call
 from mlcnb.tir.analysis.made import note_declared
 
@@ -265,6 +270,8 @@ def _is_static(info: Any) -> bool:
         return all(map(_is_static, info.fields))
     if isinstance(info, ShapeStructInfo):
         return info.values is not None and all(isinstance(d, IntImm) for d in info.values)
+    if isinstance(info, PrimStructInfo):
+        return info.value is not None and not symbolic_vars(info.value)
     return not isinstance(info, TensorStructInfo) or static_shape(info) is not None
 
 
@@ -273,6 +280,9 @@ def _te_value(inputs: TeInputs, arg: Any, name: str, kind: str) -> Any:
     if arg is None:
         return None
     if kind.endswith("Tensor"):
+        info = getattr(arg, "struct_info", None)
+        if isinstance(info, PrimStructInfo) and info.value is not None:
+            return inputs.scalar(info.value)
         return inputs.tensor(arg, name)
     if kind == "Tensors":
         return tuple(inputs.tensor(f, f"{name}{i}") for i, f in enumerate(arg.fields))

@@ -59,7 +59,6 @@ OF_PYTHON = {
 }
 #: expressions of Python that no program has -> what to write
 NOT_SCRIPT = {
-    "Lambda": "a lambda stands in T.comm_reducer and T.index_map only",
     "ListComp": "write the items out",
     "SetComp": "write the items out",
     "DictComp": "write the items out",

@@ -40,6 +40,7 @@ from mlcnb.script.parser.source import Source, SourceError
 from mlcnb.script.relax.convert import is_stored, stored_constant
 from mlcnb.script.relax.tensor_attributes import TENSOR_ATTRIBUTES
 from mlcnb.script.tir.buffer_methods import METHODS
+from mlcnb.script.tir.layouts import index_map_of
 from mlcnb.tir import op as tir_op
 from mlcnb.tir.buffer import Buffer, BufferRegion
 
@@ -295,6 +296,10 @@ class Evaluator:
             a, b = build.matched(self.value(node.body), self.value(node.orelse))
             return e.Call(a.dtype, "tir.if_then_else", (self.as_expr(test, node.test), a, b))
 
+    def layout(self, node: ast.Lambda) -> Any:
+        """`lambda i: (i // 4, i % 4)` is an index map, as in `R.layout_transform`."""
+        return index_map_of(self, node)
+
     def tuple_(self, node: ast.Tuple) -> tuple:
         """`(a, b)`"""
         return tuple(self.values(node.elts))
@@ -414,6 +419,7 @@ _RULES: dict[type, Callable[[Evaluator, Any], Any]] = {
     ast.BoolOp: Evaluator.boolean,
     ast.Compare: Evaluator.compare,
     ast.IfExp: Evaluator.choice,
+    ast.Lambda: Evaluator.layout,
     ast.Tuple: Evaluator.tuple_,
     ast.List: Evaluator.list_,
     ast.Dict: Evaluator.dict_,

@@ -62,12 +62,12 @@ def _tensor(
     if isinstance(shape, str | DTypeWord) and dtype is None:
         shape, dtype = None, shape
     if shape is None:
-        return si.TensorStructInfo(None, _kind(dtype), ndim, vdevice)
+        return si.TensorStructInfo(None, _kind(dtype), vdevice, ndim)
     if isinstance(shape, Expr):
         known = getattr(shape.struct_info, "ndim", -1)
-        return si.TensorStructInfo(shape, _kind(dtype), known if ndim == -1 else ndim, vdevice)
+        return si.TensorStructInfo(shape, _kind(dtype), vdevice, known if ndim == -1 else ndim)
     dims = tuple(dim(d) for d in _listed(shape, "R.Tensor((4,))"))
-    return si.TensorStructInfo(ShapeExpr(dims), _kind(dtype), len(dims), vdevice)
+    return si.TensorStructInfo(ShapeExpr(dims), _kind(dtype), vdevice)
 
 
 def _listed(value: Any, example: str) -> Sequence[Any]:

@@ -61,6 +61,11 @@ class IndexMapWord:
             )
 
 
+def index_map_of(evaluator: Any, node: ast.Lambda) -> IndexMap:
+    """The index map that a lambda of int64 indices says."""
+    return IndexMapWord()._map(evaluator, node, "int64")
+
+
 def _counted(x: PrimExpr, kind: DType) -> PrimExpr:
     """The index with its bare integers in the dtype of the indices."""
     if isinstance(x, e.IntImm):

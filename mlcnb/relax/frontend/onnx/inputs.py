@@ -102,7 +102,7 @@ class Inputs:
         info = TensorStructInfo(None, wanted) if dims is None else tensor_info(dims, wanted)
         other = self.kinds.get(name, self.float_kind if wanted.is_float else None)
         if other is not None:
-            info = TensorStructInfo(info.shape, dtype(other), info.ndim)
+            info = TensorStructInfo(info.shape, dtype(other), ndim=info.ndim)
         return Var(self.names[name], info, Span("onnx", name, kind="input")), wanted
 
     def type_of(self, name: str) -> Any:
