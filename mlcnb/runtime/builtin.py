@@ -3,7 +3,12 @@
 vm.builtin.attention_kv_cache_create(rows, shape, filled)    a cache with room for `rows`
 vm.builtin.attention_kv_cache_append(cache, rows)            the same cache, with more rows
 vm.builtin.attention_kv_cache_view(cache, shape)             its rows, as an array
+vm.builtin.rows(shape, dtype)                                no rows yet, each to be of this shape
+vm.builtin.rows_append(rows, row)                            these rows and one more
+vm.builtin.rows_stack(rows)                                  all of them, as one array
 vm.builtin.invoke_debug_func(io, name, line, *args)          name(line, *args), then io
+
+A cache is one thing that grows; rows are values: what was appended to is as it was.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import numpy as np
 
 from mlcnb.core.errors import ExecutionError
 from mlcnb.core.registry import get_global_func, register_func
+from mlcnb.ir.dtype import dtype
 
 
 class RowCache:
@@ -27,9 +33,14 @@ class RowCache:
         self._rows = np.array(rows)
         self.filled = filled
 
+    @property
+    def unit(self) -> tuple[int, ...]:
+        """The shape of a row."""
+        return self._rows.shape[1:]
+
     def append(self, rows: np.ndarray) -> None:
         """Put rows at the end: (n, *shape of a row), or one row."""
-        unit = self._rows.shape[1:]
+        unit = self.unit
         new = rows.reshape(1, *unit) if rows.shape == unit else rows
         if new.shape[1:] != unit or new.dtype != self._rows.dtype:
             raise ExecutionError(
@@ -54,6 +65,62 @@ class RowCache:
 
     def __repr__(self) -> str:
         return f"RowCache({self.filled} rows {self._rows.shape[1:]}, {self._rows.dtype})"
+
+
+class Rows:
+    """Rows that a loop has made so far, in room that all that come of one beginning share.
+
+    A new row goes behind the last one in the same room, where that is free, else in a copy.
+
+    Args:
+        shape, dtype: of a row, where there is none yet; an open dimension is 0.
+        cache: the room; count: how many of its rows are these.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], dtype: Any, cache: RowCache | None = None, count: int = 0
+    ) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.cache, self.count = cache, count
+
+    def append(self, row: np.ndarray) -> Rows:
+        """These rows and one more.
+
+        Raises:
+            ExecutionError: it is not of the shape of those before.
+        """
+        cache = self.cache or RowCache(np.empty((_ROOM, *row.shape), row.dtype), 0)
+        if row.shape != cache.unit:
+            raise ExecutionError(
+                f"turn {self.count} of a loop adds a row of shape {row.shape}, turns before added "
+                f"{cache.unit}"
+            )
+        if cache.filled != self.count:
+            cache = RowCache(self.stack(), self.count)
+        cache.append(row[np.newaxis])
+        return Rows(self.shape, self.dtype, cache, self.count + 1)
+
+    def stack(self) -> np.ndarray:
+        """The rows as one array, (count, *shape of a row)."""
+        if self.cache is None:
+            return np.empty((0, *self.shape), self.dtype)
+        return self.cache.view((self.cache.filled, *self.cache.unit))[: self.count]
+
+
+#: rows that there is room for at first
+_ROOM = 4
+
+
+def _rows(shape: tuple[int, ...], kind: str) -> Rows:
+    return Rows(tuple(shape), dtype(kind).numpy)
+
+
+def _rows_append(rows: Rows, row: np.ndarray) -> Rows:
+    return rows.append(row)
+
+
+def _rows_stack(rows: Rows) -> np.ndarray:
+    return rows.stack()
 
 
 def _create(rows: np.ndarray, shape: tuple[int, ...], filled: int) -> RowCache:
@@ -85,6 +152,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_kv_cache_create": _create,
     "attention_kv_cache_append": _append,
     "attention_kv_cache_view": _view,
+    "rows": _rows,
+    "rows_append": _rows_append,
+    "rows_stack": _rows_stack,
     "invoke_debug_func": _invoke,
     "debug_print": _print,
 }

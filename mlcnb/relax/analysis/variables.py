@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
@@ -44,6 +45,17 @@ def nested(value: Any) -> tuple[SeqExpr, ...]:
     if isinstance(value, If):
         return tuple(_as_seq(b) for b in (value.true_branch, value.false_branch))
     return (_as_seq(value.body),) if isinstance(value, Function) else ()
+
+
+def with_nested(value: Any, change: Callable[[SeqExpr], SeqExpr]) -> Any:
+    """A value with the sequences inside of it changed; itself where none is."""
+    old = nested(value)
+    new = tuple(map(change, old))
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return value
+    if isinstance(value, If):
+        return replace(value, true_branch=new[0], false_branch=new[1])
+    return replace(value, body=new[0])
 
 
 def _as_seq(expr: Any) -> SeqExpr:

@@ -44,7 +44,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.infer import Functions, describe, infer, is_leaf
 from mlcnb.relax.operator import declaration
-from mlcnb.relax.struct_info import StructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 from mlcnb.tir.function import PrimFunc
 
 
@@ -235,9 +235,11 @@ class _Checker:
             self.fail(f"{what} is {describe(given)}, declared as {describe(wanted)}", where)
 
     def known_symbols(self, node: Any, what: str, where: Any) -> None:
-        """Every symbolic variable is defined before."""
+        """Every symbolic variable is defined before, or by the parameters of a function's type."""
+        params = node.params or () if isinstance(node, FuncStructInfo) else ()
+        own = {v for p in params for v in definable_vars(p)}
         for var in symbolic_vars(node):
-            if var not in self.symbols:
+            if var not in self.symbols and var not in own:
                 self.fail(
                     f"{what} mentions the symbolic variable {var.name}, defined nowhere before",
                     where,

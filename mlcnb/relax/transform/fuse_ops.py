@@ -28,7 +28,7 @@ from mlcnb.relax.analysis.struct_info import (
     substitute,
     symbolic_vars,
 )
-from mlcnb.relax.analysis.variables import leaves
+from mlcnb.relax.analysis.variables import leaves, with_nested
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
 from mlcnb.relax.expr import (
     Binding,
@@ -83,11 +83,24 @@ class _Fuser:
         self.groups = self.calls = 0
 
     def function(self, func: Function) -> Function:
-        """The function with its dataflow blocks fused."""
-        blocks = tuple(self.block(b) if block_is_dataflow(b) else b for b in func.body.blocks)
-        if all(a is b for a, b in zip(blocks, func.body.blocks, strict=True)):
-            return func
-        return replace(func, body=SeqExpr(blocks, func.body.body))
+        """The function with its dataflow blocks fused, those in branches and loops too."""
+        body = self.sequence(func.body)
+        return func if body is func.body else replace(func, body=body)
+
+    def sequence(self, seq: SeqExpr) -> SeqExpr:
+        """A sequence with its dataflow blocks fused, and those inside of its values."""
+        blocks = tuple(self.block(b) if block_is_dataflow(b) else self.plain(b) for b in seq.blocks)
+        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        return SeqExpr(blocks, seq.body)
+
+    def plain(self, block: BindingBlock) -> BindingBlock:
+        """A plain block: what is inside of its values."""
+        changed = (with_nested(b.value, self.sequence) for b in block.bindings)
+        pairs = zip(block.bindings, changed, strict=True)
+        return with_bindings(
+            block, tuple(b if v is b.value else replace(b, value=v) for b, v in pairs)
+        )
 
     def block(self, block: BindingBlock) -> BindingBlock:
         """A block in which the last call of each group stands for the group."""

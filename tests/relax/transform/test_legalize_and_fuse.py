@@ -631,3 +631,37 @@ def test_fused_functions_share_no_variables_with_others() -> None:
     )
     assert not one & two
     assert_structural_equal(parse(got.script()), got)
+
+
+def test_blocks_of_branches_and_local_functions_are_fused() -> None:
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor(("n",), "float32")):
+            n = T.int64()
+
+            @R.function
+            def inner(a: R.Tensor(("m",), "float32")) -> R.Tensor(("m",), "float32"):
+                m = T.int64()
+                with R.dataflow():
+                    b = R.exp(a)
+                    d = R.negative(b)
+                    R.output(d)
+                return d
+
+            if c:
+                with R.dataflow():
+                    e = R.add(x, x)
+                    f = R.tanh(e)
+                    R.output(f)
+                g = inner(f)
+            else:
+                g = x
+            return g
+
+    made = Sequential([LegalizeOps(), AnnotateTIROpPattern(), FuseOps(), FuseTIR()])(Before)
+    assert_well_formed(made)
+    assert sorted(v.name_hint for v in made) == ["fused_add_tanh", "fused_exp_negative", "main"]
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    for c in (True, False):
+        same_numbers(Before, made, (np.array(c), x))

@@ -21,15 +21,11 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
-from mlcnb.relax.analysis.variables import bindings_of, leaves, use_counts, value_uses
+from mlcnb.relax.analysis.variables import bindings_of, use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
     Binding,
-    BindingBlock,
-    Call,
     Function,
-    MatchCast,
-    SeqExpr,
     Tuple,
     Var,
     tensor_info,
@@ -45,8 +41,7 @@ from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.protos import call_key, opsets_of, plain_domain
 from mlcnb.relax.frontend.onnx.spell import apply, guarded
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
-from mlcnb.relax.frontend.onnx.values import Values
-from mlcnb.relax.infer import is_pure_call
+from mlcnb.relax.frontend.onnx.values import Values, sequence
 from mlcnb.relax.mutator import return_info
 from mlcnb.relax.operator import NULL, declaration, make_call
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
@@ -277,22 +272,6 @@ class Importer:
         inner = Frame(scope, opsets, {**defaults, **node.protos}, f"{node.name}/", frame.depth + 1)
         self.walk(function.node, inner)
         return [self.find(o, scope, node) for o in function.output]
-
-
-def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
-    """Bindings and a result, without what the result does not need: computed shapes, above all.
-
-    Casts stay: sizes that they name may be read anywhere below.
-    """
-    needed = set(leaves(body))
-    kept: list[Binding] = []
-    for binding in reversed(bindings):
-        value = binding.value
-        acts = isinstance(value, Call) and not is_pure_call(value)
-        if binding.var in needed or acts or isinstance(binding, MatchCast):
-            kept.append(binding)
-            needed.update(value_uses(value))
-    return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
 
 
 def numbered(func: Function, bindings: Sequence[Binding]) -> dict[Var, str]:

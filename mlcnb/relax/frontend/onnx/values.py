@@ -7,6 +7,7 @@ needs(x)        which inputs of the model a value comes from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,24 @@ from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
+from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.expr import Call, Constant, Tuple, TupleGetItem, Var, tensor_info
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    tensor_info,
+)
 from mlcnb.relax.frontend.onnx.fold import Folder, is_operator
 from mlcnb.relax.frontend.onnx.limits import least_bytes, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.symbols import Symbols
-from mlcnb.relax.infer import Inference, describe, operand_infos
+from mlcnb.relax.infer import Inference, describe, is_pure_call, operand_infos
 from mlcnb.relax.operator import NULL, attrs_of, declaration, is_null, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 
@@ -198,3 +211,19 @@ def check_size(info: Any, most: int) -> None:
                 f"a result of {describe(info)} {many}",
                 hint=f"the option max_tensor_bytes allows {size_text(most)}",
             )
+
+
+def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
+    """Bindings and a result, without what the result does not need: computed shapes, above all.
+
+    Casts stay: sizes that they name may be read anywhere below.
+    """
+    needed = set(leaves(body))
+    kept: list[Binding] = []
+    for binding in reversed(bindings):
+        value = binding.value
+        acts = isinstance(value, Call) and not is_pure_call(value)
+        if binding.var in needed or acts or isinstance(binding, MatchCast):
+            kept.append(binding)
+            needed.update(value_uses(value))
+    return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)

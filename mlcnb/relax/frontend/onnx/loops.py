@@ -1,0 +1,212 @@
+"""Loop and Scan: written out where the turns are known at import, else run (`turns`).
+
+Loop    for turn in range(limit), while going: going, carried, rows = body(turn, going, carried)
+Scan    for each slice of the scanned inputs:  carried, rows = body(carried, slices)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.relax.analysis.struct_info import same_dim
+from mlcnb.relax.expr import ShapeExpr
+from mlcnb.relax.expr import const as make_const
+from mlcnb.relax.frontend.onnx.limits import MAX_TURNS
+from mlcnb.relax.frontend.onnx.node import Node
+from mlcnb.relax.frontend.onnx.turns import Turns, is_true, scalar
+from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.struct_info import ShapeStructInfo
+
+Walk = Any  # an Importer, which imports this module
+Place = Any  # a Frame of it
+#: (turn, carried values) -> (condition or None, carried values, rows): a body written once
+Step = Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]]
+
+
+def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """Loop: a body of (turn, condition, carried) that gives (condition, carried, rows)."""
+    body = node.require("body")
+    limit, going = (inputs[i] if i < len(inputs) else None for i in range(2))
+    carried = inputs[2:]
+
+    def step(turn: Any, values: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+        inner = place.inside()
+        _bind(node, body, [turn, make_const(True), *values], inner)
+        condition, *made = walk.graph(body, inner)
+        return condition, made[: len(values)], made[len(values) :]
+
+    count = len(body.output) - 1 - len(carried)
+    if count < 0:
+        node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} carried values")
+    found = written_out(walk, node, step, carried, count, limit, going)
+    if found is None:
+        limit = None if limit is None else scalar(node, limit)
+        found = Turns(walk, node, step, carried, count, limit).results(_first(node, limit, going))
+    carried, rows = found
+    return [*carried, *rows]
+
+
+def _first(node: Node, limit: Any, going: Any) -> Any:
+    """Whether there is a first turn."""
+    some = None if limit is None else _call(node, "relax.less", make_const(np.int64(0)), limit)
+    parts = [some, None if going is None else scalar(node, going)]
+    given = [p for p in parts if p is not None and not is_true(node, p)]
+    if len(given) == 2:
+        return _call(node, "relax.logical_and", *given)
+    return given[0] if given else make_const(True)
+
+
+def written_out(
+    walk: Walk, node: Node, step: Step, carried: list[Any], count: int, limit: Any, going: Any
+) -> tuple[list[Any], list[Any]] | None:
+    """The loop turn by turn: what is carried in the end, and `count` tensors of rows.
+
+    None where the turns are not known, or too many; or where there is none that tells what a row
+    would be.
+    """
+    turns = MAX_TURNS + 1 if limit is None else _known(node, limit)
+    if turns is None or (limit is not None and turns > MAX_TURNS) or (turns < 1 and count):
+        return None
+    rows: list[list[Any]] = [[] for _ in range(count)]
+    with walk.emitter.scope(False) as bindings:
+        for turn in range(turns):
+            known = True if going is None else _known(node, going)
+            if known is None or turn == MAX_TURNS:
+                return None
+            if not known:
+                break
+            going, carried, made = step(make_const(np.int64(turn)), carried)
+            for kept, value in zip(rows, made, strict=True):
+                kept.append(value)
+        if not all(rows):
+            return None
+        stacked = [_stacked(node, r) for r in rows]
+    walk.emitter.bindings.extend(bindings)
+    return carried, stacked
+
+
+def _known(node: Node, x: Any) -> int | None:
+    """The value of a scalar, where it is a number that is known."""
+    found = node.known(x)
+    return None if found is None or found.dtype == object or found.size != 1 else found.item()
+
+
+def scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """Scan: one turn for each slice of its scanned inputs."""
+    if node.opset < 9:
+        return _batches(walk, node, inputs, place)
+    return _scan(walk, node, inputs, place)
+
+
+def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """Scan of opset 8: a scan for each sample, of the first dimension of all inputs."""
+    lengths, *given = inputs
+    if lengths is not None:
+        node.refuse("sequences of different lengths, in the form of opset 8")
+    count = as_int(node.dims(given[0])[0]) if given else None
+    if count is None or not 0 < count <= MAX_TURNS:
+        node.refuse(f"the number of samples is not known, 0, or more than {MAX_TURNS}")
+    samples = [
+        _scan(walk, node, [_slice(node, x, 0, make_const(np.int64(i))) for x in given], place)
+        for i in range(count)
+    ]
+    return [_stacked(node, list(row)) for row in zip(*samples, strict=True)]
+
+
+def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
+    """One turn for each slice along the axes that are given."""
+    body, many = node.require("body"), node.require("num_scan_inputs")
+    carried, scanned = inputs[: len(inputs) - many], inputs[len(inputs) - many :]
+    if not 0 < many <= len(inputs) or not scanned:
+        node.refuse(f"num_scan_inputs is {many}, of {len(inputs)} inputs")
+    axes = _axes(node, "scan_input_axes", scanned)
+    directions = node.attr("directions" if node.opset < 9 else "scan_input_directions")
+    backwards = directions or (0,) * many
+    length = _length(node, scanned, axes)
+    limit = make_const(np.int64(length)) if isinstance(length, int) else _tensor(node, length)
+
+    def step(turn: Any, values: list[Any]) -> tuple[Any, list[Any], list[Any]]:
+        last = make_const(np.int64(1))
+        at = turn
+        if any(backwards):
+            last = _call(node, "relax.subtract", limit, _call(node, "relax.add", turn, last))
+        slices = [
+            _slice(node, x, a, last if back else at)
+            for x, a, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        inner = place.inside()
+        _bind(node, body, [*values, *slices], inner)
+        made = walk.graph(body, inner)
+        return None, made[: len(values)], made[len(values) :]
+
+    count = len(body.output) - len(carried)
+    if count < 0:
+        node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} states")
+    found = written_out(walk, node, step, carried, count, limit, None)
+    if found is None:
+        turns = Turns(walk, node, step, carried, count, limit, length)
+        found = turns.results(_first(node, limit, None))
+    carried, rows = found
+    return [*carried, *_placed(node, rows)]
+
+
+def _length(node: Node, scanned: list[Any], axes: list[int]) -> Any:
+    """The length that all scanned inputs have, checked as the model runs where it is open."""
+    lengths = [node.dims(x)[a] for x, a in zip(scanned, axes, strict=True)]
+    for other in lengths[1:]:
+        if same_dim(lengths[0], other):
+            continue
+        if isinstance(lengths[0], int) and isinstance(other, int):
+            node.refuse(f"its scanned inputs have {lengths[0]} and {other} slices")
+        checked = ShapeStructInfo((lengths[0],), 1)
+        node.values.cast(ShapeExpr((other,)), checked)
+    return lengths[0]
+
+
+def _placed(node: Node, rows: list[Any]) -> list[Any]:
+    """The scanned outputs of a Scan, along their axes and in their directions."""
+    axes = node.attr("scan_output_axes", (0,) * len(rows))
+    backwards = node.attr("scan_output_directions", (0,) * len(rows))
+    found = []
+    for x, axis, back in zip(rows, axes, backwards, strict=True):
+        turned = _call(node, "relax.flip", x, axis=0) if back else x
+        order = list(range(1, x.struct_info.ndim))
+        order.insert(axis % x.struct_info.ndim, 0)
+        moved = order != sorted(order)
+        found.append(_call(node, "relax.permute_dims", turned, axes=order) if moved else turned)
+    return found
+
+
+def _axes(node: Node, name: str, tensors: list[Any]) -> list[int]:
+    given = node.attr(name, (0,) * len(tensors))
+    return [a % max(len(node.dims(x)), 1) for a, x in zip(given, tensors, strict=True)]
+
+
+def _bind(node: Node, body: Any, values: list[Any], place: Place) -> None:
+    if len(body.input) != len(values):
+        node.refuse(f"its body takes {len(body.input)} inputs, {len(values)} are given")
+    for proto, value in zip(body.input, values, strict=True):
+        place.scope[proto.name] = value
+
+
+def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
+    return node.emit(make_call(declaration(name), *args, **attrs))
+
+
+def _tensor(node: Node, length: Any) -> Any:
+    """An open size as a number that the model computes with."""
+    return _call(
+        node, "relax.reshape", _call(node, "relax.shape_to_tensor", ShapeExpr((length,))), ()
+    )
+
+
+def _slice(node: Node, x: Any, axis: int, at: Any) -> Any:
+    return _call(node, "relax.take", x, at, axis=axis, mode="fast")
+
+
+def _stacked(node: Node, rows: list[Any]) -> Any:
+    return _call(node, "relax.stack", rows, axis=0)

@@ -1,0 +1,367 @@
+"""Loop and Scan whose turns only a run counts, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
+from mlcnb.ir import assert_structural_equal
+from mlcnb.relax.analysis import well_formed
+from mlcnb.script import parse
+from tests.frontend.build import floats, graph, ints, model, node
+
+TARGETS = ["llvm", "interp"]
+
+
+def body(inputs: str, nodes: list[Any], outputs: str, **stored: Any) -> Any:
+    """A loop's body: turn i and condition c come first."""
+    return graph(f"i: int64[]; c: bool[]; {inputs}", nodes, outputs, **stored)
+
+
+def accumulate() -> Any:
+    """y = x added `n` times to itself, with every sum as a row; the turn is used too."""
+    turn = body(
+        "a: float[k, 3]",
+        [
+            node("Cast", "i", "t", to=1),
+            node("Add", "a x", "s"),
+            node("Add", "s t", "b"),
+            node("Mul", "b b", "r"),
+            node("Identity", "c", "d"),
+        ],
+        "d: bool[]; b: float[k, 3]; r: float[k, 3]",
+    )
+    loop = node("Loop", "n - x", "y rows", name="sum", body=turn)
+    return model("x: float[k, 3]; n: int64[]", [loop], "y: float[k, 3]; rows: float[turns, k, 3]")
+
+
+def early(limit: bool) -> Any:
+    """Doubles until the sum passes a bound: with a trip count beside it, or without."""
+    turn = body(
+        "a: float[3]",
+        [
+            node("Add", "a a", "b"),
+            node("ReduceSum", "b", "s", keepdims=0),
+            node("Less", "s bound", "d"),
+        ],
+        "d: bool[]; b: float[3]; s: float[]",
+    )
+    loop = node("Loop", f"{'n' if limit else '-'} first x", "y rows", body=turn)
+    inputs = "x: float[3]; bound: float[]; first: bool[]" + ("; n: int64[]" if limit else "")
+    return model(inputs, [loop], "y: float[3]; rows: float[turns]")
+
+
+def growing() -> Any:
+    """What is carried grows by what it was at first, and a second value by one each turn."""
+    turn = body(
+        "a: float[p]; e: float[q, 2]",
+        [
+            node("Concat", "a x", "b", axis=0),
+            node("Concat", "e one", "f", axis=0),
+            node("Identity", "c", "d"),
+        ],
+        "d: bool[]; b: float[p2]; f: float[q2, 2]",
+        one=np.ones((1, 2), np.float32),
+    )
+    loop = node("Loop", "n t x e0", "y z", body=turn)
+    return model(
+        "x: float[k]; n: int64[]; t: bool[]; e0: float[1, 2]", [loop], "y: float[p]; z: float[q, 2]"
+    )
+
+
+def nested() -> Any:
+    """A loop in a loop: the inner one turns as often as the outer one says, over outer names."""
+    inner = graph(
+        "j: int64[]; c2: bool[]; u: float[2]",
+        [node("Mul", "u w", "m"), node("Add", "m a", "v"), node("Identity", "c2", "d2")],
+        "d2: bool[]; v: float[2]; v2: float[2]",
+    )
+    inner.node.append(node("Neg", "v", "v2"))
+    turn = body(
+        "a: float[2]",
+        [
+            node("Loop", "i - a", "b r", body=inner),
+            node("Unsqueeze", "a zero", "a1"),
+            node("Concat", "r a1", "r1", axis=0),
+            node("ReduceSum", "r1 zero", "s", keepdims=0),
+            node("Identity", "c", "d"),
+        ],
+        "d: bool[]; b: float[2]; s: float[2]",
+        zero=ints(0),
+    )
+    loop = node("Loop", "n - x", "y rows", body=turn)
+    return model(
+        "x: float[2]; w: float[2]; n: int64[]", [loop], "y: float[2]; rows: float[turns, 2]"
+    )
+
+
+def branching() -> Any:
+    """An If in a body: every second turn takes the other branch."""
+    yes = graph("", [node("Add", "a x", "p")], "p: float[k]")
+    no = graph("", [node("Mul", "a x", "q")], "q: float[k]")
+    turn = body(
+        "a: float[k]",
+        [
+            node("Mod", "i two", "m"),
+            node("Cast", "m", "odd", to=9),
+            node("If", "odd", "b", then_branch=yes, else_branch=no),
+            node("Identity", "c", "d"),
+        ],
+        "d: bool[]; b: float[k]",
+        two=np.array(2),
+    )
+    return model("x: float[k]; n: int64[]", [node("Loop", "n - x", "y", body=turn)], "y: float[k]")
+
+
+def scanning() -> Any:
+    """Two states, three scanned inputs, axes and directions of all kinds, three outputs."""
+    turn = graph(
+        "s: float[2]; t: float[]; p: float[2]; q: float[2, 3]; r: float[]",
+        [
+            node("Add", "s p", "s1"),
+            node("Add", "t r", "t1"),
+            node("Mul", "q r", "o1"),
+            node("Sub", "p s", "o2"),
+            node("Identity", "t1", "o3"),
+        ],
+        "s1: float[2]; t1: float[]; o1: float[2, 3]; o2: float[2]; o3: float[]",
+    )
+    made = node(
+        "Scan", "s0 t0 P Q R", "s t a b d", body=turn, num_scan_inputs=3,
+        scan_input_axes=[0, 1, -1], scan_input_directions=[0, 1, 1],
+        scan_output_axes=[1, -1, 0], scan_output_directions=[0, 1, 1],
+    )  # fmt: skip
+    return model(
+        "s0: float[2]; t0: float[]; P: float[n, 2]; Q: float[2, n, 3]; R: float[n]",
+        [made],
+        "s: float[2]; t: float[]; a: float[2, n, 3]; b: float[2, n]; d: float[n]",
+    )
+
+
+MODELS = {
+    "accumulate": accumulate,
+    "early": lambda: early(True),
+    "endless": lambda: early(False),
+    "growing": growing,
+    "nested": nested,
+    "branching": branching,
+    "scanning": scanning,
+}
+
+
+@cache
+def runs(name: str, target: str = "llvm") -> tuple[Any, Any]:
+    """A model, compiled by us and by ONNX Runtime."""
+    proto = MODELS[name]()
+    mod = mlc.from_onnx(proto)
+    assert well_formed(mod)
+    assert_structural_equal(mod, parse(mod.script(show_meta=True)))
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    peer = ort.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    return mlc.compile(mod, target=target), peer
+
+
+def check(name: str, target: str = "llvm", **inputs: Any) -> list[np.ndarray]:
+    """Both give the same; so does a machine that steps.
+
+    Of rows that no turn made ONNX Runtime says that their open sizes are 0; we say what they are.
+    """
+    ex, peer = runs(name, target)
+    wanted = peer.run(None, inputs)
+    given = [inputs[i.name] for i in peer.get_inputs()]
+    for run in (ex, ex, ex.vm["main"]):
+        found = run(*given)
+        found = found if isinstance(found, tuple) else (found,)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert (ours.dtype, ours.ndim) == (theirs.dtype, theirs.ndim)
+            if theirs.size == 0:
+                assert all(b in (0, a) for a, b in zip(ours.shape, theirs.shape, strict=True))
+                continue
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    return wanted
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [0, 1, 7, -3])
+def test_any_number_of_turns(target, n):
+    given = floats(2, 3), np.array(n)
+    check("accumulate", target, x=given[0], n=given[1])
+    assert runs("accumulate", target)[0](*given)[1].shape == (max(n, 0), 2, 3)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(n=st.integers(-2, 40), k=st.integers(1, 9), seed=st.integers(0, 99))
+def test_turns_and_sizes(n, k, seed):
+    x = np.random.default_rng(seed).standard_normal((k, 3)).astype(np.float32)
+    check("accumulate", x=x, n=np.array(n))
+
+
+def test_ten_thousand_turns():
+    check("accumulate", x=floats(1, 3) / 1e6, n=np.array(10_000))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("bound", [0.0, 30.0, 1e6])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_condition_ends_it(target, bound, first):
+    given = {"x": floats(3), "bound": np.array(bound, np.float32), "first": np.array(first)}
+    check("endless", target, **given)
+    for n in (0, 4, 100):
+        check("early", target, **given, n=np.array(n))
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(n=st.integers(0, 30), k=st.integers(0, 5), t=st.booleans())
+def test_what_is_carried_may_grow(n, k, t):
+    y, z = check(
+        "growing", x=floats(k), n=np.array(n), t=np.array(t), e0=np.zeros((1, 2), np.float32)
+    )
+    turns = n if t else 0
+    assert (y.shape, z.shape) == ((k * (turns + 1),), (turns + 1, 2))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [0, 1, 2, 6])
+def test_a_loop_in_a_loop(target, n):
+    check("nested", target, x=floats(2), w=floats(2) / 2, n=np.array(n))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_a_branch_in_a_loop(n):
+    check("branching", x=floats(4) / 3, n=np.array(n))
+
+
+def test_the_text_of_a_loop():
+    """A body is written once, in terms of what a turn is given."""
+    proto = model(
+        "x: float[k]; n: int64[]",
+        [
+            node(
+                "Loop", "n - x", "y rows",
+                body=body(
+                    "a: float[p]",
+                    [node("Concat", "a x", "b", axis=0), node("ReduceSum", "b", "r", keepdims=0)],
+                    "c: bool[]; b: float[p2]; r: float[]",
+                ),
+            )
+        ],
+        "y: float[p]; rows: float[turns]",
+    )  # fmt: skip
+    func = mlc.from_onnx(proto)["main"]
+    assert func.script() == TEXT
+
+
+TEXT = """# from tvm.script import tir as T
+# from tvm.script import relax as R
+
+@R.function
+def main(x: R.Tensor(("k",), dtype="float32"), n: R.Tensor((), dtype="int64")) -> R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Tensor(dtype="float32", ndim=1)):
+    k = T.int64(is_size_var=True)
+    R.func_attr({"num_input": 2})
+    with R.dataflow():
+        lv: R.Tensor((), dtype="bool") = R.less(R.const(0, "int64"), n)
+        R.output(lv)
+    @R.function
+    def loop(turn: R.Tensor((), dtype="int64"), more: R.Tensor((), dtype="bool"), carried: R.Tensor(("s",), dtype="float32"), rows: R.Object) -> R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Object):
+        s = T.int64(is_size_var=True)
+        if more:
+            with R.dataflow():
+                lv3: R.Tensor((s + k,), dtype="float32") = R.concat((carried, x))
+                lv4: R.Tensor((), dtype="float32") = R.sum(lv3)
+                lv5: R.Tensor((), dtype="int64") = R.add(turn, R.const(1, "int64"))
+                lv6: R.Tensor((), dtype="bool") = R.less(lv5, n)
+                lv7: R.Object = R.call_pure_packed("vm.builtin.rows_append", rows, lv4, sinfo_args=(R.Object,))
+                lv8: R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Object) = loop(lv5, lv6, lv3, lv7)
+                R.output(lv8)
+            lv9: R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Object) = lv8
+        else:
+            lv9: R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Object) = (carried, rows)
+        return lv9
+    with R.dataflow():
+        lv10: R.Object = R.call_pure_packed("vm.builtin.rows", R.shape([]), R.dtype("float32"), sinfo_args=(R.Object,))
+        lv11: R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Object) = loop(R.const(0, "int64"), lv, x, lv10)
+        lv12: R.Tensor(dtype="float32", ndim=1) = lv11[0]
+        lv13: R.Object = lv11[1]
+        s1 = T.int64(is_size_var=True)
+        lv14: R.Tensor((s1,), dtype="float32") = R.match_cast(lv12, R.Tensor((s1,), dtype="float32"))
+        lv15: R.Tensor(dtype="float32", ndim=1) = R.call_pure_packed("vm.builtin.rows_stack", lv13, sinfo_args=(R.Tensor(dtype="float32", ndim=1),))
+        s2 = T.int64(is_size_var=True)
+        lv16: R.Tensor((s2,), dtype="float32") = R.match_cast(lv15, R.Tensor((s2,), dtype="float32"))
+        gv: R.Tuple(R.Tensor((s1,), dtype="float32"), R.Tensor((s2,), dtype="float32")) = (lv14, lv16)
+        R.output(gv)
+    return gv"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("carried", "nodes", "why"),
+    [
+        (
+            "a: float[2]",
+            [node("Cast", "a", "b", to=11)],
+            "carried value 0 is Tensor((2,), float32) before a turn, Tensor((2,), float64) after",
+        ),
+        (
+            "a: float[2]",
+            [node("Unsqueeze", "a zero", "b")],
+            "carried value 0 is Tensor((2,), float32) before a turn, Tensor((1, 2), float32) after",
+        ),
+    ],
+)
+def test_what_is_carried_keeps_its_kind(carried, nodes, why):
+    turn = body(carried, nodes, "c: bool[]; b: float", zero=ints(0))
+    proto = model("x: float[2]; n: int64[]", [node("Loop", "n - x", "y", body=turn)], "y: float")
+    with pytest.raises(UnsupportedOpError) as caught:
+        mlc.from_onnx(proto)
+    assert str(caught.value).startswith("the model: node 'y' (Loop, opset 17): " + why)
+
+
+def test_rows_of_different_shapes_stop_the_run():
+    turn = body(
+        "a: float[p]", [node("Concat", "a x", "b", axis=0)], "c: bool[]; b: float[p2]; b: float[p2]"
+    )
+    proto = model(
+        "x: float[2]; n: int64[]", [node("Loop", "n - x", "y rows", body=turn)],
+        "y: float[p]; rows: float[turns, p]",
+    )  # fmt: skip
+    ex = mlc.compile(mlc.from_onnx(proto))
+    np.testing.assert_array_equal(ex(floats(2), np.array(1))[1], [[0, 1, 0, 1]])
+    with pytest.raises(ExecutionError) as caught:
+        ex(floats(2), np.array(2))
+    assert caught.value.message == (
+        "turn 1 of a loop adds a row of shape (6,), turns before added (4,)"
+    )
+
+
+def test_scanned_inputs_of_different_lengths_stop_the_run():
+    ex, _ = runs("scanning")
+    shapes = {"s0": (2,), "t0": (), "P": (4, 2), "Q": (2, 3, 3), "R": (4,)}
+    with pytest.raises(MLCError):
+        ex(**{k: np.zeros(s, np.float32) for k, s in shapes.items()})
+
+
+def test_a_trip_count_that_is_known_but_large_is_not_written_out():
+    turn = body("a: float[2]", [node("Add", "a x", "b")], "c: bool[]; b: float[2]")
+    proto = model(
+        "x: float[2]", [node("Loop", "n - x", "y", body=turn)], "y: float[2]", n=np.array(5_000)
+    )
+    x = np.array([1, -2], np.float32)
+    np.testing.assert_array_equal(mlc.compile(mlc.from_onnx(proto))(x), x * 5_001)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_scan_over_an_open_axis(target, n):
+    rng = np.random.default_rng(n)
+    shapes = {"s0": (2,), "t0": (), "P": (n, 2), "Q": (2, n, 3), "R": (n,)}
+    given = {k: np.asarray(rng.standard_normal(s), np.float32) for k, s in shapes.items()}
+    check("scanning", target, **given)
