@@ -30,6 +30,7 @@ _ATTRIBUTES = {
     "mcpu": str,
     "mtriple": str,
     "mattr": str,
+    "device": str,
     "num-cores": int,
     "vector-bits": int,
     "arch": str,
@@ -217,6 +218,11 @@ class Target(TargetNode):
         if "avx512f" in have:
             return 512
         return 256 if "avx2" in have or "avx" in have else 128
+
+    @property
+    def has_scalable_vectors(self) -> bool:
+        """True if vectors may be as long as the machine has them: SVE, RVV."""
+        return bool({"sve", "v"} & self.features)
 
     @property
     def vector_registers(self) -> int:

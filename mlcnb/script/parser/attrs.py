@@ -1,4 +1,7 @@
-"""Attribute values as nodes hold them: lists become tuples, dicts become FrozenDicts."""
+"""Attribute values as nodes hold them: lists become tuples, dicts become FrozenDicts.
+
+`T.bool(True)` is `True`: TVM writes attributes either way.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.node import FrozenDict
+from mlcnb.ir.expr import IntImm
 
 
 def frozen(value: Any) -> Any:
@@ -14,4 +18,6 @@ def frozen(value: Any) -> Any:
         return FrozenDict({k: frozen(v) for k, v in value.items()})
     if isinstance(value, list | tuple):
         return tuple(frozen(v) for v in value)
+    if isinstance(value, IntImm) and value.dtype.is_bool:
+        return bool(value.value)
     return value

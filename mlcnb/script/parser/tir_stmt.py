@@ -259,7 +259,7 @@ def _stored(value: Any, kind: Any, ev: Evaluator, node: ast.stmt) -> PrimExpr:
         return found
     if found.dtype.lanes == 1 and kind.lanes != 1:
         found = e.Broadcast(found, kind.lanes)
-    return found if found.dtype == kind else e.Cast(kind, found)
+    return p.cast(kind, found)
 
 
 def _is_docstring(line: ast.stmt) -> bool:

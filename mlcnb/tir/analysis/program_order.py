@@ -129,7 +129,9 @@ class Accesses:
         if x.dtype not in ("int32", "int64", "bool"):
             return None
         for n in walk(x):
-            if isinstance(n, BufferLoad | e.Call | e.Let):
+            if isinstance(n, BufferLoad | e.Let):
+                return None
+            if isinstance(n, e.Call) and n.op != "tir.vscale":
                 return None
             if isinstance(n, e.Var) and self._values.get(n, n) is None:
                 return None

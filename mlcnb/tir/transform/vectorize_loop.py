@@ -16,6 +16,7 @@ from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.target import Target
 from mlcnb.tir.analysis.carried import Carried
 from mlcnb.tir.analysis.effects import LANEWISE
 from mlcnb.tir.analysis.leaving import is_left_early
@@ -38,30 +39,31 @@ from mlcnb.tir.stmt import (
 )
 
 
-class _NoVectorForm(Exception):
+class NoVectorForm(Exception):
     """Raised inside when a statement cannot be widened."""
 
 
 def vectorize_loops(func: PrimFunc) -> PrimFunc:
     """`func` with vectorized loops of constant extent turned into vector statements."""
-    return func.with_body(rewrite(func.body, _vectorize))
+    return func.with_body(rewrite(func.body, vectorized))
 
 
-def _vectorize(n: Node) -> Node | None:
+def vectorized(n: Node) -> Node | None:
+    """A vectorized loop as statements on vectors, or else serial; None for anything else."""
     if not isinstance(n, For) or n.kind is not ForKind.VECTORIZED:
         return None
     lanes = p.as_int(n.extent)
     if lanes is None or lanes == 1 or is_left_early(n.body):
         return replace(n, kind=ForKind.SERIAL)
     try:
-        if not _are_lanes_apart(n):
-            raise _NoVectorForm
-        return _Widen(n, lanes).stmt(n.body)
-    except _NoVectorForm:
+        if not are_lanes_apart(n):
+            raise NoVectorForm
+        return Widen(n, lanes).stmt(n.body)
+    except NoVectorForm:
         return replace(n, kind=ForKind.SERIAL)
 
 
-def _are_lanes_apart(loop: For) -> bool:
+def are_lanes_apart(loop: For) -> bool:
     """True if no lane touches an element that another one writes, or else in the same order.
 
     One store, outside of inner loops, may write an element from several lanes: the last one wins,
@@ -79,18 +81,23 @@ def _are_lanes_apart(loop: For) -> bool:
     return all(carried.is_apart(carried.found.of[data], loop) for data in shared)
 
 
-class _Widen:
-    """Rewrites a loop body for all lanes of the loop variable at once."""
+class Widen:
+    """Rewrites a loop body for all lanes of the loop variable at once.
 
-    def __init__(self, loop: For, lanes: int) -> None:
+    many: how many lanes as Ramp and Broadcast hold them; `lanes`: as dtypes count them.
+    """
+
+    def __init__(self, loop: For, many: Any) -> None:
         self.var = loop.loop_var
-        self.lanes = lanes
+        self.many = many
         one = p.const(1, loop.loop_var.dtype)
-        self.ramp = e.Ramp(p.cast(loop.loop_var.dtype, loop.min), one, lanes)
+        self.ramp = e.Ramp(p.cast(loop.loop_var.dtype, loop.min), one, many)
+        self.lanes = self.ramp.dtype.lanes
         self.start = p.cast(loop.loop_var.dtype, loop.min)
         self.lets: dict[e.Var, e.Var] = {}
 
     def stmt(self, n: Any) -> Any:
+        """A statement for all lanes."""
         match n:
             case BufferStore():
                 return self.store(n)
@@ -105,53 +112,58 @@ class _Widen:
             case Evaluate(value) if self.expr(value) is value:
                 return n
             case Allocate() | DeclBuffer() | AssertStmt() | While() | Evaluate():
-                raise _NoVectorForm
+                raise NoVectorForm
             case _:
-                raise _NoVectorForm
+                raise NoVectorForm
 
     def store(self, n: BufferStore) -> Stmt:
+        """One store of a vector; of a number, if no lane decides anything about it."""
         if n.predicate is not None:
-            raise _NoVectorForm
+            raise NoVectorForm
         indices = tuple(self.expr(i) for i in n.indices)
         value = self.expr(n.value)
         if all(i.dtype.lanes == 1 for i in indices):
             if value.dtype.lanes != 1 or any(
                 isinstance(x, BufferLoad) and x.buffer.data is n.buffer.data for x in walk(value)
             ):
-                raise _NoVectorForm
+                raise NoVectorForm
             return n
         self.only_last_is_vector(indices)
         if isinstance(indices[-1], e.Ramp) or indices[-1].dtype.lanes == self.lanes:
             return replace(n, indices=indices, value=self.widen(value))
-        raise _NoVectorForm
+        raise NoVectorForm
 
     def only_last_is_vector(self, indices: tuple[e.PrimExpr, ...]) -> None:
+        """Refuses lanes in any index but the last."""
         if any(i.dtype.lanes != 1 for i in indices[:-1]):
-            raise _NoVectorForm
+            raise NoVectorForm
 
     def branch(self, n: IfThenElse) -> Stmt:
+        """A test that all lanes share stays; one on the lane masks the store behind it."""
         condition = self.expr(n.condition)
         if condition.dtype.lanes == 1:
             other = None if n.else_case is None else self.stmt(n.else_case)
             return IfThenElse(condition, self.stmt(n.then_case), other, n.span)
         if n.else_case is not None or not isinstance(n.then_case, BufferStore):
-            raise _NoVectorForm
+            raise NoVectorForm
         store = self.store(n.then_case)
         if store is n.then_case or not isinstance(store, BufferStore):
-            raise _NoVectorForm
+            raise NoVectorForm
         first = simplify(substitute(n.condition, {self.var: self.start}))
         if p.is_const(first, 1):
-            return _masked(store, condition, some_lane=True)
+            return masked(store, condition, some_lane=True)
         if _loads_scalar(store.value) and _is_lost_at_the_end(condition):
-            return IfThenElse(first, _masked(store, condition, some_lane=True), span=n.span)
-        return _masked(store, condition)
+            return IfThenElse(first, masked(store, condition, some_lane=True), span=n.span)
+        return masked(store, condition)
 
     def loop(self, n: For) -> Stmt:
+        """An inner loop that is the same in all lanes."""
         if self.expr(n.min) is not n.min or self.expr(n.extent) is not n.extent:
-            raise _NoVectorForm
+            raise NoVectorForm
         return replace(n, body=self.stmt(n.body))
 
     def let(self, n: LetStmt) -> Stmt:
+        """A variable that differs by lane becomes a vector."""
         value = self.expr(n.value)
         if value.dtype.lanes == 1:
             return replace(n, value=value, body=self.stmt(n.body))
@@ -160,13 +172,15 @@ class _Widen:
         return LetStmt(wide, value, self.stmt(n.body), n.span)
 
     def widen(self, x: e.PrimExpr) -> e.PrimExpr:
+        """A number for all lanes."""
         if x.dtype.lanes == self.lanes:
             return x
         if x.dtype.lanes != 1:
-            raise _NoVectorForm
-        return e.Broadcast(x, self.lanes)
+            raise NoVectorForm
+        return e.Broadcast(x, self.many)
 
     def expr(self, n: Any) -> Any:
+        """An expression in all lanes; itself where it is the same in all of them."""
         if isinstance(n, e.Var):
             return self.ramp if n is self.var else self.lets.get(n, n)
         if isinstance(n, e.Add | e.Sub | e.Mul):
@@ -179,7 +193,7 @@ class _Widen:
             return self.call(n)
         if isinstance(n, e.Let | e.Shuffle | e.Ramp | e.Broadcast):
             if map_children(n, self.expr) is not n:
-                raise _NoVectorForm
+                raise NoVectorForm
             return n
         return self.generic(n)
 
@@ -204,11 +218,14 @@ class _Widen:
         if a is n.a and b is n.b:
             return n
         a, b = self.widen(a), self.widen(b)
+        if isinstance(n, e.And) and p.is_const(a, 1):
+            return e.And(a, b)
         return type(n)(a, _mask_loads(b, a if isinstance(n, e.And) else p.logical_not(a)))
 
     def load(self, n: BufferLoad) -> e.PrimExpr:
+        """A load of a vector."""
         if n.predicate is not None:
-            raise _NoVectorForm
+            raise NoVectorForm
         indices = tuple(self.expr(i) for i in n.indices)
         if all(i is j for i, j in zip(indices, n.indices, strict=True)):
             return n
@@ -216,15 +233,18 @@ class _Widen:
         return replace(n, indices=indices)
 
     def call(self, n: e.Call) -> e.PrimExpr:
+        """A call that works lane by lane."""
         args = tuple(self.expr(a) for a in n.args)
         if all(a is b for a, b in zip(args, n.args, strict=True)):
             return n
         if n.op == "tir.if_then_else":
             return self.conditional(n, args)
+        if n.op == "tir.reinterpret" and n.args[0].dtype.lanes == 1:
+            return e.Call(n.dtype.with_lanes(self.lanes), n.op, args)
         if n.op == "tir.check_index" and args[1] is n.args[1]:
             return e.Call(n.dtype.with_lanes(self.lanes), n.op, (self.widen(args[0]), *args[1:]))
         if n.op not in LANEWISE:
-            raise _NoVectorForm
+            raise NoVectorForm
         return e.Call(n.dtype.with_lanes(self.lanes), n.op, tuple(self.widen(a) for a in args))
 
     def conditional(self, n: e.Call, args: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
@@ -238,6 +258,7 @@ class _Widen:
         return e.Select(condition, chosen, other)
 
     def generic(self, n: Any) -> Any:
+        """Operands widened to one another."""
         new = map_children(n, self.expr)
         if new is n:
             return n
@@ -261,7 +282,7 @@ def _loads_scalar(value: e.PrimExpr) -> bool:
     return any(isinstance(n, BufferLoad) and n.dtype.lanes == 1 for n in walk(value))
 
 
-def _masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
+def masked(store: BufferStore, condition: e.PrimExpr, some_lane: bool = False) -> BufferStore:
     """The store under a mask; `some_lane`: it lets one through at least, if it is reached."""
     value = _mask_loads(store.value, condition, some_lane)
     indices = tuple(_mask_loads(i, condition, some_lane) for i in store.indices)
@@ -283,7 +304,7 @@ def _mask_loads(value: e.PrimExpr, condition: e.PrimExpr, some_lane: bool = Fals
         if isinstance(n, e.Call) and n.op == "tir.check_index":
             return _masked_check(n, condition, some_lane)
         if isinstance(n, BufferLoad) and n.dtype.lanes == 1 and not some_lane:
-            raise _NoVectorForm
+            raise NoVectorForm
         return None
 
     return rewrite(value, rule)
@@ -296,7 +317,7 @@ def _masked_check(n: e.Call, condition: e.PrimExpr, some_lane: bool) -> e.Call:
     """The other lanes count as 0; what all lanes share is checked where some lane wants it."""
     if n.dtype.lanes != condition.dtype.lanes:
         if not some_lane:
-            raise _NoVectorForm
+            raise NoVectorForm
         return n
     zero = e.Broadcast(p.const(0, n.dtype.element), n.dtype.lanes)
     return replace(n, args=(e.Select(condition, n.args[0], zero), *n.args[1:]))
@@ -305,7 +326,7 @@ def _masked_check(n: e.Call, condition: e.PrimExpr, some_lane: bool) -> e.Call:
 def _masked_division(n: Any, condition: e.PrimExpr) -> e.PrimExpr:
     """The other lanes divide by one."""
     if n.dtype.lanes != condition.dtype.lanes:
-        raise _NoVectorForm
+        raise NoVectorForm
     one = e.Broadcast(p.const(1, n.b.dtype.element), n.dtype.lanes)
     return replace(n, b=e.Select(condition, n.b, one))
 
@@ -320,15 +341,21 @@ class VectorizeLoop(PrimFuncPass):
     """Turn vectorized loops of constant extent into statements on vectors.
 
     enable_vectorize: if False (or with `tir.disable_vectorize` in the context), they become serial.
+
+    A test on the lane becomes a mask. With `tir.enable_buffer_level_predication` in the context,
+    and for a target with vectors of scalable length, see `mlcnb.tir.transform.vectorize_options`.
     """
 
     enable_vectorize: bool = True
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `vectorize_loops`."""
+        from mlcnb.tir.transform.vectorize_options import PREDICATION, Asked, vectorize_as_asked
+
         if not self.enable_vectorize or ctx.get_config("tir.disable_vectorize"):
             return func.with_body(rewrite(func.body, _serial))
-        return vectorize_loops(func)
+        asked = Asked(ctx.config.get(PREDICATION), func.attrs.get("target") or Target.current())
+        return func.with_body(vectorize_as_asked(func.body, asked))
 
 
 def _serial(n: Node) -> Node | None:
