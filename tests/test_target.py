@@ -56,7 +56,7 @@ def test_an_unknown_attribute_names_those_there_are():
     with pytest.raises(TargetError) as caught:
         Target("llvm -speed=high")
     assert str(caught.value).startswith(
-        "no target attribute 'speed'\nhint: there are arch, mattr, "
+        "no target attribute 'speed'\nhint: there are arch, device, mattr, "
     )
 
 
