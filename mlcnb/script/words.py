@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -155,12 +156,13 @@ def call_expr(function: Any, args: list[Any]) -> Call:
     return Call(function, tuple(as_relax(a) for a in args))
 
 
-def _word_range(*bounds: Any) -> Loops:
+def _word_range(*bounds: Any, annotations: Mapping[str, Any] | None = None) -> Loops:
     """`range(stop)`, `range(start, stop)`, `range(start, stop, step)`: a serial loop."""
     if not 1 <= len(bounds) <= 3:
         raise TypeError("range takes a stop, or a start and a stop, and perhaps a step")
     start, stop = bounds[:2] if len(bounds) > 1 else (0, bounds[0])
-    return Loops([Loop(start, stop, step=bounds[2] if len(bounds) == 3 else None)])
+    step = bounds[2] if len(bounds) == 3 else None
+    return Loops([Loop(start, stop, step=step, annotations=dict(annotations or {}))])
 
 
 LOOP_RANGE = _word_range

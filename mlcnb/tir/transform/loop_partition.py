@@ -49,6 +49,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute, taken
 from mlcnb.tir.linear import Linear
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
+from mlcnb.tir.transform.partition_as_asked import Wanted, is_marked, partition_as_asked
 
 #: loops that leave copies of their body behind
 WRITTEN_OUT = (ForKind.UNROLLED, ForKind.VECTORIZED)
@@ -296,14 +297,18 @@ class _Decided:
 class LoopPartition(PrimFuncPass):
     """Cut loops where a condition on their variable changes, so that the long part has no test.
 
-    The config `tir.LoopPartition` says whether parts of one iteration stay loops, and whether a
-    loop with the hint that has no cut is unrolled.
+    With the config `tir.LoopPartition`, and where tests are marked by `T.likely`, just what is
+    asked for: see `mlcnb.tir.transform.partition_as_asked`.
     """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `partition_loops`."""
+        """See `partition_loops` and `partition_as_asked`."""
+        if "tir.LoopPartition" not in ctx.config and not is_marked(func.body):
+            return partition_loops(func)
         given = ctx.get_config("tir.LoopPartition")
-        keep = given["no_unroll_loop_with_extent_one"]
-        return partition_loops(
-            func, Asked(keep, given["unroll_loop_with_partition_hint_no_interval"])
+        wanted = Wanted(
+            given["partition_const_loop"],
+            given["no_unroll_loop_with_extent_one"],
+            given["unroll_loop_with_partition_hint_no_interval"],
         )
+        return func.with_body(partition_as_asked(func.body, wanted))
