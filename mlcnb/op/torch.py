@@ -64,6 +64,11 @@ class TorchNode(Protocol):
     def dtype(self, x: Expr) -> str:
         """The dtype of a tensor."""
 
+    def memory_order(self, place: int) -> list[int] | None:
+        """The dimensions of a tensor argument from the outermost in its memory to the innermost;
+        None where that memory has gaps, or is a part of another tensor's.
+        """
+
     def attr(self, name: str, default: Any = None) -> Any:
         """As an ONNX node has it: see `as_onnx`."""
 

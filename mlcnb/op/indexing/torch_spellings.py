@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.op._spell import call
+from mlcnb.op._dims import broadcast_dims
+from mlcnb.op._spell import MAX_COMPUTED, call
 from mlcnb.op._torch import Formula, axis_of
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 
 #: include_self forms of scatter_reduce as reductions of scatter_elements
 _REDUCE = {
@@ -92,45 +96,51 @@ def torch_index_add(
     return call("relax.scatter_elements", x, places, source, axis=axis, reduction="add")
 
 
-def _fronted(
-    n: TorchNode, x: Expr, indices: Sequence[Expr | None]
-) -> tuple[Expr, list[Expr], list[int], int]:
-    """x with the dimensions that are indexed first, the indices of these, the order of the
-    dimensions, and where the indexed ones stood; masks of bool have to be known.
-    """
-    given: list[Expr | None] = []
+def places_of(n: TorchNode, mask: Expr) -> list[Expr]:
+    """Where a mask holds: a vector of indices for each of its dimensions."""
+    known = n.known(mask)
+    if known is not None and known.dtype != object:
+        return [const(np.asarray(v, np.int64)) for v in np.nonzero(known)]
+    rows = n.emit(call("relax.nonzero", mask))
+    axes = range(len(n.dims(mask)))
+    return [n.emit(call("relax.take", rows, n.tensor(i, "int64"), axis=0)) for i in axes]
+
+
+def _unmasked(n: TorchNode, indices: Sequence[Expr | None]) -> list[Expr | None]:
+    """Indices in which a mask became the places where it holds, one tensor for each dimension."""
+    found: list[Expr | None] = []
     for index in indices:
-        if index is not None and n.dtype(index) == "bool":
-            n.refuse(
-                "an index that is a mask: the size of the result is known only when it runs",
-                "use torch.where, or multiply by the mask",
-            )
-        given.append(index)
-    rank = len(n.dims(x))
-    axes = [i for i, index in enumerate(given) if index is not None]
-    order = axes + [i for i in range(rank) if i not in axes]
-    if order != list(range(rank)):
-        x = n.emit(call("relax.permute_dims", x, axes=tuple(order)))
-    beside = axes == list(range(axes[0], axes[0] + len(axes)))
-    return x, [i for i in given if i is not None], order, axes[0] if beside else 0
+        if index is not None and n.dtype(index) in ("bool", "uint8"):
+            if not n.dims(index):
+                n.refuse("an index that is a mask without dimensions", "use torch.where")
+            found += places_of(n, index)
+        else:
+            found.append(index)
+    return found
 
 
 @torch_spelling("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def torch_index(n: TorchNode, x: Expr, indices: Sequence[Expr | None]) -> Expr:
     """x[:, rows, columns]: as NumPy, dimensions of the indices stand where the indexed ones did."""
-    given = [i for i in indices if i is not None]
-    if not given:
+    indices = _unmasked(n, indices)
+    axes = [i for i, index in enumerate(indices) if index is not None]
+    rows = [i for i in indices if i is not None]
+    if not rows:
         return x
-    if len(given) == 1 and n.dtype(given[0]) != "bool":
-        axis = next(k for k, i in enumerate(indices) if i is not None)
-        return call("relax.take", x, given[0], axis=axis, mode="signed")
-    turned, rows, _, place = _fronted(n, x, indices)
-    found = n.emit(call("relax.index_tensor", turned, rows))
-    lead = len(n.result()[0]) - (len(n.dims(x)) - len(rows))
+    if len(rows) == 1:
+        return call("relax.take", x, rows[0], axis=axes[0], mode="signed")
+    rank = len(n.dims(x))
+    order = axes + [i for i in range(rank) if i not in axes]
+    if order != list(range(rank)):
+        x = n.emit(call("relax.permute_dims", x, axes=tuple(order)))
+    found = n.emit(call("relax.index_tensor", x, rows))
+    beside = axes == list(range(axes[0], axes[0] + len(axes)))
+    place = axes[0] if beside else 0
     if place == 0:
         return found
-    axes = [*range(lead, lead + place), *range(lead), *range(lead + place, len(n.dims(found)))]
-    return call("relax.permute_dims", found, axes=tuple(axes))
+    lead = max(len(n.dims(i)) for i in rows)
+    turned = [*range(lead, lead + place), *range(lead), *range(lead + place, len(n.dims(found)))]
+    return call("relax.permute_dims", found, axes=tuple(turned))
 
 
 @torch_spelling("aten.index_put", "aten._unsafe_index_put")
@@ -139,24 +149,103 @@ def torch_index_put(
 ) -> Expr:
     """x with values at x[rows, columns]; a mask of bool with one value is a choice."""
     given = [i for i in indices if i is not None]
-    if len(indices) == 1 and n.dtype(given[0]) == "bool" and not accumulate:
+    is_one = all(as_int(d) == 1 for d in n.dims(values))
+    if len(indices) == 1 and n.dtype(given[0]) == "bool" and is_one and not accumulate:
         return _masked_put(n, x, given[0], values)
-    if len(given) != len(indices) or any(i is None for i in indices[: len(given)]):
+    indices = _unmasked(n, indices)
+    rows = [i for i in indices if i is not None]
+    if len(rows) != len(indices):
         n.refuse("indices of dimensions that are not the first")
-    _, rows, _, _ = _fronted(n, x, indices)
     return call("relax.index_put", x, rows, n.tensor(values, n.dtype(x)), accumulate=accumulate)
 
 
-def _masked_put(n: TorchNode, x: Expr, mask: Expr, values: Expr) -> Expr:
-    """values where the mask holds: one value for all."""
-    if any(as_int(d) != 1 for d in n.dims(values)):
-        n.refuse("many values at a mask", "use torch.where")
+def _masked_put(n: TorchNode, x: Expr, mask: Expr, value: Expr) -> Expr:
+    """One value where the mask holds."""
     f = Formula(n, n.dtype(x))
-    one = f.reshape(n.tensor(values, f.kind), [])
+    one = f.reshape(n.tensor(value, f.kind), [])
     more = len(n.dims(x)) - len(n.dims(mask))
     if more:
         mask = f.reshape(mask, [*n.dims(mask), *[1] * more])
     return f.where(mask, one, x)
+
+
+@torch_spelling("aten.nonzero.default")
+def torch_nonzero(n: TorchNode, x: Expr) -> Expr:
+    """The places of elements that are not 0, one a row."""
+    return call("relax.permute_dims", n.emit(call("relax.nonzero", x)), axes=(1, 0))
+
+
+@torch_spelling("aten.nonzero_numpy")
+def torch_nonzero_numpy(n: TorchNode, x: Expr) -> Any:
+    """The places of elements that are not 0, a tensor for each dimension."""
+    return tuple(places_of(n, x))
+
+
+@torch_spelling("aten.masked_select")
+def torch_masked_select(n: TorchNode, x: Expr, mask: Expr) -> Expr:
+    """The elements where the mask holds, after both are broadcast."""
+    dims = broadcast_dims([n.dims(x), n.dims(mask)])
+    if dims is None:
+        n.refuse(f"{n.dims(x)} and {n.dims(mask)} are not known to broadcast")
+    f = Formula(n, n.dtype(x))
+    both = [f.reshape(f.broadcast_to(v, list(dims)), [-1]) for v in (x, mask)]
+    (places,) = places_of(n, both[1])
+    return call("relax.take", both[0], places, axis=0)
+
+
+@torch_spelling("aten._unique2.default")
+def torch_unique(
+    n: TorchNode,
+    x: Expr,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """Elements in rising order (PyTorch's are, whatever `sorted` says), their places, counts."""
+    made = n.emit(call("relax.unique", x, True, False, True, True))
+    values, inverse, counts = (made[i] for i in range(3))
+    back = n.emit(call("relax.reshape", n.emit(inverse), list(n.dims(x))))
+    return values, back if return_inverse else None, counts if return_counts else None
+
+
+@torch_spelling("aten.repeat_interleave.self_Tensor", "aten.repeat_interleave.self_int")
+def torch_repeat_interleave(
+    n: TorchNode, x: Expr, repeats: Any, dim: int | None = None, *, output_size: Any = None
+) -> Expr:
+    """Each slice as often as is said, which has to be known."""
+    if dim is None:
+        x, dim = n.emit(call("relax.reshape", x, [-1])), 0
+    axis = axis_of(n, dim, len(n.dims(x)))
+    if isinstance(repeats, int):
+        return call("relax.repeat", x, repeats=repeats, axis=axis)
+    size = as_int(n.dims(x)[axis])
+    if size is None:
+        n.refuse("slices of a dimension whose size is open")
+    counts = np.broadcast_to(n.constant(repeats, "how often each slice is repeated"), (size,))
+    places = const(np.repeat(np.arange(size), counts))
+    return call("relax.take", x, places, axis=axis)
+
+
+@torch_spelling("aten.as_strided.default")
+def torch_as_strided(
+    n: TorchNode, x: Expr, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+) -> Expr:
+    """Elements by their places in memory, where x has memory of its own, without gaps."""
+    order = n.memory_order(0)
+    numbers = [*size, *stride, storage_offset or 0]
+    if order is None:
+        n.refuse("x lies in a part of another tensor's memory", "take it of x.contiguous()")
+    if not all(isinstance(v, int) for v in numbers):
+        n.refuse("sizes or strides are open", "export with fixed sizes, or use unfold")
+    if math.prod(size) > MAX_COMPUTED:
+        n.refuse(f"{math.prod(size)} places, more than {MAX_COMPUTED}", "use unfold")
+    f = Formula(n, n.dtype(x))
+    flat = f.reshape(x if order == list(range(len(order))) else f.permute_dims(x, order), [-1])
+    places = np.full(size, storage_offset or 0, np.int64)
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        line = np.arange(count) * step
+        places += line.reshape([-1 if i == axis else 1 for i in range(len(size))])
+    return call("relax.take", flat, const(places), axis=0)
 
 
 @torch_spelling("aten.one_hot")

@@ -18,9 +18,11 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
+from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.entry import torch_module
-from mlcnb.relax.frontend.torch.importer import Importer, Input, array_of
+from mlcnb.relax.frontend.torch.importer import Importer, returned
 from mlcnb.relax.frontend.torch.prepare import refuse_missing, spelling
+from mlcnb.relax.frontend.torch.stand_ins import Input
 from mlcnb.relax.frontend.torch.weights import Bound, Run
 
 NAME = "mlcnb"
@@ -156,13 +158,7 @@ def _imported(
 
 def _made(graph: Any) -> list[int]:
     """The places of the outputs that are values."""
-    return [i for i, x in enumerate(_listed(graph)) if x is not None]
-
-
-def _listed(graph: Any) -> list[Any]:
-    """The outputs of a graph."""
-    found = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
-    return list(found) if isinstance(found, tuple | list) else [found]
+    return [i for i, x in enumerate(returned(graph)) if x is not None]
 
 
 def _compiled(
@@ -202,7 +198,7 @@ def _executed(options: dict[str, Any], graph_module: Any, weights: Mapping[int, 
     """What runs a graph in which some inputs are constants."""
     compile_module = display.load("mlcnb.driver:compile")
     module, used = _imported(graph_module, weights)
-    places, count = _made(graph_module.graph), len(_listed(graph_module.graph))
+    places, count = _made(graph_module.graph), len(returned(graph_module.graph))
     executable = compile_module(module, **options)  # type: ignore[call-arg]
     torch = torch_module()
 

@@ -15,9 +15,11 @@ from mlcnb.core.errors import ArgumentError, MissingDependencyError, ModelError
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.op.torch import torch_spellings
-from mlcnb.relax.frontend.torch.importer import Importer, Input, array_of
+from mlcnb.relax.frontend.torch.arrays import array_of
+from mlcnb.relax.frontend.torch.importer import Importer
 from mlcnb.relax.frontend.torch.prepare import ready
 from mlcnb.relax.frontend.torch.recurrent import open_lengths
+from mlcnb.relax.frontend.torch.stand_ins import Input
 
 
 def torch_module() -> Any:
@@ -187,7 +189,7 @@ class _Called:
             def forward(self, *args: Any, **kwargs: Any) -> Any:
                 return fn(*args, **kwargs)
 
-        Function.__name__ = getattr(fn, "__name__", "function")
+        Function.__name__ = Function.__qualname__ = getattr(fn, "__name__", "function")
         self.module = Function()
 
 

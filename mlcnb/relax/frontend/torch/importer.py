@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
-
-import numpy as np
 
 from mlcnb.core.errors import UnsupportedError, UnsupportedOpError
 from mlcnb.core.node import FrozenDict, replace
@@ -42,32 +40,19 @@ from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.importer import numbered, sequence
 from mlcnb.relax.frontend.onnx.names import plain
 from mlcnb.relax.frontend.onnx.values import Values
-from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of
-from mlcnb.relax.frontend.torch.prepare import is_dropped, is_operator, spelling
+from mlcnb.relax.frontend.torch.arrays import array_of
+from mlcnb.relax.frontend.torch.branch import branch
+from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, target_name
+from mlcnb.relax.frontend.torch.prepare import is_branch, is_dropped, is_operator, spelling
 from mlcnb.relax.frontend.torch.spell import apply
-from mlcnb.relax.frontend.torch.symbols import Symbols
+from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
+from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
 from mlcnb.relax.mutator import return_info
 from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
 
-
-@dataclass(frozen=True)
-class Missing:
-    """Stands for a value that is not made: an output that nothing reads, a size from data."""
-
-    node: Node
-    why: str
-
-
-@dataclass(frozen=True)
-class Input:
-    """A placeholder of the graph.
-
-    name: what the parameter is called; data: its value where the model brings one.
-    """
-
-    name: str
-    data: np.ndarray | None = None
+#: operators that read a number out of a tensor
+ITEMS = ("aten.item.default", "aten._local_scalar_dense.default")
 
 
 class Importer:
@@ -98,6 +83,8 @@ class Importer:
         self.values = Values(self.emitter, self.symbols.names)
         self.env: dict[Any, Any] = {}
         self.params: list[Var] = []
+        #: what nodes were refused for; they are told all at once
+        self.refusals: list[UnsupportedOpError] = []
 
     def module(
         self,
@@ -116,6 +103,8 @@ class Importer:
         """
         for node in self.graph.nodes:
             self.node(node)
+        if self.refusals:
+            raise self.refusal()
         outputs = self.outputs(results)
         result = outputs[0] if unwrap and len(outputs) == 1 else Tuple(tuple(outputs))
         self.emitter.origin = None
@@ -178,7 +167,9 @@ class Importer:
 
     def node(self, fx_node: Any) -> None:
         """One node: what it stands for is kept."""
-        if fx_node.op == "placeholder":
+        if any(self.env.get(n) is REFUSED for n in fx_node.all_input_nodes):
+            self.env[fx_node] = REFUSED
+        elif fx_node.op == "placeholder":
             self.placeholder(fx_node)
         elif fx_node.op == "get_attr":
             self.attribute(fx_node)
@@ -227,19 +218,32 @@ class Importer:
         return var
 
     def attribute(self, fx_node: Any) -> None:
-        """A tensor that stands in the graph's module."""
-        found = fx_node.graph.owning_module
-        for part in fx_node.target.split("."):
-            found = getattr(found, part)
-        name = fx_node.target
+        """A tensor that stands in the graph's module; graphs are walked where they are called."""
+        found, name = self.module_of(fx_node), fx_node.target
+        if hasattr(found, "graph"):
+            return
         if not hasattr(found, "detach"):
             raise UnsupportedOpError(
                 f"{self.source}: node {fx_node.name!r} reads {name!r}, a {type(found).__name__}",
-                hint="branches (torch.cond) and loops are not imported",
+                hint="keep tensors in the model",
             )
         self.env[fx_node] = self.stored(
             Input(name, array_of(found, name)), Span("torch", name, kind="parameter")
         )
+
+    @staticmethod
+    def module_of(fx_node: Any) -> Any:
+        """What a get_attr node reads."""
+        return attrgetter(fx_node.target)(fx_node.graph.owning_module)
+
+    def inside(self, graph: Any, given: Sequence[Any]) -> list[Any]:
+        """The results of a graph that is called with these values."""
+        holders = [n for n in graph.nodes if n.op == "placeholder"]
+        self.env.update(zip(holders, given, strict=True))
+        for fx_node in graph.nodes:
+            if fx_node.op != "placeholder":
+                self.node(fx_node)
+        return [self.value(x) for x in returned(graph)]
 
     def call(self, fx_node: Any) -> None:
         """An operator, an item of a tuple, or arithmetic of sizes."""
@@ -250,10 +254,10 @@ class Importer:
             self.env[fx_node] = None
         elif isinstance(fake, bool | int | float):
             self.env[fx_node] = fake
-        elif hasattr(fake, "node") and not hasattr(fake, "dtype"):
+        elif is_operator(fx_node) or is_branch(fx_node):
+            self.collected(fx_node)
+        elif _is_number(fake):
             self.number(fx_node, fake)
-        elif is_operator(fx_node):
-            self.operator(fx_node)
         elif fake is None:
             self.env[fx_node] = None  # an assertion of Python's
         else:
@@ -262,18 +266,48 @@ class Importer:
                 hint="write that part of the model with operators of PyTorch",
             )
 
+    def collected(self, fx_node: Any) -> None:
+        """An operator; what it is refused for is kept, and told with what others are."""
+        node = Node(fx_node, self.values, self.symbols, self.source)
+        self.emitter.origin = node.span
+        try:
+            if is_branch(fx_node):
+                self.env[fx_node] = branch(self, node)
+            elif _is_number(fx_node.meta.get("val")):
+                self.number(fx_node, fx_node.meta["val"])
+            else:
+                self.operator(node)
+        except UnsupportedOpError as error:
+            self.env[fx_node] = REFUSED
+            if not isinstance(error, Refused):
+                self.refusals.append(error)
+
+    def refusal(self) -> UnsupportedOpError:
+        """One error for all nodes that were refused."""
+        first, *rest = self.refusals
+        if not rest:
+            return first
+        told = "; ".join(e.message.removeprefix(f"{self.source}: ") for e in self.refusals)
+        hints = dict.fromkeys(e.hint for e in self.refusals if e.hint)
+        return UnsupportedOpError(
+            f"{self.source}: {len(self.refusals)} nodes are not imported: {told}",
+            hint="; ".join(hints),
+        )
+
     def number(self, fx_node: Any, fake: Any) -> None:
         """A size that is computed; refused only where something reads it."""
+        if target_name(fx_node.target) in ITEMS and symbol_name(fake) is not None:
+            read = self.find(fx_node.args[0])
+            self.symbols.learn(fake, self.values.lengths(read, 1)[0])
         try:
             self.env[fx_node] = self.size(fake)
         except UnsupportedError as error:
             node = Node(fx_node, self.values, self.symbols, self.source)
             self.env[fx_node] = Missing(node, error.message)
 
-    def operator(self, fx_node: Any) -> None:
+    def operator(self, node: Node) -> None:
         """An ATen operator, by its spelling."""
-        node = Node(fx_node, self.values, self.symbols, self.source)
-        self.emitter.origin = node.span
+        fx_node = node.fx
         spell = spelling(fx_node.target)
         if spell is None:
             node.refuse("it is not imported", "coverage() lists what is imported")
@@ -293,6 +327,8 @@ class Importer:
     def find(self, fx_node: Any) -> Any:
         """What a node stands for."""
         found = self.env[fx_node]
+        if found is REFUSED:
+            raise Refused(f"{self.source}: {fx_node.name!r} is refused")
         if isinstance(found, Missing):
             found.node.refuse(found.why)
         return found
@@ -315,15 +351,12 @@ class Importer:
 
     def outputs(self, places: Sequence[Any] | None) -> list[Expr]:
         """The values that main returns."""
-        last = next(n for n in reversed(self.graph.nodes) if n.op == "output")
-        listed = last.args[0]
-        listed = list(listed) if isinstance(listed, tuple | list) else [listed]
+        listed = returned(self.graph)
         chosen = listed if places is None else [listed[i] for i in places]
-        return [self.output(v) for v in chosen]
+        return [self.as_expr(self.value(v)) for v in chosen]
 
-    def output(self, x: Any) -> Expr:
-        """A value as an expression: numbers as values of Relax, None as no value at all."""
-        found = self.value(x)
+    def as_expr(self, found: Any) -> Expr:
+        """A value as an expression: numbers as values of Relax."""
         if isinstance(found, Expr):
             return found
         if isinstance(found, PrimExpr):
@@ -333,29 +366,18 @@ class Importer:
         if isinstance(found, float):
             return PrimValue(as_expr(found))
         if isinstance(found, list):
-            return Tuple(tuple(map(self.output, found)))
+            return Tuple(tuple(map(self.as_expr, found)))
         raise UnsupportedError(
             f"{self.source}: an output is {found!r}", hint="return tensors and numbers"
         )
 
 
-def array_of(tensor: Any, name: str) -> np.ndarray:
-    """The elements of a torch.Tensor, copied: what an optimizer does later is not seen.
+def returned(graph: Any) -> list[Any]:
+    """The outputs of a graph."""
+    found = next(n for n in reversed(graph.nodes) if n.op == "output").args[0]
+    return list(found) if isinstance(found, tuple | list) else [found]
 
-    Raises:
-        UnsupportedError: a sparse or complex one, or one without memory.
-    """
-    import torch
 
-    kind = dtype_of(tensor.dtype, name)
-    if tensor.layout != torch.strided or tensor.device.type == "meta":
-        raise UnsupportedError(f"{name!r} is a tensor without plain memory", hint="use .to_dense()")
-    plain_one = tensor.detach().cpu().contiguous()
-    if hasattr(plain_one, "resolve_neg"):
-        plain_one = plain_one.resolve_neg()
-    if kind == "bfloat16" or kind.startswith("float8"):
-        import ml_dtypes
-
-        bits = torch.int16 if kind == "bfloat16" else torch.uint8
-        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind)).copy()
-    return plain_one.numpy().copy()
+def _is_number(fake: Any) -> bool:
+    """True for a SymInt, a SymFloat, a SymBool."""
+    return hasattr(fake, "node") and not hasattr(fake, "dtype")

@@ -16,7 +16,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import Expr, const
+from mlcnb.relax.expr import Expr, const, tensor_info
 from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS
 from mlcnb.relax.frontend.onnx.values import Values
 from mlcnb.relax.frontend.torch.symbols import Symbols
@@ -51,10 +51,12 @@ def origin_of(fx_node: Any, kind: str) -> Span:
 
 
 def _is_users(file: str) -> bool:
-    """True for a file outside of PyTorch; its own stand in the package, or are named from there."""
+    """True for a file outside of PyTorch, whose own stand in the package or are named from there,
+    and of this folder, which calls functions as modules.
+    """
     import torch
 
-    own = (os.path.dirname(torch.__file__), "torch/", "<eval")
+    own = (os.path.dirname(torch.__file__), "torch/", "<eval", os.path.dirname(__file__))
     return not file.startswith(own)
 
 
@@ -100,8 +102,7 @@ class Node:
 
     def result(self, index: int = 0) -> tuple[tuple[Any, ...], str]:
         """Shape and dtype that PyTorch says of an output."""
-        found = self.fx.meta["val"]
-        fake = found[index] if isinstance(found, tuple | list) else found
+        fake = self.output(index)
         return self.symbols.dims(fake.shape), dtype_of(fake.dtype, self.where)
 
     def count(self) -> int:
@@ -113,6 +114,44 @@ class Node:
         """Whether something reads an output of several."""
         readers = [u for u in self.fx.users if u.target is operator.getitem]
         return any(u.args[1] == index and u.users for u in readers)
+
+    def memory_order(self, place: int) -> list[int] | None:
+        """The dimensions of an argument from the outermost in memory to the innermost; None where
+        that memory has gaps, or is a part of another tensor's.
+        """
+        fake = self.fx.args[place].meta["val"]
+        sizes, strides = tuple(fake.shape), tuple(fake.stride())
+        whole = fake.numel() * fake.element_size()
+        if not all(isinstance(v, int) for v in (*sizes, *strides, whole)):
+            return None
+        order = sorted(range(len(sizes)), key=lambda i: (-strides[i], sizes[i] == 1))
+        dense = 1
+        for i in reversed(order):
+            if sizes[i] != 1 and strides[i] != dense:
+                return None
+            dense *= sizes[i]
+        is_whole = fake.storage_offset() == 0 and fake.untyped_storage().nbytes() == whole
+        return order if is_whole else None
+
+    def learned(self, value: Any, index: int) -> Any:
+        """The value of an output, after what it says of sizes that PyTorch leaves to the run: a
+        size that is known by now is asked for as the model runs.
+        """
+        fake = self.output(index)
+        have = getattr(value.struct_info, "dims", None)
+        if have is None or not hasattr(fake, "shape") or len(have) != len(fake.shape):
+            return value
+        for size, dim in zip(fake.shape, have, strict=True):
+            self.symbols.learn(size, dim)
+        want = self.symbols.learned_dims(fake.shape, have)
+        if all(a is b for a, b in zip(want, have, strict=True)):
+            return value
+        return self.values.cast(value, tensor_info(want, value.struct_info.dtype))
+
+    def output(self, index: int = 0) -> Any:
+        """What PyTorch says of an output."""
+        found = self.fx.meta["val"]
+        return found[index] if isinstance(found, tuple | list) else found
 
     def tensor(self, x: Any, kind: str, like: Expr | None = None) -> Any:
         """A tensor, a number or a symbolic integer as a tensor of a dtype."""

@@ -9,7 +9,8 @@ Nothing is decomposed that has a spelling: attention, linear layers and LSTMs st
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
@@ -37,6 +38,28 @@ def is_operator(fx_node: Any) -> bool:
     return fx_node.op == "call_function" and hasattr(fx_node.target, "_schema")
 
 
+def is_branch(fx_node: Any) -> bool:
+    """True for torch.cond."""
+    return fx_node.op == "call_function" and str(fx_node.target) == "cond"
+
+
+def is_random(target: Any) -> bool:
+    """True for an operator that PyTorch says draws numbers."""
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+
+
+def nodes_of(graph: Any) -> Iterator[Any]:
+    """The nodes of a graph, and of the graphs that it calls."""
+    for node in graph.nodes:
+        yield node
+        if node.op == "get_attr":
+            found = attrgetter(node.target)(graph.owning_module)
+            if hasattr(found, "graph"):
+                yield from nodes_of(found.graph)
+
+
 def spelling(target: Any) -> Callable[..., Any] | None:
     """The spelling of an operator; those that make copies have that of the view."""
     name = target_name(target)
@@ -58,16 +81,16 @@ def ready(ep: Any, source: str) -> Any:
     """
     import torch
 
-    if any(_changes(n) for n in ep.graph.nodes):
+    if any(map(_changes, nodes_of(ep.graph))):
         ep = ep.run_decompositions({})
     for _ in range(ROUNDS):
-        missing = {n.target for n in ep.graph.nodes if _is_missing(n)}
+        missing = {n.target for n in nodes_of(ep.graph) if _is_missing(n)}
         if not missing:
             break
         table = torch.export.default_decompositions()
         known = torch._decomp.decomposition_table
         wanted = {op: table[op] if op in table else known.get(op) for op in missing}
-        usable = {op: fn for op, fn in wanted.items() if fn is not None}
+        usable = {op: fn for op, fn in wanted.items() if fn is not None and not is_random(op)}
         if not usable:
             break
         ep = ep.run_decompositions(usable)
@@ -88,6 +111,10 @@ def _changes(fx_node: Any) -> bool:
 
 
 def _is_missing(fx_node: Any) -> bool:
+    import torch
+
+    if isinstance(fx_node.target, torch._ops.HigherOrderOperator):
+        return not is_branch(fx_node)
     return (
         is_operator(fx_node)
         and not is_dropped(fx_node.target)
@@ -112,21 +139,22 @@ def refuse_missing(graph: Any, source: str) -> None:
         UnsupportedOpError: naming all of them, how often, and a node of each.
     """
     missing: dict[str, list[Any]] = {}
-    for node in graph.nodes:
+    for node in nodes_of(graph):
         if _is_missing(node) or node.op not in _OPS:
             missing.setdefault(target_name(node.target), []).append(node)
     if missing:
         what = "this operator is" if len(missing) == 1 else f"{len(missing)} operators are"
         listed = "; ".join(_entry(name, nodes) for name, nodes in sorted(missing.items()))
-        raise UnsupportedOpError(
-            f"{source}: {what} not imported: {listed}",
-            hint="mlcnb.relax.frontend.torch.coverage() lists what is imported",
-        )
+        hint = "mlcnb.relax.frontend.torch.coverage() lists what is imported"
+        if any(is_random(nodes[0].target) for nodes in missing.values()):
+            hint += "; let random numbers be inputs of the model"
+        raise UnsupportedOpError(f"{source}: {what} not imported: {listed}", hint=hint)
 
 
 def _entry(name: str, nodes: list[Any]) -> str:
     count = f"{len(nodes)} times: " if len(nodes) > 1 else ""
-    return f"{name} ({count}{', '.join(origin_of(n, name).name for n in nodes[:3])})"
+    drawn = ", which is random" if is_random(nodes[0].target) else ""
+    return f"{name} ({count}{', '.join(origin_of(n, name).name for n in nodes[:3])}){drawn}"
 
 
 _OPS = frozenset({"placeholder", "get_attr", "call_function", "output"})

@@ -56,7 +56,8 @@ def apply(spell: Callable[..., Any], node: Node, arguments: Mapping[str, Any]) -
         ) from error
     for index, value in enumerate(found):
         if value is not None:
-            check_result(node, value, index)
+            found[index] = node.learned(value, index)
+            check_result(node, found[index], index)
     return found
 
 
@@ -72,9 +73,7 @@ def check_result(node: Node, value: Any, index: int) -> None:
     Raises:
         SpellingError: saying both.
     """
-    val = node.fx.meta["val"]
-    fake = val[index] if isinstance(val, tuple | list) else val
-    if not hasattr(fake, "shape"):
+    if not hasattr(node.output(index), "shape"):
         return
     dims, kind = node.result(index)
     info = value.struct_info

@@ -34,6 +34,8 @@ class Symbols:
 
     def __init__(self, ranges: Mapping[Any, Any]) -> None:
         self.vars: dict[str, SizeVar] = {}
+        #: sizes that are computed from data, by the symbols of PyTorch
+        self.found: dict[str, Any] = {}
         self.names = Names()
         self.limits = {str(s): (_bound(r.lower), _bound(r.upper)) for s, r in ranges.items()}
 
@@ -66,13 +68,26 @@ class Symbols:
             )
         return build([self.expr(a) for a in e.args])
 
-    def variable(self, name: str) -> SizeVar:
-        """The variable of a symbol.
+    def learn(self, size: Any, dim: Any) -> None:
+        """A size that PyTorch leaves to the run is `dim`, unless another was met before."""
+        name = symbol_name(size)
+        if name is not None and is_from_data(name):
+            self.found.setdefault(name, dim)
+
+    def learned_dims(self, shape: Iterable[Any], have: Iterable[Any]) -> list[Any]:
+        """`have`, with what is known of sizes that PyTorch leaves to the run in their place."""
+        pairs = zip(shape, have, strict=True)
+        return [self.found.get(symbol_name(size) or "", dim) for size, dim in pairs]
+
+    def variable(self, name: str) -> Any:
+        """The variable of a symbol, or what a run finds it to be.
 
         Raises:
             UnsupportedError: the symbol is known only when the model runs.
         """
-        if name[0] in "uz" and name[1:].isdigit():
+        if name in self.found:
+            return self.found[name]
+        if is_from_data(name):
             raise UnsupportedError(
                 f"the size {name} is computed from data",
                 hint="sizes follow from the shapes of inputs",
@@ -94,6 +109,17 @@ class Symbols:
             if inside is not var:
                 found.append((var, inside, f"{low or 0} to {'any' if high is None else high}"))
         return found
+
+
+def symbol_name(size: Any) -> str | None:
+    """The symbol that a size is, if it is no more than that."""
+    expr = None if isinstance(size, int) else size.node.expr
+    return str(expr) if expr is not None and expr.is_Symbol else None
+
+
+def is_from_data(name: str) -> bool:
+    """True for a symbol of a size that PyTorch cannot know before the model runs."""
+    return name[0] in "uz" and name[1:].isdigit()
 
 
 def _bound(value: Any) -> int | None:
