@@ -27,7 +27,7 @@ from mlcnb.runtime.direct_call import DirectCall
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
 from mlcnb.runtime.tensor import Tensor, as_array, like_input
-from mlcnb.runtime.vm import Step, VirtualMachine, bind_arguments
+from mlcnb.runtime.vm import Frame, Step, VirtualMachine, bind_arguments
 from mlcnb.target import Target
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -159,7 +159,7 @@ class Executable(display.Shown):
         if plans.straight:
             result = plans.run(values, dims, ordered)
         else:
-            result = self._machine.invoke(function, name, ordered)
+            result = self._machine.result(Frame(self._machine, function, values, dims))
         return like_input(result, ordered)
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -69,10 +69,8 @@ class GraphPlans:
         self.straight = native and is_straight(function)
         #: the native way in that served last
         self.native: Callable[..., Any] | None = None
-        self._plans: OrderedDict[tuple, Plan] = OrderedDict()
+        self._plans: OrderedDict[frozenset, Plan] = OrderedDict()
         self._known: dict[Kinds, Plan] = {}
-        #: the plan where there are no symbolic sizes
-        self._only: Plan | None = None
         self._lock = threading.Lock()
 
     def layout(self, dims: Dims) -> Layout:
@@ -91,26 +89,29 @@ class GraphPlans:
             self._known[kinds] = found
         return self._run(found, flatten(values))
 
-    def lent(self, values: list[Any], dims: Dims) -> Any:
-        """Run on values of the virtual machine: results may lie in them, or in a constant."""
-        found = self._only if not dims and self._only else self._plan(dims)
-        if not dims:
-            self._only = found
-        return self._run(found, flatten(values), lend=True)
+    def lent(self, values: Sequence[Any], dims: Dims) -> tuple[Any, Callable[..., Any] | None]:
+        """Run on values of the virtual machine: results may lie in them, or in a constant.
+
+        Beside the results the native way in for these sizes, if there is one.
+        """
+        found = self._plan(dims)
+        if kinds_of(values) is None:
+            return self._run(found, flatten(values), lend=True), None
+        return self.run_known(found, values, lend=True), found.native
 
     def known(self, args: Sequence[Any]) -> Plan | None:
         """The plan of an earlier call whose arguments were arrays just like these."""
         kinds = kinds_of(args)
         return self._known.get(kinds) if kinds else None
 
-    def run_known(self, found: Plan, args: Sequence[Any]) -> Any:
+    def run_known(self, found: Plan, args: Sequence[Any], lend: bool = False) -> Any:
         """Run a plan that is `known` for these arguments; natively, where that can be."""
         if not found.has_native:
             found.has_native = True
             found.native = self._bound(found).entry(args, self._is_short(found.layout))
         self.native = found.native
         result = NotImplemented if found.native is None else found.native(*args)
-        return self._run(found, args) if result is NotImplemented else result
+        return self._run(found, args, lend) if result is NotImplemented else result
 
     def _is_short(self, layout: Layout) -> bool:
         """Whether a call is over before anybody could press Ctrl-C."""
@@ -127,7 +128,7 @@ class GraphPlans:
 
     def _plan(self, dims: Dims) -> Plan:
         """The plan for some sizes; the one that was not used for longest goes."""
-        key = tuple(sorted((var.name, value) for var, value in dims.items()))
+        key = frozenset(dims.items())
         with self._lock:
             if key not in self._plans:
                 made = plan(self.function, self.kernels, dims, self.functions)

@@ -12,7 +12,7 @@ turn of a loop would be planned for nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: what a sequence is run as
 Pieces = list[Any]
+#: the values of a stretch's symbolic sizes, None where one has none
+Sizes = tuple[int | None, ...]
 
 
 class Stretch:
@@ -59,24 +61,31 @@ class Stretch:
         function = rx.Function(self.params, seq, info, True, FrozenDict())
         self.sizes = tuple(_sizes(function))
         self.plans = GraphPlans(function, kernels, functions)
+        #: the sizes that were met last, and the native way in for them
+        self.fast: tuple[Sizes, Callable[..., Any] | None] = ((), None)
         #: sizes that were met once
-        self.met: OrderedDict[tuple[int, ...], None] = OrderedDict()
+        self.met: OrderedDict[Sizes, None] = OrderedDict()
         self.kernel = _last_kernel(bindings)
 
     def run(self, frame: Frame) -> None:
         """Bind the outputs in a frame; one step after the other for sizes that are new."""
-        known = frame.dims
-        dims: Dims = {v: known[v] for v in self.sizes if v in known} if self.sizes else {}
-        if dims and self.is_new(tuple(dims.values())):
-            for binding in self.bindings:
-                frame.bind(binding)
-            return
-        env = frame.env
-        results = self.plans.lent([env[v] for v in self.params], dims)
+        env, known = frame.env, frame.dims
+        values = [env[v] for v in self.params]
+        sizes = tuple([known.get(v) for v in self.sizes])
+        met, native = self.fast
+        results = native(*values) if native is not None and met == sizes else NotImplemented
+        if results is NotImplemented:
+            if sizes and self.is_new(sizes):
+                for binding in self.bindings:
+                    frame.bind(binding)
+                return
+            dims: Dims = {v: known[v] for v in self.sizes if v in known}
+            results, native = self.plans.lent(values, dims)
+            self.fast = sizes, native
         env.update(zip(self.outputs, results, strict=True))
         frame.kernel = self.kernel
 
-    def is_new(self, sizes: tuple[int, ...]) -> bool:
+    def is_new(self, sizes: Sizes) -> bool:
         """Whether these sizes are not among those met last; from now on they are."""
         found = sizes in self.met
         self.met[sizes] = None

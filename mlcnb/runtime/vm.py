@@ -146,10 +146,12 @@ class VirtualMachine:
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
         """Run a function to its end and give its result, in memory of its own."""
-        frame = self.frame(function, name, args)
+        return like_input(self.result(self.frame(function, name, args)), args)
+
+    def result(self, frame: Frame) -> Any:
+        """Run a call to its end and give its result, in memory of its own."""
         inputs = flatten(frame.env.values())
-        result = fresh(frame.run(), inputs)
-        return like_input(result, args)
+        return fresh(frame.run(), inputs)
 
     def steps(self, name: str, *args: Any) -> Iterator[Step]:
         """Run a function binding by binding: a Step after each."""
