@@ -33,6 +33,7 @@ from mlcnb.relax.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    told_by,
 )
 
 
@@ -509,10 +510,7 @@ def call_dps_packed(func: str | ExternFunc, args: Any, out_sinfo: Any) -> Call:
 
 
 def _dps(op: str, args: tuple, out_sinfo: Any, tir_vars: ShapeExpr | None) -> Call:
-    if isinstance(out_sinfo, list | tuple):
-        info: Any = TupleStructInfo(tuple(out_sinfo))
-    else:
-        info = out_sinfo
+    info: Any = told_by(out_sinfo) if isinstance(out_sinfo, list | tuple) else out_sinfo
     extra = () if tir_vars is None else (tir_vars,)
     return Call(Op(op), (*args, *extra), None, (info,), info)
 
@@ -521,7 +519,7 @@ def call_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Ca
     """Call a registered Python function for its value; it may have effects."""
     extern = func if isinstance(func, ExternFunc) else ExternFunc(func)
     infos = tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
-    return Call(extern, args, None, infos, infos[0] if infos else ObjectStructInfo())
+    return Call(extern, args, None, infos, told_by(infos) if infos else ObjectStructInfo())
 
 
 def call_pure_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Call:

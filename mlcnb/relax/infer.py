@@ -52,6 +52,7 @@ from mlcnb.relax.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    told_by,
 )
 from mlcnb.tir.function import PrimFunc
 
@@ -142,7 +143,7 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
     if isinstance(op, Op):
         return _infer_op(call, op)
     if isinstance(op, ExternFunc):
-        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+        return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if isinstance(op, GlobalVar):
         func = functions.get(op)
         if isinstance(func, PrimFunc):
@@ -153,9 +154,7 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
 
 def _infer_op(call: Call, op: Op) -> StructInfo:
     if op.name in GIVEN:
-        if len(call.sinfo_args) > 1:
-            return TupleStructInfo(call.sinfo_args)
-        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+        return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if op.name in TELLING:
         return TupleStructInfo(())
     if op.name in _CLOSURES:
@@ -227,7 +226,7 @@ def _hashes(values: list[Any]) -> bool:
 
 def _infer_function(call: Call, name: str, info: Any) -> StructInfo:
     if not isinstance(info, FuncStructInfo):
-        return call.sinfo_args[0] if call.sinfo_args else ObjectStructInfo()
+        return told_by(call.sinfo_args) if call.sinfo_args else ObjectStructInfo()
     if info.params is None:
         return info.ret
     if len(info.params) != len(call.args):

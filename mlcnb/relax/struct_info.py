@@ -6,7 +6,7 @@ StructInfo = Tensor(shape, dtype, ndim) | Shape(values) | Prim(dtype) | Tuple(fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.node import Node, node
@@ -117,3 +117,8 @@ class FuncStructInfo(StructInfo):
     params: tuple[StructInfo, ...] | None
     ret: StructInfo
     purity: bool = True
+
+
+def told_by(infos: Sequence[StructInfo]) -> StructInfo:
+    """The struct info of a result that a list tells: of one it is that, else a tuple of them."""
+    return infos[0] if len(infos) == 1 else TupleStructInfo(tuple(infos))

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, map_children, replace, visit
 from mlcnb.ir.expr import IntImm, PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
-from mlcnb.relax.expr import Expr, ShapeExpr
+from mlcnb.relax.expr import Expr, ShapeExpr, shape_expr
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -329,6 +330,20 @@ def _erase(info: Any, known: set[Var]) -> Any:
     if isinstance(info, PrimStructInfo):
         return PrimStructInfo(info.dtype)
     return info
+
+
+def get_shape_of(expr: Any) -> ShapeExpr:
+    """The shape of a tensor, as an expression.
+
+    Raises:
+        ArgumentError: it is no tensor, or its dimensions are not known.
+    """
+    info = expr.struct_info
+    if not isinstance(info, TensorStructInfo) or info.dims is None:
+        raise ArgumentError(
+            "its shape is not known", where=expr, hint="R.shape_of(x) tells it as the program runs"
+        )
+    return shape_expr(info.dims)
 
 
 def static_shape(info: Any) -> tuple[int, ...] | None:

@@ -28,6 +28,7 @@ from mlcnb.relax.analysis.struct_info import (
     struct_info_base_check,
     substitute,
 )
+from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.dpl import pattern as dp
 from mlcnb.relax.expr import (
     Call,
@@ -202,7 +203,7 @@ def _function(m: Matcher, p: Any, expr: Any, value: Any, memo: Memo) -> Iterator
     if not isinstance(value, Function) or len(value.params) != len(p.params):
         m.no(p, expr, memo, f"is {told(value)}, not a function of {len(p.params)}")
         return
-    inner = {b.var: b.value for b in value.body.bindings}
+    inner = {b.var: b.value for b in bindings_of(value)}
     inside = Matcher({**m.values, **inner}, m.journal)
     body = value.body.body if isinstance(value.body, SeqExpr) else value.body
     for found in inside.in_order(p.params, value.params, memo):

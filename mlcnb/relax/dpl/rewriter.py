@@ -12,20 +12,19 @@ class TwiceIsTimesTwo:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, PassError
-from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.struct_info import substitute
-from mlcnb.relax.analysis.variables import bindings_of, result_of
+from mlcnb.relax.analysis.variables import all_global_vars
 from mlcnb.relax.dpl import pattern as dp
-from mlcnb.relax.dpl.matcher import Matcher, Memo, attributes
-from mlcnb.relax.dpl.rewrite import Rewrite, calls_once, put, until_same
-from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, TupleGetItem, Var
+from mlcnb.relax.dpl.rewrite import Rewrite, calls_once, until_same
+from mlcnb.relax.expr import Function
+from mlcnb.relax.function_table import FunctionTable
 
 
 class MissingFunctionError(MLCError, KeyError):
@@ -51,9 +50,16 @@ class PatternMatchingRewriter(ModulePass):
         Raises:
             KeyError: one of them is missing.
             TypeError: one of them is no graph function.
-            ValueError: they take or return different things.
+            ValueError: they take or return different things, or another function is public.
         """
         pattern, replacement = _function(mod, "pattern"), _function(mod, "replacement")
+        others = {k: f for k, f in mod.items() if k.name_hint not in ("pattern", "replacement")}
+        for key, func in others.items():
+            if "global_symbol" in func.attrs:
+                raise PassError(
+                    f"{key.name_hint} of a rewriter is publicly exposed",
+                    hint="say @R.function(private=True): a rewrite adds no entry to a module",
+                )
         same = structural_equal(pattern.struct_info, replacement.struct_info, map_free_vars=True)
         if not same:
             raise PassError(
@@ -61,25 +67,49 @@ class PatternMatchingRewriter(ModulePass):
                 f"{display.text(pattern.struct_info)} and "
                 f"{display.text(replacement.struct_info)}"
             )
-        return FunctionRewriter(pattern, replacement)
+        from mlcnb.relax.dpl.function_rewriter import FunctionRewriter
+
+        return FunctionRewriter(pattern, replacement, others)
 
     def step(self, func: Function, mod: IRModule) -> Function:
         """One round over a function; the function itself where nothing matched."""
         raise NotImplementedError
 
+    def brought(self, table: FunctionTable) -> PatternMatchingRewriter:
+        """The rule over a module: the functions that it calls are added, under free names."""
+        return self
+
     def __call__(self, program: Any) -> Any:
-        """A function or module with the rule applied until nothing matches any more."""
-        if isinstance(program, Function):
-            return self._settled(program, IRModule())
-        return super().__call__(program)
+        """A function or module with the rule applied until nothing matches any more.
+
+        Raises:
+            PassError: a function alone cannot call the functions that the rule brings.
+        """
+        if not isinstance(program, Function):
+            return super().__call__(program)
+        table = FunctionTable()
+        made = self.brought(table)._settled(program, table.module(IRModule()))
+        called = [k.name_hint for k in all_global_vars(made) if k in table.functions]
+        if called:
+            raise PassError(
+                f"the rewritten function calls {called[0]}, which the rewriter brings",
+                root=made,
+                hint="apply the rewriter to a module",
+            )
+        return made
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions."""
         graph = {k: f for k, f in mod.items() if isinstance(f, Function)}
-        made = {k: self._settled(f, mod) for k, f in graph.items()}
-        changed = {k: f for k, f in made.items() if f is not graph[k]}
+        table = FunctionTable(mod.functions)
+        rule = self.brought(table)
+        whole = table.module(mod)
+        made = {k: rule._settled(f, whole) for k, f in graph.items()}
+        changed: dict[Any, Any] = {k: f for k, f in made.items() if f is not graph[k]}
         ctx.note(f"{len(changed)} functions rewritten")
-        return mod.with_functions(changed) if changed else mod
+        if not changed:
+            return mod
+        return mod.with_functions({**changed, **_called(changed, table, mod)})
 
     def _settled(self, func: Function, mod: IRModule) -> Function:
         return until_same(lambda f: self.step(f, mod), func)
@@ -109,38 +139,22 @@ class OrRewriter(PatternMatchingRewriter):
         """One round of each."""
         return self.rhs.step(self.lhs.step(func, mod), mod)
 
-
-class FunctionRewriter(PatternMatchingRewriter):
-    """The rule of two graph functions of one signature."""
-
-    pattern: Any = None
-    replacement: Any = None
-
-    def step(self, func: Function, mod: IRModule) -> Function:
-        """The first place where the pattern's results are, rewritten."""
-        patterns, roots = patterns_of(self.pattern)
-        values = {b.var: b.value for b in bindings_of(func)}
-        matcher = Matcher(values)
-        for chosen, memo in _places(matcher, roots, list(values), {}):
-            made = _inlined(self.replacement, self.pattern, patterns, memo)
-            new = dict(zip(chosen, made, strict=True))
-            if any(not structural_equal(v, values[k]) for k, v in new.items()):
-                return put(func, new, mod.functions)
-        return func
+    def brought(self, table: FunctionTable) -> OrRewriter:
+        """Both rules over one module."""
+        return OrRewriter(self.lhs.brought(table), self.rhs.brought(table))
 
 
-def _places(matcher: Matcher, roots: list[dp.DFPattern], variables: list[Var], memo: Memo) -> Any:
-    """Every choice of variables for the results of a pattern, with what matched."""
-    if not roots:
-        yield [], memo
-        return
-    for var in variables:
-        if not isinstance(matcher.values[var], Call | Tuple | TupleGetItem):
-            continue
-        for found in matcher.ways(roots[0], var, memo):
-            rest = [v for v in variables if v is not var]
-            for others, whole in _places(matcher, roots[1:], rest, found):
-                yield [var, *others], whole
+def _called(changed: Mapping[Any, Any], table: FunctionTable, mod: IRModule) -> dict[Any, Any]:
+    """The functions of a table that changed ones call, and those that these call."""
+    found: dict[Any, Any] = {}
+    stack = list(changed.values())
+    while stack:
+        func = stack.pop()
+        for key in all_global_vars(func) if isinstance(func, Function) else ():
+            if key not in found and key not in mod:
+                found[key] = table.functions[key]
+                stack.append(found[key])
+    return {k: f for k, f in table.functions.items() if k in found}
 
 
 def _function(mod: IRModule, name: str) -> Function:
@@ -154,80 +168,3 @@ def _function(mod: IRModule, name: str) -> Function:
             f"the {name} of a rewriter is a graph function, not a {type(func).__name__}"
         )
     return func
-
-
-def patterns_of(func: Function) -> tuple[dict[Var, dp.DFPattern], list[dp.DFPattern]]:
-    """A pattern for each variable of a graph function, and those of its results.
-
-    Parameters are wildcards of their struct info; a call has the attributes that it has.
-    """
-    made: dict[Var, dp.DFPattern] = {
-        p: dp.WildcardPattern().has_struct_info(p.struct_info) for p in func.params
-    }
-    for binding in bindings_of(func):
-        made[binding.var] = _pattern(binding.value, made)
-    result = result_of(func)
-    fields = result.fields if isinstance(result, Tuple) else (result,)
-    if not isinstance(result, Tuple) and isinstance(_value(func, result), Tuple):
-        fields = _value(func, result).fields
-    return made, [_pattern(f, made) for f in fields]
-
-
-def _value(func: Function, result: Any) -> Any:
-    return {b.var: b.value for b in bindings_of(func)}.get(result)
-
-
-def _pattern(value: Any, made: dict[Var, dp.DFPattern]) -> dp.DFPattern:
-    if isinstance(value, Var):
-        return made[value]
-    if isinstance(value, Call):
-        args = tuple(_pattern(a, made) for a in value.args)
-        call = dp.CallPattern(dp.ExprPattern(value.op), args)
-        attrs = dict(attributes(value))
-        return call.has_attr(attrs) if attrs else call
-    if isinstance(value, Tuple):
-        return dp.TuplePattern(tuple(_pattern(f, made) for f in value.fields))
-    if isinstance(value, TupleGetItem):
-        return dp.TupleGetItemPattern(_pattern(value.tuple_value, made), value.index)
-    return (
-        dp.PrimArrPattern(value.values) if isinstance(value, ShapeExpr) else dp.ExprPattern(value)
-    )
-
-
-def _inlined(
-    func: Function, pattern: Function, patterns: dict[Var, dp.DFPattern], memo: Memo
-) -> list[Any]:
-    """The results of the replacement, over what the pattern's parameters matched."""
-    known: dict[Any, Any] = {}
-    sizes: dict[Any, Any] = {}
-    for mine, its in zip(func.params, pattern.params, strict=True):
-        known[mine] = memo[patterns[its]]
-        _sizes(mine.struct_info, its.struct_info, memo, sizes)
-    for binding in bindings_of(func):
-        known[binding.var] = _over(binding.value, known, sizes)
-    result = result_of(func)
-    result = known.get(result, result)
-    return [known.get(f, f) for f in result.fields] if isinstance(result, Tuple) else [result]
-
-
-def _sizes(mine: Any, its: Any, memo: Memo, sizes: dict[Any, Any]) -> None:
-    """What the symbolic sizes of a replacement's parameter are in the match."""
-    pairs = zip(getattr(mine, "dims", None) or (), getattr(its, "dims", None) or (), strict=True)
-    for a, b in pairs:
-        if b in memo:
-            sizes.setdefault(a, memo[b])
-
-
-def _over(value: Any, known: dict[Any, Any], sizes: dict[Any, Any]) -> Any:
-    """A value of the replacement, its variables replaced."""
-    if isinstance(value, Var):
-        return known[value]
-    if isinstance(value, Call):
-        args = tuple(_over(a, known, sizes) for a in value.args)
-        infos = tuple(substitute(i, sizes) for i in value.sinfo_args)
-        return replace(value, args=args, sinfo_args=infos, struct_info=None, span=None)
-    if isinstance(value, Tuple):
-        return Tuple(tuple(_over(f, known, sizes) for f in value.fields))
-    if isinstance(value, TupleGetItem):
-        return TupleGetItem(_over(value.tuple_value, known, sizes), value.index)
-    return substitute(value, sizes) if isinstance(value, ShapeExpr) else value

@@ -191,7 +191,7 @@ def _generic(p: Printer, n: rx.Call) -> Doc:
 
 def _out_sinfo(p: Printer, info: StructInfo) -> Doc:
     shown = p.doc(info)
-    if isinstance(info, TupleStructInfo):
+    if isinstance(info, TupleStructInfo) and len(info.fields) != 1:
         shown = ["[", *join(p.doc(f) for f in info.fields), "]"]
     return keyword(p.words.out_sinfo, shown)
 

@@ -11,7 +11,7 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax import expr as rx
-from mlcnb.relax.struct_info import StructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import StructInfo, told_by
 from mlcnb.script.frames import Matched, Output
 from mlcnb.script.relax.convert import as_relax
 from mlcnb.script.relax.struct_infos import dim, info
@@ -24,7 +24,7 @@ def _out(given: Any, new: Any, word: str) -> StructInfo:
             f"{word} needs the type of its result", hint='out_sinfo=R.Tensor((4,), dtype="float32")'
         )
     if isinstance(found, list | tuple):
-        return TupleStructInfo(tuple(map(info, found)))
+        return told_by(tuple(map(info, found)))
     return info(found)
 
 
@@ -97,14 +97,14 @@ def _infos(sinfo_args: Any, ty_args: Any) -> tuple[StructInfo, ...]:
 def call_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None) -> rx.Call:
     """Call a registered Python function for its value; it may have effects."""
     infos = _infos(sinfo_args, ty_args)
-    result = infos[0] if infos else None
+    result = told_by(infos) if infos else None
     return rx.Call(_extern(func), tuple(map(as_relax, args)), None, infos, result)
 
 
 def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None) -> rx.Call:
     """Call a registered Python function that has no effects."""
     infos = _infos(sinfo_args, ty_args)
-    result = infos[0] if infos else None
+    result = told_by(infos) if infos else None
     given = (_extern(func), *map(as_relax, args))
     return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
 
@@ -141,9 +141,7 @@ def call_inplace_packed(
     where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
     attrs = FrozenDict(inplace_indices=tuple(where))
     op = rx.Op("relax.call_inplace_packed")
-    several = len(call.sinfo_args) > 1
-    info = TupleStructInfo(call.sinfo_args) if several else call.struct_info
-    return rx.Call(op, call.args, attrs, call.sinfo_args, info)
+    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
 
 
 def plain_call(name: str) -> Any:
@@ -153,7 +151,7 @@ def plain_call(name: str) -> Any:
         infos = _infos(sinfo_args, ty_args)
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in attrs.items()}
         given = tuple(map(as_relax, args))
-        result = infos[0] if infos else None
+        result = told_by(infos) if infos else None
         made = FrozenDict(frozen) if frozen else None
         return rx.Call(rx.Op(f"relax.{name}"), given, made, infos, result)
 
@@ -169,7 +167,7 @@ def generic_call(
     """Any call, part by part: `R.Call(R.Op("relax.add"), (x, y), attrs={…}, sinfo_args=(…,))`."""
     infos = _infos(sinfo_args, ty_args)
     held = _attrs(attrs)
-    result = infos[0] if infos else None
+    result = told_by(infos) if infos else None
     return rx.Call(op, tuple(map(as_relax, args)), held, infos, result)
 
 

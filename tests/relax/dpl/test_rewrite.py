@@ -359,3 +359,190 @@ def test_random_programs_mean_the_same(steps: list[tuple[str, int, int]]) -> Non
     same_numbers(before, after)
     values_after = relax.analysis.get_var2val(after)
     assert not any(negative(negative(w)).match(v, values_after) for v in values_after)
+
+
+@R.rewriter
+class Both:
+    """x + y and y + z in one call."""
+
+    @R.function
+    def pattern(
+        x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32"), z: R.Tensor((8,), "float32")
+    ):
+        return (R.add(x, y), R.add(y, z))
+
+    @R.function
+    def replacement(
+        x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32"), z: R.Tensor((8,), "float32")
+    ):
+        whole = R.add(R.concat([x, y]), R.concat([y, z]))
+        return R.split(whole, 2)
+
+
+def test_results_that_come_as_one_tuple() -> None:
+    @R.function(private=True)
+    def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")):
+        s = R.add(a, b)
+        t = R.add(b, a)
+        return R.multiply(s, t)
+
+    @R.function(private=True)
+    def expected(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")):
+        one = R.concat([a, b])
+        two = R.concat([b, a])
+        whole = R.add(one, two)
+        both = R.split(whole, 2)
+        return R.multiply(both[0], both[1])
+
+    checked(main, Both(main), expected)
+
+    @R.function(private=True)
+    def returned(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")):
+        s = R.add(a, b)
+        t = R.add(b, a)
+        return (s, t)
+
+    @R.function(private=True)
+    def expected_pair(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")):
+        one = R.concat([a, b])
+        two = R.concat([b, a])
+        whole = R.add(one, two)
+        both = R.split(whole, 2)
+        return both
+
+    checked(returned, Both(returned), expected_pair)
+
+
+def test_results_of_which_one_is_needed_for_another_stay() -> None:
+    @R.function(private=True)
+    def main(a: R.Tensor((8,), "float32"), b: R.Tensor((8,), "float32")):
+        s = R.add(a, b)
+        u = R.exp(s)
+        t = R.add(b, u)
+        return R.multiply(s, t)
+
+    assert Both(main) is main
+
+
+def test_nothing_is_moved_across_effects() -> None:
+    @R.rewriter
+    class Sum:
+        @R.function
+        def pattern(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+            return R.add(R.exp(x), y)
+
+        @R.function
+        def replacement(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+            return R.call_pure_packed("fused", x, y, sinfo_args=R.Tensor((8,), "float32"))
+
+    @R.function(private=True, pure=False)
+    def apart(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+        e = R.exp(x)
+        R.print(format="between")
+        s = R.add(e, y)
+        return s
+
+    assert Sum(apart) is apart
+
+    @R.function(private=True, pure=False)
+    def together(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+        R.print(format="before")
+        e = R.exp(x)
+        s = R.add(e, y)
+        R.print(format="after")
+        return s
+
+    @R.function(private=True, pure=False)
+    def expected(x: R.Tensor((8,), "float32"), y: R.Tensor((8,), "float32")):
+        R.print(format="before")
+        s = R.call_pure_packed("fused", x, y, sinfo_args=R.Tensor((8,), "float32"))
+        R.print(format="after")
+        return s
+
+    assert_structural_equal(Sum(together), expected)
+
+
+def test_a_rule_brings_the_functions_that_it_calls() -> None:
+    @R.rewriter
+    class Twice:
+        @R.function
+        def pattern(x: R.Tensor((8,), "float32")):
+            return R.add(x, x)
+
+        @R.function
+        def replacement(x: R.Tensor((8,), "float32")):
+            return Twice.inner(x)
+
+        @R.function(private=True)
+        def inner(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            return R.multiply(x, R.const(2.0, "float32"))
+
+        @R.function(private=True)
+        def not_needed(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            return x
+
+    @R.rewriter
+    class Square:
+        @R.function
+        def pattern(x: R.Tensor((8,), "float32")):
+            return R.multiply(x, x)
+
+        @R.function
+        def replacement(x: R.Tensor((8,), "float32")):
+            return R.call_tir(Square.inner, (x,), out_sinfo=R.Tensor((8,), "float32"))
+
+        @T.prim_func(private=True)
+        def inner(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("square"):
+                    vi = T.axis.spatial(8, i)
+                    B[vi] = A[vi] * A[vi]
+
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")):
+            a = R.add(x, x)
+            b = R.multiply(a, a)
+            return b
+
+    @I.ir_module
+    class After:
+        @R.function
+        def main(x: R.Tensor((8,), "float32")):
+            a = After.inner(x)
+            b = R.call_tir(After.inner_1, (a,), out_sinfo=R.Tensor((8,), "float32"))
+            return b
+
+        @R.function(private=True)
+        def inner(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+            return R.multiply(x, R.const(2.0, "float32"))
+
+        @T.prim_func(private=True)
+        def inner_1(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+            for i in range(8):
+                with T.block("square"):
+                    vi = T.axis.spatial(8, i)
+                    B[vi] = A[vi] * A[vi]
+
+    got = (Twice | Square)(Before)
+    assert_structural_equal(got, After)
+    assert_well_formed(got)
+    same_numbers(Before, got)
+    with pytest.raises(PassError, match="the rewritten function calls inner, which the rewriter"):
+        Twice(Before["main"])
+    with pytest.raises(ValueError, match="inner of a rewriter is publicly exposed"):
+
+        @R.rewriter
+        class Public:
+            @R.function
+            def pattern(x: R.Tensor((8,), "float32")):
+                return R.add(x, x)
+
+            @R.function
+            def replacement(x: R.Tensor((8,), "float32")):
+                return Public.inner(x)
+
+            @R.function
+            def inner(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+                return x
