@@ -109,7 +109,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ArgumentError, match="c is seen outside of the block, a is not"):
         rewrite.replace_all_uses(of["c"], of["a"])
     with pytest.raises(ArgumentError, match="no dataflow block of the function"):
-        relax.DataflowBlockRewrite(rewrite.dfb, relax.Function([other], other))
+        relax.DataflowBlockRewrite(relax.DataflowBlock(()), func)
     with pytest.raises(ArgumentError, match="does not hold the function"):
         rewrite.mutate_irmodule(IRModule())
 
