@@ -131,11 +131,18 @@ def _indices(given: Any) -> tuple[int, ...]:
 
 
 def _call_py_func(frame: Frame, x: rx.Call) -> Any:
+    """A Python function by its name, of the registry: its value is what the call says of it."""
     name = getattr(x.args[0], "value", x.args[0])
-    raise ExecutionError(
-        f"call_py_func of {name!r}: a module here holds no Python functions",
-        hint=f"mlcnb.register_func({name!r}, f) and R.call_packed or R.call_dps_packed",
-    )
+    if registry.get_global_func(name, allow_missing=True) is None:
+        raise ExecutionError(
+            f"call_py_func of {name!r}: no Python function of that name is registered",
+            hint=f"@mlcnb.register_func({name!r}) above a function of the arguments",
+        )
+    return packed(frame, name, _operands(x.args[1]), x.sinfo_args)
+
+
+def _operands(args: Any) -> Any:
+    return args.fields if isinstance(args, rx.Tuple) else (args,)
 
 
 def _call_pure_packed(frame: Frame, x: rx.Call) -> Any:

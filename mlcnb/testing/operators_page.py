@@ -27,6 +27,7 @@ _KINDS = {
     "uint": "uint8 uint16 uint32 uint64",
     "float": "float16 bfloat16 float32 float64",
 }
+_COLUMNS = "| operator | types | dtypes | loops | gradient | what it is |"
 _HEAD = """\
 # Operators
 
@@ -35,7 +36,9 @@ declarations in `mlcnb/op` by `python -m mlcnb.testing.operators_page docs/opera
 follow the arguments, with their defaults. A dtype is named where all tensor arguments may be of it;
 "-" says that the arguments are not all tensors, or that an attribute has to be given first. "loops"
 says that there is a loop nest, which LegalizeOps makes a kernel of; operators without one run by
-their meaning in NumPy, or a pass takes them apart first.
+their meaning in NumPy, or a pass takes them apart first. "types" are those of the arguments, in
+order; those in brackets may be left out. "gradient" says that the declaration has one (a method
+`gradient`, of the call and of the gradient of its result): {gradients} of {total} have.
 """
 
 
@@ -46,16 +49,17 @@ def page() -> str:
     for _, decl in sorted(declarations().items()):
         families.setdefault(family(decl.__module__), []).append(decl)
     spelled = _spelled(families)
-    parts = [_HEAD]
+    everything = [d for decls in families.values() for d in decls]
+    total, gradients = len(everything), sum(map(_has_gradient, everything))
+    parts = [_HEAD.format(total=total, gradients=gradients or "none")]
     for name, decls in sorted(families.items()):
         rows = "\n".join(_row(d) for d in decls)
-        parts.append(f"## {name}\n\n| operator | dtypes | loops | what it is |\n|---|---|---|---|")
+        parts.append(f"## {name}\n\n{_COLUMNS}\n{'|---' * _COLUMNS.count(' | ')}|---|")
         parts[-1] += f"\n{rows}\n"
         parts += [f"{kind}: {', '.join(found)}\n" for kind, found in spelled.get(name, {}).items()]
     if "others" in spelled:
         parts.append("## others\n\nWhat is imported to several operators.\n")
         parts += [f"{kind}: {', '.join(found)}\n" for kind, found in spelled["others"].items()]
-    total = sum(map(len, families.values()))
     parts.insert(1, f"{total} operators in {len(families)} families.\n")
     return "\n".join(parts)
 
@@ -101,8 +105,20 @@ def _spelled(families: Mapping[str, list[type[OpDecl]]]) -> dict[str, dict[str, 
 def _row(decl: type[OpDecl]) -> str:
     text = (inspect.getdoc(decl) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
     loops = "yes" if decl.compute is not OpDecl.compute else ""
-    cells = (f"`{signature_text(decl)}`", " ".join(dtypes(decl)) or "-", loops, text)
+    gradient = "yes" if _has_gradient(decl) else ""
+    types = ", ".join(map(_type, decl.arguments.values())) or "-"
+    signature = f"`{signature_text(decl)}`"
+    cells = (signature, types, " ".join(dtypes(decl)) or "-", loops, gradient, text)
     return f"| {' | '.join(cells)} |"
+
+
+def _has_gradient(decl: type[OpDecl]) -> bool:
+    return hasattr(decl, "gradient")
+
+
+def _type(kind: str) -> str:
+    """A kind of argument as the page has it: [Tensor] where it may be left out."""
+    return f"[{kind.removeprefix('Optional')}]" if kind.startswith("Optional") else kind
 
 
 def dtypes(decl: type[OpDecl]) -> list[str]:

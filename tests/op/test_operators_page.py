@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlcnb.op import names
+from mlcnb.op import load_all, names, onnx, torch
 from mlcnb.relax.operator import declaration
 from mlcnb.testing.operators_page import dtypes, page
 
@@ -27,3 +27,18 @@ def test_dtypes():
     assert dtypes(declaration("relax.exp")) == ["float"]
     assert dtypes(declaration("relax.logical_not")) == ["bool"]
     assert dtypes(declaration("relax.reshape")) == []
+
+
+def test_every_foreign_operator_stands_there_once():
+    load_all()
+    for kind, known in (("ONNX", onnx.spellings()), ("torch", torch.torch_spellings())):
+        lines = [line for line in PAGE.read_text().split("\n") if line.startswith(f"{kind}: ")]
+        named = [name for line in lines for name in line.removeprefix(f"{kind}: ").split(", ")]
+        assert len(named) == len(set(named)) == len(list(known))
+
+
+def test_types_and_gradients():
+    rows = {line.split("(")[0]: line.split(" | ") for line in PAGE.read_text().split("\n")}
+    assert rows["| `nn.attention"][1] == "Tensor, Tensor, Tensor, [Tensor]"
+    assert rows["| `concat"][1] == "Tensors"
+    assert "none of" in page() and rows["| `exp"][4] == ""

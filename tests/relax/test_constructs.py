@@ -303,20 +303,32 @@ def test_a_cast_that_does_not_hold_names_the_dimension():
             tvm.compile(mod, target)(X, (3, 7))
 
 
-def test_python_functions_of_a_module_are_read_and_not_run():
-    mod = module("""
+def calling(name):
+    return module(f"""
     @R.function(pure=False)
     def main(x: T23) -> T23:
-        r = R.call_py_func("f", (x,), out_sinfo=T23)
+        r = R.call_py_func("{name}", (x, R.const(2.0)), out_sinfo=T23)
         return r
     """)
+
+
+def test_python_functions_are_called_by_name():
+    mod, wrong = calling("tests.constructs.scaled"), calling("tests.constructs.short")
+    tvm.register_func("tests.constructs.scaled", lambda a, b: np.tanh(a) * b, override=True)
+    tvm.register_func("tests.constructs.short", lambda a, b: a[:1], override=True)
     relax.analysis.assert_well_formed(mod)
     tvm.ir.assert_structural_equal(parse(mod.script()), mod)
+    for target in ("llvm", "interp"):
+        got = tvm.compile(mod, target)(X)
+        np.testing.assert_allclose(got, np.tanh(X) * 2, rtol=1e-6)
+        with pytest.raises(tvm.MLCError, match="the result of tests.constructs.short: dimension 0"):
+            tvm.compile(wrong, target)(X)
     with pytest.raises(tvm.MLCError) as error:
-        tvm.compile(mod)(X)
+        tvm.compile(calling("tests.constructs.nowhere"))(X)
     assert str(error.value) == (
-        "call_py_func of 'f': a module here holds no Python functions\n"
-        "hint: mlcnb.register_func('f', f) and R.call_packed or R.call_dps_packed"
+        "call_py_func of 'tests.constructs.nowhere': no Python function of that name is "
+        "registered\n"
+        "hint: @mlcnb.register_func('tests.constructs.nowhere') above a function of the arguments"
     )
 
 
