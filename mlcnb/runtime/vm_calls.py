@@ -132,7 +132,7 @@ def _indices(given: Any) -> tuple[int, ...]:
 
 def _call_py_func(frame: Frame, x: rx.Call) -> Any:
     """A Python function by its name, of the registry: its value is what the call says of it."""
-    name = getattr(x.args[0], "value", x.args[0])
+    name: str = x.args[0].value  # type: ignore[attr-defined]
     if registry.get_global_func(name, allow_missing=True) is None:
         raise ExecutionError(
             f"call_py_func of {name!r}: no Python function of that name is registered",
