@@ -13,8 +13,9 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.iter_map": "detect_iter_map",
         "mlcnb.arith.iter_normal": (
-            "iter_map_simplify normalize_iter_map_to_expr normalize_to_iter_sum subspace_divide"
+            "iter_map_simplify normalize_iter_map_to_expr normalize_to_iter_sum"
         ),
+        "mlcnb.arith.iter_divide": "subspace_divide",
         "mlcnb.arith.iter_inverse": "inverse_affine_iter_map",
     },
 )

@@ -33,8 +33,7 @@ class Check:
                     pending.extend(split.mark.source.splits)
         for mark, splits in parts.items():
             self.cover(mark, splits)
-        if any(mark not in seen for mark in self.rewriter.cut):
-            raise NoIterMap("the predicate bounds a fused loop that the indices take apart")
+        self.bounded_are_used(seen)
         if self.bijective:
             self.all_used(seen)
 
@@ -56,11 +55,40 @@ class Check:
                 raise NoIterMap(f"a part of {_name(mark)} is used {len(here)} times")
             waiting.remove(here[0])
             reach = self.rewriter.simple(here[0].lower * here[0].extent)
-        if not self.rewriter.same(reach, mark.extent):
-            if self.bijective or not self.rewriter.analyzer.can_prove(reach <= mark.extent):
-                raise NoIterMap(
-                    f"{reach!r} of {mark.extent!r} values of {_name(mark)} are told apart"
-                )
+        if not self.is_enough(mark, splits, reach):
+            raise NoIterMap(f"{reach!r} of {mark.extent!r} values of {_name(mark)} are told apart")
+
+    def is_enough(self, mark: IterMark, splits: Sequence[IterSplit], reach: PrimExpr) -> bool:
+        """True if the mark has a value for each combination of its parts below `reach`."""
+        origin = self.rewriter.padding.origin.get(mark)
+        if origin is not None:
+            return self.is_enough_padded(mark, splits, reach, *origin[1:])
+        if self.rewriter.same(reach, mark.extent):
+            return True
+        return not self.bijective and self.rewriter.analyzer.can_prove(reach <= mark.extent)
+
+    def is_enough_padded(
+        self,
+        mark: IterMark,
+        splits: Sequence[IterSplit],
+        reach: PrimExpr,
+        count: PrimExpr,
+        first: PrimExpr,
+    ) -> bool:
+        """`is_enough` for a mark that takes only the `count` values from `first` on."""
+        same = self.rewriter.same
+        if len(splits) == 1 and same(reach, mark.extent):  # no value is rounded to padding alone
+            lower = splits[0].lower
+            last = p.floordiv(first + count - 1, lower)
+            return same(p.floordiv(first, lower), 0) and same(last, splits[0].extent - 1)
+        return self.rewriter.analyzer.can_prove(reach <= count)
+
+    def bounded_are_used(self, seen: set[IterMark]) -> None:
+        """Where a sum is bounded, its loops are used by that sum."""
+        used = {var for mark in seen for var in _variables(mark)}
+        for fused in self.rewriter.fuser.bounded.values():
+            if fused.mark not in seen and used & _variables(fused.mark):
+                raise NoIterMap("the predicate bounds a fused loop that the indices take apart")
 
     def after_gap(
         self, mark: IterMark, waiting: list[IterSplit], reach: PrimExpr
@@ -82,3 +110,9 @@ class Check:
 
 def _name(mark: IterMark) -> str:
     return mark.source.name if isinstance(mark.source, Var) else "a fused sum"
+
+
+def _variables(mark: IterMark) -> set[Var]:
+    if not isinstance(mark.source, IterSum):
+        return {mark.source}
+    return set().union(*(_variables(split.mark) for split in mark.source.splits))

@@ -25,11 +25,10 @@ def inverse_affine_iter_map(
     def give(made: IterSum, value: PrimExpr) -> None:
         """Tell the splits of a sum what they are."""
         value = value - p.cast(value.dtype, made.base)
-        alone = len(made.splits) == 1
-        for split in made.splits:
+        for at, split in enumerate(made.splits):
             kind = value.dtype
             part = p.floordiv(value, p.cast(kind, split.scale))
-            if not alone:
+            if at:  # nothing stands above the first
                 part = p.floormod(part, p.cast(kind, split.extent))
             part = part * p.cast(kind, split.lower)
             known = values.get(split.mark)

@@ -12,66 +12,81 @@ from enum import IntEnum
 from typing import Any
 
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, node
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 
 
-class IterMapExpr:
+class _Part(Node):
+    """A node that shows itself as a call of its constructor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.node_fields)
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+class IterMapExpr(_Part):
     """What an iteration map is written in: sums and splits."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IterMark:
+@node
+class IterMark(_Part):
     """A variable that counts from 0, or a fused sum that does."""
 
     source: Any
-    extent: PrimExpr
+    extent: Any
 
     def __post_init__(self) -> None:
         _keep_numbers(self, "extent")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@node
 class IterSplit(IterMapExpr):
-    """mark // lower % extent * scale"""
+    """source // lower_factor % extent * scale, with TVM's names; `mark` and `lower` for short."""
 
-    mark: IterMark
-    lower: PrimExpr
-    extent: PrimExpr
-    scale: PrimExpr
+    source: IterMark
+    lower_factor: Any
+    extent: Any
+    scale: Any
 
     def __post_init__(self) -> None:
-        _keep_numbers(self, "lower", "extent", "scale")
+        _keep_numbers(self, "lower_factor", "extent", "scale")
 
     @property
-    def source(self) -> IterMark:
-        """`mark`, by TVM's name."""
-        return self.mark
+    def mark(self) -> IterMark:
+        """What is split."""
+        return self.source
 
     @property
-    def lower_factor(self) -> PrimExpr:
-        """`lower`, by TVM's name."""
-        return self.lower
+    def lower(self) -> PrimExpr:
+        """The values below the split."""
+        return self.lower_factor
+
+    def scaled(self, scale: PrimExpr) -> IterSplit:
+        """The same part with another factor."""
+        return IterSplit(self.source, self.lower_factor, self.extent, scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@node
 class IterSum(IterMapExpr):
-    """The sum of splits, plus a base that no loop variable changes."""
+    """The sum of splits (`args`, with TVM's name), plus a base that no loop variable changes."""
 
-    splits: tuple[IterSplit, ...]
-    base: PrimExpr
+    args: tuple[IterSplit, ...]
+    base: Any
 
     def __post_init__(self) -> None:
         _keep_numbers(self, "base")
-        if type(self.splits) is not tuple:
-            object.__setattr__(self, "splits", tuple(self.splits))
+        if type(self.args) is not tuple:
+            object.__setattr__(self, "args", tuple(self.args))
 
     @property
-    def args(self) -> tuple[IterSplit, ...]:
-        """`splits`, by TVM's name."""
-        return self.splits
+    def splits(self) -> tuple[IterSplit, ...]:
+        """`args`, in words."""
+        return self.args
 
 
 def _keep_numbers(x: Any, *names: str) -> None:
@@ -80,6 +95,12 @@ def _keep_numbers(x: Any, *names: str) -> None:
         value = getattr(x, name)
         if not isinstance(value, PrimExpr):
             object.__setattr__(x, name, p.as_expr(value))
+
+
+def whole(mark: IterMark, scale: PrimExpr | None = None) -> IterSplit:
+    """All of a mark."""
+    one = p.const(1, mark.extent.dtype)
+    return IterSplit(mark, one, mark.extent, one if scale is None else scale)
 
 
 @dataclass(frozen=True, slots=True)

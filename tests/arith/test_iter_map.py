@@ -46,7 +46,7 @@ def test_bijective_maps(indices, loops):
         (
             [I + J],
             {"i": 4, "j": 8},
-            "a term has the factor 1; 4 would fuse it with the terms below",
+            "a term has the factor 1; 8 would fuse it with the terms below",
         ),
         ([I, I], {"i": 4}, "a part of i is used 2 times"),
         ([I * J], {"i": 4, "j": 8}, "i * j multiplies loop variables"),

@@ -67,6 +67,46 @@ def test_what_is_surjective_takes_all_combinations_and_what_is_bijective_each_on
         assert all(side == list(range(side[0], side[0] + len(side))) for side in sides)
 
 
+@st.composite
+def bounded_map(draw):
+    """A map and a condition: bounds of sums of the loops, some of them fused or split."""
+    indices, extents = draw(any_map())
+    variables = (I, J, K)[: len(extents)]
+    fused = I
+    for var, extent in zip(variables[1:], extents[1:], strict=True):
+        fused = fused * extent + var
+    sums = st.sampled_from([*variables, fused, fused // 2, fused % 4, variables[-1] + I * 3])
+    bounds = [
+        draw(st.sampled_from([x < n, n <= x, x <= n, n < x]))
+        for x, n in draw(st.lists(st.tuples(sums, st.integers(0, 9)), min_size=1, max_size=3))
+    ]
+    return [*indices, fused][-draw(st.integers(1, 2)) :], extents, p.all_of(*bounds)
+
+
+@SETTINGS
+@given(bounded_map())
+def test_what_is_surjective_under_a_condition_takes_what_its_sums_say(case):
+    indices, extents, condition = case
+    note(f"{[text(x) for x in indices]} over {extents} where {text(condition)}")
+    for level in ("surjective", "bijective"):
+        made = arith.detect_iter_map(indices, domains(*extents), condition, level)
+        found = [v for point, v in image(indices, extents) if evaluate(condition, point)]
+        if not made or not found:
+            continue
+        sides = [values_of(x) for x in made.indices]
+        assert set(found) == set(itertools.product(*sides))
+        assert level == "surjective" or len(set(found)) == len(found)
+
+
+def values_of(made):
+    """What a sum of at most one split takes."""
+    base = evaluate(made.base, {})
+    if not made.args:
+        return [base]
+    (split,) = made.args
+    return [base + p.as_int(split.scale) * n for n in range(p.as_int(split.extent))]
+
+
 @SETTINGS
 @given(any_map(), st.tuples(*[st.integers(-2, 2)] * 3))
 def test_simplified_and_normalized_indices_have_the_same_values(case, starts):
@@ -89,11 +129,9 @@ def test_simplified_and_normalized_indices_have_the_same_values(case, starts):
 def test_divided_bindings_are_put_together_again(case, inner):
     indices, extents = case
     parts = arith.subspace_divide(indices, domains(*extents), inner)
-    for x, (outer, low) in zip(indices, parts, strict=bool(parts)):
-        outside, inside = (arith.normalize_iter_map_to_expr(s) for s in (outer, low))
-        size = 1
-        for split in low.splits:
-            size *= p.as_int(split.extent)
+    for x, (outer, low) in zip(indices, parts[:-1], strict=bool(parts)):
+        outside, inside = (arith.normalize_iter_map_to_expr(s.source) for s in (outer, low))
+        size = p.as_int(low.extent)
         note(f"{text(x)} = {text(outside)} * {size} + {text(inside)}")
         assert not any(text(v) in text(inside) for v in (I, J, K) if v not in inner)
         assert not any(text(v) in text(outside) for v in inner)
@@ -112,6 +150,35 @@ def test_divided_bindings_are_put_together_again(case, inner):
 )
 def test_simplified(indices, loops, after):
     assert [text(x) for x in arith.iter_map_simplify(indices, loops)] == after
+
+
+def test_parts_that_a_predicate_bounds_are_divided_with_it():
+    x = I * 8 + J * 4 + K
+    (binding, conditions) = arith.subspace_divide(
+        [x], domains(4, 2, 4), [K], p.all_of(I * 2 + J < 7, I * 2 + J >= 2)
+    )
+    outer, inner = (text(arith.normalize_iter_map_to_expr(part.source)) for part in binding)
+    assert (outer, inner) == ("(((i * 2) + j) + -2)", "(k + 8)")
+    wanted = "((0 <= (((i * 2) + j) + -2)) and ((((i * 2) + j) + -2) < 5))"
+    assert [text(part.extent) for part in conditions] == [wanted, "1"]
+
+
+@pytest.mark.parametrize(
+    ("index", "loops", "level", "values"),
+    [
+        (I * 7 + J, domains(3, 8), "surjective", (0, 22)),
+        (I * 7 + J, domains(3, 8), "bijective", None),
+        (I * 5 + J * 2, domains(4, 3), "surjective", None),
+        ((I + 80) // 32, domains(176), "surjective", (2, 6)),
+        (I // 15, domains(26), "surjective", (0, 2)),
+        (I // 15, domains(26), "bijective", None),
+        (I // 15, domains(26), "nocheck", None),
+    ],
+)
+def test_loops_that_overlap_or_are_padded(index, loops, level, values):
+    found = arith.detect_iter_map([index], loops, check_level=level)
+    shown = [(p.as_int(x.base), p.as_int(x.args[0].extent)) for x in found.indices]
+    assert shown == ([] if values is None else [values])
 
 
 def test_normal_sums_have_the_largest_step_first():

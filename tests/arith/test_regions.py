@@ -40,7 +40,7 @@ def shown(sets):
         ([slice_of(I * 2, 4)], loops(i=4), ["0..9"], ["0..9"]),
         ([slice_of(I), slice_of(J)], loops(i=4, j=8), ["0..3", "0..7"], ["0..3", "0..7"]),
         ([slice_of(I), slice_of(I)], loops(i=4), None, ["0..3", "0..3"]),
-        ([slice_of(I + J)], loops(i=4, j=8), None, ["0..10"]),
+        ([slice_of(I + J)], loops(i=4, j=8), ["0..10"], ["0..10"]),
         ([slice_of(N + I)], loops(i=4), ["n..(n + 3)"], ["n..(n + 3)"]),
         ([slice_of(I * J)], loops(i=4, j=8), None, ["0..21"]),
     ],
