@@ -15,10 +15,8 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.arith.deduce": "deduce_bound detect_clip_bound",
         "mlcnb.arith.linear": "detect_linear_equation",
-        "mlcnb.arith.systems": (
-            "solve_linear_equations solve_linear_inequalities IntConstraints "
-            "IntConstraintsTransform IntGroupBounds"
-        ),
+        "mlcnb.arith.systems": ("solve_linear_equations IntConstraints IntConstraintsTransform"),
+        "mlcnb.arith.inequalities": ("solve_linear_inequalities inequality_bounds IntGroupBounds"),
         "mlcnb.arith.iter_sum": (
             "IterMap IterMapExpr IterMapLevel IterMark IterSplit IterSum IterMapResult=IterMap "
             "IterSplitExpr=IterSplit IterSumExpr=IterSum"

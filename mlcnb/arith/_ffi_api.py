@@ -7,6 +7,9 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "mlcnb.arith.inequalities": (
+            "SolveInequalitiesAsCondition=solve_inequalities_as_condition"
+        ),
         "mlcnb.arith.narrow": "NarrowPredicateExpression=narrow_predicate_expression",
     },
 )

@@ -7,9 +7,7 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.arith.systems": (
-            "solve_linear_equations solve_linear_inequalities IntConstraints "
-            "IntConstraintsTransform IntGroupBounds"
-        ),
+        "mlcnb.arith.systems": ("solve_linear_equations IntConstraints IntConstraintsTransform"),
+        "mlcnb.arith.inequalities": ("solve_linear_inequalities inequality_bounds IntGroupBounds"),
     },
 )

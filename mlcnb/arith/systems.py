@@ -1,41 +1,42 @@
-"""Systems of linear conditions over the integers, solved.
+"""Systems of linear equations over the integers, solved.
 
 solve_linear_equations      x + y == 8, x - y == 2      x = 5, y = 3
-                            x + 2 * y == n              x = n - 2 * n0, y = n0, any n0
-solve_linear_inequalities   0 <= y <= x < n, y first    0 <= y <= x;  0 <= x <= n - 1;  1 <= n
+                            x + 2 * y == n              x = n + 2 * n0, y = -n0, any n0
 
 Equations are solved by unimodular steps (Hermite's), so that the solutions over the integers are
-found, all of them, as integer combinations of free variables. Inequalities are solved variable by
-variable (Fourier and Motzkin); the bounds of a variable use those after it only. What is left
-without a variable in it stays as a condition.
+found, all of them, as integer combinations of free variables. Inequalities: `inequalities`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
-from math import gcd
 from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
-from mlcnb.arith.deduce import margins
 from mlcnb.arith.emission import emit
 from mlcnb.arith.forms import flattened
-from mlcnb.arith.interval import bounds_of
+from mlcnb.arith.int_set import set_of
 from mlcnb.arith.linear import depends_on
 from mlcnb.arith.poly import Poly
 from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, node, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 
-#: conditions that elimination may make before it is given up
-_MANY = 2000
+
+class _System(Node):
+    """A node that shows itself as a call of its constructor."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.node_fields)
+        return f"{type(self).__name__}({', '.join(fields)})"
 
 
-@dataclass(frozen=True)
-class IntConstraints:
+@node
+class IntConstraints(_System):
     """Variables, what they run over, and conditions that hold for them."""
 
     variables: tuple[Var, ...]
@@ -43,8 +44,8 @@ class IntConstraints:
     relations: tuple[PrimExpr, ...]
 
 
-@dataclass(frozen=True)
-class IntConstraintsTransform:
+@node
+class IntConstraintsTransform(_System):
     """A system and its solution: each variable of one as an expression of the other's."""
 
     src: IntConstraints
@@ -53,42 +54,42 @@ class IntConstraintsTransform:
     dst_to_src: Mapping[Var, PrimExpr]
 
 
-@dataclass(frozen=True)
-class IntGroupBounds:
-    """coef * variable lies between all of `lower` and all of `upper`."""
-
-    coef: int
-    lower: tuple[PrimExpr, ...]
-    upper: tuple[PrimExpr, ...]
+#: a system that nothing solves
+NO_SOLUTION = IntConstraints((), {}, (p.const(False),))
 
 
 def solve_linear_equations(
     equations: Sequence[PrimExpr],
-    variables: Sequence[Var],
+    variables: Sequence[Var] = (),
     ranges: Mapping[Var, Range] | None = None,
 ) -> IntConstraintsTransform:
     """All integer solutions of equations, as combinations of free variables.
 
     Args:
         equations: `a == b`, linear in the variables with constant factors; other variables may
-            stand in the constant parts.
+            stand in the constant parts. Comparisons of another kind are kept as conditions.
         variables: what to solve for.
-        ranges: what the variables run over; becomes conditions on the free variables.
+        ranges: what the variables run over; becomes ranges of and conditions on the free
+            variables.
 
     Returns:
         src_to_dst: variable -> expression of the free variables n0, n1, …; dst_to_src: free
         variable -> expression of the variables; dst.relations: what must hold besides, `False`
-        where there is no solution.
+        (and no variables) where there is no solution.
 
     Raises:
-        MLCError: something is no linear equation with constant factors.
+        MLCError: an equation is not linear with constant factors.
     """
-    analyzer = Analyzer()
-    kind = variables[0].dtype if variables else p.dtype("int32")
-    flat = [part for x in equations for part in flattened(p.as_expr(x), e.And)]
-    rows, constants = _matrix(analyzer, flat, variables)
+    flat = tuple(part for x in equations for part in flattened(p.as_expr(x), e.And))
+    source = IntConstraints(tuple(variables), dict(ranges or {}), flat)
+    if not variables:
+        return IntConstraintsTransform(source, source, {}, {})
+    analyzer, kind = Analyzer(), variables[0].dtype
+    rows, constants = _matrix(analyzer, [x for x in flat if isinstance(x, e.EQ)], variables)
     steps = _Hermite(rows, len(variables))
     values, relations = _triangular(analyzer, steps, constants, kind)
+    if any(p.is_const(x, 0) for x in relations):
+        return IntConstraintsTransform(source, NO_SOLUTION, {}, {})
     free = [Var(f"n{n}", kind) for n in range(len(variables) - steps.rank)]
     solved = [*values, *(analyzer.normal_form(v) for v in free)]
     to_new = {
@@ -98,15 +99,36 @@ def solve_linear_equations(
     back = {
         v: emit(_combined(steps.inverse[steps.rank + n], old), kind) for n, v in enumerate(free)
     }
+    found = {v: _range_of(analyzer, back[v], ranges or {}) for v in free}
+    known = {v: bounds for v, bounds in found.items() if bounds is not None}
     inside = [
         condition
         for var, bounds in (ranges or {}).items()
         if var in to_new
         for condition in (bounds.min <= to_new[var], to_new[var] < bounds.min + bounds.extent)
     ]
-    source = IntConstraints(tuple(variables), dict(ranges or {}), tuple(flat))
-    target = IntConstraints(tuple(free), {}, (*relations, *_open(analyzer, inside)))
+    others = [substituted(x, to_new) for x in flat if not isinstance(x, e.EQ)]
+    with analyzer.scope():
+        for v, bounds in known.items():
+            analyzer.bind(v, bounds)
+        open_ = _open(analyzer, [*others, *inside])
+    target = IntConstraints(tuple(free), known, (*relations, *open_))
     return IntConstraintsTransform(source, target, to_new, back)
+
+
+def substituted(x: PrimExpr, values: Mapping[Var, PrimExpr]) -> PrimExpr:
+    """`x` with expressions in the place of variables."""
+    return rewrite(x, lambda n: values.get(n) if isinstance(n, Var) else None) if values else x
+
+
+def _range_of(analyzer: Analyzer, x: PrimExpr, ranges: Mapping[Var, Range]) -> Range | None:
+    """What an expression takes while all its variables run over their ranges, if they have any."""
+    if any(isinstance(n, Var) and n not in ranges for n in walk(x)):
+        return None
+    ends = set_of(x, ranges)
+    if ends.low is None or ends.high is None:
+        return None
+    return Range(ends.low, analyzer.simplify(ends.high - ends.low + 1))
 
 
 def _open(analyzer: Analyzer, conditions: Sequence[PrimExpr]) -> list[PrimExpr]:
@@ -165,6 +187,8 @@ class _Hermite:
         self.pivots: list[int] = []
         for at in range(len(self.rows)):
             self._clear(at, count)
+        for at in range(self.rank, count):
+            self._orient(at)
 
     @property
     def rank(self) -> int:
@@ -186,6 +210,13 @@ class _Hermite:
                     self._add(j, least, -(row[j] // row[least]))
         self._swap(here, least)
         self.pivots.append(at)
+
+    def _orient(self, at: int) -> None:
+        """The first variable that a free one changes grows with it."""
+        if next((line[at] for line in self.columns if line[at]), 1) < 0:
+            for line in (*self.rows, *self.columns):
+                line[at] = -line[at]
+            self.inverse[at] = [-value for value in self.inverse[at]]
 
     def _add(self, to: int, source: int, factor: int) -> None:
         for line in (*self.rows, *self.columns):
@@ -216,77 +247,3 @@ def _triangular(
         relations.append(p.equal(p.floormod(whole, p.const(factor, kind)), p.const(0, kind)))
         values.append(analyzer.normal_form(p.floordiv(whole, p.const(factor, kind))))
     return values, _open(analyzer, relations)
-
-
-def solve_linear_inequalities(
-    inequalities: Sequence[PrimExpr],
-    variables: Sequence[Var],
-    ranges: Mapping[Var, Range] | None = None,
-) -> tuple[dict[Var, IntGroupBounds], tuple[PrimExpr, ...]]:
-    """Bounds of each variable in terms of those after it, and what must hold besides.
-
-    Args:
-        inequalities: comparisons (< <= > >= ==), joined by `and`, linear in the variables with
-            constant factors.
-        variables: solved in this order: the first may be bounded by all others.
-        ranges: what the variables run over.
-
-    Over the rational numbers the bounds are exact; an integer point within them need not exist.
-
-    Raises:
-        MLCError: a condition is not linear, or elimination makes too many conditions.
-    """
-    analyzer = Analyzer()
-    flat = [part for x in inequalities for part in flattened(p.as_expr(x), e.And)]
-    for var, bounds in (ranges or {}).items():
-        flat += [p.less_equal(bounds.min, var), p.less(var, bounds.min + bounds.extent)]
-    waiting: list[Poly] = []
-    for condition in flat:
-        parts = margins(analyzer, condition)
-        if parts is None:
-            raise MLCError(f"{condition!r} is no comparison of integers")
-        for form in parts:
-            _factors(analyzer, form, variables, condition)
-        waiting += parts
-    kind = variables[0].dtype if variables else p.dtype("int32")
-    found = {}
-    for var in variables:
-        found[var], waiting = _eliminated(analyzer, var, waiting, kind)
-    left = [p.less_equal(p.const(0, kind), emit(form, kind)) for form in waiting]
-    return found, tuple(_open(analyzer, left))
-
-
-def _eliminated(
-    analyzer: Analyzer, var: Var, waiting: list[Poly], kind: Any
-) -> tuple[IntGroupBounds, list[Poly]]:
-    """The bounds of one variable, and the conditions on the others that follow."""
-    atom = analyzer.context.var(var)
-    lows: list[tuple[int, Poly]] = []
-    highs: list[tuple[int, Poly]] = []
-    rest: list[Poly] = []
-    for form in waiting:
-        parts = form.coefficient_of(atom)
-        factor = 0 if parts is None else parts[0].const
-        if parts is None or factor == 0:
-            rest.append(form)
-        elif factor > 0:
-            lows.append((factor, parts[1].scaled(-1)))
-        else:
-            highs.append((-factor, parts[1]))
-    common = 1
-    for factor, _ in (*lows, *highs):
-        common = common * factor // gcd(common, factor)
-    for (a, low), (b, high) in product(lows, highs):
-        rest.append(high.scaled(a).minus(low.scaled(b)))
-    if len(rest) > _MANY:
-        raise MLCError(f"eliminating {var.name} makes {len(rest)} conditions")
-    known = {form.key: form for form in rest if bounds_of(analyzer.context, form)[0] < 0}
-    lower, upper = (
-        tuple(emit(form.scaled(common // factor), kind) for factor, form in _distinct(side))
-        for side in (lows, highs)
-    )
-    return IntGroupBounds(common, lower, upper), list(known.values())
-
-
-def _distinct(side: list[tuple[int, Poly]]) -> list[tuple[int, Poly]]:
-    return list({(factor, form.key): (factor, form) for factor, form in side}.values())

@@ -18,7 +18,8 @@ import numpy as np
 from mlcnb.core.errors import NotEqualError
 from mlcnb.core.node import Node
 from mlcnb.core.recursion import roomy
-from mlcnb.ir.expr import FloatImm, GlobalVar, Var
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import FloatImm, GlobalVar, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 
 #: classes whose objects stand for themselves and are matched by where they are defined
@@ -38,8 +39,8 @@ def named(cls: type) -> type:
 
 @roomy
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """True if both mean the same program."""
-    return _Comparer(map_free_vars).same(lhs, rhs)
+    """True if both mean the same program; a plain number means the constant."""
+    return _Comparer(map_free_vars).same(*_as_nodes(lhs, rhs))
 
 
 @roomy
@@ -50,6 +51,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         NotEqualError: they differ.
     """
     comparer = _Comparer(map_free_vars)
+    lhs, rhs = _as_nodes(lhs, rhs)
     if comparer.same(lhs, rhs):
         return
     path = "".join(reversed(comparer.path)) or " the top"
@@ -57,6 +59,15 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     raise NotEqualError(
         f"not structurally equal at {path.lstrip('.')}:\n  {left!r}\nversus\n  {right!r}"
     )
+
+
+def _as_nodes(a: Any, b: Any) -> tuple[Any, Any]:
+    """Where an expression is compared with a number, the number is a constant."""
+    if isinstance(a, PrimExpr) and isinstance(b, bool | int | float):
+        return a, p.as_expr(b)
+    if isinstance(b, PrimExpr) and isinstance(a, bool | int | float):
+        return p.as_expr(a), b
+    return a, b
 
 
 class _Comparer:

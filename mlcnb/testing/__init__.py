@@ -18,6 +18,9 @@ __getattr__, __dir__, __all__ = attach(
             "requires_aarch64_sve requires_aarch64_sme requires_arm_dot"
         ),
         "mlcnb.testing.compare": "CompareBeforeAfter",
+        "mlcnb.testing.constraints": (
+            "check_bool_expr_is_true check_int_constraints_trans_consistency"
+        ),
         "mlcnb.testing.fixtures": "assert_prim_expr_equal",
     },
 )
