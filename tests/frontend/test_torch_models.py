@@ -9,7 +9,8 @@ import mlcnb as mlc
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
-from tests.frontend.torch_models import MODELS  # noqa: E402
+import mlcnb.relax.frontend.torch  # noqa: E402 (registers the backend)
+from tests.frontend.torch_models import MODELS, ResNet  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -36,3 +37,17 @@ def test_model(name):
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_resnet18_in_full_imported_and_under_torch_compile():
+    torch.manual_seed(1)
+    model, x = ResNet((2, 2, 2, 2), 64, 1000).eval(), torch.randn(1, 3, 224, 224)
+    imported = mlc.compile(mlc.from_torch(model, x))
+    torch._dynamo.reset()
+    with torch.no_grad():
+        want = model(x).numpy()
+        got = [imported(x).numpy(), torch.compile(model, backend="mlcnb")(x).numpy()]
+    for y in got:
+        assert y.argmax() == want.argmax()
+        np.testing.assert_allclose(y, want, rtol=0, atol=1e-4)

@@ -1,9 +1,6 @@
-"""A model with weights that were trained: MTCNN's first network, of the package facenet-pytorch."""
+"""Models with weights that were trained, over several sizes: the numbers are PyTorch's."""
 
 from __future__ import annotations
-
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,45 +9,68 @@ import mlcnb as mlc
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
-from torch import nn  # noqa: E402
+from mlcnb import image  # noqa: E402
+from tests.frontend import torch_pretrained as pretrained  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
+ANY = torch.export.Dim.DYNAMIC
 
-class PNet(nn.Module):
-    """Says for each place of an image how likely a face is, and where its corners are.
 
-    Source: Zhang et al. 2016, arXiv 1604.02878.
-    """
+def check(ex, model, *inputs):
+    """Outputs within 1e-4 of PyTorch's."""
+    with torch.no_grad():
+        want = model(*inputs)
+    got = ex(*inputs)
+    got, want = (v if isinstance(v, tuple) else (v,) for v in (got, want))
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        assert tuple(a.shape) == tuple(b.shape)
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
 
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.prelu1 = nn.Conv2d(3, 10, 3), nn.PReLU(10)
-        self.pool1 = nn.MaxPool2d(2, 2, ceil_mode=True)
-        self.conv2, self.prelu2 = nn.Conv2d(10, 16, 3), nn.PReLU(16)
-        self.conv3, self.prelu3 = nn.Conv2d(16, 32, 3), nn.PReLU(32)
-        self.conv4_1, self.softmax4_1 = nn.Conv2d(32, 2, 1), nn.Softmax(dim=1)
-        self.conv4_2 = nn.Conv2d(32, 4, 1)
 
-    def forward(self, x):
-        x = self.pool1(self.prelu1(self.conv1(x)))
-        x = self.prelu3(self.conv3(self.prelu2(self.conv2(x))))
-        return self.conv4_2(x), self.softmax4_1(self.conv4_1(x))
+def test_efficientnet_lite0_sees_the_tiger_cat():
+    model = pretrained.efficientnet_lite0()
+    photo = torch.from_numpy(image.load(pretrained.ASSETS / "chelsea.png"))
+    ex = mlc.compile(mlc.from_torch(model, photo))
+    check(ex, model, photo)
+    found = image.top(ex(photo), labels=pretrained.ASSETS / "imagenet_classes.txt")
+    assert "tiger cat 0.38" in repr(found)
 
 
 def test_pnet_of_mtcnn_over_several_sizes():
-    found = importlib.util.find_spec("facenet_pytorch")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("facenet-pytorch, which has the weights, is not installed")
-    weights = Path(found.submodule_search_locations[0]) / "data" / "pnet.pt"
-    model = PNet().eval()
-    model.load_state_dict(torch.load(weights, weights_only=True))
-    example, any_size = torch.zeros(1, 3, 25, 31), torch.export.Dim.DYNAMIC
-    mod = mlc.from_torch(model, example, dynamic_shapes=({2: any_size, 3: any_size},))
-    ex = mlc.compile(mod)
-    for size in ((25, 31), (40, 22)):
-        x = torch.rand(1, 3, *size) * 2 - 1
-        with torch.no_grad():
-            want = model(x)
-        for a, b in zip(ex(x), want, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    model = pretrained.mtcnn(pretrained.PNet)
+    example = torch.zeros(1, 3, 25, 31)
+    ex = mlc.compile(mlc.from_torch(model, example, dynamic_shapes=({2: ANY, 3: ANY},)))
+    for size in ((25, 31), (40, 22), (12, 12)):
+        check(ex, model, torch.rand(1, 3, *size) * 2 - 1)
+
+
+@pytest.mark.parametrize(("network", "size"), [("RNet", 24), ("ONet", 48)])
+def test_windows_of_mtcnn_over_several_batches(network, size):
+    model = pretrained.mtcnn(getattr(pretrained, network))
+    example = torch.zeros(2, 3, size, size)
+    ex = mlc.compile(mlc.from_torch(model, example, dynamic_shapes=({0: ANY},)))
+    for count in (2, 1, 7):
+        check(ex, model, torch.rand(count, 3, size, size) * 2 - 1)
+
+
+def sentences(batch, tokens):
+    """Words, and a mask whose last rows are padding."""
+    mask = torch.ones(batch, tokens, dtype=torch.int64)
+    mask[-1, tokens - tokens // 3 :] = 0
+    return torch.randint(0, 30522, (batch, tokens)), mask
+
+
+@pytest.mark.slow
+def test_minilm_over_several_lengths_and_batches():
+    model = pretrained.minilm()
+    sizes = {0: ANY, 1: torch.export.Dim("tokens", min=2, max=512)}
+    ex = mlc.compile(mlc.from_torch(model, sentences(2, 9), dynamic_shapes=(sizes, sizes)))
+    for batch, tokens in ((2, 9), (1, 33), (3, 128)):
+        check(ex, model, *sentences(batch, tokens))
+
+
+def test_minilm_of_a_fixed_length():
+    model, given = pretrained.minilm(), sentences(2, 16)
+    check(mlc.compile(mlc.from_torch(model, given)), model, *given)
