@@ -24,7 +24,7 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.cost import allocated_bytes
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -33,8 +33,8 @@ from mlcnb.tir.stmt import (
     LetStmt,
     SeqStmt,
     Stmt,
-    seq,
 )
+from mlcnb.tir.transform.storage_move import plan_storage
 
 #: statements that stand around others, in which all of a body's allocations are found
 _AROUND = (Allocate, DeclBuffer, LetStmt, AttrStmt, AssertStmt)
@@ -165,40 +165,6 @@ def _shared(around: list[Stmt], body: Stmt, homes: dict[Var, Life]) -> Stmt:
     return body
 
 
-def _count(func: PrimFunc) -> int:
-    return sum(isinstance(n, Allocate) for n in walk(func.body))
-
-
-def _gathered(n: Node) -> Node | None:
-    """Allocations among several statements stand around all of them, where they are compared."""
-    if not isinstance(n, SeqStmt):
-        return None
-    around: list[Stmt] = []
-    parts: list[Stmt] = []
-    for part in n.seq:
-        while _can_rise(part, around):
-            around.append(part)
-            part = part.body  # type: ignore[attr-defined]
-        parts.append(part)
-    if not around:
-        return None
-    body: Stmt = seq(*parts)
-    for outer in reversed(around):
-        body = replace(outer, body=body)  # type: ignore[call-arg]
-    return body
-
-
-def _can_rise(n: Stmt, around: list[Stmt]) -> bool:
-    """An allocation of known size, or the declaration of what has risen."""
-    if isinstance(n, Allocate):
-        return all(p.as_int(extent) is not None for extent in n.extents)
-    risen = [x.buffer_var for x in around if isinstance(x, Allocate)]
-    fixed = isinstance(n, DeclBuffer) and all(
-        p.as_int(x) is not None for x in (*n.buffer.shape, *n.buffer.strides)
-    )
-    return fixed and n.buffer.elem_offset is None and n.buffer.data in risen  # type: ignore[attr-defined]
-
-
 class StorageRewrite(PrimFuncPass):
     """Use memory again where the lives of allocations do not meet.
 
@@ -208,12 +174,8 @@ class StorageRewrite(PrimFuncPass):
     at_least: int = 0
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `rewrite_storage`."""
-        after = rewrite_storage(func, self.at_least)
-        gathered = func.with_body(rewrite_statements(func.body, _gathered))
-        if gathered is not func:
-            shared = rewrite_storage(gathered, self.at_least)
-            after = shared if _count(shared) < _count(after) else after
+        """See `mlcnb.tir.transform.storage_plan`."""
+        after = plan_storage(func, self.at_least)
         if after is not func:
             ctx.note(f"{allocated_bytes(func)} -> {allocated_bytes(after)} bytes")
         return after
