@@ -256,7 +256,9 @@ def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
             kernel_call.run(frame.vm.executable.kernels[x.op.name_hint], list(args))
         frame.kernel = x.op.name_hint
         return ()
-    return apply(frame.vm, function, args)
+    result = apply(frame.vm, function, args)
+    frame.kernel = f"function: {getattr(x.op, 'name_hint', 'a closure')}"
+    return result
 
 
 class TailCall(NamedTuple):

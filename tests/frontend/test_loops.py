@@ -10,11 +10,14 @@ import onnxruntime as ort
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 import mlcnb as mlc
+from mlcnb import relax
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.analysis import well_formed
+from mlcnb.relax.frontend.onnx.errors import UnknownValueError
 from mlcnb.script import parse
 from tests.frontend.build import floats, graph, ints, model, node
 
@@ -356,6 +359,63 @@ def test_a_trip_count_that_is_known_but_large_is_not_written_out():
     )
     x = np.array([1, -2], np.float32)
     np.testing.assert_array_equal(mlc.compile(mlc.from_onnx(proto))(x), x * 5_001)
+
+
+def test_a_profile_has_a_row_for_the_loop():
+    ex, _ = runs("accumulate")
+    rows = mlc.profile(ex, floats(2, 3), np.array(5), repeat=2).rows
+    assert "function: loop" in [row.kernel for row in rows]
+
+
+def test_a_loop_is_saved_and_loaded(tmp_path):
+    ex, _ = runs("accumulate")
+    loaded = mlc.load_module(ex.export_library(tmp_path / "loop.tar"))
+    for ours, theirs in zip(
+        loaded(floats(2, 3), np.array(5)), ex(floats(2, 3), np.array(5)), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", ["accumulate", "growing", "nested", "scanning"])
+@pytest.mark.parametrize("pipeline", ["zero", "default", "cpu_generic"])
+def test_every_stage_of_a_loop_is_read_back(name, pipeline):
+    mod = relax.get_pipeline(pipeline)(mlc.from_onnx(MODELS[name]()))
+    assert well_formed(mod)
+    assert_structural_equal(mod, parse(mod.script(show_meta=True)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_loop_is_lifted_out(n):
+    mod = relax.transform.LambdaLift()(mlc.from_onnx(accumulate()))
+    assert well_formed(mod)
+    given = floats(2, 3), np.array(n)
+    lifted = mlc.compile(mod)(*given)
+    for ours, theirs in zip(lifted, runs("accumulate")[0](*given), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_carried_sequence_needs_turns_that_are_known():
+    turn = body("s: float[2]", [node("SequenceInsert", "s x", "r")], "c: bool[]; r: float[2]")
+    for value in (*turn.input[2:], *turn.output[1:]):
+        value.type.CopyFrom(helper.make_sequence_type_proto(value.type))
+    proto = model(
+        "x: float[2]; n: int64[]",
+        [
+            node("SequenceConstruct", "x", "s0"),
+            node("Loop", "n - s0", "s1", body=turn),
+            node("ConcatFromSequence", "s1", "y", axis=0),
+        ],
+        "y: float[k]",
+    )
+    with pytest.raises(UnknownValueError) as caught:
+        mlc.from_onnx(proto)
+    assert caught.value.inputs == ("n",)
+    assert caught.value.message == (
+        "the model: node 's1' (Loop, opset 17): the number of turns is not known before the model "
+        "runs, and its carried value 0 is no tensor of so many dimensions"
+    )
+    ex = mlc.compile(mlc.from_onnx(proto, freeze={"n": np.array(2)}))
+    np.testing.assert_array_equal(ex(floats(2)), [0, 1, 0, 1, 0, 1])
 
 
 @pytest.mark.parametrize("target", TARGETS)

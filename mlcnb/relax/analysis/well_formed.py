@@ -101,6 +101,11 @@ def _check_prim_func(mod: IRModule, key: GlobalVar, func: PrimFunc) -> None:
         ) from error
 
 
+def _is_checked(func: Function) -> bool:
+    """True for a function in which calls with effects are refused."""
+    return func.is_pure and not func.attrs.get("relax.force_pure", False)
+
+
 class _Checker:
     """Walks one function; `fail` raises with the place."""
 
@@ -117,7 +122,7 @@ class _Checker:
         self.bound: set[Var] = set()
         self.scope: set[Var] = set()
         self.symbols: set[PrimVar] = set()
-        self.pure = func.is_pure and not func.attrs.get("relax.force_pure", False)
+        self.pure = _is_checked(func)
         self.in_dataflow = False
 
     def fail(self, message: str, where: Any, hint: str | None = None) -> None:
@@ -361,7 +366,7 @@ class _Checker:
     def local(self, func: Function, _var: Var) -> None:
         """A function inside the function: it sees what is bound before."""
         pure = self.pure
-        self.pure = func.is_pure
+        self.pure = _is_checked(func)
         with self.inner_scope():
             self.function(func)
         self.pure = pure

@@ -18,17 +18,28 @@ from mlcnb.relax.mutator import Mutator
 
 
 class RemovePurityChecking(FunctionPass):
-    """Mark pure functions so that calls with effects are allowed in them, and unwrap pure calls."""
+    """Mark pure functions so that calls with effects are allowed in them, and unwrap pure calls.
+
+    Local functions are marked too.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The function, marked; `call_pure_packed` becomes `call_packed`."""
-        made = _Unwrap(mod.functions).rewrite(func)
-        if not made.is_pure or made.attrs.get("relax.force_pure"):
-            return made
-        return replace(made, attrs=FrozenDict({**made.attrs, "relax.force_pure": True}))
+        return _marked(_Unwrap(mod.functions).rewrite(func))
+
+
+def _marked(func: Function) -> Function:
+    """A function that is pure whatever it calls."""
+    if not func.is_pure or func.attrs.get("relax.force_pure"):
+        return func
+    return replace(func, attrs=FrozenDict({**func.attrs, "relax.force_pure": True}))
 
 
 class _Unwrap(Mutator):
+    def _function(self, func: Function) -> Function:
+        made = super()._function(func)
+        return made if func is self.func else _marked(made)
+
     def visit_call(self, call: Call, var: Var) -> Any:
         """`R.call_pure_packed(f, x)` -> `f(x)`."""
         if not isinstance(call.op, Op) or call.op.name != "relax.call_pure_packed":

@@ -45,7 +45,8 @@ def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     found = written_out(walk, node, step, carried, count, limit, going)
     if found is None:
         limit = None if limit is None else scalar(node, limit)
-        found = Turns(walk, node, step, carried, count, limit).results(_first(node, limit, going))
+        more = _first(node, limit, going)
+        found = Turns(walk, node, step, carried, count, more, limit).results()
     carried, rows = found
     return [*carried, *rows]
 
@@ -148,8 +149,8 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
         node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} states")
     found = written_out(walk, node, step, carried, count, limit, None)
     if found is None:
-        turns = Turns(walk, node, step, carried, count, limit, length)
-        found = turns.results(_first(node, limit, None))
+        more = _first(node, limit, None)
+        found = Turns(walk, node, step, carried, count, more, limit, length).results()
     carried, rows = found
     return [*carried, *_placed(node, rows)]
 

@@ -29,6 +29,7 @@ from mlcnb.relax.analysis.struct_info import same_dim, symbolic_vars
 from mlcnb.relax.expr import (
     BindingBlock,
     Call,
+    Constant,
     DataTypeImm,
     ExternFunc,
     Function,
@@ -82,6 +83,7 @@ class Turns:
         step: writes the body once, from the turn's number and what is carried: the condition (None
             for always), what is carried, rows.
         carried: what is carried into the first turn; `count`: how many rows a turn makes.
+        more: whether there is a first turn.
         limit: how many turns at most, an int64 scalar, or None.
         length: how many there are, where a size says so.
 
@@ -96,11 +98,12 @@ class Turns:
         step: Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]],
         carried: Sequence[Any],
         count: int,
+        more: Any,
         limit: Any,
         length: Any = None,
     ) -> None:
         self.walk, self.node, self.step = walk, node, step
-        self.values, self.limit, self.length = node.values, limit, length
+        self.values, self.more, self.limit, self.length = node.values, more, limit, length
         self.carried = list(carried)
         self.infos = [self.tensor(x, f"carried value {i}") for i, x in enumerate(carried)]
         #: of each carried value the axes whose length a turn may change
@@ -116,8 +119,9 @@ class Turns:
         """The struct info of a value that is a tensor of known rank."""
         info = getattr(x, "struct_info", None)
         if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
+            told = isinstance(self.more, Constant)
             self.node.unknown(
-                self.limit,
+                Tuple(tuple(self.carried)) if told else self.more,
                 "the number of turns is not known before the model runs, and its "
                 f"{what} is no tensor of so many dimensions",
             )
@@ -204,11 +208,8 @@ class Turns:
 
     # its call ------------------------------------------------------------------------------------
 
-    def results(self, more: Any) -> tuple[list[Any], list[Any]]:
-        """What is carried in the end, and the rows along a first axis.
-
-        more: whether there is a first turn.
-        """
+    def results(self) -> tuple[list[Any], list[Any]]:
+        """What is carried in the end, and the rows along a first axis."""
         before = len(self.values.found_at_run_time)
         loop, function = self.function()
         inside = set(self.values.found_at_run_time[before:])
@@ -217,7 +218,7 @@ class Turns:
         dims = [[d if _known(d, inside) else None for _, d in _axes(r)] for r in self.rows]
         pairs = list(zip(self.rows, dims, strict=True))
         empty = [self.no_rows(info, known) for info, known in pairs]
-        args = (make_const(np.int64(0)), more, *self.carried, *empty)
+        args = (make_const(np.int64(0)), self.more, *self.carried, *empty)
         call = Call(loop, args, None, (), None, self.node.span)
         found = self.values.bind(replace(call, struct_info=infer_call(call, {})))
         results = self.opened(found)
