@@ -34,6 +34,17 @@ def merge(*spans: Span | None) -> Span | None:
     return Span(parts[0].source, " + ".join(p.name for p in parts), parts=parts)
 
 
+def nodes_of(span: Span | None) -> tuple[Span, ...]:
+    """The nodes of a model that something came from; none where it was written as a program."""
+    parts = (span.parts or (span,)) if span is not None else ()
+    return tuple(p for p in parts if p.name and not p.source.startswith("script:"))
+
+
+def titled(part: Span) -> str:
+    """`linear at net.py:9 (linear)`: a node and what kind of thing it is."""
+    return f"{part.name} ({part.kind})" if part.kind else part.name
+
+
 def told_of(span: Span | None) -> str:
     """In brackets, what a program came from: Gather 'embeddings' + Add 'sum'; "" if not known."""
     names = [f"{p.kind} {p.name!r}".strip() for p in (span.parts or (span,))] if span else []

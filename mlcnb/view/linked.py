@@ -13,6 +13,7 @@ from typing import Any
 
 from mlcnb.codegen.llvm.assembly import KINDS
 from mlcnb.core.errors import MLCError
+from mlcnb.ir.span import titled
 from mlcnb.view.highlight import ASSEMBLY, LLVM, code
 from mlcnb.view.kernels import machine_code
 from mlcnb.view.parts import Code, Column, Facts, Fold, Line, Part, Table, Title
@@ -51,7 +52,7 @@ def facts(x: Any) -> list[tuple[str, str]]:
     pairs = []
     span = x.kernel.func.span
     if span is not None:
-        names = [f"{p.name} ({p.kind})" if p.kind else p.name for p in span.parts or (span,)]
+        names = list(map(titled, span.parts or (span,)))
         pairs.append(("made from", f"{clip(span.source)}: {listed(map(clip, names), 6)}"))
     if x.source is not None:
         last = x.source.first + len(x.source.lines) - 1
@@ -67,12 +68,14 @@ def lines_table(x: Any, made: Any) -> Table:
     """A row for each line of the lowered program that has code or an origin."""
     columns = [Column("line", "number"), Column("lowered program", "code")]
     columns += [Column(name) for name in ("TensorIR", "Python", "step")]
+    columns += [Column("node of the model", "prose")] if x.model else []
     columns += [Column(name, "number") for name in ("LLVM IR", "assembly")] + [Column("kinds")]
     rows = [_row(x, made, n) for n in range(1, len(x.lowered.lines) + 1)]
     rows = [row for row in rows if any(row[2:])]
     without = [made.ir, made.assembly]
     lost = [str(total - found) for found, total in (part.located() for part in without)]
-    rows.append(("", "no line: LLVM made, merged or moved it", "", "", "", *lost, _lost(made)))
+    none = [""] * (len(columns) - 5)
+    rows.append(("", "no line: LLVM made, merged or moved it", *none, *lost, _lost(made)))
     return Table(columns, rows, ROWS, "mlc.explore(kernel)")
 
 
@@ -85,6 +88,7 @@ def _row(x: Any, made: Any, line: int) -> tuple[str, ...]:
         _lines(x.scheduled, line),
         _lines(x.source, line),
         _lines(x.trace, line),
+        *([_nodes(x.model, line)] if x.model else []),
         str(len(ir)) if ir else "",
         str(len(rows)) if rows else "",
         kinds(made.assembly, rows),
@@ -96,6 +100,12 @@ def _lines(form: Any, line: int) -> str:
     if form is None:
         return ""
     return spans([n for n, links in enumerate(form.links, form.first) if line in links])
+
+
+def _nodes(model: Any, line: int) -> str:
+    """The nodes of the model that a lowered line came from."""
+    found = [model.texts[n] for n, links in enumerate(model.links) if line in links]
+    return listed([clip(name, 40) for name in found], 2)
 
 
 def kinds(assembly: Any, rows: list[int]) -> str:

@@ -32,6 +32,7 @@ from mlcnb.core import display
 from mlcnb.core.doc import Page
 from mlcnb.core.node import walk
 from mlcnb.core.render import Text
+from mlcnb.ir.span import nodes_of, titled
 from mlcnb.script.parser.source import text_of
 from mlcnb.script.places import Origin, Placed, origin, placed
 from mlcnb.tir import stmt as s
@@ -151,6 +152,24 @@ class Linked(display.Shown):
         kinds, numbers = (s.For, s.Block, s.BufferStore), self._placed.numbers
         nodes = (n for n in walk(self.kernel.scheduled.body) if isinstance(n, kinds))
         return [(n, found.get(numbers.get(id(n), -1), set())) for n in nodes]
+
+    @cached_property
+    def model(self) -> Form | None:
+        """The nodes of the model that the program was made from, where that is known: a block of a
+        fused program knows its own.
+        """
+        number, behind = self._placed.numbers, {c.number: at for c, at in self._behind.items()}
+        found: dict[str, set[int]] = {}
+        for block in walk(self.kernel.scheduled.body):
+            for node in nodes_of(block.span) if isinstance(block, s.Block) else ():
+                lines = found.setdefault(titled(node), set())
+                lines.update(*(behind.get(number.get(id(n), -1), ()) for n in walk(block)))
+        whole = nodes_of(self.kernel.func.span)
+        if not found and len(whole) == 1:
+            found = {titled(whole[0]): set(range(1, len(self.page.lines) + 1))}
+        if not found:
+            return None
+        return Form([[Text(name)] for name in found], tuple(map(frozenset, found.values())))
 
     @cached_property
     def source(self) -> Form | None:
