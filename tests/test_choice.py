@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 import mlcnb
+from mlcnb import meta_schedule
 from mlcnb.core import display
 from mlcnb.core.registry import register_func
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax import backend
 from mlcnb.relax.dpl import is_op, wildcard
-from mlcnb.relax.transform import ChooseByMeasurement
+from mlcnb.relax.transform import ChooseByMeasurement, LegalizeOps
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.tir import Schedule
 
 
 @I.ir_module
@@ -100,3 +102,56 @@ def test_a_library_that_wins_is_called(monkeypatch: Any) -> None:
     one, two = mlcnb.compile(got)(x, y)
     np.testing.assert_allclose(one, np.tanh(np.exp(np.tanh(x))), rtol=1e-5)
     np.testing.assert_allclose(two, np.tanh(y), rtol=1e-5)
+
+
+@I.ir_module
+class Alone:
+    @R.function
+    def main(x: R.Tensor((8, 16), "float32")):
+        return R.tanh(x)
+
+
+def tuned_tanh() -> meta_schedule.MemoryDatabase:
+    """A database with one record: the kernel of tanh of (8, 16), its loops fused and split anew."""
+    legal = LegalizeOps()(Alone)
+    kernel = legal.functions[legal.get_global_var("tanh")]
+    sch = Schedule(kernel)
+    (block,) = sch.get_child_blocks(sch.get_block("root"))
+    sch.vectorize(sch.split(sch.fuse(*sch.get_loops(block)), [None, 16])[1])
+    database = meta_schedule.MemoryDatabase()
+    database.commit(sch, 1e-6)
+    return database
+
+
+def test_a_tuned_record_is_measured_where_a_database_has_one(monkeypatch: Any) -> None:
+    library("test_fair", lambda x, out: np.tanh(x, out=out))
+    measured: list[set[str]] = []
+    times = {"ours": [2.0], "tuned": [1.0], "test_fair": [1.5]}
+
+    def interleaved(runs: Any, seconds: float) -> Any:
+        measured.append(set(runs))
+        one, *others = [np.ravel(run()) for run in runs.values()]
+        for other in others:
+            np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+        return {name: times[name] for name in runs}
+
+    monkeypatch.setattr("mlcnb.choice.interleaved", interleaved)
+    choose = ChooseByMeasurement(("test_fair",))
+    with tuned_tanh() as database:
+        assert choose(Net) is Net
+        assert measured == [{"ours", "tuned", "test_fair"}]
+        first = choose.choices[0]
+        assert (first.taken, first.seconds["tuned"]) == ("tuned", 1.0)
+        assert "tuned" in display.text(choose.choices)
+        made = mlcnb.compile(Alone)
+        scheduled = [n for n, f in made.mod.functions.items() if "tir.is_scheduled" in f.attrs]
+        assert [g.name_hint for g in scheduled] == ["tanh"] and len(database) == 1
+    times["test_fair"] = [0.5]
+    with tuned_tanh():
+        assert choose(Net) is not Net
+        assert choose.choices[0].taken == "test_fair"
+    choose(Net)
+    assert measured[-1] == {"ours", "test_fair"}
+    with meta_schedule.MemoryDatabase():
+        choose(Net)
+    assert measured[-1] == {"ours", "test_fair"}

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mlcnb import te
 from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.op._dims import tensor
 from mlcnb.op._sugar import sugar
@@ -112,6 +113,29 @@ class View(OpDecl):
     def numpy(self, data: Any, shape: Any) -> Any:
         """numpy.reshape"""
         return np.reshape(data, shape)
+
+
+@operator("relax.memory.ensure_zero_offset")
+class EnsureZeroOffset(OpDecl):
+    """The tensor, from the first byte of its memory on: every tensor lies so, or is copied."""
+
+    data: Tensor
+
+    def infer(self, data: Any) -> Any:
+        """Like data."""
+        return data
+
+    def numpy(self, data: Any) -> Any:
+        """numpy.array"""
+        return np.array(data)
+
+    def compute(self, data: Any) -> Any:
+        """A copy."""
+        return te.compute(data.shape, lambda *i: data(*i), name="ensure_zero_offset")
+
+    def flops(self, data: Any) -> Any:
+        """None at all."""
+        return 0
 
 
 @operator("relax.memory.kill_tensor")

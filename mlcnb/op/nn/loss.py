@@ -121,12 +121,7 @@ class NllLoss(OpDecl):
     def compute(self, predictions: Any, targets: Any, weights: Any = None) -> Any:
         """A loop over the targets; then one or two sums, and a division."""
         kind, classes = accumulator(predictions.dtype), _classes(predictions.shape)
-
-        def weight(*index: Any) -> Any:
-            target = targets(*index)
-            inside = maximum(minimum(target, classes - 1), 0)
-            value = const(1, kind) if weights is None else cast(kind, weights(inside))
-            return te.Select(target.equal(self.ignore_index), const(0, kind), value)
+        weight = self.weighing(targets, weights, predictions)
 
         def loss(*index: Any) -> Any:
             inside = maximum(minimum(targets(*index), classes - 1), 0)
@@ -136,12 +131,24 @@ class NllLoss(OpDecl):
         each = te.compute(targets.shape, loss, name="nll_loss")
         if self.reduction == "none":
             return rounded(each, predictions.dtype, "nll_loss_cast")
-        total = _total(targets.shape, each, "nll_loss_sum")
+        total = total_of(targets.shape, each, "nll_loss_sum")
         if self.reduction == "mean":
-            count = _total(targets.shape, weight, "nll_loss_weights")
+            count = total_of(targets.shape, weight, "nll_loss_weights")
             sums = total
             total = te.compute((), lambda: sums() / count(), name="nll_loss_mean")
         return rounded(total, predictions.dtype, "nll_loss_cast")
+
+    def weighing(self, targets: Any, weights: Any, predictions: Any) -> Any:
+        """The loop over the weights: where a target is -> what it counts."""
+        kind, classes = accumulator(predictions.dtype), _classes(predictions.shape)
+
+        def weight(*index: Any) -> Any:
+            target = targets(*index)
+            inside = maximum(minimum(target, classes - 1), 0)
+            value = const(1, kind) if weights is None else cast(kind, weights(inside))
+            return te.Select(target.equal(self.ignore_index), const(0, kind), value)
+
+        return weight
 
     def flops(self, predictions: Any, targets: Any, weights: Any = None) -> Any:
         """Three for each target."""
@@ -156,7 +163,8 @@ def _classes(dims: Sequence[Any]) -> Any:
     return dims[1] if len(dims) > 1 else dims[0]
 
 
-def _total(shape: Sequence[Any], value: Any, name: str) -> Any:
+def total_of(shape: Sequence[Any], value: Any, name: str) -> Any:
+    """te tensor: the sum of what `value` gives for each place of a shape."""
     axes = [te.reduce_axis((0, d), name=f"k{i}") for i, d in enumerate(shape)]
     if not axes:
         return te.compute((), lambda: value(), name=name)

@@ -1,0 +1,273 @@
+"""grad.max_pool2d_backward and grad.avg_pool2d_backward: what each window gives to what it saw.
+
+max   all of it to the largest element; of several to the first, row by row
+avg   an equal share to each element that counted
+
+An element y of a dimension is seen by place p of the window at its element r where
+p * stride + r * dilation = y + padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mlcnb import te
+from mlcnb.ir.prim_ops import all_of, cast, const, logical_and, logical_or
+from mlcnb.op import _layout
+from mlcnb.op._accumulate import accumulator, rounded, wide
+from mlcnb.op._dims import differ, refuse, size, tell, want_same_dtype
+from mlcnb.op.nn import _pool_loops as loops
+from mlcnb.op.nn._window import settle
+from mlcnb.op.nn.pool import AvgPool2d, MaxPool2d
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+
+class PoolBackward(OpDecl):
+    """What both have in common: everything but what a window gives."""
+
+    __slots__ = ()
+    pool_size: Any
+    strides: Any
+    padding: Any
+    dilation: Any
+    ceil_mode: Any
+    count_include_pad: Any
+    layout: Any
+    out_layout: Any
+
+    def __post_init__(self) -> None:
+        settled = self.forward
+        names = "pool_size strides padding dilation ceil_mode layout out_layout".split()
+        settle(self, **{name: getattr(settled, name) for name in names})
+
+    @property
+    def forward(self) -> Any:
+        """The operator whose gradient this is."""
+        raise NotImplementedError
+
+    def infer(self, output_grad: Any, data: Any) -> Any:
+        """Like data."""
+        want_same_dtype(self, output_grad=output_grad, data=data)
+        pooled = self.forward.infer(data)
+        if data.dtype and not data.dtype.is_float:
+            refuse(self, f"a gradient is of floats, but data is {tell(data)}")
+        if pooled.dims is not None and output_grad.dims is not None:
+            fits = len(pooled.dims) == len(output_grad.dims)
+            if not fits or any(map(differ, pooled.dims, output_grad.dims)):
+                refuse(self, f"output_grad is {tell(output_grad)}, but pooled is {tell(pooled)}")
+        return data
+
+    def numpy(self, output_grad: Any, data: Any) -> Any:
+        """Window by window"""
+        return self.spread(output_grad, data)
+
+    def spread(self, output_grad: Any, data: Any) -> Any:
+        """Like data: what the windows give, one after another."""
+        pool = self.forward
+        plain = "NC" + pool.spatial
+        x = _layout.to_plain(wide(data), self.layout, plain, {})
+        grad = _layout.to_plain(wide(output_grad), self.out_layout, plain, {})
+        found = np.zeros_like(x)
+        for place in np.ndindex(grad.shape[2:]):
+            self.give(found, x, grad[(..., *place)], list(_taps(pool, place, x.shape[2:])))
+        found = found.astype(data.dtype, copy=False)
+        return _layout.from_plain(found, plain, self.layout)
+
+    def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
+        """Add to `found` what one window, which sees the places `taps`, gives of `grad` (N, C)."""
+        raise NotImplementedError
+
+    def compute(self, output_grad: Any, data: Any) -> Any:
+        """For each element a sum over the places of windows that may see it."""
+        pool, kind = self.forward, accumulator(data.dtype)
+        windows = loops.windows_of(pool)
+        axes = {c: te.reduce_axis((0, w.size), name=f"r{c.lower()}") for c, w in windows.items()}
+        sizes = _layout.sizes_of(self.layout, data.shape)
+        part = self.part(output_grad, data)
+
+        def element(*index: Any) -> Any:
+            where = _layout.places(self.layout, index)
+            at, conditions = dict(where), []
+            for c, w in windows.items():
+                reached = where[c].outer + w.before - axes[c] * w.dilation
+                place = te.floordiv(reached, w.stride)
+                places = w.places(sizes[c], self.ceil_mode)
+                conditions += [te.floormod(reached, w.stride).equal(0), place >= 0, place < places]
+                at[c] = _layout.Place(place)
+            held = all_of(*conditions)
+            value = te.if_then_else(held, part(at, axes), const(0, kind))
+            return te.sum(value, axis=list(axes.values()))
+
+        found = te.compute(data.shape, element, name="pool_backward")
+        return rounded(found, data.dtype, "pool_backward_cast")
+
+    def part(self, output_grad: Any, data: Any) -> Any:
+        """(place of the window, its element) -> what goes to what it sees there."""
+        raise NotImplementedError
+
+    def flops(self, output_grad: Any, data: Any) -> Any:
+        """Two for each element that a window sees."""
+        if output_grad.dims is None:
+            return None
+        return size(output_grad) * int(np.prod(self.pool_size)) * 2
+
+
+def _taps(pool: Any, place: tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The elements inside of the data that the window at `place` sees, in order."""
+    windows = list(loops.windows_of(pool).values())
+    for tap in np.ndindex(*pool.pool_size):
+        at = tuple(
+            p * w.stride - w.before + r * w.dilation
+            for p, w, r in zip(place, windows, tap, strict=True)
+        )
+        if all(0 <= y < extent for y, extent in zip(at, sizes, strict=True)):
+            yield at
+
+
+@operator("relax.grad.max_pool2d_backward")
+class MaxPool2dBackward(PoolBackward):
+    """The gradient of nn.max_pool2d for its data; attributes as there.
+
+    A window gives all to its largest element, of several the first; a NaN counts as the largest.
+    count_include_pad is there for TVM's text and says nothing.
+    """
+
+    output_grad: Tensor
+    data: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1)
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCHW"
+    out_layout: str | None = None
+
+    @property
+    def forward(self) -> Any:
+        """nn.max_pool2d"""
+        made: Any = MaxPool2d
+        return made(
+            self.pool_size,
+            self.strides,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            layout=self.layout,
+            out_layout=self.out_layout,
+        )
+
+    def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
+        """All to the first of the largest."""
+        seen = np.stack([x[(..., *at)] for at in taps])
+        first = np.argmax(np.where(np.isnan(seen), np.inf, seen), 0)
+        first = np.where(np.isnan(seen).any(0), np.argmax(np.isnan(seen), 0), first)
+        for i, at in enumerate(taps):
+            found[(..., *at)] += np.where(first == i, grad, 0)
+
+    def part(self, output_grad: Any, data: Any) -> Any:
+        """Where the element is the first of the window's largest."""
+        pool, kind = self.forward, accumulator(data.dtype)
+        best = loops.max_pool(pool, data)
+        first = self.first(best, data)
+
+        def given(at: Any, taps: Any) -> Any:
+            index = _layout.index_in(pool.out_layout, at)
+            grad = cast(kind, output_grad(*index))
+            is_it = first(*index).equal(_number(taps, pool))
+            return te.Select(is_it, grad, const(0, kind))
+
+        return given
+
+    def first(self, best: Any, data: Any) -> Any:
+        """te tensor: the number of the window's first element that is its largest, or NaN."""
+        pool = self.forward
+        windows = loops.windows_of(pool)
+        low = const(float("-inf"), data.dtype)
+        sizes = _layout.sizes_of(self.layout, data.shape)
+        axes = {c: te.reduce_axis((0, w.size), name=f"s{c.lower()}") for c, w in windows.items()}
+
+        def number(*index: Any) -> Any:
+            where = _layout.places(pool.out_layout, index)
+            at, inside = dict(where), []
+            for c, w in windows.items():
+                y = where[c].outer * w.stride - w.before + axes[c] * w.dilation
+                inside += [y >= 0, y < sizes[c]]
+                at[c] = _layout.Place(y)
+            held = all_of(*inside)
+            value = te.if_then_else(held, data(*_layout.index_in(self.layout, at)), low)
+            top = logical_or(value.equal(best(*index)), te.isnan(value))
+            beyond = const(int(np.prod(self.pool_size)), "int32")
+            chosen = te.if_then_else(logical_and(held, top), _number(axes, pool), beyond)
+            return te.min(chosen, axis=list(axes.values()))
+
+        return te.compute(best.shape, number, name="pool_first")
+
+
+def _number(taps: Any, pool: Any) -> Any:
+    """An element of a window, counted row by row, as an int32."""
+    total = const(0, "int32")
+    for axis, extent in zip(taps.values(), pool.pool_size, strict=True):
+        total = total * extent + cast("int32", axis.var if hasattr(axis, "var") else axis)
+    return total
+
+
+@operator("relax.grad.avg_pool2d_backward")
+class AvgPool2dBackward(PoolBackward):
+    """The gradient of nn.avg_pool2d for its data; attributes as there."""
+
+    output_grad: Tensor
+    data: Tensor
+    pool_size: int | tuple[int, ...] = (1, 1)
+    strides: int | tuple[int, ...] = (1, 1)
+    padding: int | tuple[int, ...] = (0, 0, 0, 0)
+    dilation: int | tuple[int, ...] = (1, 1)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCHW"
+    out_layout: str | None = None
+
+    @property
+    def forward(self) -> Any:
+        """nn.avg_pool2d"""
+        made: Any = AvgPool2d
+        return made(
+            self.pool_size,
+            self.strides,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.layout,
+            self.out_layout,
+        )
+
+    def numpy(self, output_grad: Any, data: Any) -> Any:
+        """Window by window, each divided by how many elements count"""
+        pool = self.forward
+        plain = "NC" + pool.spatial
+        counts = pool.counts(_layout.to_plain(data, pool.layout, plain, {}))
+        shared = _layout.to_plain(wide(output_grad), pool.out_layout, plain, {}) / counts
+        return self.spread(_layout.from_plain(shared, plain, pool.out_layout), data)
+
+    def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
+        """The same to all."""
+        for at in taps:
+            found[(..., *at)] += grad
+
+    def part(self, output_grad: Any, data: Any) -> Any:
+        """The gradient of the window, divided by how many elements count."""
+        pool, kind = self.forward, accumulator(data.dtype)
+        sizes = _layout.sizes_of(self.layout, data.shape)
+
+        def given(at: Any, taps: Any) -> Any:
+            grad = cast(kind, output_grad(*_layout.index_in(pool.out_layout, at)))
+            for c, w in loops.windows_of(pool).items():
+                include, ceil = self.count_include_pad, self.ceil_mode
+                grad = grad / cast(kind, loops.counted(w, at[c].outer, sizes[c], include, ceil))
+            return grad
+
+        return given
