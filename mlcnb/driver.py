@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from mlcnb.codegen.kernel import backend_of, scheduled_by
 from mlcnb.codegen.llvm import backend, foresight
 from mlcnb.codegen.llvm.symbols import MATH_NAMES
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Workers
@@ -35,7 +36,6 @@ from mlcnb.relax.expr import Call, Function, Op
 from mlcnb.relax.transform.pipeline import CONVOLUTIONS, get_pipeline
 from mlcnb.runtime import threads
 from mlcnb.runtime.executable import Executable
-from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.pages import release_freed
 from mlcnb.target import Target
 from mlcnb.tir.analysis.made import is_declared
@@ -157,7 +157,7 @@ def _secured_rule(rule: Any, bounds: str) -> Any:
 
     def looked_at(func: PrimFunc, target: Target) -> Any:
         made = rule(func, target)
-        before = backend.scheduled_by(made, func)
+        before = scheduled_by(made, func)
         after = secured(before, bounds, MATH_NAMES)
         return made if after is before else after
 
@@ -249,15 +249,11 @@ def _apply_records(mod: IRModule, target: Target) -> IRModule:
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
-    if target.kind == "interp":
-        return {name: InterpretedKernel(name, f) for name, f in funcs.items()}
     rule = schedule_cpu if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
-        if target.kind == "cuda":
-            from mlcnb.codegen.cuda import backend as cuda
-
-            return dict(cuda.build(funcs, target, rule, bar.update))
-        return dict(backend.build(funcs, target, rule, threads.symbols(), bar.update, workers))
+        symbols = threads.symbols()
+        made = backend_of(target.kind).build
+        return made(funcs, target, rule, bar.update, symbols=symbols, workers=workers)
 
 
 def progress_bar(what: str, total: int) -> Any:

@@ -186,8 +186,8 @@ class Target(TargetNode):
 
     @property
     def is_cpu(self) -> bool:
-        """True for kinds that run on the CPU."""
-        return self.kind in ("llvm", "interp")
+        """True for kinds that run on the CPU: all but GPUs."""
+        return self.kind != "cuda"
 
     @property
     def mcpu(self) -> str:

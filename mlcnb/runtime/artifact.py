@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm import backend
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.engine import compile_many, link
 from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.files import replacing

@@ -27,7 +27,6 @@ from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
 from mlcnb.runtime.entry_call import Given, Made, entry
 from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, is_straight, plan
-from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
@@ -65,7 +64,7 @@ class GraphPlans:
         self.function = function
         self.kernels = kernels
         self.functions = functions
-        native = not any(isinstance(k, InterpretedKernel) for k in kernels.values())
+        native = all(k.is_native for k in kernels.values())
         self.straight = native and is_straight(function)
         #: the native way in that served last
         self.native: Callable[..., Any] | None = None

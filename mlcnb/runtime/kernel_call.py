@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.interp.memory import element_shape
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT, STATUS
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
@@ -17,7 +16,6 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.memory import aligned_empty
 from mlcnb.runtime import threads
-from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.native_graph import NativeProgram
 from mlcnb.runtime.shapes import Dims, evaluate, match_shapes
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
@@ -38,11 +36,8 @@ def run(kernel: Any, args: Sequence[Any]) -> Any:
         ExecutionError: the kernel stopped: an assertion, an index out of bounds, a cancelled call.
     """
     dims = check(kernel, args)
-    if isinstance(kernel, InterpretedKernel):
-        return kernel.run(args)
-    if isinstance(kernel, CudaKernel):
-        kernel.launch(args, dims)
-        return None
+    if not kernel.is_native:
+        return kernel.run(args, dims)
     slots, keep = fill(kernel, args, dims)
     status = NativeProgram([kernel.address], [slots], (kernel.library, keep)).run()
     if status:
@@ -53,7 +48,7 @@ def run(kernel: Any, args: Sequence[Any]) -> Any:
 def run_timed(kernel: Any, args: Sequence[Any]) -> tuple[int, Dims]:
     """As `run`; the nanoseconds that it took, and the sizes of its symbolic variables."""
     dims = check(kernel, args)
-    if isinstance(kernel, InterpretedKernel | CudaKernel):
+    if not kernel.is_native:
         start = time.perf_counter_ns()
         run(kernel, args)
         return time.perf_counter_ns() - start, dims

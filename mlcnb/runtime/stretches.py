@@ -24,7 +24,6 @@ from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 from mlcnb.runtime.graph_call import KEPT, GraphPlans
 from mlcnb.runtime.graph_plan import is_known_tensor, is_straight_binding
-from mlcnb.runtime.interpreted import InterpretedKernel
 from mlcnb.runtime.shapes import Dims
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def pieces(
 
     known: the symbolic sizes that have values where it begins.
     """
-    if any(isinstance(k, InterpretedKernel) for k in kernels.values()):
+    if not all(k.is_native for k in kernels.values()):
         return list(seq.bindings)
     found: Pieces = []
     needed = set(leaves(seq.body))

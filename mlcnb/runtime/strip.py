@@ -138,7 +138,7 @@ def beside_roof(counted: Strip, seconds: float) -> Strip:
 
 def count(kernel: Any) -> Strip:
     """The strip of a kernel that is not run."""
-    if not isinstance(kernel, CompiledKernel):
+    if not kernel.is_native:
         raise MLCError(
             f"kernel {kernel.name} has no assembly of a CPU to count",
             hint='compile with target="llvm"',

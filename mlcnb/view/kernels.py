@@ -66,7 +66,7 @@ def _row(name: str, kernel: Any) -> tuple[str, ...]:
 @shows(
     "mlcnb.codegen.llvm.backend:CompiledKernel",
     "mlcnb.codegen.cuda.backend:CudaKernel",
-    "mlcnb.runtime.interpreted:InterpretedKernel",
+    "mlcnb.codegen.interp.backend:InterpretedKernel",
 )
 def kernel(k: Any) -> list[Part]:
     """All of one kernel."""

@@ -17,7 +17,6 @@ from json import dumps
 from typing import Any
 
 from mlcnb.codegen.llvm.assembly import KINDS
-from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.linked import MACHINES, Code, Form, Linked
 from mlcnb.codegen.llvm.listing import Listing
 from mlcnb.core.errors import MLCError
@@ -59,7 +58,7 @@ class LinkedSource(Interactive):
     @cached_property
     def first(self) -> str:
         """The kernel that is open at first: the one with the most work."""
-        names = [n for n, k in self.kernels.items() if isinstance(k, CompiledKernel)]
+        names = [n for n, k in self.kernels.items() if k.is_native]
         return max(names, key=lambda n: (_work(self.kernels[n]), n)) if names else ""
 
     def linked(self, name: str) -> Linked:
@@ -94,7 +93,7 @@ class LinkedSource(Interactive):
             "work": flops(done, told=False),
             "calls": len(calls),
             "from": clip(", ".join(calls), 400),
-            "asm": isinstance(kernel, CompiledKernel),
+            "asm": kernel.is_native,
         }
 
     def detail(self, name: str) -> dict[str, Any]:
@@ -167,7 +166,7 @@ class LinkedKernels(LinkedSource):
         self.kernels = dict(kernels)
         self.calls = {} if mod is None else origins(mod)
         self._linked = {}
-        if not any(isinstance(k, CompiledKernel) for k in self.kernels.values()):
+        if not any(k.is_native for k in self.kernels.values()):
             raise MLCError(
                 "explore: no kernel here has assembly of a CPU", hint='compile with target="llvm"'
             )

@@ -15,9 +15,9 @@ from mlcnb.benchmark import Benchmark, Timing
 from mlcnb.choice import Choices, Measured
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
+from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm.apart import PassChange, Remark
 from mlcnb.codegen.llvm.backend import CompiledKernel, build
-from mlcnb.codegen.llvm.emit.kernel import signature_of
 from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError

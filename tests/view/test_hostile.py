@@ -53,6 +53,6 @@ def test_every_view_is_tested():
     others = {
         "mlcnb.runtime.executable:Executable",
         "mlcnb.runtime.executable:Kernels",
-        "mlcnb.runtime.interpreted:InterpretedKernel",
+        "mlcnb.codegen.interp.backend:InterpretedKernel",
     }
     assert set(kinds()) - shown == others

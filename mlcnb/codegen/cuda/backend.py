@@ -2,7 +2,7 @@
 
 kernels = build({"matmul": func}, Target("cuda -arch=sm_90"))
 kernels["matmul"].source, .ptx, .cubin, .resources, .host, .device_functions
-kernels["matmul"].launch(arrays, dims)
+kernels["matmul"].run(arrays, dims)
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
 from mlcnb.codegen.cuda.gpu import Gpu
 from mlcnb.codegen.cuda.host import HostProgram, why_unbound
 from mlcnb.codegen.cuda.nvrtc import CompiledCuda, Resources, compile_text
-from mlcnb.codegen.llvm.backend import scheduled_by
-from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
-from mlcnb.core import display
+from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
@@ -35,7 +33,7 @@ from mlcnb.tir.transform.split_host_device import split_host_device
 Schedule = Callable[[PrimFunc, Target], Any]
 
 
-class CudaKernel(display.Shown):
+class CudaKernel(Kernel):
     """One function for a GPU: as given, as scheduled and as lowered, its CUDA C++ and its code.
 
     A function may be several kernels, which its host part launches one after the other.
@@ -44,6 +42,7 @@ class CudaKernel(display.Shown):
     def __init__(self, name: str, func: PrimFunc, target: Target, schedule: Any = None) -> None:
         self.name = name
         self.func = func
+        self.signature = signature_of(func, 0)
         self.target = target
         self.schedule = schedule
         self.scheduled = scheduled_by(schedule, func)
@@ -55,11 +54,6 @@ class CudaKernel(display.Shown):
             symbol: emit_kernel(kernel, symbol) for symbol, kernel in self.device_functions.items()
         }
         self.program = HostProgram(self.host, self.device_functions)
-
-    @property
-    def signature(self) -> Signature:
-        """Its parameters."""
-        return signature_of(self.func, 0)
 
     @property
     def steps(self) -> Lowering:
@@ -106,7 +100,7 @@ class CudaKernel(display.Shown):
         """
         return Gpu(self.source, self.sources, self.device_functions)
 
-    def launch(self, args: Sequence[Any], dims: Mapping[Var, int]) -> None:
+    def run(self, args: Sequence[Any], dims: Mapping[Var, int]) -> None:
         """Run on arrays: CuPy's as they are, NumPy's through copies there and back.
 
         Args:
@@ -132,9 +126,6 @@ class CudaKernel(display.Shown):
         """Pointers that its kernels store through."""
         return {n.buffer.data for n in walk(self.lowered.body) if isinstance(n, BufferStore)}
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
 
 def identifier(name: str) -> str:
     """A name as C++ takes it."""
@@ -159,6 +150,7 @@ def build(
     target: Target,
     schedule: Schedule | None = None,
     progress: Callable[[float], Any] | None = None,
+    **_host: Any,
 ) -> dict[str, CudaKernel]:
     """CUDA C++ of PrimFuncs; what they become for a GPU is compiled when it is asked for.
 

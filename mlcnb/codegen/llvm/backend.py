@@ -18,14 +18,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from mlcnb.codegen.kernel import Kernel, Signature, scheduled_by, signature_of
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.codegen.llvm.emit import Kernel, emit_kernel
-from mlcnb.codegen.llvm.emit.kernel import Signature, signature_of
+from mlcnb.codegen.llvm.emit import emit_kernel
 from mlcnb.codegen.llvm.engine import Compiled, Library, Options, compile_many, link
 from mlcnb.codegen.llvm.inspect import MachineCode, facts
 from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.workers import WORTHWHILE, Task, Work, Workers
-from mlcnb.core import display
 from mlcnb.core.errors import MLCError, TargetError
 from mlcnb.core.garbage import collect_young
 from mlcnb.ir.structural import structural_text
@@ -40,8 +39,10 @@ PREFIX = "kernel."
 _NO_SYMBOL, _LONGEST = re.compile(r"[^\w.]|[^\x00-\x7f]"), 150
 
 
-class CompiledKernel(display.Shown):
+class CompiledKernel(Kernel):
     """One kernel: the PrimFunc as given, as scheduled and as lowered, its IR, assembly and code."""
+
+    is_native = True
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class CompiledKernel(display.Shown):
         return None if self._schedule is None else self._schedule(self.func, self.target)
 
     @cached_property
-    def scheduled(self) -> PrimFunc:
+    def scheduled(self) -> PrimFunc:  # type: ignore[override]
         """The PrimFunc after scheduling."""
         return scheduled_by(self.schedule, self.func)
 
@@ -132,26 +133,14 @@ class CompiledKernel(display.Shown):
         """The name that the object file defines."""
         return self.compiled.defines[0]
 
-    def __repr__(self) -> str:
-        return display.text(self)
-
-
-def scheduled_by(schedule: Any, func: PrimFunc) -> PrimFunc:
-    """The function that rules made: a PrimFunc, the one that a Schedule works on, or as it was."""
-    if schedule is None:
-        return func
-    if isinstance(schedule, PrimFunc):
-        return schedule
-    made: PrimFunc = schedule.mod[schedule.func_working_on]
-    return made
-
 
 def build(
     funcs: Mapping[str, PrimFunc],
     target: Target,
     schedule: Schedule | None = None,
-    symbols: Mapping[str, int] | None = None,
     progress: Callable[[float], Any] | None = None,
+    *,
+    symbols: Mapping[str, int] | None = None,
     workers: Workers | None = None,
 ) -> dict[str, CompiledKernel]:
     """Compile PrimFuncs; equal ones share their code.
@@ -160,8 +149,8 @@ def build(
         funcs: by name.
         target: an llvm target.
         schedule: (func, target) -> Schedule, PrimFunc or None; what makes a function fast.
-        symbols: addresses of the runtime's functions that kernels may call.
         progress: called with 0.5 after each of a kernel's two steps: its IR, its object.
+        symbols: addresses of the runtime's functions that kernels may call.
         workers: processes that take a part where there is much to do; none by default.
 
     Raises:
@@ -353,6 +342,6 @@ def _lookup(store: disk.Store | None, key: str) -> Emitted | None:
 def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
     """The LLVM IR of a function: scheduled, lowered, written down."""
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
-    kernel: Kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits, target.features)
+    kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits, target.features)
     collect_young()
     return kernel.ir, kernel.signature.workspace, list(kernel.messages)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.codegen.llvm.emit.builder import Function
-from mlcnb.codegen.llvm.emit.kernel import Emitter, Kernel
+from mlcnb.codegen.llvm.emit.kernel import Emitter, KernelText
 from mlcnb.core.doc import Page
 from mlcnb.script.printer import document
 from mlcnb.tir.function import PrimFunc
@@ -48,7 +48,7 @@ Place = tuple[int, int]
 class Located:
     """A kernel's IR with locations, and the listing of the lowered function that they speak of."""
 
-    kernel: Kernel
+    kernel: KernelText
     page: Page
 
     @property
@@ -106,10 +106,10 @@ class LocatedEmitter(Emitter):
         self.locations: dict[tuple[int, int, int], int] = {}
         self.nodes: list[str] = []
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> KernelText:
         """The kernel, and its locations below it."""
         made = super().kernel()
-        return Kernel(made.name, made.ir + self.metadata(), made.signature, made.messages)
+        return KernelText(made.name, made.ir + self.metadata(), made.signature, made.messages)
 
     def metadata(self) -> str:
         """The unit, the file, the functions and the locations."""

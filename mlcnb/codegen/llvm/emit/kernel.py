@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.codegen.kernel import Signature, result_of, signature_of
 from mlcnb.codegen.llvm import math
 from mlcnb.codegen.llvm.emit import calls, checks, expr, memory, small, stmt
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit.builder import Function, Module
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import children
 from mlcnb.ir import expr as e
-from mlcnb.ir.dtype import DType, dtype
+from mlcnb.ir.dtype import DType
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -23,28 +23,7 @@ from mlcnb.tir.stmt import For
 
 
 @dataclass(frozen=True)
-class Signature:
-    """What the slots of argv hold, in order.
-
-    params: for each parameter its Buffer, or the scalar Var; dims: symbolic dimensions that follow;
-    workspace: bytes of scratch memory behind the next slot (0: no such slot); result: dtype of the
-    number that is returned, to where the last slot points (None: no such slot).
-    """
-
-    params: tuple[Any, ...]
-    dims: tuple[e.Var, ...]
-    workspace: int
-    result: DType | None = None
-
-    @property
-    def slots(self) -> int:
-        """Number of 8-byte slots."""
-        more = bool(self.workspace) + (self.result is not None)
-        return len(self.params) + len(self.dims) + more
-
-
-@dataclass(frozen=True)
-class Kernel:
+class KernelText:
     """The LLVM IR of one PrimFunc. `messages` are the texts of its assertions, by number."""
 
     name: str
@@ -55,7 +34,7 @@ class Kernel:
 
 def emit_kernel(
     func: PrimFunc, name: str, vector_bits: int = 512, features: frozenset[str] = frozenset()
-) -> Kernel:
+) -> KernelText:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
     Args:
@@ -93,11 +72,11 @@ class Emitter:
         self.workspace_bytes = 0
         #: allocations inside of the parallel loop that is emitted -> what its chunk acquired
         self.scratch: dict[Any, str] = {}
-        self.result = _result_of(func)
+        self.result = result_of(func)
         self.f: Function
         self.alias = "noalias " if func.attrs.get("tir.noalias") else ""
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> KernelText:
         """Emit the body, then the entry that unpacks argv for it."""
         plain = signature_of(self.func, 0)
         variables = [x.data if isinstance(x, Buffer) else x for x in plain.params]
@@ -111,7 +90,7 @@ class Emitter:
             f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.vector_bits}" '
             f'"min-legal-vector-width"="{self.vector_bits}" }}\n'
         )
-        return Kernel(self.name, self.module.text(), signature, tuple(self.module.messages))
+        return KernelText(self.name, self.module.text(), signature, tuple(self.module.messages))
 
     def body(self, variables: list[e.Var], dims: list[e.Var]) -> str:
         """`@name.body(pointers, scalars, dims, workspace)`: the program itself."""
@@ -384,37 +363,6 @@ class Emitter:
         offset = self.workspace_bytes
         self.workspace_bytes += (size + 63) // 64 * 64
         return self.f.emit(f"getelementptr i8, ptr %workspace, i64 {offset}", "w")
-
-
-def signature_of(func: PrimFunc, workspace: int) -> Signature:
-    """The signature of a function, scheduled, lowered or neither, and its workspace in bytes."""
-    params = [func.buffer_map.get(v, v) for v in func.params]
-    known = {x.data if isinstance(x, Buffer) else x for x in params}
-    return Signature(tuple(params), tuple(_dimensions(func, known)), workspace, _result_of(func))
-
-
-def _result_of(func: PrimFunc) -> DType | None:
-    return None if func.ret_type is None else dtype(func.ret_type)
-
-
-def _dimensions(func: PrimFunc, known: set[e.Var]) -> list[e.Var]:
-    """Symbolic dimensions of the parameters' buffers, in order of first appearance."""
-    found: dict[e.Var, None] = {}
-
-    def visit(n: Any) -> None:
-        if isinstance(n, e.Var):
-            if n not in known and not n.dtype.is_handle:
-                found.setdefault(n)
-            return
-        for child in children(n):
-            visit(child)
-
-    for buffer in func.buffers:
-        for extent in (*buffer.shape, *buffer.strides):
-            visit(extent)
-        if buffer.elem_offset is not None:
-            visit(buffer.elem_offset)
-    return list(found)
 
 
 #: memory whose address is a multiple of 64; what malloc gave stands in the 8 bytes before it
