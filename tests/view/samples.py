@@ -350,7 +350,7 @@ def copied(name: str) -> PrimFunc:
 
 def linked(name: str) -> Linked:
     """The forms of a kernel under this name, with remarks and passes that hold it."""
-    kernel = build({"k": named_loops(name)}, Target("llvm"), None, threads.symbols())["k"]
+    kernel = build({"k": named_loops(name)}, Target("llvm"), symbols=threads.symbols())["k"]
     kernel.name = name
     made = Linked(kernel)
     told = Remark(3, name, 2), PassChange(name, name, (name,), (f"{name}!", name))
