@@ -40,6 +40,7 @@ class Nest:
         self.keep_units = keep_units
         self.loops: list[tuple[e.Var, e.PrimExpr]] = []
         self.values: list[Affine] = []
+        self.written: list[e.PrimExpr] = []
         self.conditions: list[e.PrimExpr] = []
 
     def axis(self, side: Side, domain: e.Range) -> Affine:
@@ -52,10 +53,12 @@ class Nest:
         if extent is None:
             low, count = first, last.minus(first).shifted(1)
             extent = count.expr(self.dtype)
-        value = low if p.as_int(extent) == 1 and not self.keep_units else self._loop(low, extent)
+        value, written = self._value(low, extent)
         exact = count.value is not None or of(extent).same(count)
-        self._guard(value, side, first, last, exact)
+        guarded = low if p.as_int(extent) == 1 else value
+        self._guard(guarded, side, first, last, exact)
         self.values.append(value)
+        self.written.append(written)
         return value
 
     def _ends(self, side: Side, first: Affine, last: Affine) -> tuple[Affine, Affine]:
@@ -78,12 +81,18 @@ class Nest:
             return p.const(max(most, 1), self.dtype)
         return None
 
-    def _loop(self, low: Affine, extent: e.PrimExpr) -> Affine:
+    def _value(self, low: Affine, extent: e.PrimExpr) -> tuple[Affine, e.PrimExpr]:
+        """What an axis takes over `extent` values from `low` on, and how it is written."""
+        if p.as_int(extent) == 1 and not self.keep_units:
+            return low, low.expr(self.dtype)
         var = e.Var(f"ax{len(self.loops)}", dtype_of(self.dtype))
         self.loops.append((var, extent))
         size = p.as_int(extent)
         self.known[var] = (0, None if size is None else size - 1)
-        return low.plus(Affine(0, {var: 1}))
+        value = low.plus(Affine(0, {var: 1}))
+        if low.const and low.terms:
+            return value, e.Add(low.expr(self.dtype), var)
+        return value, value.expr(self.dtype)
 
     def _guard(self, value: Affine, side: Side, first: Affine, last: Affine, exact: bool) -> None:
         """Conditions for the ends that the loops may run past."""
@@ -111,7 +120,7 @@ class Nest:
 
     def wrap(self, block: s.Block) -> s.Stmt:
         """The block in its loops, run where the conditions hold."""
-        values = tuple(v.expr(self.dtype) for v in self.values)
+        values = tuple(self.written)
         body: s.Stmt = s.BlockRealize(values, p.all_of(*self.conditions), block)
         for var, extent in reversed(self.loops):
             body = s.For(var, p.const(0, self.dtype), extent, s.ForKind.SERIAL, body)

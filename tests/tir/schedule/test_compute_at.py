@@ -273,13 +273,13 @@ def test_refusals():
     x, _y = sch.get_loops(D)
     with refuses(
         sch,
-        "compute_at: block D writes D, an output of block root",
+        "compute_at: block D is an output block: it writes D, an output of block root",
         hint="reverse_compute_at moves a consumer under a loop of its producer",
     ):
         sch.compute_at(D, i)
     with refuses(
         sch,
-        "compute_at: loop k is around block C already",
+        "compute_at: loop k is an ancestor of block C",
     ):
         sch.compute_at(C, k)
 
@@ -290,7 +290,7 @@ def test_refuses_a_loop_that_misses_a_consumer():
     i, _j = sch.get_loops("D")
     with refuses(
         sch,
-        "compute_at: block S reads what block E writes, outside of loop i",
+        "compute_at requires all the consumers of block E to be under loop i: block S is not",
         hint="choose a loop that holds all consumers",
     ):
         sch.compute_at(E, i)

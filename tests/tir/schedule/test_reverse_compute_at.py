@@ -137,7 +137,7 @@ def test_shifted_read():
                     B[v_i] = A[v_i] * T.float32(2.0)
             for ax0 in range(2):
                 with T.block("C"):
-                    v_i = T.axis.spatial(8, i_0 * 2 + ax0 - 2)
+                    v_i = T.axis.spatial(8, i_0 * 2 - 2 + ax0)
                     T.where(2 <= i_0 * 2 + ax0)
                     T.reads(B[v_i + 2])
                     T.writes(C[v_i])
@@ -352,7 +352,7 @@ def test_refuses_a_loop_without_producers():
     j = sch.get_loops(D)[1]
     with refuses(
         sch,
-        "reverse_compute_at: loop j is around block D already",
+        "reverse_compute_at: loop j is an ancestor of block D",
     ):
         sch.reverse_compute_at(D, j)
 

@@ -137,9 +137,9 @@ def test_rows_of_pools():
         for c_0, i_0, j_0 in T.grid(1, 2, 1):
             for ax0, ax1, ax2, ax3 in T.grid(4, 6, 3, 3):
                 with T.block("B"):
-                    v_c = T.axis.spatial(1, c_0)
+                    v_c = T.axis.spatial(1, 0)
                     v_i = T.axis.opaque(6, i_0 * 2 + ax0)
-                    v_j = T.axis.spatial(6, j_0 * 4 + ax1)
+                    v_j = T.axis.spatial(6, ax1)
                     v_y, v_x = T.axis.remap("RR", [ax2, ax3])
                     T.where(i_0 < 1 or 2 <= ax0)
                     T.reads(A[v_c, v_i + v_y, v_j + v_x])

@@ -73,10 +73,10 @@ def refuse_place(state: State, name: str, block: Block, loop: For) -> None:
     tree = state.tree
     if tree.scope(block) is not tree.scope(loop):
         raise state.refusal(
-            f"{name}: {name_of(loop)} and {name_of(block)} are in different blocks", loop
+            f"{name}: {name_of(loop)} and {name_of(block)} are not in the same block scope", loop
         )
     if tree.inside(block, loop):
-        raise state.refusal(f"{name}: {name_of(loop)} is around {name_of(block)} already", loop)
+        raise state.refusal(f"{name}: {name_of(loop)} is an ancestor of {name_of(block)}", loop)
 
 
 def _consumers(state: State, block: Block, loop: For) -> list[Block]:
@@ -87,7 +87,8 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
     if is_output_block(tree, block, scope):
         names = ", ".join(b.name for b in written_buffers(block))
         raise state.refusal(
-            f"compute_at: {name_of(block)} writes {names}, an output of {name_of(scope)}",
+            f"compute_at: {name_of(block)} is an output block: it writes {names}, an output of "
+            f"{name_of(scope)}",
             block,
             hint="reverse_compute_at moves a consumer under a loop of its producer",
         )
@@ -98,8 +99,8 @@ def _consumers(state: State, block: Block, loop: For) -> list[Block]:
     outside = [b for b in readers if not tree.inside(b, loop)]
     if outside:
         raise state.refusal(
-            f"compute_at: {names_of(outside)} reads what {name_of(block)} writes, outside of "
-            f"{name_of(loop)}",
+            f"compute_at requires all the consumers of {name_of(block)} to be under "
+            f"{name_of(loop)}: {names_of(outside)} is not",
             outside[0],
             hint="choose a loop that holds all consumers",
         )

@@ -12,7 +12,10 @@ A padding block goes in as T.if_then_else(inside, A[v - 1], 0.0).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlcnb.ir import expr as e
+from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import refuse_views
 from mlcnb.tir.schedule.dependence import why_inputs_change
 from mlcnb.tir.schedule.elementwise import LoadRule, axis_bounds, inverted, substituted_value
@@ -20,6 +23,7 @@ from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import is_output_block, why_not_complete
 from mlcnb.tir.schedule.pointers import refuse_held
 from mlcnb.tir.schedule.reading import of
+from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
@@ -52,9 +56,20 @@ def compute_inline(state: State, block: Block) -> Change:
     refuse_held(state, "compute_inline", store.buffer, always=True)
     readers = tree.info(tree.scope(block)).readers.get(store.buffer, [])
     edit = state.edit()
+    for user in tree.blocks_under(tree.scope(block)):
+        realize = tree.realize(user)
+        rule = _rule(state, block, store, bindings(tree, user).bounds, edit.forward)
+        holds = rule.expr(realize.predicate)
+        if holds is not realize.predicate and user not in readers:
+            raise state.refusal(
+                f"compute_inline: {name_of(user)} reads {store.buffer.name} in its predicate alone",
+                user,
+            )
+        edit.update(realize, predicate=holds)
     for reader in readers:
-        new = _inlined(state, block, store, reader, edit.forward)
-        edit.put(reader, new)
+        refuse_views(state, "compute_inline", store.buffer, [reader])
+        rule = _rule(state, block, store, axis_bounds(reader), edit.forward)
+        edit.put(reader, rule.stmt(reader))
     edit.put(tree.realize(block), None)
     edit.free(tree.scope(block), store.buffer)
     return Change.of(edit)
@@ -80,11 +95,15 @@ def inlinable_store(
     return store
 
 
-def _inlined(
-    state: State, block: Block, store: BufferStore, reader: Block, forward: dict[Stmt, Stmt]
-) -> Block:
-    refuse_views(state, "compute_inline", store.buffer, [reader])
-    known = {**axis_bounds(block), **axis_bounds(reader)}
+def _rule(
+    state: State,
+    block: Block,
+    store: BufferStore,
+    around: Mapping[e.Var, Bounds],
+    forward: dict[Stmt, Stmt],
+) -> LoadRule:
+    """Loads of what the block writes become its value; around: the variables seen there."""
+    known = {**axis_bounds(block), **around}
 
     def value_at(indices: tuple[e.PrimExpr, ...]) -> e.PrimExpr:
         values = inverted(block, store.indices, [of(i) for i in indices], known)
@@ -96,4 +115,4 @@ def _inlined(
             )
         return substituted_value(store.value, values, known)
 
-    return LoadRule(store.buffer, value_at, forward).stmt(reader)
+    return LoadRule(store.buffer, value_at, forward)

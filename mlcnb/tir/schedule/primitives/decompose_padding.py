@@ -26,11 +26,18 @@ from mlcnb.tir.schedule.dependence import is_covered
 from mlcnb.tir.schedule.elementwise import axis_bounds, refreshed, substituted_value
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_complete
-from mlcnb.tir.schedule.moving import full
+from mlcnb.tir.schedule.moving import full, only_values
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.reading import Context, of, simplified
-from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.regions import at_most, bindings, conjuncts, dimensions, limit_of
+from mlcnb.tir.schedule.rebuild import FreshCopy, mentions
+from mlcnb.tir.schedule.regions import (
+    at_most,
+    bindings,
+    conjuncts,
+    dimensions,
+    known_bounds,
+    limit_of,
+)
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
@@ -69,9 +76,10 @@ def decompose_padding(state: State, block: Block, loop: For) -> Change:
     padding = _matched(state, block)
     if state.checks:
         _refuse_readers(state, block)
-    filling = _filling(state, block, padding, loops[loops.index(loop) :])
+    realize = _settled(state, block, loop)
+    filling = _filling(realize, padding, loops[loops.index(loop) :])
     top, chain = _nest(state, block, loop)
-    copying, made = _copying(state, block, padding, chain)
+    copying, made = _copying(state, realize, padding, chain)
     edit = state.edit()
     edit.put(top, copying)
     for old, new in made.items():
@@ -179,9 +187,19 @@ def _refuse_readers(state: State, block: Block) -> None:
             )
 
 
-def _filling(state: State, block: Block, padding: _Padding, loops: list[For]) -> Stmt:
-    """The loops and the block that write the constant everywhere."""
+def _settled(state: State, block: Block, loop: For) -> BlockRealize:
+    """Where the block runs, without the loops of one iteration that stand around `loop`."""
     realize = state.tree.realize(block)
+    single = only_values(known_bounds(state.tree, state.tree.parent[loop]))
+    values = tuple(
+        simplified(v, single) if mentions(v, single.values) else v for v in realize.iter_values
+    )
+    return replace(realize, iter_values=values)
+
+
+def _filling(realize: BlockRealize, padding: _Padding, loops: list[For]) -> Stmt:
+    """The loops and the block that write the constant everywhere."""
+    block = realize.block
     constant = replace(
         block,
         reads=tuple(
@@ -217,16 +235,14 @@ def _nest(state: State, block: Block, loop: For) -> tuple[Stmt, list[For]]:
 
 
 def _copying(
-    state: State, block: Block, padding: _Padding, chain: list[For]
+    state: State, realize: BlockRealize, padding: _Padding, chain: list[For]
 ) -> tuple[Stmt, dict[Stmt, Stmt]]:
     """The loops and the block that write the values, over as few iterations as can be."""
+    block = realize.block
     context = bindings(state.tree, block)
-    realize = state.tree.realize(block)
     shorter = _shorter_loops(block, realize, padding, chain, context)
     moved = {v: Affine(0, {v: 1}).plus(padding.ends[axis][0]) for v, axis in shorter.items()}
-    conditions = [
-        simplified(c, Context(context.bounds, moved)) for c in conjuncts(realize.predicate)
-    ]
+    conditions = []
     axes, values, starts = [], [], {}
     for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
         if axis.var in padding.ends:
@@ -241,6 +257,9 @@ def _copying(
                 value = at.minus(low).expr(kind)
         axes.append(axis)
         values.append(value)
+    conditions += [
+        simplified(c, Context(context.bounds, moved)) for c in conjuncts(realize.predicate)
+    ]
     known = axis_bounds(replace(block, iter_vars=tuple(axes)))
     store = replace(
         padding.store,
