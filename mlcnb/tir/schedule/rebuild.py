@@ -4,6 +4,7 @@ blocks went.
 Rebuilder       one method for each kind of thing; override what changes
 Guard           blocks get a condition more
 Substitution    loop variables replaced by index expressions, and simplified
+AxisSubstitution    the same for axes of a block, which the blocks inside see too
 BufferSwap      accesses of one buffer turned into accesses of another
 FreshCopy       the same statements with new loop variables and axes
 """
@@ -140,6 +141,17 @@ class Substitution(Rebuilder):
         axes = tuple(replace(v, dom=self.range(v.dom)) for v in n.iter_vars)
         same = all(a is b for a, b in zip(axes, n.iter_vars, strict=True))
         return n if same else replace(n, iter_vars=axes)
+
+
+class AxisSubstitution(Substitution):
+    """Axes of a block replaced by index expressions: in its body, and in the blocks inside."""
+
+    def on_Block(self, n: s.Block) -> Any:
+        """The block is entered, axes or not."""
+        axes = tuple(replace(v, dom=self.range(v.dom)) for v in n.iter_vars)
+        same = all(a is b for a, b in zip(axes, n.iter_vars, strict=True))
+        new = Rebuilder.on_Block(self, n)
+        return new if same else replace(new, iter_vars=axes)
 
 
 class Guard(Rebuilder):

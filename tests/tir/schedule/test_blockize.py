@@ -41,12 +41,11 @@ def test_tile():
                 T.writes(B[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 2:v_j_o * 2 + 2])
                 for i_1, j_1 in T.grid(4, 2):
                     with T.block("B"):
-                        v_i = T.axis.spatial(8, v_i_o * 4 + i_1)
-                        v_j = T.axis.spatial(8, v_j_o * 2 + j_1)
-                        T.reads(A[v_i, v_j])
-                        T.writes(B[v_i, v_j])
-                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
-        """,
+                        v_i_i, v_j_i = T.axis.remap("SS", [i_1, j_1])
+                        T.reads(A[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i])
+                        T.writes(B[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i])
+                        B[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i] = A[v_i_o * 4 + v_i_i, v_j_o * 2 + v_j_i] * T.float32(2.0)
+        """,  # noqa: E501
     )
 
 
@@ -63,22 +62,21 @@ def test_reduction_gets_an_init_over_the_tile():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(1, 0)
                 v_k_o = T.axis.reduce(2, k_0)
-                T.reads(A[v_i_o * 4:v_i_o * 4 + 4, v_k_o * 4:v_k_o * 4 + 4])
-                T.writes(B[v_i_o * 4:v_i_o * 4 + 4])
+                T.reads(A[0:4, v_k_o * 4:v_k_o * 4 + 4])
+                T.writes(B[0:4])
                 with T.init():
                     for i_init in range(4):
                         with T.block("B_init"):
-                            v_i = T.axis.spatial(4, v_i_o * 4 + i_init)
+                            v_i_i_init = T.axis.spatial(4, i_init)
                             T.reads()
-                            T.writes(B[v_i])
-                            B[v_i] = T.float32(0.0)
+                            T.writes(B[v_i_i_init])
+                            B[v_i_i_init] = T.float32(0.0)
                 for i, k_1 in T.grid(4, 4):
                     with T.block("B"):
-                        v_i = T.axis.spatial(4, v_i_o * 4 + i)
-                        v_k = T.axis.reduce(8, v_k_o * 4 + k_1)
-                        T.reads(B[v_i], A[v_i, v_k])
-                        T.writes(B[v_i])
-                        B[v_i] = B[v_i] + A[v_i, v_k]
+                        v_i_i, v_k_i = T.axis.remap("SR", [i, k_1])
+                        T.reads(B[v_i_i], A[v_i_i, v_k_o * 4 + v_k_i])
+                        T.writes(B[v_i_i])
+                        B[v_i_i] = B[v_i_i] + A[v_i_i, v_k_o * 4 + v_k_i]
         """,
     )
 
@@ -97,17 +95,16 @@ def test_blocks_in_blocks_are_scheduled_on():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(2, i_0)
                 v_j_o = T.axis.spatial(1, 0)
-                T.reads(A[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 8:v_j_o * 8 + 8])
-                T.writes(B[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 8:v_j_o * 8 + 8])
+                T.reads(A[v_i_o * 4:v_i_o * 4 + 4, 0:8])
+                T.writes(B[v_i_o * 4:v_i_o * 4 + 4, 0:8])
                 for i_1 in range(4):
                     for j in T.vectorized(8):
                         with T.block("B"):
-                            v_i = T.axis.spatial(8, v_i_o * 4 + i_1)
-                            v_j = T.axis.spatial(8, v_j_o * 8 + j)
-                            T.reads(A[v_i, v_j])
-                            T.writes(B[v_i, v_j])
-                            B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
-        """,
+                            v_i_i, v_j_i = T.axis.remap("SS", [i_1, j])
+                            T.reads(A[v_i_o * 4 + v_i_i, v_j_i])
+                            T.writes(B[v_i_o * 4 + v_i_i, v_j_i])
+                            B[v_i_o * 4 + v_i_i, v_j_i] = A[v_i_o * 4 + v_i_i, v_j_i] * T.float32(2.0)
+        """,  # noqa: E501
     )
 
 
@@ -172,15 +169,14 @@ def test_all_loops():
         with T.block("B_o"):
             v_i_o = T.axis.spatial(1, 0)
             v_j_o = T.axis.spatial(1, 0)
-            T.reads(A[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 4:v_j_o * 4 + 4])
-            T.writes(B[v_i_o * 4:v_i_o * 4 + 4, v_j_o * 4:v_j_o * 4 + 4])
+            T.reads(A[0:4, 0:4])
+            T.writes(B[0:4, 0:4])
             for i, j in T.grid(4, 4):
                 with T.block("B"):
-                    v_i = T.axis.spatial(4, v_i_o * 4 + i)
-                    v_j = T.axis.spatial(4, v_j_o * 4 + j)
-                    T.reads(A[v_i, v_j])
-                    T.writes(B[v_i, v_j])
-                    B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+                    v_i_i, v_j_i = T.axis.remap("SS", [i, j])
+                    T.reads(A[v_i_i, v_j_i])
+                    T.writes(B[v_i_i, v_j_i])
+                    B[v_i_i, v_j_i] = A[v_i_i, v_j_i] * T.float32(2.0)
         """,
     )
 
@@ -194,15 +190,15 @@ def test_unit_axes_are_kept_or_dropped():
         for i in range(4):
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(4, i)
+                v_j_o = T.axis.spatial(1, 0)
                 T.reads(A[v_i_o, 0:4])
                 T.writes(B[v_i_o, 0:4])
                 for j in range(4):
                     with T.block("B"):
-                        v_i = T.axis.spatial(4, v_i_o)
-                        v_j = T.axis.spatial(4, j)
-                        T.reads(A[v_i, v_j])
-                        T.writes(B[v_i, v_j])
-                        B[v_i, v_j] = A[v_i, v_j] * T.float32(2.0)
+                        v_j_i = T.axis.spatial(4, j)
+                        T.reads(A[v_i_o, v_j_i])
+                        T.writes(B[v_i_o, v_j_i])
+                        B[v_i_o, v_j_i] = A[v_i_o, v_j_i] * T.float32(2.0)
         """,
     )
 
@@ -218,22 +214,21 @@ def test_a_reduction_with_all_its_loops():
         with T.block("B_o"):
             v_i_o = T.axis.spatial(1, 0)
             v_k_o = T.axis.reduce(1, 0)
-            T.reads(A[v_i_o * 3:v_i_o * 3 + 3, v_k_o * 4:v_k_o * 4 + 4])
-            T.writes(B[v_i_o * 3:v_i_o * 3 + 3])
+            T.reads(A[0:3, 0:4])
+            T.writes(B[0:3])
             with T.init():
                 for i_init in range(3):
                     with T.block("B_init"):
-                        v_i = T.axis.spatial(3, v_i_o * 3 + i_init)
+                        v_i_i_init = T.axis.spatial(3, i_init)
                         T.reads()
-                        T.writes(B[v_i])
-                        B[v_i] = T.float32(0.0)
+                        T.writes(B[v_i_i_init])
+                        B[v_i_i_init] = T.float32(0.0)
             for k, i in T.grid(4, 3):
                 with T.block("B"):
-                    v_i = T.axis.spatial(3, v_i_o * 3 + i)
-                    v_k = T.axis.reduce(4, v_k_o * 4 + k)
-                    T.reads(B[v_i], A[v_i, v_k])
-                    T.writes(B[v_i])
-                    B[v_i] = B[v_i] + A[v_i, v_k]
+                    v_i_i, v_k_i = T.axis.remap("SR", [i, k])
+                    T.reads(B[v_i_i], A[v_i_i, v_k_i])
+                    T.writes(B[v_i_i])
+                    B[v_i_i] = B[v_i_i] + A[v_i_i, v_k_i]
         """,
     )
 
@@ -248,23 +243,20 @@ def test_a_bias_in_the_init_is_read_by_it():
         for i, j in T.grid(2, 2):
             with T.block("C_o"):
                 v_i_o, v_j_o = T.axis.remap("SS", [i, j])
+                v_k_o = T.axis.reduce(1, 0)
                 T.reads(bias[v_j_o], A[v_i_o, 0:2], B[0:2, v_j_o])
                 T.writes(D[v_i_o, v_j_o])
                 with T.init():
                     with T.block("C_init"):
-                        v_i = T.axis.spatial(2, v_i_o)
-                        v_j = T.axis.spatial(2, v_j_o)
-                        T.reads(bias[v_j])
-                        T.writes(D[v_i, v_j])
-                        D[v_i, v_j] = bias[v_j]
+                        T.reads(bias[v_j_o])
+                        T.writes(D[v_i_o, v_j_o])
+                        D[v_i_o, v_j_o] = bias[v_j_o]
                 for k in range(2):
                     with T.block("C"):
-                        v_i = T.axis.spatial(2, v_i_o)
-                        v_j = T.axis.spatial(2, v_j_o)
-                        v_k = T.axis.reduce(2, k)
-                        T.reads(D[v_i, v_j], A[v_i, v_k], B[v_k, v_j])
-                        T.writes(D[v_i, v_j])
-                        D[v_i, v_j] = D[v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+                        v_k_i = T.axis.reduce(2, k)
+                        T.reads(D[v_i_o, v_j_o], A[v_i_o, v_k_i], B[v_k_i, v_j_o])
+                        T.writes(D[v_i_o, v_j_o])
+                        D[v_i_o, v_j_o] = D[v_i_o, v_j_o] + A[v_i_o, v_k_i] * B[v_k_i, v_j_o]
         """,
     )
 
@@ -296,11 +288,10 @@ def test_symbolic_loops_outside():
                 T.writes(B[vi_o, vj_o * 4:vj_o * 4 + 4])
                 for j_1 in range(4):
                     with T.block("B"):
-                        vi = T.axis.spatial(n, vi_o)
-                        vj = T.axis.spatial(16, vj_o * 4 + j_1)
-                        T.reads(A[vi, vj])
-                        T.writes(B[vi, vj])
-                        B[vi, vj] = A[vi, vj] * T.float32(2.0)
+                        vj_i = T.axis.spatial(4, j_1)
+                        T.reads(A[vi_o, vj_o * 4 + vj_i])
+                        T.writes(B[vi_o, vj_o * 4 + vj_i])
+                        B[vi_o, vj_o * 4 + vj_i] = A[vi_o, vj_o * 4 + vj_i] * T.float32(2.0)
         """,
     )
 

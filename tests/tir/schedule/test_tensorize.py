@@ -126,7 +126,7 @@ def test_refusals():
     _i, k = sch.get_loops("B")
     with refuses(
         sch,
-        "tensorize: block B_o is not what test.dot4 computes: A[v_i, v_k] stands where "
+        "tensorize: block B_o is not what test.dot4 computes: A[v_i_o, v_k_i] stands where "
         "A[v] * B[v] should",
     ):
         sch.tensorize(k, "test.dot4")
@@ -145,10 +145,10 @@ def test_a_symbolic_number_of_rows():
             with T.block("B_o"):
                 v_i_o = T.axis.spatial(n, i)
                 v_j_o = T.axis.spatial(1, 0)
-                T.reads(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
-                T.writes(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4])
-                A_1 = T.match_buffer(A[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
-                B_1 = T.match_buffer(B[v_i_o, v_j_o * 4:v_j_o * 4 + 4], (4,))
+                T.reads(A[v_i_o, 0:4])
+                T.writes(B[v_i_o, 0:4])
+                A_1 = T.match_buffer(A[v_i_o, 0:4], (4,))
+                B_1 = T.match_buffer(B[v_i_o, 0:4], (4,))
                 for i_1 in T.vectorized(4):
                     B_1[i_1] = A_1[i_1] + A_1[i_1]
         """,
@@ -196,7 +196,7 @@ def test_refuses_a_predicated_tile_and_other_orders():
     sch.decompose_reduction("C", k)
     with refuses(
         sch,
-        "tensorize: block C_update_o is not what numpy_gemm_4x4x4 computes: C[v_i, v_j] stands "
+        "tensorize: block C_update_o is not what numpy_gemm_4x4x4 computes: C[v_i_i, v_j_i] stands "
         "where the description has C[vi, vj]",
     ):
         sch.tensorize(k, "numpy_gemm_4x4x4")

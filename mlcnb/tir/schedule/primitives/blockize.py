@@ -4,8 +4,9 @@ for i_0, j_0, i_1, j_1 in T.grid(...):        for i_0, j_0 in T.grid(...):
     with T.block("B"):                            with T.block("B_o"):
         v_i = i_0 * 4 + i_1           ->              v_i_o, v_j_o = T.axis.remap("SS", [i_0, j_0])
         v_j = j_0 * 4 + j_1                           for i_1, j_1 in T.grid(...):
-        ...                                               with T.block("B"):
-                                                              v_i = v_i_o * 4 + i_1
+        B[v_i, v_j] = ...                                 with T.block("B"):
+                                                              v_i_i, v_j_i = remap([i_1, j_1])
+                                                              B[v_i_o * 4 + v_i_i, ...] = ...
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.affine import Affine, variables_of
+from mlcnb.tir.schedule.affine import Affine, Bounds, variables_of
 from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
 from mlcnb.tir.schedule.reading import Context, divided, of
-from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.rebuild import AxisSubstitution, FreshCopy
 from mlcnb.tir.schedule.regions import (
     bindings,
     box_of,
@@ -54,7 +55,8 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
     Args:
         state: the program.
         target: a loop that holds a single block; or a list of blocks that stand next to each other.
-        preserve_unit_iters: keep axes of extent 1 in the new block.
+        preserve_unit_iters: bind axes of extent 1 of the new block to loops of one iteration; False
+            binds them to 0.
 
     Returns:
         The outer block; the handle of the old one stands for the inner block.
@@ -85,9 +87,10 @@ def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool 
     cut = _cut(state, block, loops)
     inner_predicate, outer_predicate = _predicates(state, block, loops)
     edit = state.edit()
-    outer = _outer(state, block, cut, loops, parent, inner_predicate, preserve_unit_iters)
+    outer = _outer(state, block, cut, loops, parent, inner_predicate)
     values = tuple(
-        c.outer.expr(c.axis.var.dtype) for c in cut if preserve_unit_iters or _count(c) != 1
+        (c.outer if preserve_unit_iters or _count(c) != 1 else _first(c)).expr(c.axis.var.dtype)
+        for c in cut
     )
     realize = BlockRealize(values, outer_predicate, outer.block)
     edit.put(target, realize)
@@ -160,6 +163,11 @@ def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExp
     return p.all_of(*inner), p.all_of(*outer)
 
 
+def _first(cut: _Axis) -> Affine:
+    """The first value of the outer axis."""
+    return divided(of(cut.axis.dom.min), cut.size, {})
+
+
 def _count(cut: _Axis) -> int | None:
     extent = of(cut.axis.dom.extent).value
     return None if extent is None else -(-extent // cut.size)
@@ -172,49 +180,73 @@ def _outer(
     loops: list[For],
     parent: Stmt,
     predicate: e.PrimExpr,
-    keep_units: bool,
 ) -> _Made:
     """The new block around the loops."""
     axes: list[IterVar] = []
-    values, at_outer = [], {}
+    at_outer: dict[e.Var, Affine] = {}
     for c in cut:
         kind = c.axis.var.dtype
         var = e.Var(f"{c.axis.var.name}_o", kind)
         extent = p.ceildiv(c.axis.dom.extent, c.size)
-        first = divided(of(c.axis.dom.min), c.size, {})
-        kept = keep_units or _count(c) != 1
-        if kept:
-            axes.append(IterVar(e.Range(first.expr(kind), extent), var, c.axis.iter_type))
-        start = Affine(0, {var: c.size}) if kept else first.times(c.size)
-        at_outer[c.axis.var] = start
-        values.append(start.plus(c.inner).expr(kind))
+        first = _first(c)
+        axes.append(IterVar(e.Range(first.expr(kind), extent), var, c.axis.iter_type))
+        single = _count(c) == 1
+        at_outer[c.axis.var] = first.times(c.size) if single else Affine(0, {var: c.size})
     forward: dict[Stmt, Stmt] = {}
-    inner = block if block.init is None else update_of(block)
-    body: Stmt = BlockRealize(tuple(values), predicate, inner)
+    old = block if block.init is None else update_of(block)
+    body: Stmt = _inner(old, cut, at_outer, predicate, forward)
+    if old is not block and old in forward:
+        forward[block] = forward[old]
     for x in reversed(loops):
         body = replace(x, body=body)
         forward[x] = body
     reads, writes = _regions(state, block, at_outer, cut, parent, predicate)
-    init = None if block.init is None else _init(block, cut, loops, values, predicate)
-    if inner is not block:
-        forward[block] = inner
+    init = None if block.init is None else _init(block, cut, loops, at_outer, predicate)
     made = Block(tuple(axes), reads, writes, f"{block.name_hint}_o", body, init)
     return _Made(made, forward)
+
+
+def _inner(
+    block: Block,
+    cut: list[_Axis],
+    at_outer: dict[e.Var, Affine],
+    predicate: e.PrimExpr,
+    forward: dict[Stmt, Stmt],
+    suffix: str = "i",
+) -> BlockRealize:
+    """The block over the places in one tile: axes of one place are gone."""
+    axes, values = [], []
+    places: dict[e.Var, Affine] = {}
+    known: dict[e.Var, Bounds] = {}
+    for c in cut:
+        places[c.axis.var] = at_outer[c.axis.var]
+        if c.size == 1:
+            continue
+        kind = c.axis.var.dtype
+        var = e.Var(f"{c.axis.var.name}_{suffix}", kind)
+        domain = e.Range(p.const(0, kind), p.const(c.size, kind))
+        axes.append(IterVar(domain, var, c.axis.iter_type))
+        values.append(c.inner.expr(kind))
+        places[c.axis.var] = at_outer[c.axis.var].plus(Affine(0, {var: 1}))
+        known[var] = (0, c.size - 1)
+    made = AxisSubstitution(Context(known, places), forward).stmt(replace(block, iter_vars=()))
+    made = replace(made, iter_vars=tuple(axes))
+    forward[block] = made
+    return BlockRealize(tuple(values), predicate, made)
 
 
 def _init(
     block: Block,
     cut: list[_Axis],
     loops: list[For],
-    values: list[e.PrimExpr],
+    at_outer: dict[e.Var, Affine],
     predicate: e.PrimExpr,
 ) -> Stmt:
     """The init over the spatial part of the tile."""
-    spatial = [c.axis.iter_type is not IterType.REDUCE for c in cut]
-    used = {v for c, keep in zip(cut, spatial, strict=True) if keep for v in c.inner.variables()}
-    inner = replace(
+    spatial = [c for c in cut if c.axis.iter_type is not IterType.REDUCE]
+    used = {v for c in spatial for v in c.inner.variables()}
+    old = replace(
         block,
-        iter_vars=tuple(c.axis for c, keep in zip(cut, spatial, strict=True) if keep),
         reads=(),
         name_hint=f"{block.name_hint}_init",
         body=block.init,
@@ -222,14 +254,19 @@ def _init(
         alloc_buffers=(),
         match_buffers=(),
     )
-    inner = replace(inner, reads=detect_buffer_access(inner)[0])
-    kept = tuple(v for v, keep in zip(values, spatial, strict=True) if keep)
-    conditions = [c for c in conjuncts(predicate) if variables_of(c) <= used]
+    conditions = p.all_of(*(c for c in conjuncts(predicate) if variables_of(c) <= used))
+    realize = _inner(old, spatial, at_outer, conditions, {}, "i_init")
+    inner = replace(realize.block, reads=detect_buffer_access(realize.block)[0])
     copied = [x for x in loops if x.loop_var in used]
     fresh = FreshCopy({})
     for x in copied:
         fresh.renew(x.loop_var, f"{x.loop_var.name}_init")
-    body: Stmt = fresh.stmt(BlockRealize(kept, p.all_of(*conditions), inner))
+    body: Stmt = replace(
+        realize,
+        iter_values=fresh.exprs(realize.iter_values),
+        predicate=fresh.expr(realize.predicate),
+        block=inner,
+    )
     for x in reversed(copied):
         body = replace(x, loop_var=fresh.values[x.loop_var], body=body)
     return seq(body)

@@ -22,7 +22,7 @@ from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import why_neither, why_offset
 from mlcnb.tir.schedule.nests import looped, own_nest
 from mlcnb.tir.schedule.reading import Context, negated, of
-from mlcnb.tir.schedule.rebuild import Substitution
+from mlcnb.tir.schedule.rebuild import AxisSubstitution
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, IterType, IterVar
 
@@ -60,20 +60,14 @@ def transform_block_layout(state: State, block: Block, index_map: Any) -> Change
         raise state.refusal(f"{name}: the first step of the reduction would move", block)
     known: dict[e.Var, Bounds] = {axis.var: _range(axis) for axis in axes}
     edit = state.edit()
-    inner = _Body(Context({**known, **axis_bounds(block)}, values), edit.forward).stmt(block)
+    inner = AxisSubstitution(Context({**known, **axis_bounds(block)}, values), edit.forward).stmt(
+        block
+    )
     made = replace(inner, iter_vars=axes)
     body = looped(made, predicate=negated(layout.unused_at([axis.var for axis in axes])))
     edit.put(top, body)
     edit.became(block, made)
     return Change.of(edit).noting(index_map=layout.map)
-
-
-class _Body(Substitution):
-    """Substitution inside one block."""
-
-    def on_Block(self, n: Block) -> Any:
-        """The block is entered, axes or not."""
-        return super(Substitution, self).on_Block(n)
 
 
 def _axes(state: State, block: Block, layout: Layout, kind: str) -> tuple[IterVar, ...]:
