@@ -98,7 +98,7 @@ def softmax(sch: Schedule, blocks: dict[str, Any], lanes: int) -> None:
     i, j = sch.get_loops(blocks["max"])[-2:]
     sch.reorder(j, i)
     key = sch.get_loops(blocks["exp"])[-2]
-    sch.reverse_compute_at(blocks["norm"], key)
+    sch.reverse_compute_at(blocks["norm"], key, preserve_unit_loops=True)
     starts = [sch.decompose_reduction(blocks["max"], j)]
     starts.append(sch.decompose_reduction(blocks["norm"], key))
     for block in (*starts, *(blocks[n] for n in ("max", "exp", "norm", "inverse"))):

@@ -127,6 +127,12 @@ def loops_at(tree: Tree, place: s.Stmt) -> list[s.For]:
     return [*tree.loops(place), place] if isinstance(place, s.For) else []
 
 
+def last_of(place: s.Stmt) -> s.Stmt:
+    """The last statement in a loop or block."""
+    body = place.body  # type: ignore[attr-defined]
+    return body.seq[-1] if isinstance(body, s.SeqStmt) else body  # type: ignore[no-any-return]
+
+
 def replace_block(edit: Edit, block: s.Block, rebuilder: Rebuilder) -> None:
     """Put what `rebuilder` makes of a block in its place."""
     edit.put(block, rebuilder.stmt(block))

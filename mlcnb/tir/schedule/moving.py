@@ -159,10 +159,10 @@ def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_unit
     tree = state.tree
     known = known_bounds(tree, loop)
     said, rest = _limits(tree, block)
-    nest = Nest(known, index_dtype(tree, block), keep_units, [*tree.loops(loop), loop])
-    single = only_values(known)
+    around = [*tree.loops(loop), loop]
+    nest = Nest(known, index_dtype(tree, block), keep_units, around, only_values(known))
     for axis in block.iter_vars:
-        side = settled(wanted.get(axis.var, full(axis)), single)
+        side = wanted.get(axis.var, full(axis))
         more = said.get(axis.var)
         if more is not None:
             side = Side([*side.lows, *more.lows], [*side.highs, *more.highs])
@@ -176,15 +176,6 @@ def only_values(known: Mapping[e.Var, Bounds]) -> Context:
     """The variables that take one value (of loops of one iteration), as that value."""
     single = {v: Affine(low) for v, (low, high) in known.items() if low is not None and low == high}
     return Context(known, single)
-
-
-def settled(side: Side, single: Context) -> Side:
-    """A side without the variables that take one value."""
-
-    def settle(end: Affine) -> Affine:
-        return of(end.expr(), single) if end.uses(single.values) else end
-
-    return Side([settle(x) for x in side.lows], [settle(x) for x in side.highs])
 
 
 def _of_values(state: State, block: s.Block, condition: e.PrimExpr, nest: Nest) -> e.PrimExpr:

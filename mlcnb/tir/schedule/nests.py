@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
-from mlcnb.tir.schedule.reading import Context, larger, of, simplified, smaller
+from mlcnb.tir.schedule.reading import EMPTY, Context, larger, of, simplified, smaller
 from mlcnb.tir.schedule.regions import Side, at_most, bindings, largest
 from mlcnb.tir.schedule.tree import Tree
 
@@ -25,6 +26,8 @@ from mlcnb.tir.schedule.tree import Tree
 class Nest:
     """Loops ax0, ax1, … over the values that axes must take, with the conditions that keep them
     in range.
+
+    single: variables that are written as the one value that they take.
     """
 
     def __init__(
@@ -33,30 +36,39 @@ class Nest:
         dtype: str,
         keep_units: bool,
         around: Iterable[s.For] = (),
+        single: Context = EMPTY,
     ) -> None:
         self.known = dict(known)
         self.around = [(x.loop_var, x.extent) for x in around if p.as_int(x.extent) is None]
         self.dtype = dtype
         self.keep_units = keep_units
+        self.single = single
         self.loops: list[tuple[e.Var, e.PrimExpr]] = []
         self.values: list[Affine] = []
         self.written: list[e.PrimExpr] = []
         self.conditions: list[e.PrimExpr] = []
 
-    def axis(self, side: Side, domain: e.Range) -> Affine:
-        """Add an axis that takes the values of `side` that lie in its domain; gives its value."""
+    def axis(self, side: Side, domain: e.Range, keep_unit: bool | None = None) -> Affine:
+        """Add an axis that takes the values of `side` that lie in its domain; gives its value.
+
+        keep_unit: whether a loop of one iteration is kept; as the nest says by default.
+        """
+        keep = self.keep_units if keep_unit is None else keep_unit
+        dtype = domain.extent.dtype
         first, last = of(domain.min), of(domain.min).plus(of(domain.extent)).shifted(-1)
         side = Side(_parted(side.lows, False), _parted(side.highs, True))
         low, high = self._ends(side, first, last)
         count = high.minus(low).shifted(1)
-        extent = self._extent(count)
+        extent = self._extent(count, dtype)
         if extent is None:
             low, count = first, last.minus(first).shifted(1)
-            extent = count.expr(self.dtype)
-        value, written = self._value(low, extent)
+            extent = count.expr(dtype)
         exact = count.value is not None or of(extent).same(count)
+        if of(domain.extent).same(of(extent)):
+            low = self._settled(low)
+        value, written = self._value(low, extent, dtype, keep)
         guarded = low if p.as_int(extent) == 1 else value
-        self._guard(guarded, side, first, last, exact)
+        self._guard(guarded, side, first, last, exact, dtype)
         self.values.append(value)
         self.written.append(written)
         return value
@@ -72,38 +84,46 @@ class Nest:
                 high = other
         return low, high
 
-    def _extent(self, count: Affine) -> e.PrimExpr | None:
+    def _extent(self, count: Affine, dtype: DType) -> e.PrimExpr | None:
         """The number of iterations: exact where it is a number or symbolic, else an upper bound."""
         if count.value is not None:
-            return p.const(max(count.value, 1), self.dtype)
+            return p.const(max(count.value, 1), dtype)
         most = largest(count, self.known)
         if most is not None:
-            return p.const(max(most, 1), self.dtype)
+            return p.const(max(most, 1), dtype)
         return None
 
-    def _value(self, low: Affine, extent: e.PrimExpr) -> tuple[Affine, e.PrimExpr]:
+    def _settled(self, x: Affine) -> Affine:
+        """The sum without variables that take one value."""
+        return of(x.expr(self.dtype), self.single) if x.uses(self.single.values) else x
+
+    def _value(
+        self, low: Affine, extent: e.PrimExpr, dtype: DType, keep: bool
+    ) -> tuple[Affine, e.PrimExpr]:
         """What an axis takes over `extent` values from `low` on, and how it is written."""
-        if p.as_int(extent) == 1 and not self.keep_units:
-            return low, low.expr(self.dtype)
-        var = e.Var(f"ax{len(self.loops)}", dtype_of(self.dtype))
+        if p.as_int(extent) == 1 and not keep:
+            return low, low.expr(dtype)
+        var = e.Var(f"ax{len(self.loops)}", dtype)
         self.loops.append((var, extent))
         size = p.as_int(extent)
         self.known[var] = (0, None if size is None else size - 1)
         value = low.plus(Affine(0, {var: 1}))
         if low.const and low.terms:
-            return value, e.Add(low.expr(self.dtype), var)
-        return value, value.expr(self.dtype)
+            return value, e.Add(low.expr(dtype), var)
+        return value, value.expr(dtype)
 
-    def _guard(self, value: Affine, side: Side, first: Affine, last: Affine, exact: bool) -> None:
+    def _guard(
+        self, value: Affine, side: Side, first: Affine, last: Affine, exact: bool, dtype: DType
+    ) -> None:
         """Conditions for the ends that the loops may run past."""
         lows = [first, *(side.lows[1:] if exact else side.lows)]
         highs = [last, *(side.highs[1:] if exact else side.highs)]
         for end in _distinct(lows):
             if not self._holds(end, value):
-                self.conditions.append(at_least(value, end, self.dtype))
+                self.conditions.append(at_least(value, end, dtype))
         for end in _distinct(highs):
             if not self._holds(value, end):
-                self.conditions.append(below(value, end.shifted(1), self.dtype))
+                self.conditions.append(below(value, end.shifted(1), dtype))
 
     def _holds(self, small: Affine, big: Affine) -> bool:
         return at_most(self._spread(small, high=True), self._spread(big, high=False), self.known)
@@ -123,7 +143,7 @@ class Nest:
         values = tuple(self.written)
         body: s.Stmt = s.BlockRealize(values, p.all_of(*self.conditions), block)
         for var, extent in reversed(self.loops):
-            body = s.For(var, p.const(0, self.dtype), extent, s.ForKind.SERIAL, body)
+            body = s.For(var, p.const(0, var.dtype), extent, s.ForKind.SERIAL, body)
         return body
 
 

@@ -11,6 +11,7 @@ What reindex, reindex_cache_read and reindex_cache_write share.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.node import Node, replace, walk
@@ -19,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.index_map import IndexMap
+from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import index_dtype, refuse_views, replace_block
 from mlcnb.tir.schedule.elementwise import axis_bounds, loads_of
 from mlcnb.tir.schedule.handles import name_of
@@ -32,7 +34,7 @@ from mlcnb.tir.schedule.legality import (
 )
 from mlcnb.tir.schedule.moving import full, limits
 from mlcnb.tir.schedule.nests import Nest, point
-from mlcnb.tir.schedule.reading import of
+from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.regions import (
     Side,
@@ -157,7 +159,13 @@ def _indices(state: State, name: str, block: Block, buffer: Buffer) -> tuple[e.P
         raise state.refusal(
             f"{name}: {name_of(block)} accesses {buffer.name} with different indices", block
         )
-    return found[0]
+    return tuple(_used(i, axis_bounds(block)) for i in found[0])
+
+
+def _used(index: e.PrimExpr, known: Mapping[e.Var, Bounds]) -> e.PrimExpr:
+    """An index without the axes that make no difference: co // 64 where co is below 64."""
+    short = of(index, Context(known))
+    return short.expr(index.dtype) if short.variables() < of(index).variables() else index
 
 
 def _stores(n: Node) -> list[BufferStore]:
@@ -265,7 +273,9 @@ def _copy(
     tree = state.tree
     old, new = buffers
     context = bindings(tree, block)
-    inner = spans(loops_below(tree, block, parent), context.bounds)
+    below = loops_below(tree, block, parent)
+    inner = spans(below, context.bounds)
+    running = {x.loop_var for x in below}
     nest = Nest(known_bounds(tree, parent), kind, keep_units=True)
     fresh = FreshCopy({})
     axes = []
@@ -273,7 +283,8 @@ def _copy(
         ends = extremes(context.values[axis.var], inner, context.bounds)
         first = of(axis.dom.min)
         whole = Side([first], [first.plus(of(axis.dom.extent)).shifted(-1)])
-        nest.axis(whole if ends is None else Side([ends[0]], [ends[1]]), axis.dom)
+        side = whole if ends is None else Side([ends[0]], [ends[1]])
+        nest.axis(side, axis.dom, layout is None or context.values[axis.var].uses(running))
         var = fresh.renew(axis.var, f"v{n}")
         axes.append(replace(axis, var=var, iter_type=IterType.SPATIAL))
     far = tuple(fresh.expr(i) for i in indices)

@@ -275,18 +275,18 @@ def test_cache_write_with_consumers():
                 T.reads(A[v_i])
                 T.writes(B_local[v_i])
                 B_local[v_i] = A[v_i] * T.float32(2.0)
-        for ax0 in range(4):
-            with T.block("B_local"):
-                v0 = T.axis.spatial(4, ax0)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
-                B[v0] = B_local[v0]
         for i in range(4):
             with T.block("C"):
                 v_i = T.axis.spatial(4, i)
                 T.reads(B_local[v_i])
                 T.writes(C[v_i])
                 C[v_i] = B_local[v_i] + T.float32(1.0)
+        for ax0 in range(4):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(4, ax0)
+                T.reads(B_local[v0])
+                T.writes(B[v0])
+                B[v0] = B_local[v0]
         """,
     )
 

@@ -163,13 +163,14 @@ def test_inside_a_loop():
         for b, i in T.grid(T.int64(1), T.int64(8)):
             for j in range(T.int64(4)):
                 with T.block("block_pad_const"):
-                    vb, vi, vj = T.axis.remap("SSS", [b, i, j])
+                    vb = T.axis.spatial(T.int64(1), T.int64(0))
+                    vi, vj = T.axis.remap("SS", [i, j])
                     T.reads()
                     T.writes(y[vb, vi, vj])
                     y[vb, vi, vj] = 0
             for j in range(T.int64(4)):
                 with T.block("block"):
-                    vb = T.axis.spatial(T.int64(1), b)
+                    vb = T.axis.spatial(T.int64(1), T.int64(0))
                     vi = T.axis.spatial(T.int64(6), i)
                     vj = T.axis.spatial(T.int64(4), j)
                     T.where(i < T.int64(6))
@@ -309,7 +310,7 @@ def test_tiles_that_do_not_divide():
             with T.block("pad"):
                 v_i = T.axis.spatial(5, i_0 * 3 + i_1 - 1)
                 v_j = T.axis.spatial(5, j)
-                T.where(i_0 * 3 + i_1 < 7 and 1 <= i_0 * 3 + i_1 and i_0 * 3 + i_1 < 6)
+                T.where(1 <= i_0 * 3 + i_1 and i_0 * 3 + i_1 < 6 and i_0 * 3 + i_1 < 7)
                 T.reads(A[v_i, v_j])
                 T.writes(pad[v_i + 1, v_j + 1])
                 pad[v_i + 1, v_j + 1] = A[v_i, v_j]

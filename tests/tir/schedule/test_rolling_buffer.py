@@ -139,8 +139,7 @@ def test_rows_of_pools():
                 with T.block("B"):
                     v_c = T.axis.spatial(1, 0)
                     v_i = T.axis.opaque(6, i_0 * 2 + ax0)
-                    v_j = T.axis.spatial(6, ax1)
-                    v_y, v_x = T.axis.remap("RR", [ax2, ax3])
+                    v_j, v_y, v_x = T.axis.remap("SRR", [ax1, ax2, ax3])
                     T.where(i_0 < 1 or 2 <= ax0)
                     T.reads(A[v_c, v_i + v_y, v_j + v_x])
                     T.writes(B[v_c, v_i % 4, v_j])

@@ -20,11 +20,14 @@ from mlcnb.tir.schedule.caching import (
     refuse_views,
     replace_block,
 )
+from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.nests import copy_nest, joined
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Side, box_of, known_bounds
+from mlcnb.tir.schedule.regions import Side, bindings, box_of, known_bounds
 from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.tile_cache import Tile, tile_of
+from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, Stmt
 
 
@@ -46,7 +49,8 @@ def cache_read(
 
     Returns:
         The block that copies. It stands behind the producer of the buffer where there is one in
-        the scope, else before the first of the readers, outside of all loops.
+        the scope, else before the first of the readers, outside of all loops. Where one iteration
+        of a nested block reads one tile, the new buffer has the size of the tile.
 
     Raises:
         ScheduleError: the buffer is written after the place of the copy.
@@ -63,12 +67,18 @@ def cache_read(
     writers = _refuse(state, block, old, readers, writers)
     parent: Stmt = tree.meeting(writers, readers) if writers else scope
     new = cached(old, storage_scope)
-    sides = _copied(state, readers, writers, old, parent)
     known = known_bounds(tree, parent)
     kind = index_dtype(tree, block) if writers or not old.shape else old.shape[0].dtype
-    nest, copy = copy_nest(old, new, sides, known, kind, loops_at(tree, parent))
     edit = state.edit()
-    swap = BufferSwap({old: new}, edit.forward)
+    tile = _tile(tree, readers, old, parent)
+    if tile is not None:
+        new = tile.shaped(new)
+        nest, copy = tile.copy(old, new, kind, fills=True)
+        swap = tile.swap(old, new, edit.forward)
+    else:
+        sides = _copied(state, readers, writers, old, parent)
+        nest, copy = copy_nest(old, new, sides, known, kind, loops_at(tree, parent))
+        swap = BufferSwap({old: new}, edit.forward)
     for user in readers:
         replace_block(edit, user, swap)
     within = [b for b in readers if tree.inside(b, parent)]
@@ -110,6 +120,17 @@ def _refuse(
             block,
         )
     return [b for b in writers if b not in late]
+
+
+def _tile(tree: Tree, readers: list[Block], old: Buffer, parent: Stmt) -> Tile | None:
+    """What the readers need of the buffer, where that is one tile inside of a block."""
+    if not all(tree.inside(b, parent) for b in readers):
+        return None
+    boxes = [box_of(tree, b, r, parent) for b in readers for r in b.reads if r.buffer is old]
+    known = {v: x for b in readers for v, x in bindings(tree, b).bounds.items()}
+    return tile_of(
+        tree, parent, boxes, known | {v: x for b in readers for v, x in axis_bounds(b).items()}
+    )
 
 
 def _copied(

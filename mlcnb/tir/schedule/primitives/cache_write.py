@@ -16,18 +16,22 @@ from mlcnb.tir.schedule.caching import (
     chosen_buffer,
     index_dtype,
     index_of,
+    last_of,
     loops_at,
     refuse_scope,
     refuse_views,
     replace_block,
 )
 from mlcnb.tir.schedule.dependence import is_covered
+from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import read_buffers, reduce_variables, why_not_sole_writer
 from mlcnb.tir.schedule.nests import copy_nest
 from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Box, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.regions import Box, bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.tile_cache import tile_of
+from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, Stmt
 
 
@@ -49,7 +53,8 @@ def cache_write(
 
     Returns:
         The block that copies. It stands right behind the statement that holds `block` and no
-        reader of the buffer.
+        reader of the old buffer; where there is none, at the end of the scope. In a nested block
+        the new buffer has the size of what one iteration writes.
 
     Raises:
         ScheduleError: another block writes the buffer too, the block updates what was there
@@ -61,6 +66,7 @@ def cache_write(
     scope = tree.scope(block)
     readers = [b for b in tree.info(scope).readers.get(old, []) if b is not block]
     moved = [b for b in readers if b in (consumer_blocks or [])]
+    staying = [b for b in readers if b not in moved]
     _refuse(state, block, old, readers)
     for reader in moved:
         if state.checks and not is_covered(tree, reader, old, [block]):
@@ -69,7 +75,7 @@ def cache_write(
                 f"{name_of(block)} does not write",
                 reader,
             )
-    parent: Stmt = tree.meeting([block], readers) if readers else scope
+    parent: Stmt = tree.meeting([block], staying) if staying else scope
     running = reduce_variables(tree, block) - {x.loop_var for x in loops_below(tree, block, parent)}
     if running:
         raise state.refusal(
@@ -78,14 +84,26 @@ def cache_write(
     box = _written(state, block, old, parent)
     new = cached(old, storage_scope)
     dtype = index_dtype(tree, block)
-    nest, copy = copy_nest(
-        new, old, box.sides, known_bounds(tree, parent), dtype, loops_at(tree, parent)
-    )
     edit = state.edit()
-    swap = BufferSwap({old: new}, edit.forward)
+    users = [block, *moved]
+    known = {
+        v: x for b in users for v, x in (*bindings(tree, b).bounds.items(), *axis_bounds(b).items())
+    }
+    inside = all(tree.inside(b, parent) for b in users)
+    tile = tile_of(tree, parent, [box], known) if inside else None
+    if tile is not None:
+        new = tile.shaped(new)
+        nest, copy = tile.copy(old, new, dtype, fills=False)
+        swap = tile.swap(old, new, edit.forward)
+    else:
+        nest, copy = copy_nest(
+            new, old, box.sides, known_bounds(tree, parent), dtype, loops_at(tree, parent)
+        )
+        swap = BufferSwap({old: new}, edit.forward)
     for user in (block, *moved):
         replace_block(edit, user, swap)
-    edit.after(tree.child_towards(parent, tree.realize(block)), nest)
+    anchor = tree.child_towards(parent, tree.realize(block)) if staying else last_of(parent)
+    edit.after(anchor, nest)
     edit.allocate(scope, new)
     return Change.of(edit, copy).noting(write_buffer_index=index_of(block.writes, old))
 
@@ -99,7 +117,7 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
             block,
             hint="cache_write before decompose_reduction" if block.init is None else None,
         )
-    if block.init is None and old in read_buffers(block):
+    if block.init is None and old in read_buffers(block) and not _fills_first(tree, block, old):
         raise state.refusal(
             f"cache_write: {name_of(block)} updates what {old.name} held before", block
         )
@@ -110,6 +128,13 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
             f"cache_write: {name_of(early[0])} reads {old.name} before {name_of(block)} writes it",
             block,
         )
+
+
+def _fills_first(tree: Tree, block: Block, buffer: Buffer) -> bool:
+    """True if the blocks inside write what other blocks inside read, in one iteration of it."""
+    inner = tree.blocks_under(block)
+    readers = [b for b in inner if buffer in read_buffers(b)]
+    return bool(inner) and all(is_covered(tree, b, buffer, inner) for b in readers)
 
 
 def _written(state: State, block: Block, old: Buffer, parent: Stmt) -> Box:

@@ -1,0 +1,168 @@
+"""Caches in nested blocks have the size of the tile that one iteration of the block uses."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlcnb.script import tir as T
+from mlcnb.tir import Schedule
+from tests.tir.schedule.programs import becomes, text
+
+
+@T.prim_func
+def tiles(A: T.Buffer((16, 16), "float32"), D: T.Buffer((16, 16), "float32")):
+    C = T.alloc_buffer((16, 16))
+    for i, j in T.grid(4, 4):
+        with T.block("scope"):
+            v_i, v_j = T.axis.remap("SS", [i, j])
+            for x, y in T.grid(4, 4):
+                with T.block("C"):
+                    v_x = T.axis.spatial(16, v_i * 4 + x)
+                    v_y = T.axis.spatial(16, v_j * 4 + y)
+                    C[v_x, v_y] = A[v_x, v_y] * T.float32(2)
+            for x, y in T.grid(4, 4):
+                with T.block("D"):
+                    v_x = T.axis.spatial(16, v_i * 4 + x)
+                    v_y = T.axis.spatial(16, v_j * 4 + y)
+                    D[v_x, v_y] = C[v_x, v_y] + T.float32(1)
+
+
+def test_cache_read():
+    sch = Schedule(tiles)
+    sch.cache_read("D", 0, "local")
+    becomes(
+        sch,
+        """
+        C = T.alloc_buffer((16, 16))
+        for i, j in T.grid(4, 4):
+            with T.block("scope"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                T.reads(A[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4], C[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4])
+                T.writes(C[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4], D[v_i * 4:v_i * 4 + 4, v_j * 4:v_j * 4 + 4])
+                C_local = T.alloc_buffer((4, 4), scope="local")
+                for x, y in T.grid(4, 4):
+                    with T.block("C"):
+                        v_x = T.axis.spatial(16, v_i * 4 + x)
+                        v_y = T.axis.spatial(16, v_j * 4 + y)
+                        T.reads(A[v_x, v_y])
+                        T.writes(C[v_x, v_y])
+                        C[v_x, v_y] = A[v_x, v_y] * T.float32(2.0)
+                for ax0, ax1 in T.grid(4, 4):
+                    with T.block("C_local"):
+                        v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                        T.reads(C[v_i * 4 + v0, v_j * 4 + v1])
+                        T.writes(C_local[v0, v1])
+                        C_local[v0, v1] = C[v_i * 4 + v0, v_j * 4 + v1]
+                for x, y in T.grid(4, 4):
+                    with T.block("D"):
+                        v_x = T.axis.spatial(16, v_i * 4 + x)
+                        v_y = T.axis.spatial(16, v_j * 4 + y)
+                        T.reads(C_local[v_x - v_i * 4, v_y - v_j * 4])
+                        T.writes(D[v_x, v_y])
+                        D[v_x, v_y] = C_local[v_x - v_i * 4, v_y - v_j * 4] + T.float32(1.0)
+        """,  # noqa: E501
+    )
+
+
+def test_cache_write_of_a_block_inside_and_of_the_block():
+    sch = Schedule(tiles)
+    sch.cache_write("D", 0, "local")
+    assert 'D_local = T.alloc_buffer((4, 4), scope="local")' in text(sch)
+    assert "D[v_i * 4 + v0, v_j * 4 + v1] = D_local[v0, v1]" in text(sch)
+    sch.cache_write("scope", 0, "global")
+    becomes(sch, text(sch))
+    assert "C_global = T.alloc_buffer((16, 16))" in text(sch)
+
+
+def test_a_symbolic_number_of_tiles():
+    @T.prim_func
+    def main(a: T.handle, c: T.handle, n: T.int32):
+        A = T.match_buffer(a, ((n + 3) // 4 * 4,))
+        C = T.match_buffer(c, ((n + 3) // 4 * 4,))
+        for i in range((n + 3) // 4):
+            with T.block("scope"):
+                v_i = T.axis.spatial((n + 3) // 4, i)
+                T.reads(A[v_i * 4 : v_i * 4 + 4])
+                T.writes(C[v_i * 4 : v_i * 4 + 4])
+                for x in range(4):
+                    with T.block("C"):
+                        v_x = T.axis.spatial(4, x)
+                        T.reads(A[v_i * 4 + v_x])
+                        T.writes(C[v_i * 4 + v_x])
+                        C[v_i * 4 + v_x] = A[v_i * 4 + v_x] + T.float32(1)
+
+    sch = Schedule(main)
+    sch.cache_read("C", 0, "shared")
+    sch.cache_write("C", 0, "local")
+    found = text(sch)
+    assert 'A_shared = T.alloc_buffer((4,), scope="shared")' in found
+    assert 'C_local = T.alloc_buffer((4,), scope="local")' in found
+    assert "C_local[v_x] = A_shared[v_x] + T.float32(1.0)" in found
+    assert "T.where" not in found
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_what_is_no_full_tile_keeps_the_size_of_the_buffer(use):
+    @T.prim_func
+    def main(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+        for i in range(4):
+            with T.block("scope"):
+                v_i = T.axis.spatial(4, i)
+                T.reads(A[0:16])
+                T.writes(C[v_i * 4 : v_i * 4 + 4])
+                for x, k in T.grid(4, 16):
+                    with T.block("C"):
+                        v_x = T.axis.spatial(16, v_i * 4 + x)
+                        v_k = T.axis.reduce(16, k)
+                        with T.init():
+                            C[v_x] = T.float32(0)
+                        C[v_x] = C[v_x] + A[v_k]
+
+    sch = Schedule(main)
+    if use == "read":
+        sch.cache_read("C", 0, "local")
+        assert 'A_local = T.alloc_buffer((16,), scope="local")' in text(sch)
+    else:
+        sch.cache_write("C", 0, "local")
+        assert 'C_local = T.alloc_buffer((4,), scope="local")' in text(sch)
+    becomes(sch, text(sch))
+
+
+def test_cache_write_with_all_consumers_copies_at_the_end():
+    @T.prim_func
+    def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        B = T.alloc_buffer((8,))
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                B[v] = A[v] * T.float32(2)
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = B[v] + T.float32(1)
+
+    sch = Schedule(main)
+    sch.cache_write("B", 0, "local", consumer_blocks=["C"])
+    becomes(
+        sch,
+        """
+        B = T.alloc_buffer((8,))
+        B_local = T.alloc_buffer((8,), scope="local")
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v])
+                T.writes(B_local[v])
+                B_local[v] = A[v] * T.float32(2.0)
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                T.reads(B_local[v])
+                T.writes(C[v])
+                C[v] = B_local[v] + T.float32(1.0)
+        for ax0 in range(8):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(8, ax0)
+                T.reads(B_local[v0])
+                T.writes(B[v0])
+                B[v0] = B_local[v0]
+        """,
+    )
