@@ -159,6 +159,55 @@ def test_sizes_stay_open_within_their_ranges():
         ex(torch.randn(5, 5), torch.randn(4, 3))
 
 
+def test_a_size_that_is_computed_from_a_symbol():
+    def halves(x):
+        middle = x.shape[0] // 2
+        return x[:middle] * x[middle:], x.reshape(middle, 2, -1).sum(1)
+
+    half = torch.export.Dim("half", min=1, max=20)
+    mod = mlc.from_torch(halves, torch.randn(6, 4), dynamic_shapes=(({0: 2 * half},),))
+    (name,) = mod["main"].attrs["tir_var_upper_bound"]
+    assert dict(mod["main"].attrs["tir_var_upper_bound"]) == {name: 40}
+    (param,) = mod["main"].params
+    assert param.struct_info.dims[0].name == name
+    ex = mlc.compile(mod)
+    for n in (6, 2, 40):
+        x = torch.randn(n, 4)
+        for a, b in zip(ex(x), halves(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    for n, told in ((7, "2 * n, n 2 to 20"), (42, "2 * n, n 2 to 20")):
+        with pytest.raises(ExecutionError) as error:
+            ex(torch.randn(n, 4))
+        where = f"node 'dimension 0 of {param.name_hint}: {told}' (range): "
+        assert str(error.value).startswith(f"{where}{param.name_hint}_dim0 is {name} = {n}, but")
+
+
+def test_a_size_that_is_one_more_than_another():
+    rows = torch.export.Dim("rows", min=1, max=9)
+    given = torch.randn(6, 4), torch.randn(5, 4)
+    ex = mlc.compile(
+        mlc.from_torch(lambda x, y: x[1:] * y, given, dynamic_shapes=(({0: rows + 1}, {0: rows}),))
+    )
+    x, y = torch.randn(10, 4), torch.randn(9, 4)
+    np.testing.assert_allclose(ex(x, y), x[1:] * y, rtol=1e-6)
+    with pytest.raises(ExecutionError, match=r"n \+ 1, n 1 to 9"):
+        ex(torch.randn(11, 4), torch.randn(10, 4))
+    with pytest.raises(mlc.MLCError):
+        ex(x, x)
+
+
+def test_windows_along_an_open_dimension():
+    ex = mlc.compile(
+        mlc.from_torch(
+            lambda x: x.unfold(1, 4, 2).mean(-1), torch.randn(2, 12),
+            dynamic_shapes=(({1: torch.export.Dim.DYNAMIC},),),
+        )
+    )  # fmt: skip
+    for n in (12, 17, 4):
+        x = torch.randn(2, n)
+        np.testing.assert_allclose(ex(x), x.unfold(1, 4, 2).mean(-1), rtol=1e-5, atol=1e-6)
+
+
 def test_all_that_is_missing_is_named_at_once():
     class Odd(nn.Module):
         def forward(self, x):

@@ -328,13 +328,10 @@ def torch_channel_shuffle(n: TorchNode, x: Expr, groups: int) -> Expr:
 def torch_unfold(n: TorchNode, x: Expr, dim: int, size: int, step: int) -> Expr:
     """Windows along a dimension, each of them in a new last dimension."""
     axis = axis_of(n, dim, len(n.dims(x)))
-    count = as_int(n.result()[0][axis])
-    if count is None:
-        n.refuse("windows along a symbolic dimension", "fix its size")
-    f = Formula(n, n.dtype(x))
-    starts = f.reshape(
-        f.multiply(f.arange(0, count, 1, dtype="int64"), n.tensor(step, "int64")), [count, 1]
-    )
+    count, f = n.result()[0][axis], Formula(n, n.dtype(x))
+    end = count if isinstance(count, int) else PrimValue(count)
+    lines = f.multiply(f.arange(0, end, 1, dtype="int64"), n.tensor(step, "int64"))
+    starts = f.reshape(lines, [count, 1])
     places = f.add(starts, f.reshape(f.arange(0, size, 1, dtype="int64"), [1, size]))
     found = f.take(x, places, axis=axis)
     rank = len(n.dims(x))

@@ -131,10 +131,8 @@ class Importer:
     def range_attrs(self) -> dict[str, Any]:
         """TVM's attributes for ranges of symbolic sizes."""
         found: dict[str, dict[str, int]] = {}
-        for name in self.symbols.vars:
-            for end, value in zip(
-                ("lower", "upper"), self.symbols.limits.get(name, ()), strict=False
-            ):
+        for name, ends in self.symbols.ranges().items():
+            for end, value in zip(("lower", "upper"), ends, strict=True):
                 if value is not None:
                     found.setdefault(f"tir_var_{end}_bound", {})[name] = value
         return {key: FrozenDict(value) for key, value in found.items()}
@@ -192,7 +190,7 @@ class Importer:
             info: Any = PrimStructInfo(dtype("int64"), self.env[fx_node])
         else:
             place = f"{self.source}: input {given.name!r}"
-            info = tensor_info(self.symbols.dims(fake.shape), dtype_of(fake.dtype, place))
+            info = tensor_info(self.symbols.parameter_dims(fake.shape), dtype_of(fake.dtype, place))
         var = Var(self.emitter.names.fresh(plain(given.name)), info, span)
         self.params.append(var)
         self.env.setdefault(fx_node, var)

@@ -4,6 +4,8 @@
     2*s77 + 1                s77 * 2 + 1
     (s77 - 1)//2             (s77 - 1) // 2
 
+A parameter's size 2*s77, where s77 itself is no size of one, is a variable n: s77 is n // 2.
+
 Ranges are what export proved with: sizes outside of them may take another path through the model,
 so they are asked for when the program runs. Below 2 PyTorch itself does not ask: 0 and 1 are inside
 where the lower end is 2.
@@ -36,6 +38,8 @@ class Symbols:
         self.vars: dict[str, SizeVar] = {}
         #: sizes that are computed from data, by the symbols of PyTorch
         self.found: dict[str, Any] = {}
+        #: symbols that follow from a parameter's size: factor * symbol + offset is the variable
+        self.lines: dict[str, tuple[SizeVar, int, int]] = {}
         self.names = Names()
         self.limits = {str(s): (_bound(r.lower), _bound(r.upper)) for s, r in ranges.items()}
 
@@ -54,6 +58,21 @@ class Symbols:
     def dims(self, shape: Iterable[Any]) -> tuple[Any, ...]:
         """Sizes of a shape."""
         return tuple(map(self.dim, shape))
+
+    def parameter_dims(self, shape: Iterable[Any]) -> tuple[Any, ...]:
+        """Sizes of a parameter, from which symbols follow."""
+        return tuple(map(self.parameter_dim, shape))
+
+    def parameter_dim(self, size: Any) -> Any:
+        """A size of a parameter: where it is the first to say what a symbol is, a variable."""
+        line = None if isinstance(size, int) else _line(size.node.expr)
+        if line is None or line[0] in self.vars or line[0] in self.found:
+            return self.dim(size)
+        name, factor, offset = line
+        var = SizeVar(self.names.fresh(f"{name}_size"), dtype("int64"))
+        self.lines[name] = var, factor, offset
+        self.found[name] = p.floordiv(p.subtract(var, p.const(offset, "int64")), factor)
+        return var
 
     def expr(self, e: Any) -> Any:
         """A SymPy expression of integers."""
@@ -97,17 +116,40 @@ class Symbols:
         return self.vars[name]
 
     def checks(self) -> list[tuple[SizeVar, PrimExpr, str]]:
-        """For each variable with a range: what it has to be equal to, and the range in words."""
+        """For each variable that has to fit: what it has to be equal to, and that in words."""
         found = []
         for name, var in self.vars.items():
-            low, high = self.limits.get(name, (None, None))
-            inside: PrimExpr = var
-            if high is not None:
-                inside = p.minimum(inside, p.const(high, "int64"))
-            if low is not None and low > 2:
-                inside = p.maximum(inside, p.const(low, "int64"))
+            inside = self.inside(name, var)
             if inside is not var:
-                found.append((var, inside, f"{low or 0} to {'any' if high is None else high}"))
+                found.append((var, inside, self.told(name)))
+        for name, (var, factor, offset) in self.lines.items():
+            inside = p.multiply(self.inside(name, self.found[name]), p.const(factor, "int64"))
+            told = f"{f'{factor} * ' if factor > 1 else ''}n{f' + {offset}' if offset else ''}"
+            told += f", n {self.told(name)}"
+            found.append((var, p.add(inside, p.const(offset, "int64")), told))
+        return found
+
+    def inside(self, name: str, value: PrimExpr) -> PrimExpr:
+        """A symbol's value, moved into its range."""
+        low, high = self.limits.get(name, (None, None))
+        if high is not None:
+            value = p.minimum(value, p.const(high, "int64"))
+        if low is not None and low > 2:
+            value = p.maximum(value, p.const(low, "int64"))
+        return value
+
+    def told(self, name: str) -> str:
+        """A symbol's range in words."""
+        low, high = self.limits.get(name, (None, None))
+        return f"{low or 0} to {'any' if high is None else high}"
+
+    def ranges(self) -> dict[str, tuple[int | None, int | None]]:
+        """The range of each variable by its name."""
+        found = {name: self.limits.get(name, (None, None)) for name in self.vars}
+        for name, (var, factor, offset) in self.lines.items():
+            ends = self.limits.get(name, (None, None))
+            low, high = (None if end is None else factor * end + offset for end in ends)
+            found[var.name] = low, high
         return found
 
 
@@ -115,6 +157,18 @@ def symbol_name(size: Any) -> str | None:
     """The symbol that a size is, if it is no more than that."""
     expr = None if isinstance(size, int) else size.node.expr
     return str(expr) if expr is not None and expr.is_Symbol else None
+
+
+def _line(e: Any) -> tuple[str, int, int] | None:
+    """(s, 2, 1) of the SymPy expression 2*s + 1 of one symbol that is not found from data."""
+    if e.is_Symbol or len(e.free_symbols) != 1:
+        return None
+    (symbol,) = e.free_symbols
+    factor = e.coeff(symbol)
+    offset = e - factor * symbol
+    if not (factor.is_Integer and offset.is_Integer and factor > 0) or is_from_data(str(symbol)):
+        return None
+    return str(symbol), int(factor), int(offset)
 
 
 def is_from_data(name: str) -> bool:
