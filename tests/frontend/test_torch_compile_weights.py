@@ -71,6 +71,8 @@ WRITES = {
     "of a state dict": lambda m: m.load_state_dict(net().state_dict()),
     "past the counter of versions": lambda m: m[3].weight.data.mul_(2),
     "through NumPy": write_through_numpy,
+    "of one element past the counter": lambda m: m[3].weight.data.view(-1)[40:41].fill_(7),
+    "of a mask, as pruning does": lambda m: m[3].weight.data.mul_(torch.eye(4, 27)),
     "of .data": lambda m: setattr(m[0].weight, "data", torch.randn(3, 2, 3, 3)),
     "of a parameter": replace_parameter,
     "of an optimizer": train_a_step,
@@ -131,6 +133,22 @@ def test_weights_are_inputs_where_one_says_so(compiled):
     with torch.no_grad():
         torch.testing.assert_close(run(x), model(x))
     assert compiled == [9]
+
+
+def test_versions_alone_are_asked_where_one_says_so(compiled):
+    model, x = net().eval(), torch.randn(2, 2, 5, 5)
+    run = torch.compile(model, backend="mlcnb", options={"constant_weights": "versions"})
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), model(x))
+        model[3].weight.mul_(2)
+        torch.testing.assert_close(run(x), model(x))
+    assert compiled == [1, 1]
+
+
+def test_another_word_is_refused():
+    run = torch.compile(net().eval(), backend="mlcnb", options={"constant_weights": "always"})
+    with torch.no_grad(), pytest.raises(Exception, match="constant_weights='always'"):
+        run(torch.randn(2, 2, 5, 5))
 
 
 def test_a_weight_that_changes_again_and_again_becomes_an_input(compiled):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlcnb.core import display
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.torch.arrays import array_of
@@ -36,18 +37,27 @@ def backend(graph_module: Any, example_inputs: Sequence[Any], **options: Any) ->
         graph_module: Dynamo's graph.
         example_inputs: its inputs, weights among them.
         options: of torch.compile; `options={"target": …, "relax_pipeline": …}` go to
-            `mlcnb.compile`; with `"constant_weights": False` weights are inputs always.
+            `mlcnb.compile`. "constant_weights": True (the default) compares weights that became
+            constants with what they were at each call; "versions" asks PyTorch's counter only,
+            which does not see writes through `.data` and NumPy; False makes weights inputs.
 
     Returns:
         A function from inputs to a list of outputs.
 
     Raises:
         UnsupportedOpError: operators that are not imported, all of them named.
+        ArgumentError: another word for "constant_weights".
     """
     given = dict(options.get("options") or {})
     constant_weights = given.pop("constant_weights", True)
+    if constant_weights not in (True, False, "versions"):
+        raise ArgumentError(
+            f"constant_weights={constant_weights!r}", hint='it is True, False or "versions"'
+        )
     forward = functools.partial(_compiled, given)
-    inference = functools.partial(_specialised, given) if constant_weights else forward
+    contents = constant_weights is True
+    held = functools.partial(_specialised, given, contents)
+    inference = held if constant_weights else forward
     return _aot(forward, inference)(graph_module, example_inputs)
 
 
@@ -170,14 +180,14 @@ def _compiled(
 
 
 def _specialised(
-    options: dict[str, Any], graph_module: Any, example_inputs: Sequence[Any]
+    options: dict[str, Any], contents: bool, graph_module: Any, example_inputs: Sequence[Any]
 ) -> Callable[..., Any]:
     """A graph, compiled for the weights that it is called with."""
     places = _weights(graph_module.graph)
     if not places:
         return _compiled(options, graph_module, example_inputs)
     refuse_missing(graph_module.graph, SOURCE)
-    return _boxed(Bound(places, functools.partial(_executed, options, graph_module)))
+    return _boxed(Bound(places, functools.partial(_executed, options, graph_module), contents))
 
 
 def _weights(graph: Any) -> list[int]:
