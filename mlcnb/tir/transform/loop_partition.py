@@ -297,18 +297,16 @@ class _Decided:
 class LoopPartition(PrimFuncPass):
     """Cut loops where a condition on their variable changes, so that the long part has no test.
 
-    With the config `tir.LoopPartition`, and where tests are marked by `T.likely`, just what is
-    asked for: see `mlcnb.tir.transform.partition_as_asked`.
+    With `partition_const_loop` in the config `tir.LoopPartition`, and where tests are marked by
+    `T.likely`, just what is asked for: see `mlcnb.tir.transform.partition_as_asked`.
     """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `partition_loops` and `partition_as_asked`."""
-        if "tir.LoopPartition" not in ctx.config and not is_marked(func.body):
-            return partition_loops(func)
         given = ctx.get_config("tir.LoopPartition")
-        wanted = Wanted(
-            given["partition_const_loop"],
-            given["no_unroll_loop_with_extent_one"],
-            given["unroll_loop_with_partition_hint_no_interval"],
-        )
+        keep = given["no_unroll_loop_with_extent_one"]
+        uncut = given["unroll_loop_with_partition_hint_no_interval"]
+        if not given["partition_const_loop"] and not is_marked(func.body):
+            return partition_loops(func, Asked(keep, uncut))
+        wanted = Wanted(given["partition_const_loop"], keep, uncut)
         return func.with_body(partition_as_asked(func.body, wanted))

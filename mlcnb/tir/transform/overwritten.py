@@ -5,22 +5,31 @@ for i in range(16):                             for i in range(16):
 for i in range(16):                      ->
     A[i] = 42
 
-The second nest stores the same elements under the same tests, or all elements of the buffer; what
-stands between the two does not touch it.
+The second nest stores at least the same elements; what stands between the two does not touch them.
+
+for i in range(16):                             for i in range(16):
+    A[i] = i                             ->         A[i] = i
+A[4] = 4
+
+A store of what is there already does nothing either.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from mlcnb.arith import Analyzer
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
+from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, taken
+from mlcnb.tir.functor import rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 
 
@@ -46,7 +55,12 @@ def _remove(n: Node) -> Node | None:
             kept.append(stmt)
         elif has_effect(nest.store):
             kept.append(_valued(stmt, nest.store))
-    return None if len(kept) == len(n.seq) else seq(*kept)
+    left: list[Stmt] = []
+    for stmt in kept:
+        if not _is_there(stmt, left):
+            left.append(stmt)
+    same = len(left) == len(n.seq) and all(a is b for a, b in zip(left, n.seq, strict=True))
+    return None if same else seq(*left)
 
 
 def _nest(n: Stmt) -> _Nest | None:
@@ -72,7 +86,7 @@ def _is_hidden(nest: _Nest, later: tuple[Stmt, ...]) -> bool:
     for stmt in later:
         over = _nest(stmt)
         if over is not None and over.store.buffer is buffer and not _reads(over, buffer):
-            if _is_same_place(nest, over) or _is_whole(over):
+            if _is_same_place(nest, over) or _covers(over, nest) is not None:
                 return True
         if any(n is buffer or n is buffer.data for n in walk(stmt)) or has_effect(stmt):
             return False
@@ -112,16 +126,79 @@ def _bare(n: Stmt, store: BufferStore) -> Stmt:
     return rewrite_statements(n, rule)
 
 
-def _is_whole(nest: _Nest) -> bool:
-    """Loops over every element of the buffer, without a test."""
-    loops = [n for n in nest.around if isinstance(n, For)]
-    store = nest.store
-    if len(loops) != len(nest.around) or len(loops) != store.buffer.ndim:
+def _is_there(stmt: Stmt, before: list[Stmt]) -> bool:
+    """Whether a statement before it, the last to touch the buffer, stored the same values."""
+    nest = _nest(stmt)
+    if nest is None or has_effect(nest.store) or _reads(nest, nest.store.buffer):
         return False
-    extents: dict[e.Var, e.PrimExpr] = {
-        loop.loop_var: loop.extent for loop in loops if p.is_const(loop.min, 0)
-    }
-    return len({*store.indices}) == len(loops) and all(
-        isinstance(index, e.Var) and index in extents and structural_equal(extents[index], dim)
-        for index, dim in zip(store.indices, store.buffer.shape, strict=True)
-    )
+    buffer = nest.store.buffer
+    for earlier in reversed(before):
+        over = _nest(earlier)
+        if over is not None and over.store.buffer is buffer:
+            values = _covers(over, nest)
+            loads = any(isinstance(x, BufferLoad) for x in walk(over.store.value))
+            if values is None or loads or has_effect(over.store):
+                return False
+            return _are_equal(substitute(over.store.value, values), nest)
+        if has_effect(earlier) or not _only_loads(earlier, buffer):
+            return False
+    return False
+
+
+def _only_loads(stmt: Stmt, buffer: Buffer) -> bool:
+    """True if a statement does no more with the memory of a buffer than load from it."""
+    found = [x for x in walk(stmt) if x is buffer.data]
+    loads = [x for x in walk(stmt) if isinstance(x, BufferLoad) and x.buffer.data is buffer.data]
+    return len(found) == len(loads)
+
+
+def _are_equal(value: e.PrimExpr, nest: _Nest) -> bool:
+    """Whether a nest stores this value."""
+    if not value.dtype.is_integer:
+        return structural_equal(value, nest.store.value)
+    with _inside(nest) as analyzer:
+        return analyzer.can_prove_equal(value, nest.store.value)
+
+
+@contextmanager
+def _inside(nest: _Nest) -> Iterator[Analyzer]:
+    """What is known where a nest stores."""
+    analyzer = Analyzer()
+    tests = []
+    for n in nest.around:
+        if isinstance(n, For):
+            analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
+        else:
+            tests += [c for c in conjuncts(n.condition) if isinstance(c, e.CmpOp)]
+    plain = [c for c in tests if not any(isinstance(x, BufferLoad | e.Call) for x in walk(c))]
+    with analyzer.constraint(*plain):
+        yield analyzer
+
+
+def _covers(nest: _Nest, part: _Nest) -> dict[e.Var, e.PrimExpr] | None:
+    """For what values of its variables a nest stores the elements that `part` stores.
+
+    None where it may not store them all. The nest's indices are the variables of its loops.
+    """
+    loops = {n.loop_var: n for n in nest.around if isinstance(n, For)}
+    store = nest.store
+    indices = [x for x in store.indices if not isinstance(x, e.IntImm)]
+    if not all(isinstance(x, e.Var) for x in indices) or {*indices} != {*loops}:
+        return None
+    if len({*indices}) != len(indices):
+        return None
+    pairs = list(zip(store.indices, part.store.indices, strict=True))
+    if any(y.dtype.lanes != 1 for _, y in pairs):
+        return None
+    values = {x: p.cast(x.dtype, y) for x, y in pairs if isinstance(x, e.Var)}
+    conditions = [p.equal(x, y) for x, y in pairs if isinstance(x, e.IntImm)]
+    for var, n in loops.items():
+        conditions += [n.min <= values[var], values[var] < n.min + n.extent]
+    conditions += [
+        substitute(x.condition, values) for x in nest.around if isinstance(x, IfThenElse)
+    ]
+    loads = (x for c in conditions for x in walk(c) if isinstance(x, BufferLoad | e.Call))
+    if any(loads) or any(v in loops for c in conditions for v in walk(c)):
+        return None
+    with _inside(part) as analyzer:
+        return values if all(map(analyzer.can_prove, conditions)) else None

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.arith import const_bounds
-from mlcnb.core.node import Node, nodes_in, replace, rewrite
+from mlcnb.arith import Analyzer, const_bounds
+from mlcnb.core.node import Node, map_children, nodes_in, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
     Allocate,
     BufferStore,
@@ -135,6 +137,60 @@ def stores_what_it_read(n: BufferStore) -> bool:
     return not has_effect(load) and all(structural_equal(a, b) for a, b in indices)
 
 
+class _Rewrites:
+    """Takes out stores of what was just read, equal where they stand: under tests, after lets."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+        self.lets: dict[e.Var, e.PrimExpr] = {}
+
+    def visit(self, n: Any) -> Any:
+        """A statement without such stores."""
+        match n:
+            case BufferStore():
+                return _NOTHING if self.is_rewrite(n) else n
+            case For():
+                self.analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
+            case LetStmt(var, value) if not has_effect(value) and not _reads(value):
+                self.lets[var] = value
+            case IfThenElse(condition, then, other):
+                condition = substitute(condition, self.lets)
+                made = self.under(condition, then)
+                if other is not None:
+                    opposite = self.analyzer.simplify(p.logical_not(condition))
+                    other = self.under(opposite, other)
+                same = made is then and other is n.else_case
+                return n if same else replace(n, then_case=made, else_case=other)
+            case Stmt():
+                pass
+            case _:
+                return n
+        return map_children(n, lambda x: self.visit(x) if isinstance(x, Stmt) else x)
+
+    def under(self, condition: e.PrimExpr, n: Stmt) -> Any:
+        """A statement where a condition holds."""
+        parts = [c for c in conjuncts(condition) if isinstance(c, e.CmpOp) and not _reads(c)]
+        with self.analyzer.constraint(*parts):
+            return self.visit(n)
+
+    def is_rewrite(self, n: BufferStore) -> bool:
+        """Whether a store's value is the element that it stores."""
+        load = n.value
+        if not isinstance(load, BufferLoad) or load.buffer is not n.buffer or has_effect(load):
+            return False
+        if load.predicate is not None or n.predicate is not None:
+            return False
+        pairs = zip(load.indices, n.indices, strict=True)
+        both = [(substitute(a, self.lets), substitute(b, self.lets)) for a, b in pairs]
+        if any(_reads(x) for pair in both for x in pair):
+            return False
+        return all(self.analyzer.can_prove_equal(a, b) for a, b in both)
+
+
+def _reads(n: Node) -> bool:
+    return any(isinstance(x, BufferLoad) for x in walk(n))
+
+
 class RemoveNoOp(PrimFuncPass):
     """Remove statements that have no effect, and what only they need.
 
@@ -143,7 +199,7 @@ class RemoveNoOp(PrimFuncPass):
     """
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        """See `remove_no_op`, and `remove_overwritten`."""
+        """See `remove_no_op`, and `remove_overwritten`; facts of the place count too."""
         if ctx.get_config("tir.RemoveNoOp")["use_dataflow_analysis"]:
             func = remove_overwritten(func)
-        return remove_no_op(func)
+        return remove_no_op(func.with_body(_Rewrites().visit(func.body)))

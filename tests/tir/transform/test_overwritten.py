@@ -56,6 +56,76 @@ class TestLoopAfterLoop(Hidden):
             A[i] = 3
 
 
+class TestUnderATestThatHoldsMoreOften(Hidden):
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(2, 16):
+            if i < 10:
+                A[i] = 100
+        for i in range(16):
+            if i // 4 < 3:
+                A[i] = 42
+
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            if i // 4 < 3:
+                A[i] = 42
+
+
+class TestUnderATestThatHoldsLessOften(Hidden):
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            if i < 13:
+                A[i] = 100
+        for i in range(16):
+            if i // 4 < 3:
+                A[i] = 42
+
+    expected = before
+
+
+class TestTheValueIsThere(Hidden):
+    def before(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = i * 2
+        for i in range(16):
+            B[i] = A[i]
+        A[4] = 8
+        for j in range(3):
+            A[j + 2] = j * 2 + 4
+        A[5] = 8
+
+    def expected(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = i * 2
+        for i in range(16):
+            B[i] = A[i]
+        A[5] = 8
+
+
+class TestOneOfTwoTheSameStays(Hidden):
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = i
+        for i in range(16):
+            A[i] = i
+
+    def expected(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = i
+
+
+class TestOnlyAnEffectIsLeft(Hidden):
+    def before(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            A[i] = T.call_extern("int32", "count")
+            A[i] = 42
+
+    def expected(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            T.evaluate(T.call_extern("int32", "count"))
+            A[i] = 42
+
+
 class TestUnderTheSameTest(Hidden):
     def before(A: T.Buffer((8,), "int32")):
         for i in range(8):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mlcnb as mlc
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.transform import RemoveNoOp, lower_opaque_block
 from tests.tir.transform.lowering import check, run_pass
@@ -60,3 +63,30 @@ def calls(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 
 def test_calls_that_may_do_something_stay():
     assert run_pass(RemoveNoOp(), calls) is calls
+
+
+def test_a_store_of_what_was_read_is_seen_by_what_is_known_there():
+    def func(body: str):
+        head = '@T.prim_func\ndef main(A: T.Buffer((16,), "int32")):\n    for i in range(16):\n'
+        return parse(head + body)
+
+    given = func(
+        """
+        if i != 0:
+            A[i] = A[i - 1]
+        else:
+            A[i] = A[0]
+        j: T.let[T.int32] = i // 4
+        A[j * 4 + i % 4] = A[i]
+        A[i] = A[i // 2 * 2]
+"""
+    )
+    expected = func(
+        """
+        if i != 0:
+            A[i] = A[i - 1]
+        A[i] = A[i // 2 * 2]
+"""
+    )
+    after = RemoveNoOp()(mlc.IRModule({"main": given}))["main"]
+    assert_structural_equal(after, expected)
