@@ -15,13 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import Node, walk
-from mlcnb.ir.expr import Call, GlobalVar
+from mlcnb.ir.expr import Call, GlobalVar, PrimExpr, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass
+from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
 from mlcnb.tir.renew import Renewer
-from mlcnb.tir.stmt import Evaluate, flattened
+from mlcnb.tir.stmt import DeclBuffer, Evaluate, LetStmt, Stmt, flattened
 
 
 def inline_private_functions(mod: IRModule) -> IRModule:
@@ -79,10 +81,36 @@ def _inlined(func: PrimFunc, bodies: dict[str, PrimFunc]) -> PrimFunc:
         if body is None:
             return None
         fresh = Renewer(everywhere=True).function(body)
-        made = substitute(fresh.body, dict(zip(fresh.params, call.args, strict=True)))
-        return rewrite_statements(made, rule)
+        return rewrite_statements(_given(fresh, call), rule)
 
     return func.with_body(rewrite_statements(func.body, rule))
+
+
+def _given(func: PrimFunc, call: Call) -> Stmt:
+    """The body with its arguments; a pointer that is computed has a name, as buffers want one."""
+    values = dict(zip(func.params, call.args, strict=True))
+    views = {n.data for n in walk(func.body) if isinstance(n, Buffer)}
+    named = {v: x for v, x in values.items() if v in views and not isinstance(x, Var)}
+    body = substitute(func.body, {v: x for v, x in values.items() if v not in named})
+    for var, value in reversed(named.items()):
+        body = _named(body, var, value)
+    return body
+
+
+def _named(body: Stmt, var: Var, value: PrimExpr) -> Stmt:
+    """A pointer bound where its first buffer is declared, if it is not used before."""
+    declared = next((n for n in statements(body) if _declares(n, var)), None)
+    if declared is None or _uses(body, var) != _uses(declared, var):
+        return LetStmt(var, value, body)
+    return rewrite_statements(body, lambda n: LetStmt(var, value, n) if n is declared else None)
+
+
+def _declares(n: Node, var: Var) -> bool:
+    return isinstance(n, DeclBuffer) and n.buffer.data is var
+
+
+def _uses(n: Node, var: Var) -> int:
+    return sum(x is var for x in walk(n))
 
 
 class InlinePrivateFunctions(ModulePass):

@@ -121,6 +121,8 @@ class KnowingSimplifier(Simplifier):
         folded = folded_call(n)
         if folded is not None:
             return folded
+        if isinstance(n, _COMPARISONS):
+            return self.comparison(n)
         match n:
             case e.And() | e.Or() if self.options["apply_constraints_to_boolean_branches"]:
                 return self.either(super().expr(n))
@@ -131,6 +133,15 @@ class KnowingSimplifier(Simplifier):
             case e.BinaryOp() if self.known and any(map(_chooses, (n.a, n.b))):
                 n = map_children(n, self.expr)
         return super().expr(n)
+
+    def comparison(self, n: Any) -> e.PrimExpr:
+        """A comparison, strict where it was; `a <= b` where `b <= a` is known says `a == b`."""
+        found = as_strict_as(n, super().expr(n))
+        for fact, held in self.known:
+            narrower = narrowed(found, fact) if held else None
+            if narrower is not None:
+                return narrower
+        return found
 
     def with_known(self, n: e.PrimExpr) -> e.PrimExpr:
         """A condition with every part that is known to hold, or not to, put in its place."""
@@ -164,6 +175,46 @@ class KnowingSimplifier(Simplifier):
         with self.given(b if isinstance(n, e.And) else p.logical_not(b)):
             a = self.expr(n.a)
         return n if a is n.a and b is n.b else build(a, b)
+
+
+_COMPARISONS = (e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE)
+
+
+def as_strict_as(given: Any, found: Any) -> e.PrimExpr:
+    """A bound in the way in which it was given: `i <= 0` and `i < 1` are the same."""
+    match found:
+        case e.LT(x, e.IntImm(limit, dtype=kind)) if isinstance(given, e.LE | e.GE):
+            return e.LE(x, p.const(limit - 1, kind)) if limit > kind.min_value else found
+        case e.LE(e.IntImm(limit, dtype=kind), x) if isinstance(given, e.LT | e.GT):
+            return e.LT(p.const(limit - 1, kind), x) if limit > kind.min_value else found
+    return found  # type: ignore[no-any-return]
+
+
+def narrowed(n: e.PrimExpr, fact: e.PrimExpr) -> e.PrimExpr | None:
+    """What is left to say of a comparison where another one of the same two holds."""
+    sides = _sides(n), _sides(fact)
+    if None in sides:
+        return None
+    (kind, a, b), (known, c, d) = sides  # type: ignore[misc]
+    same = structural_equal(a, c) and structural_equal(b, d)
+    turned = structural_equal(a, d) and structural_equal(b, c)
+    match kind, known:
+        case e.LE, e.LE if turned:
+            return e.EQ(b, a) if isinstance(a, e.IntImm) else e.EQ(a, b)
+        case e.LE, e.NE if same or turned:
+            return e.LT(a, b)
+        case e.NE, e.LE if same or turned:
+            return e.LT(c, d)
+    return None
+
+
+def _sides(n: Any) -> tuple[type, e.PrimExpr, e.PrimExpr] | None:
+    """A comparison of integers as `a <= b` or `a != b`."""
+    if not isinstance(n, _COMPARISONS) or not n.a.dtype.is_integer:
+        return None
+    if isinstance(n, e.GE):
+        return e.LE, n.b, n.a
+    return (type(n), n.a, n.b) if isinstance(n, e.LE | e.NE) else None
 
 
 def _chooses(n: e.PrimExpr) -> bool:

@@ -160,3 +160,53 @@ class TestChoiceInAChoice(CompareBeforeAfter):
     def expected(A: T.Buffer((2, 8), "int32"), B: T.Buffer((2, 8), "int32")):
         for i, j in T.grid(2, 8):
             B[i, j] = T.if_then_else(i == 1 and 6 <= j, 0, T.max(A[i, j], 0))
+
+
+class TestBoundsAreAsStrictAsTheyWereGiven(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((8,), "bool"), i: T.int32, n: T.int32):
+        A[0] = i <= 0
+        A[1] = i < 1
+        A[2] = 0 < i
+        A[3] = i >= 1
+        A[4] = i * 4 <= 11
+        A[5] = i + 2 > 0
+
+    def expected(A: T.Buffer((8,), "bool"), i: T.int32, n: T.int32):
+        A[0] = i <= 0
+        A[1] = i < 1
+        A[2] = 0 < i
+        A[3] = 1 <= i
+        A[4] = i <= 2
+        A[5] = -2 < i
+
+
+class TestTwoTestsSayMoreThanOne(CompareBeforeAfter):
+    transform = Simplify()
+
+    def before(A: T.Buffer((8,), "bool"), i: T.int32, j: T.int32):
+        if i <= 0:
+            A[0] = 0 <= i
+            A[1] = i != 0
+        if i != j:
+            A[2] = i <= j
+            A[3] = j <= i
+        if i <= j:
+            A[4] = j <= i
+            A[5] = j != i
+            A[6] = i <= j
+            A[7] = i == j
+
+    def expected(A: T.Buffer((8,), "bool"), i: T.int32, j: T.int32):
+        if i <= 0:
+            A[0] = i == 0
+            A[1] = i < 0
+        if i != j:
+            A[2] = i < j
+            A[3] = j < i
+        if i <= j:
+            A[4] = j == i
+            A[5] = i < j
+            A[6] = True
+            A[7] = i == j
