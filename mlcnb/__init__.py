@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.expr": "GlobalVar",
         "mlcnb.error": "TVMError",
-        "mlcnb.ir.dtype": "dtype DType",
+        "mlcnb.ir.dtype": "dtype DType DataType=DType",
         "mlcnb.core.errors": "MLCError",
         "mlcnb.core.registry": "register_func get_global_func",
         "mlcnb.relax.frontend.onnx": "from_onnx",

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.arith import simplify
+from mlcnb.arith import Analyzer, simplify
 from mlcnb.core.errors import MLCError, UnsupportedOperationError
-from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
@@ -179,17 +179,49 @@ class _Maker:
 
     def compute(self, op: ComputeOp, outputs: list[Tensor]) -> Stmt:
         """The loop nest of a compute: its blocks inside the loops of all its axes."""
+        if any(_uses(axis.dom, (*op.axis, *op.reduce_axis)) for axis in op.reduce_axis):
+            return self.nested(op, outputs)
         axes = (*op.axis, *op.reduce_axis)
-        ranges = [Range(self.to_index(a.dom.min), self.to_index(a.dom.extent)) for a in axes]
+        ranges = [self.range_of(a.dom) for a in axes]
         loops = [Var(a.var.name, self.index) for a in axes]
         if isinstance(op.body[0], Reduce):
             blocks = [self.block(op, outputs, ranges, loops)]
         else:
             blocks = [self.block(op, [out], ranges, loops) for out in outputs]
-        stmt = seq(*blocks)
-        for var, bounds in zip(reversed(loops), reversed(ranges), strict=True):
-            stmt = For(var, bounds.min, bounds.extent, ForKind.SERIAL, stmt)
-        return stmt
+        return _loops(loops, ranges, seq(*blocks))
+
+    def nested(self, op: ComputeOp, outputs: list[Tensor]) -> Stmt:
+        """A reduction over what depends on the place: its loops stand inside of a block.
+
+        te.sum(A[i, k], axis=k), k in 0 .. i   ->   for i: block v_i: for k in range(v_i + 1): block
+        """
+        if any(_uses(axis.dom, op.reduce_axis) for axis in op.reduce_axis):
+            raise UnsupportedOperationError(
+                f"create_prim_func: {op.name}: a reduce axis depends on another one",
+                hint="reduce over both in their full ranges, with a condition (where=)",
+            )
+        ranges = [self.range_of(a.dom) for a in op.axis]
+        loops = [Var(a.var.name, self.index) for a in op.axis]
+        places = [Var(f"v_{a.var.name}", self.index) for a in op.axis]
+        place_of = {a.var: v for a, v in zip(op.axis, places, strict=True)}
+        doms = [self.range_of(_replaced(a.dom, place_of)) for a in op.reduce_axis]
+        runs = [Var(a.var.name, self.index) for a in op.reduce_axis]
+        here = [Range(v, p.const(1, self.index)) for v in places]
+        inner = self.block(op, outputs, [*here, *doms], [*places, *runs])
+        axes = tuple(
+            IterVar(bounds, v, a.iter_type)
+            for a, v, bounds in zip(op.axis, places, ranges, strict=True)
+        )
+        first, inner = _with_init_apart(inner, axes, doms)
+        body = seq(*first, _loops(runs, doms, inner))
+        made = Block(axes, (), (), self.fresh_name(_block_name(op, outputs)), body)
+        return _loops(
+            loops, ranges, BlockRealize(tuple(loops), p.const(True), complete_regions(made))
+        )
+
+    def range_of(self, dom: Range) -> Range:
+        """The domain of an axis in the index dtype."""
+        return Range(self.to_index(dom.min), self.to_index(dom.extent))
 
     def block(
         self, op: ComputeOp, outputs: list[Tensor], ranges: list[Range], loops: list[Var]
@@ -247,6 +279,33 @@ class _Maker:
         block = Block((), (), (), self.fresh_name(op.name), body)
         completed = complete_regions(replace(block, annotations=self.annotations(op)), outside)
         return BlockRealize((), p.const(True), completed)
+
+
+def _uses(dom: Range, axes: Sequence[Any]) -> bool:
+    """True if a domain speaks of one of the axes."""
+    variables = {axis.var for axis in axes}
+    return any(n in variables for n in walk(dom) if isinstance(n, Var))
+
+
+def _loops(variables: Sequence[Var], ranges: Sequence[Range], body: Stmt) -> Stmt:
+    """`body` in serial loops, the first outermost."""
+    for var, bounds in zip(reversed(variables), reversed(ranges), strict=True):
+        body = For(var, bounds.min, bounds.extent, ForKind.SERIAL, body)
+    return body
+
+
+def _with_init_apart(
+    inner: BlockRealize, axes: Sequence[IterVar], doms: Sequence[Range]
+) -> tuple[list[Stmt], BlockRealize]:
+    """The init of a block before its loops where these may be empty: it must run all the same."""
+    analyzer = Analyzer({axis.var: axis.dom for axis in axes})
+    if all(analyzer.can_prove(p.less(0, dom.extent)) for dom in doms):
+        return [], inner
+    block = inner.block
+    values = {a.var: v for a, v in zip(block.iter_vars, inner.iter_values, strict=True)}
+    assert block.init is not None
+    bare = complete_regions(replace(block, init=None, reads=(), writes=()))
+    return [_replaced(block.init, values)], replace(inner, block=bare)
 
 
 def _block_name(op: ComputeOp, outputs: list[Tensor]) -> str:

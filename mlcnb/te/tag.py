@@ -10,7 +10,7 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError
 
 _current: ContextVar[str] = ContextVar("tag", default="")
 
@@ -24,7 +24,7 @@ class TagScope(ContextDecorator):
 
     def __enter__(self) -> TagScope:
         if _current.get():
-            raise MLCError(f"tag_scope {self.tag!r} stands in tag_scope {_current.get()!r}")
+            raise ArgumentError(f"tag_scope {self.tag!r} stands in tag_scope {_current.get()!r}")
         self._tokens.append(_current.set(self.tag))
         return self
 
@@ -36,7 +36,7 @@ def tag_scope(tag: str) -> TagScope:
     """A tag for all computes and externs inside that have none of their own.
 
     Raises:
-        MLCError: on entering, inside of another scope.
+        ArgumentError: on entering, inside of another scope.
     """
     return TagScope(tag)
 

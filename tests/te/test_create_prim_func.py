@@ -528,3 +528,71 @@ def test_an_extern_may_be_one_call():
         None,
         lambda: te.extern((4,), [A], lambda i, o: None, name="B"),
     )
+
+
+def prefix_sums(extent):
+    """B[i] = the sum of the first `extent(i)` elements of row i."""
+    A = te.placeholder((6, 8), name="A")
+    B = te.compute((6,), lambda i: te.sum(A[i, row(extent(i))], axis=runs[-1]), name="B")
+    return te.create_prim_func([A, B])
+
+
+runs = []
+
+
+def row(extent):
+    runs.append(te.reduce_axis((0, extent), "k"))
+    return runs[-1]
+
+
+def test_a_reduce_axis_that_depends_on_the_place():
+    func = prefix_sums(lambda i: i + 1)
+    check(
+        func,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((6, 8), "float32"), B: T.Buffer((6,), "float32")):
+            T.func_attr({"tir.noalias": True})
+            # with T.block("root"):
+            for i in range(6):
+                with T.block("B_1"):
+                    v_i = T.axis.spatial(6, i)
+                    T.reads(A[v_i, 0:v_i + 1])
+                    T.writes(B[v_i])
+                    for k in range(v_i + 1):
+                        with T.block("B"):
+                            v_i_1 = T.axis.spatial((v_i, v_i + 1), v_i)
+                            v_k = T.axis.reduce(v_i + 1, k)
+                            T.reads(A[v_i_1, v_k])
+                            T.writes(B[v_i_1])
+                            with T.init():
+                                B[v_i_1] = T.float32(0.0)
+                            B[v_i_1] = B[v_i_1] + A[v_i_1, v_k]
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    "extent", [lambda i: i + 1, lambda i: i, lambda i: 7 - i, lambda i: i // 3]
+)
+def test_a_row_that_may_be_empty_sums_to_zero(extent):
+    func = prefix_sums(extent)
+    a = RNG.random((6, 8), dtype="float32")
+    expected = np.array([a[i, : extent(i)].sum() for i in range(6)], "float32")
+    for run in (lambda *arrays: run_prim_func(func, list(arrays)), mlcnb.compile(func)):
+        b = np.full(6, np.nan, "float32")
+        run(a, b)
+        np.testing.assert_allclose(b, expected, rtol=1e-5)
+
+
+def test_reduce_axes_that_depend_on_each_other_are_refused():
+    A = te.placeholder((6, 8), name="A")
+    k = te.reduce_axis((0, 6), "k")
+    j = te.reduce_axis((0, k.var + 1), "j")
+    B = te.compute((1,), lambda i: te.sum(A[k, j], axis=[k, j]), name="B")
+    with pytest.raises(MLCError) as error:
+        te.create_prim_func([A, B])
+    assert str(error.value) == (
+        "create_prim_func: B: a reduce axis depends on another one\n"
+        "hint: reduce over both in their full ranges, with a condition (where=)"
+    )
