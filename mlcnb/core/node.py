@@ -45,6 +45,12 @@ _ATOMS = {str, int, float, bool, type(None)}
 _PLAIN = {"str", "int", "bool", "float", "DType", "str | None", "int | None", "DType | None"}
 
 
+def atom(cls: type[T]) -> type[T]:
+    """Class decorator: values of `cls` in a field hold no nodes, like numbers and texts."""
+    _ATOMS.add(cls)
+    return cls
+
+
 def hidden(default: Any = None) -> Any:
     """A field that is no part of the meaning: not compared, not hashed, not walked (a span, a
     cache).
@@ -98,6 +104,12 @@ class Node(display.Shown):
     def same_as(self, other: Any) -> bool:
         """Whether it is the very same node."""
         return self is other
+
+
+class Record:
+    """A dataclass that `ir.save_json` writes as it does a node, though nothing walks into it."""
+
+    __slots__ = ()
 
 
 @dataclass_transform(

@@ -16,10 +16,11 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.path": "ObjectPath",
         "mlcnb.ir.types": "Type PrimType PointerType TupleType",
         "mlcnb.ir.span": "Span",
+        "mlcnb.ir.attrs": "make_node",
         "mlcnb.ir.structural": (
             "structural_equal structural_hash assert_structural_equal structural_digest"
         ),
         "mlcnb.ir.json": "save_json load_json",
     },
-    submodules=("transform", "instrument", "diagnostics", "module", "expr", "function"),
+    submodules=("base", "transform", "instrument", "diagnostics", "module", "expr", "function"),
 )

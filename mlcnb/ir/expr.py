@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import cache
 from typing import Any, ClassVar
 
 from mlcnb.core.errors import IntegerRangeError, MLCError, TruthValueError
-from mlcnb.core.node import Node, binder, hidden, label, node
+from mlcnb.core.node import Node, atom, binder, hidden, label, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.span import Span
 
@@ -195,6 +196,16 @@ class Var(_WithDtype):
     name: str = label()
     dtype: DType = dtype("int32")
     pointee: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        of = getattr(self.dtype, "element_type", None)
+        if of is not None:  # an `ir.PointerType`
+            pointee = (str(of.dtype), self.dtype.storage_scope)  # type: ignore[attr-defined]
+            object.__setattr__(self, "pointee", pointee)
+            object.__setattr__(self, "dtype", dtype("handle"))
+        elif isinstance(getattr(self.dtype, "dtype", None), DType):  # an `ir.PrimType`
+            object.__setattr__(self, "dtype", self.dtype.dtype)  # type: ignore[attr-defined]
+        _WithDtype.__post_init__(self)
 
     @property
     def name_hint(self) -> str:
@@ -485,6 +496,21 @@ class Let(PrimExpr):
         return self.body.dtype
 
 
+@atom
+class Intrinsic(str):
+    """The name of an intrinsic; `call.op.name` is it too, as TVM's operators have it."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return str(self)
+
+
+_intrinsic = cache(Intrinsic)
+
+
 @node
 class Call(_WithDtype):
     """A call of an intrinsic by its name, such as `tir.exp`, or of a function of the module.
@@ -499,6 +525,8 @@ class Call(_WithDtype):
 
     def __post_init__(self) -> None:
         _WithDtype.__post_init__(self)
+        if type(self.op) is str:
+            object.__setattr__(self, "op", _intrinsic(self.op))
         if type(self.args) is not tuple or any(type(a) in _PLAIN for a in self.args):
             object.__setattr__(self, "args", _keep_exprs(self.args))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import importlib
 import json
 import math
@@ -25,7 +26,7 @@ import numpy as np
 from mlcnb.core import display, options
 from mlcnb.core.errors import IntegerRangeError, MLCError, ModelError
 from mlcnb.core.means import within_means
-from mlcnb.core.node import FrozenDict, Node
+from mlcnb.core.node import FrozenDict, Node, Record
 from mlcnb.core.recursion import roomy
 from mlcnb.ir.dtype import DType, dtype
 
@@ -43,6 +44,7 @@ _LEVELS = (
         "mlcnb.tir.function",
         "mlcnb.tir.index_map",
     ),
+    ("mlcnb.te.tensor",),
     ("mlcnb.relax.struct_info", "mlcnb.relax.expr"),
 )
 
@@ -96,7 +98,7 @@ class _Writer:
     def value(self, value: Any) -> Any:
         if callable(getattr(value, "export", None)):  # a target says itself what it is
             return {"target": self.value(value.export()), "host": self.value(value.host)}
-        if isinstance(value, Node):
+        if isinstance(value, Node | Record):
             return {"node": self.node(value)}
         if isinstance(value, DType):
             return {"dtype": str(value)}
@@ -114,10 +116,10 @@ class _Writer:
             return {"array": self.array(value)}
         raise MLCError(f"save_json: a {type(value).__name__} is no part of a program: {value!r}")
 
-    def node(self, n: Node) -> int:
+    def node(self, n: Node | Record) -> int:
         found = self.known.get(id(n))
         if found is None:
-            fields = {f: self.value(getattr(n, f)) for f in n.node_fields}
+            fields = {f: self.value(getattr(n, f)) for f in _fields(type(n))}
             self.nodes.append({"class": _key(type(n)), "fields": fields})
             found = self.known[id(n)] = len(self.nodes) - 1
         return found
@@ -134,7 +136,7 @@ class _Writer:
 class _Reader:
     def __init__(self, data: dict) -> None:
         self.data = data
-        self.nodes: list[Node] = []
+        self.nodes: list[Any] = []
         self.arrays: list[np.ndarray] = []
 
     def result(self) -> Any:
@@ -149,12 +151,12 @@ class _Reader:
             what = f"{type(error).__name__}: {error}"
             raise ModelError(f"load_json: damaged text, {what}") from error
 
-    def node(self, entry: dict) -> Node:
+    def node(self, entry: dict) -> Any:
         cls = _class_named(entry["class"])
         if cls is None:
             raise ModelError(f"load_json: no node class {entry['class']!r}")
         fields = {name: self.value(v) for name, v in entry["fields"].items()}
-        unknown = fields.keys() - set(cls.node_fields)
+        unknown = fields.keys() - set(_fields(cls))
         if unknown:
             raise ModelError(f"load_json: {entry['class']} has no field {sorted(unknown)[0]!r}")
         return cls(**fields)
@@ -205,6 +207,13 @@ def _index(value: Any) -> int:
     return value
 
 
+def _fields(cls: Any) -> tuple[str, ...]:
+    """The names of the fields of a class of nodes or records."""
+    if issubclass(cls, Node):
+        return cls.node_fields
+    return tuple(f.name for f in dataclasses.fields(cls))
+
+
 def _key(cls: type) -> str:
     """The name of a node class in the text: `tir.For`, or `op:relax.nn.relu`."""
     op_name = getattr(cls, "op_name", "")
@@ -225,7 +234,7 @@ def _classes(modules: tuple[str, ...]) -> dict[str, Any]:
         _key(cls): cls
         for module in modules
         for cls in vars(importlib.import_module(module)).values()
-        if isinstance(cls, type) and issubclass(cls, Node) and cls.__module__ == module
+        if isinstance(cls, type) and issubclass(cls, Node | Record) and cls.__module__ == module
     }
 
 

@@ -8,6 +8,8 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.runtime.device": "Device cpu cuda device",
+        "mlcnb.runtime.convert": "convert",
+        "mlcnb.ir.path": "ObjectPath",
         "mlcnb.runtime.tensor": "Tensor NDArray=Tensor tensor empty from_dlpack",
         "mlcnb.runtime.executable": "Executable Module=Executable",
         "mlcnb.runtime.evaluator": "BenchmarkResult",

@@ -19,7 +19,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.script.parser.decorators": "ir_module",
         "mlcnb.script.parser": "parse from_source=parse",
     },
-    submodules=("ir", "ir_builder", "relax", "tir", "tirx", "printer", "excerpt"),
+    submodules=("ir", "ir_builder", "relax", "tir", "tirx", "printer", "excerpt", "highlight"),
 )
 __all__ = [*__all__, "text_of"]
 

@@ -23,9 +23,9 @@ from mlcnb.tir.stmt import BlockRealize, Evaluate, IterType, IterVar, Reduce, St
 const = p.const
 
 
-def var(name: str = "tindex", dtype: str = "int32") -> Var:
-    """A scalar variable: a symbolic dimension or a scalar parameter."""
-    return Var(name, _dtype(dtype))
+def var(name: str = "tindex", dtype: Any = "int32") -> Var:
+    """A scalar variable: a symbolic dimension, a scalar parameter; a pointer of an `ir` type."""
+    return Var(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = "int32") -> Var:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import walk
+from mlcnb.core.node import Record, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
@@ -26,7 +26,7 @@ ReduceAxis = IterVar
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Operation:
+class Operation(Record):
     """Base: something with a name and outputs."""
 
     name: str
@@ -143,7 +143,7 @@ class ScanOp(Operation):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor:
+class Tensor(Record):
     """A tensor of a tensor expression; `A[i, j]` (or `A(i, j)`) is one element of it.
 
     `+ - * / // %` between tensors of fitting shapes, or a tensor and a number, work elementwise

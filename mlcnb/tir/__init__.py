@@ -15,6 +15,7 @@ __getattr__, __dir__, __all__ = attach(
             "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
             "GlobalVar"
         ),
+        "mlcnb.ir.unknown": "Any",
         "mlcnb.ir.range": "Range",
         "mlcnb.driver": "build",
         "mlcnb.tir.py_functor": "PyStmtExprVisitor PyStmtExprMutator",

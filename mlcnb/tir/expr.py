@@ -10,8 +10,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.expr": (
             "PrimExpr Var SizeVar IntImm FloatImm StringImm Cast Add Sub Mul Div Mod FloorDiv "
             "FloorMod Min Max EQ NE LT LE GT GE And Or Not Select Let Call Ramp Broadcast Shuffle "
-            "BinaryOp BinaryOpExpr=BinaryOp CmpOp CmpExpr=CmpOp"
+            "BinaryOp BinaryOpExpr=BinaryOp CmpOp CmpExpr=CmpOp EqualOp=EQ NotEqualOp=NE"
         ),
+        "mlcnb.ir.unknown": "Any",
         "mlcnb.ir.range": "Range",
         "mlcnb.ir.prim_ops": "const",
         "mlcnb.tir.buffer": "BufferLoad ProducerLoad",

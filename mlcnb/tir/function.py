@@ -32,6 +32,9 @@ class PrimFunc(BaseFunc):
     span: Span | None = hidden(default=None)
 
     def __post_init__(self) -> None:
+        if self.ret_type is not None and type(self.ret_type) is not str:  # an `ir.PrimType`
+            kind = getattr(self.ret_type, "dtype", self.ret_type)
+            object.__setattr__(self, "ret_type", str(kind))
         for name in ("buffer_map", "attrs"):
             value = getattr(self, name)
             if type(value) is not FrozenDict:

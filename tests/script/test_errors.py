@@ -432,3 +432,16 @@ def test_constants_that_do_not_fit_are_refused(entry: str) -> None:
 def test_nesting_beyond_measure_is_an_error(value: str) -> None:
     with pytest.raises(ParseError, match="nest|syntax"):
         parse(PRIM + "A[0] = " + value)
+
+
+def test_a_block_gives_nothing_to_name() -> None:
+    text = '@T.prim_func\ndef main():\n    with T.block("root") as x:\n        T.evaluate(0)\n'
+    assert message(text) == dedent("""\
+        a block has no value to name
+          --> <text>:3:29
+          1 | @T.prim_func
+          2 | def main():
+        > 3 |     with T.block("root") as x:
+            |                             ^
+          4 |         T.evaluate(0)
+        hint: leave `as` away""")

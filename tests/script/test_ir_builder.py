@@ -7,8 +7,9 @@ from textwrap import dedent
 import pytest
 
 import mlcnb
+from mlcnb import tir
 from mlcnb.core.errors import MLCError
-from mlcnb.ir import assert_structural_equal
+from mlcnb.ir import PrimType, assert_structural_equal
 from mlcnb.script import parse, script
 from mlcnb.script.ir_builder import IRBuilder
 from mlcnb.script.ir_builder import ir as I
@@ -182,3 +183,29 @@ def test_a_builder_must_be_open_and_its_frames_closed() -> None:
         with pytest.raises(MLCError, match="two functions were built"):
             with T.prim_func():
                 pass
+
+
+def test_a_function_without_a_name_has_no_symbol():
+    with IRBuilder() as ib:
+        with T.prim_func():
+            T.func_ret(PrimType("int64"))
+            T.evaluate(0)
+    expected = tir.PrimFunc([], tir.Evaluate(0), ret_type=PrimType("int64"))
+    assert_structural_equal(ib.get(), expected)
+    assert "global_symbol" not in ib.get().attrs
+
+
+def test_a_thread_that_is_declared_and_launched():
+    with IRBuilder() as ib:
+        with T.prim_func():
+            T.func_name("main")
+            block = T.env_thread("blockIdx.y")
+            with T.launch_thread(block, 4) as by:
+                T.evaluate(by)
+    text = """
+@T.prim_func
+def main():
+    blockIdx_y = T.launch_thread("blockIdx.y", 4)
+    T.evaluate(blockIdx_y)
+"""
+    assert_structural_equal(ib.get(), parse(text))

@@ -27,7 +27,7 @@ class PrimFuncFrame(Lines):
     def __init__(self, private: bool) -> None:
         super().__init__()
         self.private = private
-        self.name = "main"
+        self.name: str | None = None
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}
@@ -37,14 +37,15 @@ class PrimFuncFrame(Lines):
     def leave(self) -> None:
         """The function; blocks get a root block, as in a text."""
         builder = IRBuilder.current()
-        attrs = {} if self.private else {"global_symbol": self.name}
+        named = self.name is not None and not self.private
+        attrs = {"global_symbol": self.name} if named else {}
         attrs.update({known_key(k): v for k, v in self.attrs.items()})
         body = builder.named(rooted(self.out.finish(), self.alloc_buffers))
         buffers = FrozenDict(self.buffer_map)
         made = PrimFunc(tuple(self.params), body, self.ret_type, buffers, frozen(attrs))
         around = builder.frames[-1] if builder.frames else None
         if isinstance(around, ModuleFrame):
-            around.functions[GlobalVar(self.name)] = made
+            around.functions[GlobalVar(self.name or "main")] = made
         else:
             builder.finish(made)
 

@@ -217,10 +217,21 @@ def attr(node: Any, key: str, value: Any) -> HoldFrame:
     return HoldFrame(lambda body: s.AttrStmt(subject, key, value, body))
 
 
-def launch_thread(tag: str, extent: Any) -> HoldFrame:
-    """`with T.launch_thread("threadIdx.x", 8) as tx:`"""
-    count = p.as_expr(extent)
-    var = e.Var(tag.replace(".", "_"), count.dtype)
+def env_thread(tag: str, dtype: str = "int32") -> words.EnvThread:
+    """An axis of a GPU, to be launched."""
+    made: words.EnvThread = statements.env_thread(tag, dtype)
+    made.var = e.Var(made.tag.replace(".", "_"), e.dtype(dtype))
+    return made
+
+
+def launch_thread(thread: str | words.EnvThread, extent: Any) -> HoldFrame:
+    """`with T.launch_thread("threadIdx.x", 8) as tx:`, or of a `T.env_thread`."""
+    if isinstance(thread, words.EnvThread):
+        tag, var = thread.tag, thread.var
+        count = p.as_expr(extent, var.dtype)
+    else:
+        tag, count = thread, p.as_expr(extent)
+        var = e.Var(tag.replace(".", "_"), count.dtype)
     axis = s.IterVar(e.Range(p.const(0, count.dtype), count), var, s.IterType.THREAD, tag)
     return HoldFrame(lambda body: s.AttrStmt(axis, "thread_extent", count, body), var)
 

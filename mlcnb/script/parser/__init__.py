@@ -15,4 +15,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.script.parser.source": "SourceError",
         "mlcnb.script": "ir relax tir",
     },
+    submodules=("core",),
 )

@@ -215,6 +215,10 @@ class StmtParser(MacroParser):
             node = ast.copy_location(ast.With([item], [inner]), node)
         value = self.ev.value(item.context_expr)
         name = None if item.optional_vars is None else self.plain_name(item.optional_vars)
+        if name is not None and isinstance(value, frames.BlockHead | frames.Init):
+            raise self.ev.error(
+                item.optional_vars, "a block has no value to name", "leave `as` away"
+            )
         if isinstance(value, frames.BlockHead):
             out.add(self._block(value, node))
         elif isinstance(value, frames.Init):
