@@ -29,8 +29,8 @@ from mlcnb.onnx_backend import MlcnbBackend
 LIST = Path(__file__).with_name("onnx_unsupported.txt")
 #: cases whose values are drawn at random: only shapes and dtypes can be compared
 RANDOM = ("test_bernoulli",)
-#: kinds of cases; the `real` ones are the light models, which have tests of their own
-KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+#: kinds of cases; the `real` ones are the light models, nine well-known topologies
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 
 class Case(NamedTuple):
@@ -60,6 +60,9 @@ def expected() -> dict[str, str]:
 def data_sets(case: Case) -> Iterator[tuple[Any, list[Any], list[Any]]]:
     """(model, inputs, outputs) of each data set of a case."""
     record = case.record
+    if record.kind == "real":
+        yield _light(record)
+        return
     model = record.model if record.model is not None else onnx.load(_file(record, "model.onnx"))
     if record.data_sets is not None:
         for inputs, outputs in record.data_sets:
@@ -68,6 +71,19 @@ def data_sets(case: Case) -> Iterator[tuple[Any, list[Any], list[Any]]]:
     for folder in sorted(Path(record.model_dir).glob("test_data_set_*")):
         pair = [_stored(folder, kind, model) for kind in ("input", "output")]
         yield model, *pair
+
+
+def _light(record: Any) -> tuple[Any, list[Any], list[Any]]:
+    """A light model, the suite's input arange(n) / n, and the output that is stored beside it."""
+    path = Path(onnx.__file__).parents[1] / record.url
+    model = onnx.load(path)
+    stored = {t.name for t in model.graph.initializer}
+    (first,) = (i for i in model.graph.input if i.name not in stored)
+    shape = [max(d.dim_value, 1) for d in first.type.tensor_type.shape.dim]
+    size = int(np.prod(shape))
+    output = onnx.load_tensor(str(path.with_name(f"{path.stem}_output_0.pb")))
+    given = (np.arange(size, dtype=np.float32) / size).reshape(shape)
+    return model, [given], [numpy_helper.to_array(output)]
 
 
 def _file(record: Any, name: str) -> str:
