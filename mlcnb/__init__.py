@@ -46,6 +46,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.replay": "replay",
         "mlcnb.diagnosis": "doctor",
         "mlcnb.magics": "load_ipython_extension",
+        "mlcnb": "tirx=tir s_tir=tir",
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "

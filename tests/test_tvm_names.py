@@ -230,3 +230,13 @@ def test_conditions_and_parameters_of_tests():
     del test_a_tensor_expression.pytestmark
     with pytest.raises(tvm.TVMError, match="give values or by_dict"):
         testing.parameter(1, by_dict={"one": 1})
+
+
+def test_the_loop_level_under_its_newer_names():
+    from mlcnb import s_tir, tirx
+
+    assert tirx is s_tir is tvm.tir is tvm.tirx
+    assert (s_tir.SBlock, s_tir.SBlockRealize) == (tir.Block, tir.BlockRealize)
+    assert tirx.transform.StmtSimplify is tir.transform.Simplify
+    sch = tvm.s_tir.Schedule(Module["mm_relu"])
+    assert sch.get_loops(sch.get_sblock("Y", func_name="main"))

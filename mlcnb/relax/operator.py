@@ -27,6 +27,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError, OperatorArgumentError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import FloatImm, IntImm
 from mlcnb.ir.prim_ops import as_expr
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.relax.expr import (
@@ -259,21 +260,22 @@ def signature_text(decl: type[OpDecl]) -> str:
 
 
 def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
-    """An attribute as a call holds it; TVM's "void" says of an `out_dtype` that none is given."""
+    """An attribute as a call holds it: TVM's "void" says of an `out_dtype` that none is given, and
+    a whole number will do for a float.
+    """
     if name == "out_dtype" and value in ("void", ""):
         return None
-    kind = decl.numbers.get(name)
-    if kind is not None and value is not None and not isinstance(value, kind):
-        value = getattr(value, "value", value)
-        if not isinstance(value, kind):
-            raise OperatorArgumentError(
-                f"{decl.sugar}: {name} is one number, not {value!r}", hint=signature_text(decl)
-            )
-    return _frozen(value)
+    kind = decl.__dataclass_fields__[name].type  # type: ignore[attr-defined]
+    found = _frozen(value)
+    is_float = kind in ("float", "float | None") and type(found) is int
+    return float(found) if is_float else found
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, list | tuple) else value
+    """Lists as tuples, and constants of the loop level (`T.float32(0)`) as the numbers they are."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return value.value if isinstance(value, IntImm | FloatImm) else value
 
 
 #: stands in a call for an optional argument that is left out before one that is given

@@ -29,7 +29,8 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.tir.stmt": (
             "Stmt SeqStmt For ForKind While IfThenElse LetStmt AttrStmt AssertStmt BufferStore "
-            "Evaluate Allocate DeclBuffer Block BlockRealize IterVar IterType CommReducer Reduce"
+            "Evaluate Allocate DeclBuffer Block BlockRealize SBlock=Block "
+            "SBlockRealize=BlockRealize IterVar IterType CommReducer Reduce"
         ),
         "mlcnb.tir.function": "PrimFunc TensorIntrin",
         "mlcnb.tir.op": (

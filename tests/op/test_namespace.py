@@ -7,12 +7,16 @@ import inspect
 import numpy as np
 import pytest
 
+import mlcnb
 from mlcnb import relax
 from mlcnb.op import namespace
 from mlcnb.relax.expr import Call, Constant, PrimValue, Var, tensor_info
-from mlcnb.relax.operator import declarations
+from mlcnb.relax.operator import declaration, declarations
+from mlcnb.script import tir as T
 
 X = Var("x", tensor_info([2, 3], "float32"))
+IMAGE = Var("image", tensor_info([1, 3, 8, 8], "float32"))
+QUERY = Var("q", tensor_info([1, 2, 2, 4], "float32"))
 
 
 def test_every_declared_operator_is_there():
@@ -83,3 +87,20 @@ def test_operators_made_from_a_table_say_where_they_stand():
     lines = inspect.getsource(unary).splitlines()
     assert lines[unary.Exp.__firstlineno__ - 1].startswith('Exp = unary("exp"')
     assert (unary.Exp.__module__, unary.Exp.__qualname__) == ("mlcnb.op.unary", "Exp")
+
+
+def test_attributes_are_plain_numbers():
+    size = {"roi": [T.float32(0)] * 4, "extrapolation_value": 0, "cubic_exclude": T.int32(0)}
+    given = relax.op.image.resize2d(IMAGE, [4, 4], **size)
+    plain = relax.op.image.resize2d(IMAGE, [4, 4])
+    mlcnb.ir.assert_structural_equal(given, plain)
+    assert type(given.attrs.extrapolation_value) is float and type(given.attrs.roi[0]) is float
+    assert type(relax.op.nn.leakyrelu(X, 1).attrs.alpha) is float
+    assert relax.op.nn.attention_bias(*(QUERY,) * 4, scale=None).attrs.scale is None
+
+
+def test_a_form_that_tvm_has_as_an_operator():
+    biased = relax.op.nn.attention_bias(QUERY, QUERY, QUERY, QUERY, 0.5)
+    same = relax.op.nn.attention(QUERY, QUERY, QUERY, QUERY, scale=0.5)
+    mlcnb.ir.assert_structural_equal(biased, same)
+    assert declaration("relax.nn.attention_bias") is declaration("relax.nn.attention")

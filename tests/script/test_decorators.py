@@ -301,3 +301,19 @@ def test_the_rules_can_be_left_unchecked() -> None:
     assert structural_equal(parse(script(func)), func)
     with pytest.raises(WellFormedError):
         parse(script(func), check_well_formed=True)
+
+
+def test_a_graph_function_alone_keeps_the_rules_too():
+    with pytest.raises(WellFormedError, match="y: a call with effects stands in a function"):
+
+        @R.function
+        def pure(x: R.Tensor((2,), "float32")):
+            y = R.call_packed("g", x, sinfo_args=R.Tensor((2,), "float32"))
+            return y
+
+    @R.function(check_well_formed=False)
+    def unchecked(x: R.Tensor((2,), "float32")):
+        y = R.call_packed("g", x, sinfo_args=R.Tensor((2,), "float32"))
+        return y
+
+    assert isinstance(unchecked, Function) and unchecked.is_pure

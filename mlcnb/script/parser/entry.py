@@ -18,6 +18,7 @@ from mlcnb.ir.diagnostics import tell
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.relax.analysis.well_formed import assert_well_formed
+from mlcnb.relax.expr import Function
 from mlcnb.script import words
 from mlcnb.script.dialect import dialect as dialect_of
 from mlcnb.script.frames import DimString
@@ -69,8 +70,8 @@ def parse_definition(source: Source, node: Any, around: Mapping[str, Any], check
 
 
 def _checked(made: Any) -> Any:
-    """A program that keeps the rules of the IR; a graph function alone is not checked."""
-    if isinstance(made, IRModule):
+    """A program that keeps the rules of the IR."""
+    if isinstance(made, IRModule | Function):
         assert_well_formed(made)
     if isinstance(made, IRModule | PrimFunc):
         verify_well_formed(made)

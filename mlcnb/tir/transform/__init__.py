@@ -35,7 +35,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.tir.transform.remove_no_op": "RemoveNoOp remove_no_op",
         "mlcnb.tir.transform.storage_rewrite": "StorageRewrite rewrite_storage",
-        "mlcnb.tir.transform.simplify": "Simplify simplify_stmt",
+        "mlcnb.tir.transform.simplify": "Simplify StmtSimplify=Simplify simplify_stmt",
         "mlcnb.tir.transform.inject_prefetch": "InjectPrefetch inject_prefetch",
         "mlcnb.tir.transform.skip_padding": "SkipPadding skip_padding",
         "mlcnb.tir.transform.loop_partition": "LoopPartition partition_loops",
