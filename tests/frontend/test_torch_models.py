@@ -39,6 +39,21 @@ def test_model(name):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+QUICK = ("mobilenet", "vit", "gpt2")
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
+)
+def test_model_under_torch_compile(name):
+    model, inputs = made(name)
+    torch._dynamo.reset()
+    run = torch.compile(model, backend="mlcnb")
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(run(*inputs), model(*inputs), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_resnet18_in_full_imported_and_under_torch_compile():
     torch.manual_seed(1)
