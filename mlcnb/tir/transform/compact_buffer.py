@@ -12,11 +12,14 @@ Memory that the threads of a block share has to hold what all of them touch.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import Call, Let, PrimExpr, Ramp, Range, Var
+from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Let, Not, PrimExpr, Ramp, Range, Var
+from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.kernels import (
@@ -29,53 +32,117 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.linear import Linear, interval, linear_form
-from mlcnb.tir.stmt import Block, BufferStore, For, LetStmt
+from mlcnb.tir.stmt import (
+    Allocate,
+    Block,
+    BlockRealize,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    Stmt,
+)
+from mlcnb.tir.transform.simplify_known import conjuncts
 
 #: for one dimension: where the used part begins, and how long it is
 Part = tuple[Linear, int]
 Ranges = dict[Var, "tuple[int, int] | None"]
 
 
-def compact_buffers(func: PrimFunc) -> PrimFunc:
+@dataclass(frozen=True)
+class Care:
+    """How closely to look.
+
+    tests: what tests around an access say of its indices counts, and memory without blocks too;
+    may_grow: a buffer that is used beyond its shape becomes as large as that takes.
+    """
+
+    tests: bool = False
+    may_grow: bool = False
+
+
+def compact_buffers(func: PrimFunc, care: Care = Care()) -> PrimFunc:
     """`func` with each block-local buffer cut to the box of indices that its block touches."""
     bound = [n for n in walk(func.body) if isinstance(n, For) and bound_axis(n) is not None]
     threads = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in IN_BLOCK_AXES}
     virtual = {n.loop_var: _loop_range(n) for n in bound if bound_axis(n) in VIRTUAL_AXES}
     return func.with_body(
-        rewrite_statements(func.body, lambda n: _compact_block(n, threads, virtual))
+        rewrite_statements(func.body, lambda n: _compact(n, _Around(threads, virtual, care)))
     )
 
 
-def _compact_block(n: Node, threads: Ranges, virtual: Ranges) -> Node | None:
-    if not isinstance(n, Block) or not n.alloc_buffers:
-        return None
-    shared = {id(b): b for b in n.alloc_buffers if b.scope in SHARED_SCOPES}
-    own = {id(b): b for b in n.alloc_buffers if id(b) not in shared}
+class _Around(NamedTuple):
+    """Threads of a block, virtual ones, and how closely to look."""
+
+    threads: Ranges
+    virtual: Ranges
+    care: Care
+
+
+def _compact(n: Node, around: _Around) -> Node | None:
+    if isinstance(n, Block) and n.alloc_buffers:
+        cut, smaller = _cuts(n.alloc_buffers, n.body, around)
+        buffers = tuple(smaller.get(b, b) for b in n.alloc_buffers)
+        return (
+            replace(n, body=_moved_to(n.body, cut, smaller), alloc_buffers=buffers) if cut else None
+        )
+    if around.care.tests and isinstance(n, Allocate) and isinstance(n.body, DeclBuffer):
+        view = n.body
+        if not _is_only_view(n, view.buffer):
+            return None
+        cut, smaller = _cuts((view.buffer,), view.body, around)
+        if not cut or smaller[view.buffer].strides:
+            return None
+        made = replace(view, buffer=smaller[view.buffer], body=_moved_to(view.body, cut, smaller))
+        return replace(n, extents=made.buffer.shape, body=made)
+    return None
+
+
+def _is_only_view(n: Allocate, buffer: Buffer) -> bool:
+    """True if memory is used by one buffer alone, of its size and dtype."""
+    if buffer.data is not n.buffer_var or buffer.dtype != n.dtype:
+        return False
+    if not structural_equal(buffer.shape, n.extents):
+        return False
+    views = [x for x in walk(n.body) if isinstance(x, Buffer) and x.data is n.buffer_var]
+    pointers = sum(x is n.buffer_var for x in walk(n.body))
+    return all(x is buffer for x in views) and pointers == len(views)
+
+
+def _cuts(
+    allocated: Sequence[Buffer], body: Stmt, around: _Around
+) -> tuple[dict[Buffer, list[Part | None]], dict[Buffer, Buffer]]:
+    """Buffers that shrink: which part of each stays, and what it becomes."""
+    shared = {id(b): b for b in allocated if b.scope in SHARED_SCOPES}
+    own = {id(b): b for b in allocated if id(b) not in shared}
     boxes: dict[Buffer, list[Part | None]] = {}
     aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
-    held = {x.data for x in escapes(n.body)}
-    for buffers, ranges, wider in ((shared, threads, virtual), (own, {}, {})):
-        uses = _Uses(buffers, ranges)
+    held = {x.data for x in escapes(body)}
+    for buffers, ranges, wider in ((shared, around.threads, around.virtual), (own, {}, {})):
+        uses = _Uses(buffers, ranges, around.care.tests)
         if buffers:
-            uses.visit(n.body)
+            uses.visit(body)
         aligned.update(uses.aligned)
         for key, buffer in buffers.items():
             if buffer.data in held or buffer.strides or buffer.elem_offset is not None:
                 continue  # whoever has a pointer counts with the buffer as it is
             is_opaque = key in uses.opaque
-            box = None if is_opaque else _box(buffer, uses.accesses[key], wider)
+            box = None if is_opaque else _box(buffer, uses.accesses[key], wider, around.care)
             if box is not None or buffer in uses.aligned:
                 boxes[buffer] = box or [None] * buffer.ndim
-    return _apply(n, boxes, aligned) if boxes else None
+    smaller = {b: _aligned(_smaller(b, box), aligned.get(b, {})) for b, box in boxes.items()}
+    return boxes, smaller
 
 
 class _Uses:
     """All accesses of some buffers below a block, with the ranges of the loops in between."""
 
-    def __init__(self, wanted: dict[int, Buffer], outside: Ranges) -> None:
-        self.accesses: dict[int, list[tuple[tuple[PrimExpr, ...], Ranges]]] = {
-            key: [] for key in wanted
-        }
+    def __init__(self, wanted: dict[int, Buffer], outside: Ranges, tests: bool) -> None:
+        self.accesses: dict[int, Accesses] = {key: [] for key in wanted}
+        self.tests = tests
+        #: what is at most 0 where the walk is
+        self.limits: tuple[Linear, ...] = ()
         self.opaque: set[int] = set()
         self.ranges: Ranges = dict(outside)
         #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
@@ -83,7 +150,9 @@ class _Uses:
 
     def visit(self, n: Node) -> None:
         if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:
-            self.accesses[id(n.buffer)].append((n.indices, dict(self.ranges)))
+            self.accesses[id(n.buffer)].append((n.indices, dict(self.ranges), self.limits))
+        if self.tests and self.test(n):
+            return
         if isinstance(n, For):
             self.ranges[n.loop_var] = _loop_range(n)
         if isinstance(n, LetStmt | Let):
@@ -102,6 +171,24 @@ class _Uses:
             if not isinstance(child, Buffer):
                 self.visit(child)
 
+    def test(self, n: Node) -> bool:
+        """What stands under a test is visited with what the test says; False for anything else."""
+        sides: tuple[tuple[Any, tuple[Linear, ...]], ...]
+        match n:
+            case IfThenElse(condition, yes, no) | Call(_, "tir.if_then_else", (condition, yes, no)):
+                sides = (yes, limits_of(condition)), (no, limits_of(p.logical_not(condition)))
+            case BlockRealize(values, condition, block):
+                sides = tuple((x, ()) for x in values) + ((block, limits_of(condition)),)
+            case _:
+                return False
+        self.visit(condition)
+        for part, said in sides:
+            outer, self.limits = self.limits, (*self.limits, *said)
+            if part is not None:
+                self.visit(part)
+            self.limits = outer
+        return True
+
     def match(self, match: MatchBufferRegion) -> None:
         """A region under another name: used from its first to its last element."""
         key = id(match.source.buffer)
@@ -109,10 +196,10 @@ class _Uses:
             return
         if any(not isinstance(stride, Var) for stride in match.buffer.strides[:-1]):
             self.opaque.add(key)
-        ranges = dict(self.ranges)
-        region = match.source.region
-        self.accesses[key].append((tuple(side.min for side in region), ranges))
-        self.accesses[key].append((tuple(side.min + (side.extent - 1) for side in region), ranges))
+        ranges, region = dict(self.ranges), match.source.region
+        ends = tuple(side.min + (side.extent - 1) for side in region)
+        for indices in (tuple(side.min for side in region), ends):
+            self.accesses[key].append((indices, ranges, self.limits))
 
 
 def _loop_range(loop: For) -> tuple[int, int] | None:
@@ -122,31 +209,61 @@ def _loop_range(loop: For) -> tuple[int, int] | None:
     return start, start + extent - 1
 
 
-Accesses = list[tuple[tuple[PrimExpr, ...], Ranges]]
+def limits_of(condition: PrimExpr) -> tuple[Linear, ...]:
+    """Sums that are at most 0 where a condition holds; of what it says besides, nothing."""
+    found: list[Linear] = []
+    for given in conjuncts(condition):
+        part = _opposite(given.a) if isinstance(given, Not) else given
+        if part is None or any(isinstance(x, BufferLoad | Call) for x in walk(part)):
+            continue
+        match part:
+            case LT(a, b) | GT(b, a):
+                found.append(linear_form(a).plus(linear_form(b), -1).plus(Linear(1)))
+            case LE(a, b) | GE(b, a):
+                found.append(linear_form(a).plus(linear_form(b), -1))
+            case EQ(a, b):
+                form = linear_form(a).plus(linear_form(b), -1)
+                found += [form, form.times(-1)]
+    return tuple(found)
 
 
-def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges) -> Any:
+_OPPOSITES: dict[type, Any] = {LT: GE, LE: GT, GT: LE, GE: LT, NE: EQ}
+
+
+def _opposite(n: PrimExpr) -> PrimExpr | None:
+    if isinstance(n, Call) and n.op == "tir.likely":
+        n = n.args[0]
+    kind = _OPPOSITES.get(type(n))
+    return None if kind is None else kind(n.a, n.b)  # type: ignore[attr-defined]
+
+
+#: indices of an access, the ranges of the loops around it, and what is at most 0 there
+Accesses = list[tuple[tuple[PrimExpr, ...], Ranges, tuple[Linear, ...]]]
+
+
+def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges, care: Care) -> Any:
     """A Part for each dimension, or None where nothing is gained.
 
     virtual: virtual threads, which may share it where the parts of each alone are not of one size.
     """
     if not accesses:
         return None
-    wider = [(indices, {**virtual, **ranges}) for indices, ranges in accesses]
+    wider = [(indices, {**virtual, **ranges}, said) for indices, ranges, said in accesses]
     axes = range(buffer.ndim)
-    box = [_part(buffer, x, accesses) or _part(buffer, x, wider) for x in axes]
+    box = [_part(buffer, x, accesses, care) or _part(buffer, x, wider, care) for x in axes]
     full = [p.as_int(extent) for extent in buffer.shape]
     gained = any(part is not None and part[1] != size for part, size in zip(box, full, strict=True))
     return box if gained else None
 
 
-def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
+def _part(buffer: Buffer, axis: int, accesses: Accesses, care: Care) -> Part | None:
     low: Linear | None = None
     high: Linear | None = None
-    for indices, ranges in accesses:
+    for indices, ranges, limits in accesses:
         bounds = _bounds(indices[axis], ranges)
         if bounds is None:
             return None
+        bounds = _within(bounds, indices[axis], ranges, limits)
         low = bounds[0] if low is None else _extreme(low, bounds[0], min)
         high = bounds[1] if high is None else _extreme(high, bounds[1], max)
         if low is None or high is None:
@@ -157,8 +274,29 @@ def _part(buffer: Buffer, axis: int, accesses: list) -> Part | None:
         return None
     size = p.as_int(buffer.shape[axis])
     if size is not None and extent.constant + 1 >= size:
-        return None
+        if not care.may_grow or extent.constant + 1 == size:
+            return None
     return low, extent.constant + 1
+
+
+def _within(
+    bounds: tuple[Linear, Linear], index: PrimExpr, ranges: Ranges, limits: tuple[Linear, ...]
+) -> tuple[Linear, Linear]:
+    """The ends of an index under tests: `limit <= 0` says index <= index - limit."""
+    low, high = bounds
+    form = linear_form(index)
+    for limit in limits:
+        above, below = form.plus(limit, -1), form.plus(limit)
+        if _is_outside(above, ranges):
+            high = _extreme(high, above, min) or high
+        if _is_outside(below, ranges):
+            low = _extreme(low, below, max) or low
+    return low, high
+
+
+def _is_outside(x: Linear, ranges: Ranges) -> bool:
+    """True if a sum depends on nothing that changes inside."""
+    return not any(n in ranges for term in x.terms for n in walk(term) if isinstance(n, Var))
 
 
 def _bounds(index: PrimExpr, ranges: Ranges) -> tuple[Linear, Linear] | None:
@@ -181,8 +319,10 @@ def _extreme(a: Linear, b: Linear, pick: Any) -> Linear | None:
     return None if a.plus(b, -1).terms else pick((a, b), key=lambda bound: bound.constant)
 
 
-def _apply(block: Block, cut: dict[Buffer, list[Part | None]], aligned: dict) -> Block:
-    smaller = {b: _aligned(_smaller(b, box), aligned.get(b, {})) for b, box in cut.items()}
+def _moved_to(
+    body: Stmt, cut: dict[Buffer, list[Part | None]], smaller: dict[Buffer, Buffer]
+) -> Stmt:
+    """A body with accesses and regions counted from where the parts begin."""
 
     def rule(n: Node) -> Node | None:
         if isinstance(n, BufferLoad | BufferStore) and n.buffer in cut:
@@ -191,9 +331,7 @@ def _apply(block: Block, cut: dict[Buffer, list[Part | None]], aligned: dict) ->
             return _moved_region(n, smaller[n.buffer], cut[n.buffer])
         return None
 
-    body = rewrite(block.body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
-    buffers = tuple(smaller.get(b, b) for b in block.alloc_buffers)
-    return replace(block, body=body, alloc_buffers=buffers)
+    return rewrite(body, rule, enter=lambda n: n if isinstance(n, Buffer) else None)
 
 
 def _moved_region(n: BufferRegion, buffer: Buffer, box: list[Part | None]) -> BufferRegion:
@@ -245,8 +383,15 @@ def _behind(index: PrimExpr, start: Linear) -> PrimExpr:
 
 
 class CompactBufferAllocation(PrimFuncPass):
-    """Cut block-local buffers to the box of indices that is touched where they are allocated."""
+    """Cut local buffers to the box of indices that is touched where they are allocated.
+
+    What tests around an access say of its indices counts, and memory without blocks is cut too.
+
+    is_strict: if False, a buffer that is used beyond its shape becomes as large as that takes.
+    """
+
+    is_strict: bool = True
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         """See `compact_buffers`."""
-        return compact_buffers(func)
+        return compact_buffers(func, Care(tests=True, may_grow=not self.is_strict))
