@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, NoReturn
 
 from mlcnb.arith import Analyzer, simplify
 from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import walk
-from mlcnb.ir.expr import Call, IntImm, Max, Select, Var
+from mlcnb.ir.expr import Call, IntImm, Max, PrimExpr, Select, Var
 from mlcnb.ir.prim_ops import (
     as_expr,
     as_int,
@@ -30,6 +30,7 @@ from mlcnb.ir.prim_ops import (
     minimum,
     select,
 )
+from mlcnb.ir.structural import structural_equal
 from mlcnb.relax.expr import tensor_info
 from mlcnb.relax.operator import OpDecl
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
@@ -50,10 +51,14 @@ def tidy(dim: Any) -> Any:
     value = as_int(dim)
     if value is not None or isinstance(dim, Var):
         return dim if value is None else value
-    made = as_expr(dim)
-    simple = simplify(made, {v: (0, None) for v in walk(made) if isinstance(v, Var)})
+    simple = _simplified(as_expr(dim))
     value = as_int(simple)
     return simple if value is None else value
+
+
+@lru_cache(1024)
+def _simplified(dim: PrimExpr) -> PrimExpr:
+    return simplify(dim, {v: (0, None) for v in walk(dim) if isinstance(v, Var)})
 
 
 def same(a: Any, b: Any) -> bool:
@@ -124,7 +129,12 @@ def gap(a: Any, b: Any) -> Any:
     one, two = as_int(a), as_int(b)
     if one is not None and two is not None:
         return one - two
-    return as_expr(a) - b
+    return _gap(as_expr(a), as_expr(b))
+
+
+@lru_cache(1024)
+def _gap(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    return a - b
 
 
 def product(dims: Iterable[Any]) -> Any:
@@ -265,11 +275,22 @@ def _larger(parts: Sequence[Any]) -> Any:
     return tidy(select(equal(least, 0), 0, most))
 
 
+@lru_cache(256)
 def _parts(dim: Any) -> list[Any]:
-    """The dimensions that `_larger` made one of: it stays as long as they are many."""
+    """The dimensions that `_larger` made one of: it stays as long as they are many.
+
+    A maximum that simplification wrote in another way has other parts, that are no dimensions.
+    """
     if not isinstance(dim, Select) or as_int(dim.true_value) != 0:
         return [dim]
-    found, stack = [], [dim.false_value]
+    found = _operands(dim)
+    return found if structural_equal(_larger(found), dim) else [dim]
+
+
+def _operands(dim: Select) -> list[Any]:
+    """What the largest is taken of."""
+    found: list[Any] = []
+    stack = [dim.false_value]
     while stack:
         n = stack.pop()
         if isinstance(n, Max):

@@ -237,3 +237,16 @@ def test_a_float_that_is_rounded_is_read_by_the_run():
     proto = model("x: float[h]", nodes, "y: float[k]", i=np.array(0), tenth=np.float32(0.1),
                   z=np.float32(0), o=np.float32(1))  # fmt: skip
     check(proto, [((h,),) for h in (0, 9, 10, 11, 30, 99, 100)])
+
+
+def test_a_maximum_that_is_simplified_is_no_list_of_dimensions():
+    """max(min(n, m) + max(-n, 0), n) is written in other ways; broadcast again it is the same."""
+    nodes = [
+        node("Shape", "x", "shape"), node("Cast", "shape", "short", to=6),
+        node("Cast", "short", "long", to=7), node("Reshape", "x long", "z"),
+        node("Slice", "z first last", "some"), node("Add", "some z", "one"),
+        node("Add", "one some", "two"), node("Mul", "two x", "three"),
+        node("Reshape", "three long", "y"),
+    ]  # fmt: skip
+    ends = {"first": ints(0), "last": ints(10**9)}
+    check(model("x: float[n]", nodes, "y: float[e]", **ends), [((1,),), ((2,),), ((7,),)])

@@ -17,6 +17,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.normalize": "Normalize normalize",
         f"{_HERE}.canonicalize_bindings": "CanonicalizeBindings canonicalize_bindings",
         f"{_HERE}.check_sizes": "CheckSizes",
+        f"{_HERE}.own_sizes": "OwnSizes",
         f"{_HERE}.dead_code_elimination": "DeadCodeElimination",
         f"{_HERE}.eliminate_common_subexpr": "EliminateCommonSubexpr eliminate_common_subexpr",
         f"{_HERE}.fold_constant": "FoldConstant fold_constant",

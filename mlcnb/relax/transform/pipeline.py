@@ -53,6 +53,7 @@ from mlcnb.relax.transform.legalize_ops import LegalizeOps
 from mlcnb.relax.transform.lower_runtime_builtin import LowerAllocTensor, LowerRuntimeBuiltin
 from mlcnb.relax.transform.narrow_products import NarrowProducts
 from mlcnb.relax.transform.normalize import Normalize
+from mlcnb.relax.transform.own_sizes import OwnSizes
 from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
@@ -263,6 +264,7 @@ def default_pipeline(
         LegalizeOps(),
         ConcatInPlace(),
         *fuse_passes(where),
+        OwnSizes(),
         RewriteDataflowReshape(),
         DeadCodeElimination(),
     ]

@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
+from mlcnb.tir.schedule.open_digits import OpenDigit, covers, open_digit
 
 #: an index and how much further a slice that starts there reaches (None: unknown)
 Start = tuple[Affine, int | None]
@@ -56,6 +57,8 @@ class _Solver:
         self.known = known
         self.variables: set[e.Var] = set()
         self.digits: dict[Any, list[Digit]] = {}
+        #: those whose places may be sizes that only a run knows
+        self.open_digits: dict[Any, list[OpenDigit]] = {}
 
     def learn(self, index: Affine, width: int | None) -> None:
         """The value of `index` is known up to an unknown 0..width.
@@ -90,7 +93,9 @@ class _Solver:
         """The value of `atom` is known."""
         if isinstance(atom, e.Var):
             self.variables.add(atom)
-        elif isinstance(atom, Quotient | Remainder):
+            return
+        self._open_digit(atom)
+        if isinstance(atom, Quotient | Remainder):
             inner, digit = digit_of(atom)
             self._digit(inner, digit)
             if isinstance(atom, Quotient):
@@ -102,6 +107,18 @@ class _Solver:
         """How far `x` may move while the domain's variables take all their values."""
         spans = [(abs(c), self._span(t)) for t, c in x.terms.items() if self._varies(t)]
         return sum(inf if span is None else c * span for c, span in spans)
+
+    def _open_digit(self, atom: Any) -> None:
+        """As `_digit`, for places that need not be known."""
+        found = open_digit(atom)
+        if found is None:
+            return
+        number, digit = found
+        digits = self.open_digits.setdefault((number.const, frozenset(number.terms.items())), [])
+        if digit not in digits:
+            digits.append(digit)
+            if covers(digits):
+                self.learn(number, 0)
 
     def _digit(self, inner: Affine, digit: Digit) -> None:
         key = (inner.const, frozenset(inner.terms.items()))
