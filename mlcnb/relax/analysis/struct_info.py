@@ -1,6 +1,7 @@
 """Relations between struct infos: same, implied by, joined, erased, substituted.
 
 same_info(a, b)                 equal in every run (dimensions proved by arith)
+same_known(a, b)                … and tensors of known shape: one may stand for the other
 struct_info_base_check(a, b)    does every value of b belong to a?
 struct_info_lca(a, b)           the narrowest info that both belong to
 erase_to_well_defined(a, vars)  dimensions that mention other variables are forgotten
@@ -74,6 +75,11 @@ def same_info(a: Any, b: Any) -> bool:
         return False
     compare = _SAME.get(type(a))
     return structural_equal(a, b) if compare is None else compare(a, b)
+
+
+def same_known(a: Any, b: Any) -> bool:
+    """True for two tensors of one dtype whose shapes are known, and equal in every run."""
+    return isinstance(a, TensorStructInfo) and a.dims is not None and same_info(a, b)
 
 
 def _same_tensor(a: TensorStructInfo, b: TensorStructInfo) -> bool:

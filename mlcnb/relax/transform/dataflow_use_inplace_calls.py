@@ -20,7 +20,7 @@ from mlcnb.core.node import replace, rewrite
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.expr import (
@@ -79,7 +79,7 @@ class _Writer(Mutator):
         places = [
             i
             for i, (arg, was) in enumerate(zip(call.args, old, strict=True))
-            if self.dying.get(was) is var and same_info(arg.struct_info, call.struct_info)
+            if self.dying.get(was) is var and same_known(arg.struct_info, call.struct_info)
         ]
         if not places or sum(a is call.args[places[0]] for a in call.args) > 1:
             return None

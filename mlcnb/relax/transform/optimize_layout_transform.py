@@ -17,7 +17,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Function, Op, Var
 from mlcnb.relax.operator import attrs_of
 from mlcnb.relax.transform.written_out import Reader, rewritten
@@ -46,7 +46,7 @@ class _Layouts(Reader):
         before = self.call_of(source, "layout_transform")
         if attrs.dst != layout and before is not None:
             source, layout = before.args[0], attrs_of(before).src  # type: ignore[attr-defined]
-        if layout != attrs.dst or not same_info(source.struct_info, call.struct_info):
+        if layout != attrs.dst or not same_known(source.struct_info, call.struct_info):
             return None
         self.found += 1
         return source
@@ -58,7 +58,7 @@ class _Layouts(Reader):
         source: Any = None if before is None else before.args[0]
         if first is None or first.index_map is None:
             return None
-        if not same_info(source.struct_info, call.struct_info):
+        if not same_known(source.struct_info, call.struct_info):
             return None
         second: Any = attrs_of(call)
         if not _undoes(first.index_map, second.index_map, source.struct_info.dims):

@@ -84,7 +84,7 @@ class _Named:
         for dim in sorted(filter(_is_computed, dims), key=self.number):
             now = rewrite(dim, lambda _: None, enter=self.name_of)
             if not self.look(now)[2] <= own:
-                made = SizeVar(f"size{len(self.variables) or ''}", dim.dtype)
+                made = SizeVar(f"extent{len(self.variables) or ''}", dim.dtype)
                 self.variables[self.number(dim)] = made
                 own.add(made)
 

@@ -11,7 +11,7 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Function, Op, Var
 from mlcnb.relax.operator import declaration as declared
 from mlcnb.relax.operator import make_call
@@ -41,7 +41,7 @@ class _Reshapes(Reader):
         info = call.struct_info
         if not isinstance(info, TensorStructInfo) or info.dims is None:
             return None
-        if same_info(source.struct_info, info):
+        if same_known(source.struct_info, info):
             self.found += 1
             return source
         if source is call.args[0]:

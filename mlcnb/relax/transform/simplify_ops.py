@@ -19,7 +19,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, TupleGetItem, Var
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
@@ -87,7 +87,7 @@ def _astype(s: _Simplifier, call: Call) -> Any:
     x: Any = before.args[0]
     if not _holds(before.struct_info.dtype, x.struct_info.dtype):
         return None
-    return x if same_info(x.struct_info, call.struct_info) else _with_operand(call, x, before)
+    return x if same_known(x.struct_info, call.struct_info) else _with_operand(call, x, before)
 
 
 def _with_operand(call: Call, x: Any, before: Call) -> Call:
@@ -110,7 +110,7 @@ def _holds(wide: Any, narrow: Any) -> bool:
 def _unchanged(call: Call) -> Any:
     """The operand, where the result has its shape and dtype."""
     x: Any = call.args[0]
-    return x if same_info(x.struct_info, call.struct_info) else None
+    return x if same_known(x.struct_info, call.struct_info) else None
 
 
 @rule("SimplifyOps")
@@ -129,7 +129,7 @@ def _reshape(s: _Simplifier, call: Call) -> Any:
         return unchanged
     for name in _RESHAPES:
         before = s.inner(call.args[0], name)
-        if before is not None and same_info(before.args[0].struct_info, call.struct_info):
+        if before is not None and same_known(before.args[0].struct_info, call.struct_info):
             return before.args[0]
         if before is not None:
             return _with_operand(call, before.args[0], before)
@@ -178,7 +178,7 @@ def _is_full_of(x: Any, value: float) -> bool:
 
 
 def _like(x: Any, call: Call) -> bool:
-    return same_info(x.struct_info, call.struct_info)
+    return same_known(x.struct_info, call.struct_info)
 
 
 @rule("SimplifyOps")

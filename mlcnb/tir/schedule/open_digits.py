@@ -27,7 +27,7 @@ class Place(NamedTuple):
     number: int
     factors: frozenset[tuple[Any, int]] = frozenset()
 
-    def times(self, other: Place) -> Place:
+    def by(self, other: Place) -> Place:
         """The product of both."""
         counts = Counter(dict(self.factors)) + Counter(dict(other.factors))
         return Place(self.number * other.number, frozenset(counts.items()))
@@ -56,7 +56,7 @@ def open_digit(atom: Any) -> tuple[Affine, OpenDigit] | None:
             return below[1], (by, below[2])
         return inner, (by, None)
     if below is not None and below[0]:
-        return below[1], (below[2], below[2].times(by))
+        return below[1], (below[2], below[2].by(by))
     return inner, (ONE, by)
 
 
@@ -89,6 +89,6 @@ def place_of(size: Affine) -> Place:
     rest = Affine(size.const // shared, {t: c // shared for t, c in size.terms.items()})
     atom = rest.only_atom
     if isinstance(atom, Opaque) and isinstance(atom.node, e.Mul):
-        parts = place_of(of(atom.node.a)).times(place_of(of(atom.node.b)))
-        return Place(shared).times(parts)
+        parts = place_of(of(atom.node.a)).by(place_of(of(atom.node.b)))
+        return Place(shared).by(parts)
     return Place(shared, frozenset([((rest.const, frozenset(rest.terms.items())), 1)]))

@@ -49,21 +49,21 @@ AFTER = """
 class Module:
     @T.prim_func(private=True)
     def halved(var_A: T.handle, var_B: T.handle):
-        size = T.int64(is_size_var=True)
-        A = T.match_buffer(var_A, (size, T.int64(4)))
-        B = T.match_buffer(var_B, ((size + T.int64(1)) // T.int64(2), T.int64(4)))
-        for i, j in T.grid((size + T.int64(1)) // T.int64(2), T.int64(4)):
+        extent = T.int64(is_size_var=True)
+        A = T.match_buffer(var_A, (extent, T.int64(4)))
+        B = T.match_buffer(var_B, ((extent + T.int64(1)) // T.int64(2), T.int64(4)))
+        for i, j in T.grid((extent + T.int64(1)) // T.int64(2), T.int64(4)):
             with T.block("B"):
                 v_i, v_j = T.axis.remap("SS", [i, j])
                 B[v_i, v_j] = A[v_i * T.int64(2), v_j] * T.float32(2)
 
     @T.prim_func(private=True)
     def filled(var_A: T.handle, n: T.int64):
-        size = T.int64(is_size_var=True)
-        A = T.match_buffer(var_A, (size,))
-        for i in range(size):
+        extent = T.int64(is_size_var=True)
+        A = T.match_buffer(var_A, (extent,))
+        for i in range(extent):
             with T.block("A"):
-                v_i = T.axis.spatial(size, i)
+                v_i = T.axis.spatial(extent, i)
                 A[v_i] = T.Cast("float32", n)
 
     @R.function

@@ -12,15 +12,25 @@ from typing import Any
 import numpy as np
 
 from mlcnb.core.node import replace
+from mlcnb.ir import prim_ops as p
 from mlcnb.relax.analysis.struct_info import erase_to_well_defined, symbolic_vars
-from mlcnb.relax.expr import BindingBlock, If, SeqExpr, Tuple, TupleGetItem
+from mlcnb.relax.expr import (
+    BindingBlock,
+    If,
+    MatchCast,
+    SeqExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.loops import loop, scan
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.turns import scalar
 from mlcnb.relax.infer import infer
 from mlcnb.relax.operator import is_null
-from mlcnb.relax.struct_info import ObjectStructInfo
+from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo
 
 Walk = Any  # an Importer, which imports this module
 Place = Any  # a Frame of it
@@ -47,13 +57,20 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
         node.refuse(f"{len(inputs)} inputs: it takes one condition")
     graphs = node.require("then_branch"), node.require("else_branch")
     known = node.known(inputs[0])
-    if known is not None and known.dtype != object and known.size == 1:
-        return walk.graph(graphs[0] if known.item() else graphs[1], place.inside())
+    value = None if known is None or known.size != 1 else p.as_int(known.item())
+    if value is not None:
+        return walk.graph(graphs[0] if value else graphs[1], place.inside())
     before = len(node.values.found_at_run_time)
     sequences = [_sequence(walk, graph, place.inside()) for graph in graphs]
     inside = node.values.found_at_run_time[before:]
     if len({len(names) for _, names in sequences}) > 1:
         node.refuse("the branches have different numbers of outputs")
+    taken = walk.choices.next() if known is not None and _ranks_differ(sequences) else None
+    if taken is not None:
+        _assume(walk, node, known, taken)
+        body, outputs = sequences[0 if taken else 1]
+        walk.emitter.bindings.extend(b for block in body.blocks for b in block.bindings)
+        return outputs
     choice = If(scalar(node, inputs[0]), sequences[0][0], sequences[1][0])
     if any(is_null(leaf) for _, names in sequences for leaf in names):
         node.unknown(inputs[0], "which branch makes a value that is optional is not known")
@@ -63,6 +80,23 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
     made = node.values.opened(node.values.bind(replace(choice, struct_info=info)))
     count = len(graphs[0].output)
     return [made] if count == 1 else [node.emit(TupleGetItem(made, i)) for i in range(count)]
+
+
+def _ranks_differ(sequences: list[tuple[SeqExpr, list[Any]]]) -> bool:
+    """True where a tensor of one branch has another rank than that of the other one."""
+    ranks = [[getattr(x.struct_info, "ndim", None) for x in outputs] for _, outputs in sequences]
+    return ranks[0] != ranks[1]
+
+
+def _assume(walk: Walk, node: Node, known: Any, taken: bool) -> None:
+    """Check, as the model runs, that a condition on sizes is as the import assumes."""
+    one, zero = (p.const(n, "int64") for n in (1, 0))
+    condition = known.item()
+    is_true = condition if condition.dtype.is_bool else p.not_equal(condition, 0)
+    info = ShapeStructInfo((one if taken else zero,), 1)
+    var = Var(walk.emitter.names.fresh("condition"), info, node.span)
+    value = ShapeExpr((p.select(is_true, one, zero),))
+    walk.emitter.bindings.append(MatchCast(var, value, info))
 
 
 def _others(info: Any, inside: list[Any]) -> list[Any]:

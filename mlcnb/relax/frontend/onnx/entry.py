@@ -7,7 +7,7 @@ import      node by node                              `importer`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core import display
@@ -17,6 +17,7 @@ from mlcnb.core.means import within_means
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.frontend.onnx.check import check_model
 from mlcnb.relax.frontend.onnx.check_text import check_text
+from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.importer import Importer
 from mlcnb.relax.frontend.onnx.inputs import Inputs
 from mlcnb.relax.frontend.onnx.load import load
@@ -80,5 +81,26 @@ def from_onnx(
         values = [i for i in proto.graph.input if i.name not in stored]
         shapes = shape if shape_dict is None else shape_dict
         kinds = dtype if dtype_dict is None else dtype_dict
-        inputs = Inputs(values, source, shapes, kinds, freeze or {})
-        return Importer(proto, source, opsets, inputs, keep_params_in_input).module()
+
+        def walked(choices: Choices) -> IRModule:
+            inputs = Inputs(values, source, shapes, kinds, freeze or {})
+            return Importer(proto, source, opsets, inputs, keep_params_in_input, choices).module()
+
+        return decided(walked)
+
+
+def decided(walked: Callable[[Choices], IRModule]) -> IRModule:
+    """What an import makes, with branches assumed where it stops without.
+
+    Raises:
+        MLCError: of the import without assumptions, where none helps.
+    """
+    choices = Choices()
+    first: MLCError | None = None
+    while True:
+        try:
+            return walked(choices)
+        except MLCError as error:
+            first = first or error
+            if not choices.another():
+                raise first from None

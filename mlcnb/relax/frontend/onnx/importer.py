@@ -31,6 +31,7 @@ from mlcnb.relax.expr import (
     tensor_info,
 )
 from mlcnb.relax.frontend.onnx import control, functions
+from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.diagnose import type_of
 from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.inputs import Inputs
@@ -82,15 +83,23 @@ class Importer:
         opsets: version by domain.
         inputs: makes the parameters.
         keep_params: initializers become parameters of main in place of constants.
+        choices: which branches are assumed.
     """
 
     def __init__(
-        self, model: Any, source: Source, opsets: dict[str, int], inputs: Inputs, keep_params: bool
+        self,
+        model: Any,
+        source: Source,
+        opsets: dict[str, int],
+        inputs: Inputs,
+        keep_params: bool,
+        choices: Choices,
     ) -> None:
         self.model = model
         self.source = source
         self.inputs = inputs
         self.keep_params = keep_params
+        self.choices = choices
         self.emitter = Emitter({}, Names())
         self.values = Values(self.emitter, inputs.dim_names)
         self.functions = functions.function_table(model)
