@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlcnb.core.errors import TypeInferError
+from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
@@ -147,7 +148,8 @@ def infer_call(call: Call, functions: Functions) -> StructInfo:
     if isinstance(op, GlobalVar):
         func = functions.get(op)
         if isinstance(func, PrimFunc):
-            return TupleStructInfo(())
+            kind = func.ret_type
+            return TupleStructInfo(()) if kind is None else PrimStructInfo(dtype(kind))
         return _infer_function(call, op.name_hint, function_info(func))
     return _infer_function(call, getattr(op, "name_hint", "function"), op.struct_info)
 

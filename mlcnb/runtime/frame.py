@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.relax import expr as rx
@@ -253,9 +254,9 @@ def _call_function(frame: Frame, function: Any, x: rx.Call) -> Any:
     args = tuple(frame.value(a) for a in x.args)
     if isinstance(function, PrimFunc) and isinstance(x.op, GlobalVar):
         with naming(x.span):
-            kernel_call.run(frame.vm.executable.kernels[x.op.name_hint], list(args))
+            result = kernel_call.run(frame.vm.executable.kernels[x.op.name_hint], list(args))
         frame.kernel = x.op.name_hint
-        return ()
+        return () if result is None else result
     result = apply(frame.vm, function, args)
     frame.kernel = f"function: {getattr(x.op, 'name_hint', 'a closure')}"
     return result
@@ -329,11 +330,43 @@ def _invoke_closure(frame: Frame, x: rx.Call) -> Any:
     return as_said(frame, result, x.sinfo_args, "the result of a closure")
 
 
-#: calls of closures, beside those of `vm_calls`
+def _call_builtin(frame: Frame, x: rx.Call) -> Any:
+    """A builtin that is handed the machine it runs in: one of `_WITH_FRAME`, or a registered
+    function, which gets the virtual machine first.
+    """
+    name = x.args[0].global_symbol  # type: ignore[attr-defined]
+    args = frame.value(x.args[1])
+    rule = _WITH_FRAME.get(name)
+    if rule is not None:
+        result = rule(frame.vm, *args)
+    else:
+        function: Any = registry.get_global_func(name)
+        result = contiguous(function(frame.vm, *args))
+    frame.kernel = f"builtin: {name}"
+    return as_said(frame, result, x.sinfo_args, f"the result of {name}")
+
+
+def _run_or_capture(vm: VirtualMachine, function: Any, args: Any, *_: Any) -> Any:
+    """A stretch of kernels: run, as there is no graph that could be replayed."""
+    return apply(vm, function, args)
+
+
+def _cached_alloc(vm: VirtualMachine, function: Any, *_: Any) -> Any:
+    """Storage that a captured graph keeps: new, as nothing is captured."""
+    return apply(vm, function, ())
+
+
+#: builtins that call functions of the module
+_WITH_FRAME: dict[str, Callable[..., Any]] = {
+    "vm.builtin.cuda_graph.run_or_capture": _run_or_capture,
+    "vm.builtin.cuda_graph.get_cached_alloc": _cached_alloc,
+}
+#: calls of closures and of the machine, beside those of `vm_calls`
 _CLOSURES: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.make_closure": _make_closure,
     "relax.invoke_closure": _invoke_closure,
     "relax.invoke_pure_closure": _invoke_closure,
+    "relax.call_builtin_with_ctx": _call_builtin,
 }
 _OPS = {**OPS, **_CLOSURES}
 _VALUES: dict[type, Callable[[Frame, Any], Any]] = {

@@ -7,7 +7,7 @@ name. Printer and parser share this list.
 from __future__ import annotations
 
 PLAIN_CALLS = frozenset(
-    "invoke_closure invoke_pure_closure make_closure call_builtin_with_ctx "
+    "invoke_closure invoke_pure_closure make_closure "
     "call_py_func call_tir_with_grad builtin.alloc_tensor builtin.stop_lift_params "
     "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor memory.view "
     "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object vm.call_tir_dyn "

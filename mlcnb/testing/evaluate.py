@@ -144,8 +144,8 @@ class _Frame:
         if isinstance(op, GlobalVar):
             callee = self.mod[op]
             if isinstance(callee, PrimFunc):
-                run_prim_func(callee, args)
-                return ()
+                result = run_prim_func(callee, args)
+                return () if result is None else result
             return (
                 _packed(callee)(*args)
                 if isinstance(callee, ExternFunc)
@@ -187,6 +187,25 @@ class _Frame:
     def invoke_closure(self, call: Call) -> Any:
         """A closure and a tuple of arguments."""
         return self.apply(call.args[0], list(self.leaf(call.args[1])))
+
+    def assert_op(self, call: Call) -> Any:
+        """Stops where the condition does not hold."""
+        held, text, *values = (self.leaf(a) for a in call.args)
+        if not bool(np.asarray(held)):
+            raise ExecutionError(f"assert_op: {text.format(*values)}" if text else "assert_op")
+        return ()
+
+    def call_builtin(self, call: Call) -> Any:
+        """A builtin that runs functions of the module: those of CUDA graphs run them as they are;
+        any other is a packed function.
+        """
+        builtin: Any = call.args[0]
+        args = self.leaf(call.args[1])
+        if builtin.global_symbol == "vm.builtin.cuda_graph.get_cached_alloc":
+            return self.apply(args[0], [])
+        if builtin.global_symbol == "vm.builtin.cuda_graph.run_or_capture":
+            return self.apply(args[0], list(args[1]))
+        return self.apply(builtin, [self.mod, *args])
 
     def empty(self, info: Any) -> np.ndarray:
         """Memory for a result."""
@@ -255,6 +274,8 @@ _CONVENTIONS: dict[str, Callable[[_Frame, Call], Any]] = {
     "relax.call_tir_inplace": _Frame.call_tir,
     "relax.call_dps_packed": _Frame.call_tir,
     "relax.call_pure_packed": _Frame.call_pure_packed,
+    "relax.assert_op": _Frame.assert_op,
+    "relax.call_builtin_with_ctx": _Frame.call_builtin,
     "relax.make_closure": _Frame.make_closure,
     "relax.invoke_closure": _Frame.invoke_closure,
     "relax.invoke_pure_closure": _Frame.invoke_closure,

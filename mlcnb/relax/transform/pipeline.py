@@ -57,6 +57,7 @@ from mlcnb.relax.transform.own_sizes import OwnSizes
 from mlcnb.relax.transform.pack_matmul import PackMatmul
 from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
+from mlcnb.relax.transform.rewrite_cuda_graph import RewriteCUDAGraph
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
 from mlcnb.relax.transform.sink_reshape import SinkReshape
@@ -188,6 +189,7 @@ def finalize_passes(target: Any = None) -> list[Pass]:
     """Stage 4: memory is planned and given back, in the words of a virtual machine."""
     return [
         StaticPlanBlockMemory(),
+        RewriteCUDAGraph(),
         LowerAllocTensor(),
         KillAfterLastUse(),
         LowerRuntimeBuiltin(),

@@ -260,6 +260,12 @@ def _call_pure_packed(p: Printer, n: rx.Call) -> Doc | None:
     return _packed(p, n, "call_pure_packed", n.args[0], n.args[1:]) if n.args else None
 
 
+def _call_builtin_with_ctx(p: Printer, n: rx.Call) -> Doc | None:
+    if len(n.args) != 2 or not isinstance(n.args[1], rx.Tuple):
+        return None
+    return _packed(p, n, "call_builtin_with_ctx", n.args[0], n.args[1:])
+
+
 def _call_tir_with_grad(p: Printer, n: rx.Call) -> Doc | None:
     """`R.call_tir_with_grad(cls.f, (x,), out_sinfo=…, te_grad_name="g", te_grad_kwargs={…})`"""
     if not isinstance(n.attrs, dict) or set(n.attrs) != {"te_grad_name", "te_grad_kwargs"}:
@@ -322,6 +328,7 @@ _SPECIAL: dict[str, Callable[[Printer, rx.Call], Doc | None]] = {
     "relax.call_dps_packed": _call_dps_packed,
     "relax.call_pure_packed": _call_pure_packed,
     "relax.call_tir_with_grad": _call_tir_with_grad,
+    "relax.call_builtin_with_ctx": _call_builtin_with_ctx,
     "relax.call_py_func": _call_py_func,
     "relax.call_inplace_packed": _call_inplace_packed,
     "relax.null_value": _null_value,

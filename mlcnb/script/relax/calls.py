@@ -109,6 +109,16 @@ def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any
     return rx.Call(rx.Op("relax.call_pure_packed"), given, None, infos, result)
 
 
+def call_builtin_with_ctx(
+    func: Any, args: Any, *, sinfo_args: Any = None, ty_args: Any = None
+) -> rx.Call:
+    """Call a builtin that is handed the machine it runs in beside its arguments."""
+    infos = _infos(sinfo_args, ty_args)
+    given = (_extern(func), rx.Tuple(tuple(map(as_relax, _listed(args)))))
+    result = infos[0] if infos else None
+    return rx.Call(rx.Op("relax.call_builtin_with_ctx"), given, None, infos, result)
+
+
 def call_tir_with_grad(
     func: Any,
     args: Any,
@@ -277,6 +287,7 @@ CALLS: dict[str, Any] = {
     "call_inplace_packed": call_inplace_packed,
     "call_py_func": call_py_func,
     "call_dps_packed": call_dps_packed,
+    "call_builtin_with_ctx": call_builtin_with_ctx,
     "call_packed": call_packed,
     "call_pure_packed": call_pure_packed,
     "Call": generic_call,

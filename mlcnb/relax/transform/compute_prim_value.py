@@ -1,0 +1,92 @@
+"""ComputePrimValue: scalars that are computed from sizes come from loop functions.
+
+_ = R.assert_op(R.prim_value(n % 16 == 0))
+->
+scalar = cls.compute_symbolic_expr(R.prim_value(n))      def compute_symbolic_expr(n: T.int64):
+_ = R.assert_op(scalar)                                      T.ret(n % 16 == 0)
+
+A virtual machine that holds sizes as numbers, and computes nothing with them, can run what is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, replace, rewrite
+from mlcnb.ir.expr import FloatImm, IntImm, PrimExpr
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import symbolic_vars
+from mlcnb.relax.expr import Call, Function, If, PrimValue, Tuple, Var
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Mutator
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.op import ret
+from mlcnb.tir.stmt import Evaluate
+
+
+class ComputePrimValue(ModulePass):
+    """Compute scalar expressions by loop functions, in graph functions; dimensions stay."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every scalar that is neither a number nor a size alone."""
+        table = FunctionTable(mod.functions)
+        computer = _Computer(table)
+        for key, func in mod.items():
+            if isinstance(func, Function):
+                table.set(key, computer.rewrite(func))
+        if computer.count:
+            ctx.note(f"{computer.count} scalars are computed")
+        return table.module(mod)
+
+
+class _Computer(Mutator):
+    def __init__(self, table: FunctionTable) -> None:
+        super().__init__(table.functions)
+        self.table = table
+        self.count = 0
+
+    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+        """The call that computes a scalar that is bound."""
+        return self.computed(leaf.value) if _is_computed(leaf) else None
+
+    def visit_call(self, call: Call, var: Var) -> Any:
+        """The call on scalars that are computed before it."""
+        args = tuple(map(self.argument, call.args))
+        if all(a is b for a, b in zip(args, call.args, strict=True)):
+            return None
+        return Call(call.op, args, call.attrs, call.sinfo_args, None, call.span)
+
+    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+        """The tuple of scalars that are computed before it."""
+        new = self.argument(value)
+        return None if new is value else new
+
+    def visit_if(self, choice: If, var: Var) -> Any:
+        """The choice by a condition that is computed before it."""
+        cond = self.argument(choice.cond)
+        return None if cond is choice.cond else replace(choice, cond=cond)
+
+    def argument(self, x: Any) -> Any:
+        """An argument; what is computed in it is bound to a variable."""
+        if isinstance(x, Tuple):
+            fields = tuple(map(self.argument, x.fields))
+            same = all(a is b for a, b in zip(fields, x.fields, strict=True))
+            return x if same else Tuple(fields)
+        return self.emit(self.computed(x.value), "scalar") if _is_computed(x) else x
+
+    def computed(self, value: PrimExpr) -> Call:
+        """The call of a function that computes the expression from the sizes that it mentions."""
+        self.count += 1
+        sizes = symbolic_vars(value)
+        own: dict[Any, Any] = {v: PrimVar(v.name, v.dtype) for v in sizes}
+        body = Evaluate(ret(rewrite(value, lambda n: own.get(n))))
+        attrs = FrozenDict({"tir.is_host_func": True})
+        func = PrimFunc(tuple(own.values()), body, ret_type=str(value.dtype), attrs=attrs)
+        key = self.table.add_shared(func, "compute_symbolic_expr")
+        return Call(key, tuple(map(PrimValue, sizes)))
+
+
+def _is_computed(x: Any) -> bool:
+    return isinstance(x, PrimValue) and not isinstance(x.value, IntImm | FloatImm | PrimVar)

@@ -1,0 +1,365 @@
+"""RewriteCUDAGraph: stretches of kernels on memory that stays become functions of their own.
+
+_1 = cls.exp(x, alloc)                    gv = R.call_builtin_with_ctx(
+_2 = cls.exp(alloc, alloc1)                   "vm.builtin.cuda_graph.get_cached_alloc", …)
+_3 = cls.exp(alloc1, alloc2)         ->   _1 = cls.exp(x, alloc)
+                                          gv1 = R.call_builtin_with_ctx(
+                                              "vm.builtin.cuda_graph.run_or_capture",
+                                              (cls.main_cuda_graph_capture, (alloc, alloc1), 0))
+
+What a CUDA graph replays has to read and write the same addresses in every run: tensors in storage
+of known size that the function allocates and does not return, and parameters after the first
+`num_input`. Storage moves to `cuda_graph_alloc`, one function for the module, whose storage all
+functions share; a stretch of kernels that touch nothing else moves to `<name>_cuda_graph_capture`.
+Where there is no CUDA graph the two builtins call these functions.
+
+    with PassContext(config={"relax.backend.use_cuda_graph": True}): RewriteCUDAGraph()(mod)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.expr import GlobalVar, IntImm
+from mlcnb.ir.expr import Var as PrimVar
+from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import const
+from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.analysis.variables import bound_vars, leaves
+from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
+from mlcnb.relax.expr import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    ExternFunc,
+    Function,
+    Op,
+    PrimValue,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
+from mlcnb.relax.transform.outline import Outline
+from mlcnb.tir.function import PrimFunc
+
+CONFIG = "relax.backend.use_cuda_graph"
+#: the attribute of a function: names of sizes that a capture may depend on
+CAPTURED_SIZES = "relax.rewrite_cuda_graph.capture_symbolic_vars"
+
+_ALLOC = "vm.builtin.cuda_graph.get_cached_alloc"
+_RUN = "vm.builtin.cuda_graph.run_or_capture"
+#: calls that no kernel stands behind: they join a stretch, and begin none
+_NO_KERNEL = ("relax.memory", "relax.builtin", "relax.reshape", "relax.null_value")
+
+
+class RewriteCUDAGraph(ModulePass):
+    """Lift what a CUDA graph can replay; runs after memory is planned, where it is asked for."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Every graph function; the module itself where `relax.backend.use_cuda_graph` is off."""
+        if not ctx.config.get(CONFIG, False):
+            return mod
+        functions = {k: f for k, f in mod.items() if isinstance(f, Function)}
+        plans = {key: _Planner(func, mod).plan() for key, func in functions.items()}
+        table = FunctionTable(mod.functions)
+        storages = _Storages(table, [p.storages for p in plans.values()])
+        number = 0
+        for key, func in functions.items():
+            rewriter = _Rewriter(table, key, plans[key], storages, number)
+            table.set(key, rewriter.rewritten(func))
+            number = rewriter.number
+        if number:
+            ctx.note(f"{number} stretches of kernels to capture")
+        return table.module(mod)
+
+
+class _Region:
+    """Bindings that are to become a function, and what is used of them outside."""
+
+    def __init__(self) -> None:
+        self.bindings: list[Binding] = []
+        self.outputs: list[Var] = []
+
+    def add_output(self, var: Var) -> None:
+        if var not in self.outputs:
+            self.outputs.append(var)
+
+
+class _Planner:
+    """Finds the storages of a function that stay, and the stretches of kernels on them."""
+
+    def __init__(self, func: Function, mod: IRModule) -> None:
+        self.func, self.mod = func, mod
+        count = int(func.attrs.get("num_input", len(func.params)))
+        fixed = func.params[count:]
+        wanted = set(map(str, func.attrs.get(CAPTURED_SIZES, ())))
+        given = [v for p in func.params[:count] for v in definable_vars(p.struct_info)]
+        self.static: set[Var] = set(fixed)
+        self.sizes: set[PrimVar] = {v for v in given if v.name in wanted}
+        self.sizes.update(v for p in fixed for v in definable_vars(p.struct_info))
+        self.returned = _returned_storages(func)
+        self.storages = _Region()
+        self.captures: list[_Region] = []
+        self.region: _Region | None = None
+        self.region_of: dict[Var, _Region] = {}
+
+    def plan(self) -> _Planner:
+        """Itself, with `storages` and `captures` found."""
+        for block in self.func.body.blocks:
+            if not block_is_dataflow(block):
+                for binding in block.bindings:
+                    self.visit(binding)
+            self.end()
+        self.mark(leaves(self.func.body.body))
+        self.storages.outputs = [
+            b.var for b in self.storages.bindings if b.var in self.storages.outputs
+        ]
+        return self
+
+    def visit(self, binding: Binding) -> None:
+        """Put a binding into the region at hand, begin one with it, or end it."""
+        value = binding.value
+        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+        if name == "relax.memory.alloc_storage":
+            self.storage(binding)
+            return
+        if name == "relax.builtin.alloc_tensor":
+            return
+        used = list(leaves(value))
+        if isinstance(binding, VarBinding) and self.may_move(value):
+            if self.region is None and self.is_kernel(value):
+                self.region = _Region()
+            if self.region is not None:
+                self.region.bindings.append(binding)
+                self.region_of[binding.var] = self.region
+            self.static.add(binding.var)
+        else:
+            self.end()
+        self.mark(used)
+
+    def storage(self, binding: Binding) -> None:
+        """Storage of a known size stays, unless what is returned lies in it."""
+        shape = binding.value.args[0]
+        known = all(isinstance(d, IntImm) for d in shape.values)
+        if known and binding.var not in self.returned:
+            self.storages.bindings.append(binding)
+            self.region_of[binding.var] = self.storages
+            self.static.add(binding.var)
+
+    def end(self) -> None:
+        """What follows does not belong to the region."""
+        if self.region is not None:
+            self.captures.append(self.region)
+        self.region = None
+
+    def mark(self, used: Iterable[Any]) -> None:
+        """What is used here of other regions, these have to hand out."""
+        for var in used:
+            home = self.region_of.get(var) if isinstance(var, Var) else None
+            if home is not None and home is not self.region:
+                home.add_output(var)
+
+    def may_move(self, value: Any) -> bool:
+        """True for what touches only memory that stays, and has no effect but that of kernels."""
+        if isinstance(value, Call):
+            extern = value.op.global_symbol if isinstance(value.op, ExternFunc) else ""
+            if extern.startswith("vm.builtin") or isinstance(value.op, Var):
+                return False
+            if isinstance(value.op, GlobalVar):
+                if not isinstance(self.mod.functions.get(value.op), PrimFunc):
+                    return False
+            return all(map(self.is_static, value.args))
+        return isinstance(value, Var | Tuple | TupleGetItem | Constant) and self.is_static(value)
+
+    def is_static(self, x: Any) -> bool:
+        """True for what is the same in every run."""
+        if isinstance(x, Var):
+            return x in self.static and self.is_sized(x.struct_info)
+        if isinstance(x, Tuple):
+            return all(map(self.is_static, x.fields))
+        if isinstance(x, TupleGetItem):
+            return self.is_static(x.tuple_value)
+        return all(v in self.sizes for v in symbolic_vars(x))
+
+    def is_sized(self, info: Any) -> bool:
+        """True for a value whose sizes a capture may depend on."""
+        return all(v in self.sizes for v in symbolic_vars(info))
+
+    def is_kernel(self, value: Any) -> bool:
+        """True for a call that launches a kernel."""
+        if not isinstance(value, Call):
+            return False
+        if isinstance(value.op, Op):
+            if value.op.name == "relax.call_builtin_with_ctx":
+                return False
+            return not value.op.name.startswith(_NO_KERNEL)
+        return isinstance(value.op, GlobalVar | ExternFunc)
+
+
+def _returned_storages(func: Function) -> set[Any]:
+    """The storages that a function's result lies in."""
+    held: set[Any] = set(leaves(func.body.body))
+    for binding in reversed(func.body.bindings):
+        value = binding.value
+        if binding.var in held and isinstance(value, Var | Tuple | TupleGetItem):
+            held.update(leaves(value))
+        is_call = isinstance(value, Call) and isinstance(value.op, Op)
+        if binding.var in held and is_call and value.op.name.startswith("relax.memory."):
+            held.add(value.args[0])
+    return held
+
+
+class _Storages:
+    """`cuda_graph_alloc`: for all functions as many storages as the neediest one takes.
+
+    Functions run one after the other, so the n-th largest of each share one, as large as the
+    largest of them. Where in its result a function finds its storage: `place`.
+    """
+
+    def __init__(self, table: FunctionTable, regions: list[_Region]) -> None:
+        self.place: dict[Var, int] = {}
+        self.function: GlobalVar | None = None
+        self.info: Any = None
+        merged: list[Binding] = []
+        chosen = [[b for b in r.bindings if b.var in r.outputs] for r in regions]
+        for scope in sorted({_scope(b) for found in chosen for b in found}):
+            merged += self.merge([[b for b in f if _scope(b) == scope] for f in chosen], merged)
+        if merged:
+            made = _lifted(merged, [b.var for b in merged])
+            self.function = table.add(made.func, "cuda_graph_alloc")
+            self.info = made.func.ret_struct_info
+
+    def merge(self, found: list[list[Binding]], before: list[Binding]) -> list[Binding]:
+        """One storage for the largest of each function, one for the second, …"""
+        rows = [sorted(f, key=lambda b: -_size(b)) for f in found]
+        merged: list[Binding] = []
+        for turn in range(max(map(len, rows))):
+            sharing = [row[turn] for row in rows if turn < len(row)]
+            for binding in sharing:
+                self.place[binding.var] = len(before) + len(merged)
+            merged.append(max(sharing, key=_size))
+        return merged
+
+
+def _scope(binding: Binding) -> str:
+    return str(binding.value.args[2].value)
+
+
+def _size(binding: Binding) -> int:
+    return int(binding.value.args[0].values[0].value)
+
+
+class _Lifted:
+    """A function of bindings, impure for what it does to memory, and its arguments."""
+
+    def __init__(self, func: Function, args: list[Any]) -> None:
+        self.func, self.args = func, args
+
+
+def _lifted(bindings: list[Binding], outputs: list[Var]) -> _Lifted:
+    """Bindings as a function that returns a tuple of some of their variables."""
+    every = [b.var for b in bindings]
+    made = Outline(bindings, every, bind_constants=True, attrs={})
+    copies: Any = made.func.body.blocks[0].bindings
+    results = Tuple(tuple(made.values[v] for v in outputs))
+    result = Var(made.names.fresh("gv"), results.struct_info)
+    body = SeqExpr((BindingBlock((*copies, VarBinding(result, results))),), result)
+    attrs = FrozenDict({"relax.force_pure": True})
+    return _Lifted(
+        Function(made.func.params, body, results.struct_info, True, attrs), list(made.args)
+    )
+
+
+class _Rewriter:
+    """One function with calls in place of its storages and stretches."""
+
+    def __init__(
+        self,
+        table: FunctionTable,
+        key: GlobalVar,
+        plan: _Planner,
+        storages: _Storages,
+        number: int,
+    ) -> None:
+        self.table, self.key, self.plan = table, key, plan
+        self.storages, self.number = storages, number
+        self.launches = {r.bindings[0].var: r for r in plan.captures}
+        self.moved = {b.var for r in plan.captures for b in r.bindings}
+        if plan.storages.outputs:
+            self.launches[plan.storages.bindings[0].var] = plan.storages
+            self.moved.update(b.var for b in plan.storages.bindings)
+        #: variable that moved -> the field that holds it now
+        self.fields: dict[Var, TupleGetItem] = {}
+        self.renamed = Mutator(table.functions)
+
+    def rewritten(self, func: Function) -> Function:
+        """The function; itself where nothing moves."""
+        if not self.launches:
+            return func
+        names = Names(v.name_hint for v in bound_vars(func) if v not in self.moved)
+        self.emitter = Emitter(self.table.functions, names)
+        blocks = []
+        for block in func.body.blocks:
+            with self.emitter.scope(block_is_dataflow(block)) as bindings:
+                for binding in block.bindings:
+                    self.binding(binding)
+            blocks.append(with_bindings(block, tuple(bindings)))
+        kept = tuple(b for b in blocks if b.bindings)
+        return replace(func, body=SeqExpr(kept, self.renamed.substitute(func.body.body)))
+
+    def binding(self, binding: Binding) -> None:
+        """The call where a region begins, the field where something of it was made."""
+        if binding.var in self.launches:
+            self.launch(self.launches[binding.var])
+        if binding.var in self.fields:
+            self.current(binding.var)
+        elif binding.var not in self.moved:
+            value = self.renamed.substitute(binding.value)
+            kept = binding if value is binding.value else replace(binding, value=value)
+            self.emitter.bindings.append(kept)
+
+    def current(self, var: Any) -> Any:
+        """What stands for a variable now."""
+        if var in self.fields and var not in self.renamed.remap:
+            self.renamed.remap[var] = self.emitter.emit(self.fields[var], var.name_hint)
+        return self.renamed.substitute(var)
+
+    def launch(self, region: _Region) -> None:
+        """The call of the function that the region became."""
+        if region is self.plan.storages:
+            call = self.builtin(_ALLOC, (self.storages.function, _zero()), self.storages.info)
+            places = {v: self.storages.place[v] for v in region.outputs}
+        else:
+            made = _lifted(region.bindings, region.outputs)
+            key = self.table.add(made.func, f"{self.key.name_hint}_cuda_graph_capture")
+            args = Tuple(tuple(map(self.current, made.args)))
+            sizes = tuple(a for a in made.args if not isinstance(a, Var))
+            index = PrimValue(const(self.number, "int64"))
+            self.number += 1
+            outside = TupleStructInfo(tuple(_info(v) for v in region.outputs))
+            call = self.builtin(_RUN, (key, args, index, *sizes), outside)
+            places = {v: i for i, v in enumerate(region.outputs)}
+        whole = self.emitter.emit(call)
+        self.fields.update({v: TupleGetItem(whole, i) for v, i in places.items()})
+
+    def builtin(self, name: str, args: tuple[Any, ...], info: Any) -> Call:
+        """A call of a builtin that knows the machine it runs in."""
+        given: tuple[Any, ...] = (ExternFunc(name), Tuple(args))
+        return Call(Op("relax.call_builtin_with_ctx"), given, None, (info,), info)
+
+
+def _zero() -> PrimValue:
+    return PrimValue(const(0, "int64"))
+
+
+def _info(var: Var) -> Any:
+    return var.struct_info or ObjectStructInfo()
