@@ -53,6 +53,7 @@ def compile(
     convolution: str = "auto",
     schedule: Any = "auto",
     bounds: str = "check",
+    exec_mode: str = "bytecode",
 ) -> Executable:
     """Compile a module or a function.
 
@@ -73,6 +74,7 @@ def compile(
             (what is not proved stops the kernel where it happens), "prove" (what is not proved is
             refused) or "trust" (nothing is looked at: a wrong index ends the process). What
             certainly leaves its buffer is refused by both "check" and "prove".
+        exec_mode: TVM's "bytecode" or "compiled"; a graph is native code here in both.
 
     Raises:
         TargetError: a target that programs are not made for.
@@ -85,6 +87,8 @@ def compile(
             f"no schedule rules {schedule!r}",
             hint='"auto", "default", None, or a function (PrimFunc, Target) -> Schedule',
         )
+    if exec_mode not in ("bytecode", "compiled"):
+        raise TargetError(f"no exec_mode {exec_mode!r}", hint='"bytecode" or "compiled"')
     options = _pipeline_options(relax_pipeline, convolution)
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)

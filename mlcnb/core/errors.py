@@ -177,11 +177,11 @@ class TargetError(MLCError):
     """A target string or attribute that means nothing."""
 
 
-class RuntimeInputError(MLCError):
+class RuntimeInputError(MLCError, ValueError, RuntimeError):
     """A call with a wrong number, name, dtype or shape of inputs."""
 
 
-class ExecutionError(MLCError):
+class ExecutionError(MLCError, RuntimeError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
 
 

@@ -217,6 +217,11 @@ def want_same_dtype(op: OpDecl, **infos: TensorStructInfo | None) -> None:
         refuse(op, f"the tensors must have one dtype, but {listed}", hint="use astype on one")
 
 
+def one_dtype(*infos: Any) -> Any:
+    """The dtype that all have; None where one is not known."""
+    return None if any(i.dtype is None for i in infos) else infos[0].dtype
+
+
 def broadcast(op: OpDecl, *infos: TensorStructInfo) -> tuple[Any, ...] | None:
     """The dimensions that tensors have together by NumPy's broadcasting; None where not known."""
     if any(info.dims is None for info in infos):

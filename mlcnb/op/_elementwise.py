@@ -28,6 +28,7 @@ from mlcnb.op._dims import (
     broadcast,
     broadcast_dims,
     broadcast_index,
+    one_dtype,
     refuse,
     size,
     tell,
@@ -157,7 +158,7 @@ class Elementwise(OpDecl):
         want_kinds(self, self.accepts, **named)
         if all(isinstance(i, PrimStructInfo) for i in infos):
             return self.of_scalars(*infos)
-        return broadcast_info(self, self.gives or _one_dtype(infos), *map(_as_tensor, infos))
+        return broadcast_info(self, self.gives or one_dtype(*infos), *map(_as_tensor, infos))
 
     def of_scalars(self, *infos: PrimStructInfo) -> PrimStructInfo:
         """The scalar that scalars make together; its value where theirs are known."""
@@ -183,11 +184,6 @@ class Elementwise(OpDecl):
             return None
         count = size(infos[0]) if len(infos) == 1 else size(tensor(broadcast(self, *infos), None))
         return tidy(count * self.cost)
-
-
-def _one_dtype(infos: Sequence[Any]) -> Any:
-    """The dtype that all have; None where one is not known."""
-    return None if any(i.dtype is None for i in infos) else infos[0].dtype
 
 
 def _as_tensor(info: Any) -> TensorStructInfo:

@@ -44,6 +44,8 @@ def reduced_info(op: OpDecl, x: TensorStructInfo, axis: Axes, keepdims: bool, ki
     if x.ndim == -1:
         return tensor((), kind) if axis is None and not keepdims else tensor(None, kind)
     axes = reduced_axes(op, axis, x.ndim, x)
+    if x.dims is None and len(axes) == x.ndim:
+        return tensor([1] * x.ndim if keepdims else [], kind)
     if x.dims is None:
         return tensor(None, kind, x.ndim if keepdims else x.ndim - len(axes))
     return tensor(reduced_dims(x.dims, axes, keepdims), kind)

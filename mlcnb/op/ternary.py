@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.op._dims import want_same_dtype
+from mlcnb.op._dims import one_dtype, want_same_dtype
 from mlcnb.op._elementwise import (
     BOOLS,
     NUMBERS,
@@ -38,7 +38,7 @@ class Where(OpDecl):
         """What the three broadcast to, in the dtype of x1 and x2."""
         want_kinds(self, BOOLS, condition=condition)
         want_same_dtype(self, x1=x1, x2=x2)
-        return broadcast_info(self, x1.dtype or x2.dtype, condition, x1, x2)
+        return broadcast_info(self, one_dtype(x1, x2), condition, x1, x2)
 
     def numpy(self, condition: Any, x1: Any, x2: Any) -> Any:
         """numpy.where"""

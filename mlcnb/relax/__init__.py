@@ -42,5 +42,6 @@ __getattr__, __dir__, __all__ = attach(
         "expr_functor",
         "expr",
         "struct_info",
+        "testing",
     ),
 )

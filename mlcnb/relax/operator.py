@@ -121,6 +121,9 @@ class OpDecl(Node):
     #: True where each element of the result depends on the elements at its own place alone
     elementwise: ClassVar[bool] = False
 
+    def validate(self) -> None:
+        """Refuse attributes that fit no arguments; asked when a call is made, before `infer`."""
+
     def infer(self, *args: Any) -> Any:
         """Struct info of the result from the struct infos of the arguments."""
         raise NotImplementedError
@@ -246,6 +249,7 @@ def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:
     while exprs and exprs[-1] is None:
         exprs.pop()
     made = decl(**{n: _attribute(decl, n, v) for n, v in values.items() if n in decl.node_fields})
+    made.validate()
     args_given = tuple(NULL if e is None else e for e in exprs)
     return Call(decl.op, args_given, made if decl.node_fields else None)
 

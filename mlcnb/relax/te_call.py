@@ -8,7 +8,7 @@ te_call(topi_add, [x, y], …)     A = te.placeholder(x's shape), B = …; C = t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mlcnb import te
@@ -18,6 +18,7 @@ from mlcnb.relax.analysis.struct_info import definable_vars, substitute, symboli
 from mlcnb.relax.expr import Expr, PrimValue, ShapeExpr, Tuple, tensor_info
 from mlcnb.relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.renew import renew_defs
 
 
 @dataclass
@@ -36,9 +37,15 @@ class TeCall:
 
 
 class TeInputs:
-    """Turns graph values into placeholders and fresh scalar variables, and keeps what it made."""
+    """Turns graph values into placeholders and scalar variables, and keeps what it made.
 
-    def __init__(self) -> None:
+    Args:
+        fresh: symbolic sizes become new variables; else they stay, so that a function that names
+            the graph's own finds them (`lambda A: te.compute((n + 1,), …)`).
+    """
+
+    def __init__(self, fresh: bool = True) -> None:
+        self.fresh = fresh
         self.tensors: list[te.Tensor] = []
         self.args: list[Expr] = []
         self.variables: dict[Var, Var] = {}
@@ -84,7 +91,7 @@ class TeInputs:
         """An expression over fresh variables in place of the graph's symbolic ones."""
         for var in symbolic_vars(value):
             if var not in self.variables:
-                self.variables[var] = Var(var.name, var.dtype)
+                self.variables[var] = Var(var.name, var.dtype) if self.fresh else var
         return substitute(value, self.variables)
 
 
@@ -102,12 +109,13 @@ def te_call(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) 
         args: graph expressions among its arguments become placeholders.
         kwargs: the same for arguments by name.
     """
-    inputs = TeInputs()
+    inputs = TeInputs(fresh=False)
     given = [inputs.convert(a) for a in args]
     named = {k: inputs.convert(v) for k, v in kwargs.items()}
     made = function(*given, **named)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
-    return finish(inputs, outputs)
+    found = finish(inputs, outputs)
+    return replace(found, func=renew_defs(found.func))
 
 
 def finish(inputs: TeInputs, outputs: list[te.Tensor]) -> TeCall:

@@ -208,3 +208,55 @@ def test_shapes_that_are_none(target: Any) -> None:
     a = Var("a", tensor_info((2, 3), "float32"))
     with pytest.raises(TypeInferError):
         inferred(op.reshape(a, target))
+
+
+def test_of_an_unknown_dtype_nothing_is_known() -> None:
+    image, kernel = (
+        Var("i", TensorStructInfo((1, 3, 8, 8))),
+        Var("k", tensor_info((4, 3, 3, 3), "float32")),
+    )
+    assert inferred(op.nn.conv2d(image, kernel)).dtype is None
+    rows = Var("r", TensorStructInfo((2, 3)))
+    known = Var("k", tensor_info((2, 3), "float32"))
+    assert inferred(op.matmul(rows, op.permute_dims(known))).dtype is None
+    mask = Var("m", tensor_info((2, 3), "bool"))
+    assert inferred(op.where(mask, rows, known)).dtype is None
+
+
+def test_a_reduction_of_all_axes_needs_no_sizes() -> None:
+    some = Var("s", tensor_info(None, "float32", 3))
+    assert_structural_equal(inferred(op.sum(some)), tensor_info((), "float32"))
+    assert_structural_equal(
+        inferred(op.max(some, keepdims=True)), tensor_info((1, 1, 1), "float32")
+    )
+    assert_structural_equal(inferred(op.argmax(some)), tensor_info((), "int64"))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda i, w: op.nn.conv2d(i, w, strides=(1, 2, 3)),
+        lambda i, w: op.nn.conv2d(i, w, groups=0),
+        lambda i, w: op.nn.max_pool2d(i, pool_size=(1, 2, 3)),
+        lambda i, w: op.nn.avg_pool2d(i, strides=0),
+    ],
+)
+def test_windows_that_fit_nothing_are_refused_at_once(made: Any) -> None:
+    image = Var("i", tensor_info((1, 3, 8, 8), "float32"))
+    kernel = Var("w", tensor_info((4, 3, 3, 3), "float32"))
+    with pytest.raises(TypeInferError, match="do not fit 2 spatial dimensions"):
+        made(image, kernel)
+
+
+def test_normalisations_are_of_floats() -> None:
+    x, g = Var("x", tensor_info((2, 4), "float32")), Var("g", tensor_info((4,), "int8"))
+    with pytest.raises(TypeInferError, match="gamma must hold floats"):
+        inferred(op.nn.layer_norm(x, g, g, axes=[-1]))
+    with pytest.raises(TypeInferError, match="gamma must hold floats"):
+        inferred(op.nn.batch_norm(x, g, g, g, g, axis=1))
+
+
+def test_bounds_of_other_lengths_are_refused() -> None:
+    x = Var("x", tensor_info((2, 4), "float32"))
+    with pytest.raises(TypeInferError, match=r"differ in length: \[2, 1, 1\]"):
+        inferred(op.strided_slice(x, axes=[0, 1], begin=[0], end=[1]))

@@ -92,8 +92,9 @@ class StridedSlice(OpDecl):
         given = [s.values for s in (axes, begin, end)] + [strides and strides.values]
         if x.ndim == -1 or None in given[:3]:
             return tensor(None, x.dtype, x.ndim)
-        if len({len(v) for v in given if v is not None}) > 1:
-            refuse(self, f"axes, begin, end and strides differ in length: {list(map(len, given))}")
+        lengths = [len(v) for v in given if v is not None]
+        if len(set(lengths)) > 1:
+            refuse(self, f"axes, begin, end and strides differ in length: {lengths}")
         if x.dims is None:
             self.steps(given[3], len(given[0]))
             return tensor(None, x.dtype, x.ndim)

@@ -18,6 +18,7 @@ from mlcnb.op._dims import (
     broadcast_dims,
     broadcast_index,
     differ,
+    one_dtype,
     product,
     refuse,
     tell,
@@ -51,7 +52,7 @@ class Matmul(OpDecl):
     def infer(self, x1: Any, x2: Any) -> Any:
         """Batch dimensions, rows of x1, columns of x2."""
         want_same_dtype(self, x1=x1, x2=x2)
-        kind = self.out_dtype or x1.dtype or x2.dtype
+        kind = self.out_dtype or one_dtype(x1, x2)
         if 0 in (x1.ndim, x2.ndim):
             refuse(self, f"{tell(x1)} and {tell(x2)} are no matrices: one is a scalar")
         if x1.dims is None or x2.dims is None:
@@ -166,7 +167,7 @@ class Outer(OpDecl):
         want_rank(self, "x1", x1, 1)
         want_rank(self, "x2", x2, 1)
         known = x1.dims is not None and x2.dims is not None
-        return tensor([*x1.dims, *x2.dims] if known else None, x1.dtype or x2.dtype, 2)
+        return tensor([*x1.dims, *x2.dims] if known else None, one_dtype(x1, x2), 2)
 
     def numpy(self, x1: Any, x2: Any) -> Any:
         """numpy.outer"""

@@ -15,6 +15,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import axis_at, differ, refuse, size, tell, want_rank
+from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op.nn._moments import over_axes, spread_over
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -52,6 +53,7 @@ class BatchNorm(OpDecl):
         if data.ndim != -1:
             axis = axis_at(self, self.axis, data.ndim, data)
         named = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
+        want_kinds(self, FLOATS, data=data, **named)
         for name, info in named.items():
             want_rank(self, name, info, 1)
             if data.dims is not None and info.dims is not None:

@@ -24,6 +24,7 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import (
     differ,
+    one_dtype,
     product,
     refuse,
     tell,
@@ -85,7 +86,7 @@ class Conv(OpDecl):
         """Sample, output channels and positions, in `out_layout`."""
         self.check(data, weight)
         ndim = len(_layout.axes_in(self.out_layout))
-        kind = self.out_dtype or data.dtype or weight.dtype
+        kind = self.out_dtype or one_dtype(data, weight)
         if data.dims is None or weight.dims is None:
             return tensor(None, kind, ndim)
         sizes = _layout.sizes_of(self.data_layout, data.dims)
@@ -99,13 +100,9 @@ class Conv(OpDecl):
         found = {"N": sizes["N"], "C": kernel["O"], **places}
         return tensor(_layout.shape_in(self.out_layout, found), kind)
 
-    def check(self, data: Any, weight: Any) -> None:
-        """Refuse layouts and attributes that do not fit each other or the tensors."""
+    def validate(self) -> None:
+        """Refuse windows that do not fit the spatial dimensions."""
         rank = len(self.spatial)
-        for name, letters in (("data_layout", "NC"), ("out_layout", "NC"), ("kernel_layout", "OI")):
-            layout = getattr(self, name)
-            if sorted(_layout.letters(layout)) != sorted(letters + self.spatial):
-                refuse(self, f"{name} {layout!r} must name {', '.join(letters + self.spatial)}")
         lengths = (len(self.strides), len(self.dilation), len(self.padding))
         if lengths != (rank, rank, 2 * rank) or min(*self.strides, *self.dilation, self.groups) < 1:
             refuse(
@@ -113,6 +110,14 @@ class Conv(OpDecl):
                 f"strides {self.strides}, dilation {self.dilation}, padding {self.padding}, "
                 f"groups {self.groups} do not fit {rank} spatial dimensions",
             )
+
+    def check(self, data: Any, weight: Any) -> None:
+        """Refuse layouts and attributes that do not fit each other or the tensors."""
+        for name, letters in (("data_layout", "NC"), ("out_layout", "NC"), ("kernel_layout", "OI")):
+            layout = getattr(self, name)
+            if sorted(_layout.letters(layout)) != sorted(letters + self.spatial):
+                refuse(self, f"{name} {layout!r} must name {', '.join(letters + self.spatial)}")
+        self.validate()
         want_rank(self, f"data in {self.data_layout}", data, len(_layout.axes_in(self.data_layout)))
         axes = len(_layout.axes_in(self.kernel_layout))
         want_rank(self, f"weight in {self.kernel_layout}", weight, axes)

@@ -17,7 +17,17 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.prim_ops import all_of, as_int, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
-from mlcnb.op._dims import differ, product, refuse, tell, tensor, tidy, want_rank, want_same_dtype
+from mlcnb.op._dims import (
+    differ,
+    one_dtype,
+    product,
+    refuse,
+    tell,
+    tensor,
+    tidy,
+    want_rank,
+    want_same_dtype,
+)
 from mlcnb.op._layout import Place
 from mlcnb.op.nn._window import each, no_void, settle, sides
 from mlcnb.op.nn.conv import correlate, with_bias
@@ -60,7 +70,7 @@ class ConvTranspose(OpDecl):
     def infer(self, data: Any, weight: Any) -> Any:
         """Sample, output channels and positions, in `out_layout`."""
         self.check(data, weight)
-        kind = self.out_dtype or data.dtype or weight.dtype
+        kind = self.out_dtype or one_dtype(data, weight)
         if data.dims is None or weight.dims is None:
             return tensor(None, kind, len(self.spatial) + 2)
         sizes = _layout.sizes_of(self.data_layout, data.dims)

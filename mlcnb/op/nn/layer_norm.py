@@ -15,6 +15,7 @@ from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
+from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op.nn._moments import in_groups, inverse_root, moments, normalised, over_axes, total
 from mlcnb.op.nn._window import settle
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -40,7 +41,8 @@ class SampleNorm(OpDecl):
         return value + beta if self.center else value
 
     def check_weights(self, data: Any, axes: Sequence[int], gamma: Any, beta: Any) -> None:
-        """Refuse weights that are not of data's dimensions `axes`."""
+        """Refuse weights that are not of data's dimensions `axes`, and what are no floats."""
+        want_kinds(self, FLOATS, data=data, gamma=gamma, beta=beta)
         for name, info in (("gamma", gamma), ("beta", beta)):
             if data.dims is None or info.dims is None:
                 continue

@@ -13,7 +13,17 @@ import numpy as np
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const, maximum, minimum
 from mlcnb.op._accumulate import accumulator, in_wide, rounded, wide
-from mlcnb.op._dims import broadcast, differ, product, refuse, size, tell, tensor, want_same_dtype
+from mlcnb.op._dims import (
+    broadcast,
+    differ,
+    one_dtype,
+    product,
+    refuse,
+    size,
+    tell,
+    tensor,
+    want_same_dtype,
+)
 from mlcnb.op.nn.softmax import LogSoftmax
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -36,7 +46,7 @@ class CrossEntropyWithLogits(OpDecl):
         """A scalar."""
         want_same_dtype(self, predictions=predictions, labels=labels)
         broadcast(self, predictions, labels)
-        return tensor([], predictions.dtype)
+        return tensor([], one_dtype(predictions, labels))
 
     @in_wide
     def numpy(self, predictions: Any, labels: Any) -> Any:

@@ -64,12 +64,8 @@ class Pool(OpDecl):
             refuse(self, f"a window of {self.pool_size} is larger than {tell(x)} with its padding")
         return tensor(shape, x.dtype)
 
-    def check(self, x: Any) -> None:
-        """Refuse layouts and attributes that do not fit each other or the tensor."""
-        for name in ("layout", "out_layout"):
-            layout = getattr(self, name)
-            if sorted(_layout.letters(layout)) != sorted("NC" + self.spatial):
-                refuse(self, f"{name} {layout!r} must name {', '.join('NC' + self.spatial)}")
+    def validate(self) -> None:
+        """Refuse windows that do not fit the spatial dimensions."""
         rank = len(self.spatial)
         lengths = (len(self.pool_size), len(self.strides), len(self.dilation), len(self.padding))
         fits = lengths == (rank, rank, rank, 2 * rank)
@@ -79,6 +75,14 @@ class Pool(OpDecl):
                 f"pool_size {self.pool_size}, strides {self.strides}, dilation {self.dilation}, "
                 f"padding {self.padding} do not fit {rank} spatial dimensions",
             )
+
+    def check(self, x: Any) -> None:
+        """Refuse layouts and attributes that do not fit each other or the tensor."""
+        for name in ("layout", "out_layout"):
+            layout = getattr(self, name)
+            if sorted(_layout.letters(layout)) != sorted("NC" + self.spatial):
+                refuse(self, f"{name} {layout!r} must name {', '.join('NC' + self.spatial)}")
+        self.validate()
         want_rank(self, f"x in {self.layout}", x, len(_layout.axes_in(self.layout)))
 
     def numpy(self, x: Any) -> Any:

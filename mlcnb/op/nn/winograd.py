@@ -24,6 +24,7 @@ from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, rounded
 from mlcnb.op._dims import (
     differ,
+    one_dtype,
     product,
     refuse,
     same,
@@ -162,7 +163,7 @@ class WinogradConv2d(OpDecl):
     def infer(self, data: Any, weight: Any) -> Any:
         """As of nn.conv2d: sample, output channels and places, in `out_layout`."""
         self.check(data, weight)
-        kind = self.out_dtype or data.dtype or weight.dtype
+        kind = self.out_dtype or one_dtype(data, weight)
         if data.dims is None or weight.dims is None:
             return tensor(None, kind, len(_layout.axes_in(str(self.out_layout))))
         sizes = _layout.sizes_of(self.data_layout, data.dims)

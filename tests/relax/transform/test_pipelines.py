@@ -60,8 +60,8 @@ def test_the_pipeline_of_a_target() -> None:
     assert names == [
         "LegalizeOps", "AnnotateTIROpPattern", "FoldConstant", "FuseOps", "FuseTIR",
         "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite",
-        "StaticPlanBlockMemory", "LowerAllocTensor", "KillAfterLastUse", "LowerRuntimeBuiltin",
-        "AttachGlobalSymbol",
+        "StaticPlanBlockMemory", "RewriteCUDAGraph", "LowerAllocTensor", "KillAfterLastUse",
+        "LowerRuntimeBuiltin", "AttachGlobalSymbol",
     ]  # fmt: skip
     target = tvm.target.Target("llvm")
     staged = [

@@ -1,0 +1,16 @@
+"""What tests of graph programs share: TVM's `relax.testing`.
+
+vm                  packed functions `test.vm.…`, and `check_saved_func`
+nn                  modules that emit into the current BlockBuilder: Placeholder, Parameter, Linear
+runtime_builtin     the codes of VMShapeLower's checks and shapes
+"""
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {},
+    submodules=("nn", "runtime_builtin", "vm"),
+)
