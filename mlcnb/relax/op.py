@@ -11,13 +11,21 @@ from typing import Any
 from mlcnb.core import display
 
 _NAMESPACE = "mlcnb.op.namespace:namespace"
+#: ways of calling that no declaration stands behind; in programs they are written with R
+_CALLS = (
+    "call_builtin_with_ctx call_inplace_packed call_py_func call_tir_with_grad invoke_closure "
+    "invoke_pure_closure make_closure null_value"
+).split()
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in _CALLS:
+        calls: Any = display.load("mlcnb.script.relax.calls:call_named")
+        return calls(name)
     return getattr(display.load(_NAMESPACE), name)
 
 
 def __dir__() -> list[str]:
-    return dir(display.load(_NAMESPACE))
+    return sorted([*dir(display.load(_NAMESPACE)), *_CALLS])

@@ -7,6 +7,7 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "mlcnb.runtime.shape_tuple": "ShapeTuple",
         "mlcnb.runtime.device": "Device cpu cuda device",
         "mlcnb.runtime.convert": "convert",
         "mlcnb.ir.path": "ObjectPath",

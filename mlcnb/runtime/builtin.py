@@ -21,6 +21,7 @@ import numpy as np
 from mlcnb.core.errors import ExecutionError
 from mlcnb.core.registry import get_global_func, register_func
 from mlcnb.ir.dtype import dtype
+from mlcnb.runtime import shape_builtin
 
 
 class RowCache:
@@ -157,6 +158,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "rows_stack": _rows_stack,
     "invoke_debug_func": _invoke,
     "debug_print": _print,
+    **shape_builtin.FUNCTIONS,
 }
 
 

@@ -12,6 +12,7 @@ from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError, Targe
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.testing import nn, runtime_builtin
 from mlcnb.relax.testing.vm import check_saved_func
+from mlcnb.runtime import ShapeTuple
 from mlcnb.script import from_source
 from mlcnb.script import relax as R
 from mlcnb.testing import evaluate
@@ -94,3 +95,20 @@ def test_errors_are_python_s_too() -> None:
         relax.build(relax.BlockBuilder().get(), "llvm", exec_mode="fast")
     assert runtime_builtin.MatchShapeCode.ASSERT_EQUAL_TO_LOAD == 3
     assert runtime_builtin.MakeShapeCode.LOAD_SHAPE == 1
+
+
+def test_ways_of_calling_stand_under_op() -> None:
+    x = relax.Var("x", R.Tensor((2,), "float32"))
+    closure = relax.op.make_closure(relax.GlobalVar("f"), (x,))
+    assert closure.op.name == "relax.make_closure"
+    call = relax.op.call_inplace_packed("f", x, inplace_indices=[0], sinfo_args=[x.struct_info])
+    assert call.op.name == "relax.call_inplace_packed" and call.attrs["inplace_indices"] == (0,)
+    assert relax.op.null_value().name == "relax.null_value"
+    assert {"invoke_closure", "call_tir_with_grad"} <= set(dir(relax.op))
+
+
+def test_shape_tuples() -> None:
+    shape = ShapeTuple([2, np.int64(3)])
+    assert shape == (2, 3) and repr(shape) == "ShapeTuple([2, 3])"
+    with pytest.raises(TypeError):
+        ShapeTuple([2.5])

@@ -19,6 +19,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.relax.analysis.well_formed": "well_formed assert_well_formed",
         "mlcnb.relax.transform.dead_code_elimination": "remove_all_unused=remove_unused_bindings",
+        "mlcnb.relax.transform.rewrite_dataflow_reshape": "has_reshape_pattern",
         "mlcnb.relax.analysis.calls": "check_calls",
         "mlcnb.relax.analysis.compile_time": "computable_at_compile_time",
         "mlcnb.relax.analysis.purity": "contains_impure_call is_impure_op",

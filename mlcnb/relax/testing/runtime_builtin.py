@@ -1,21 +1,9 @@
-"""The codes that `vm.builtin.match_shape` and `vm.builtin.make_shape` take, as TVM numbers them."""
+"""`relax.testing.runtime_builtin`, see `mlcnb.runtime.shape_builtin`."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from mlcnb.core.lazy import attach
 
-
-class MatchShapeCode(IntEnum):
-    """What is done with one dimension; the number after it is a value, or a place in the heap."""
-
-    ASSERT_EQUAL_TO_IMM = 0
-    STORE_TO_HEAP = 1
-    NO_OP = 2
-    ASSERT_EQUAL_TO_LOAD = 3
-
-
-class MakeShapeCode(IntEnum):
-    """Where one dimension comes from: the number after the code, or that place in the heap."""
-
-    USE_IMM = 0
-    LOAD_SHAPE = 1
+__getattr__, __dir__, __all__ = attach(
+    __name__, {"mlcnb.runtime.shape_builtin": "MakeShapeCode MatchShapeCode"}
+)

@@ -12,7 +12,7 @@ _HERE = "mlcnb.relax.transform"
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.ir.transform": "function_pass",
+        "mlcnb.ir.transform": "FunctionPass function_pass",
         f"{_HERE}.dataflowblock_pass": "DataflowBlockPass dataflowblock_pass",
         f"{_HERE}.normalize": "Normalize normalize",
         f"{_HERE}.canonicalize_bindings": "CanonicalizeBindings canonicalize_bindings",
@@ -46,6 +46,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.rewrite_cuda_graph": "RewriteCUDAGraph",
         f"{_HERE}.compute_prim_value": "ComputePrimValue",
         f"{_HERE}.split_layout_rewrite_preproc": "SplitLayoutRewritePreproc",
+        f"{_HERE}.vm_shape_lower": "VMShapeLower",
         f"{_HERE}.alter_op_impl": "AlterOpImpl",
         f"{_HERE}.allocate_workspace": "AllocateWorkspace",
         f"{_HERE}.attach_attr_layout_free_buffers": "AttachAttrLayoutFreeBuffers",

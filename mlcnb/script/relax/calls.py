@@ -304,3 +304,8 @@ CALLS: dict[str, Any] = {
     "output": output,
     "null_value": null_value,
 }
+
+
+def call_named(name: str) -> Any:
+    """The function of `CALLS`, or the plain call, of that name."""
+    return CALLS.get(name) or plain_call(name)
