@@ -47,6 +47,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.compute_prim_value": "ComputePrimValue",
         f"{_HERE}.split_layout_rewrite_preproc": "SplitLayoutRewritePreproc",
         f"{_HERE}.vm_shape_lower": "VMShapeLower",
+        f"{_HERE}.split_call_tir_by_pattern": "MatchResult SplitCallTIRByPattern",
         f"{_HERE}.alter_op_impl": "AlterOpImpl",
         f"{_HERE}.allocate_workspace": "AllocateWorkspace",
         f"{_HERE}.attach_attr_layout_free_buffers": "AttachAttrLayoutFreeBuffers",
