@@ -269,10 +269,14 @@ def _attribute(decl: type[OpDecl], name: str, value: Any) -> Any:
     """
     if name == "out_dtype" and value in ("void", ""):
         return None
-    kind = decl.__dataclass_fields__[name].type  # type: ignore[attr-defined]
-    found = _frozen(value)
-    is_float = kind in ("float", "float | None") and type(found) is int
-    return float(found) if is_float else found
+    kind, found = decl.numbers.get(name), _frozen(value)
+    if kind is None or found is None:
+        return found
+    if not isinstance(found, kind):
+        raise OperatorArgumentError(
+            f"{decl.sugar}: {name} is one number, not {value!r}", hint=signature_text(decl)
+        )
+    return float(found) if kind is Real and type(found) is int else found
 
 
 def _frozen(value: Any) -> Any:
