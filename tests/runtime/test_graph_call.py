@@ -11,6 +11,9 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import RuntimeInputError
+from mlcnb.ir.expr import SizeVar
+from mlcnb.relax import BlockBuilder, op
+from mlcnb.relax.expr import Var, tensor_info
 from mlcnb.runtime.graph_call import KEPT
 from tests.runtime.programs import module, random
 
@@ -109,3 +112,18 @@ def test_threads_that_call_at_once_get_what_they_asked_for():
         caller.join()
     assert wrong == []
     assert all(len(p.free) <= 4 for p in ex.plans()._plans.values())
+
+
+def test_sizes_of_one_name_are_two_sizes():
+    """Plans are kept by symbol: (2, 3) and (3, 2) are not the same sizes."""
+    bb = BlockBuilder()
+    x, y = (Var(name, tensor_info((SizeVar("n", "int64"),), "float32")) for name in "xy")
+    with bb.function("main", [x, y]):
+        with bb.dataflow():
+            column = bb.emit(op.expand_dims(x, axis=1))
+            gv = bb.emit_output(op.multiply(column, op.exp(y)))
+        bb.emit_func_output(gv)
+    ex = mlc.compile(bb.get())
+    for rows, columns in ((2, 3), (3, 2), (2, 3)):
+        a, b = random(rows), random(columns)
+        np.testing.assert_allclose(ex(a, b), a[:, None] * np.exp(b), rtol=1e-5)
