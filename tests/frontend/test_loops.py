@@ -18,6 +18,7 @@ from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.analysis import well_formed
 from mlcnb.relax.frontend.onnx.errors import UnknownValueError
+from mlcnb.relax.frontend.onnx.importer import Importer
 from mlcnb.script import parse
 from tests.frontend.build import floats, graph, ints, model, node
 
@@ -237,6 +238,40 @@ def test_what_is_carried_may_grow(n, k, t):
 @pytest.mark.parametrize("n", [0, 1, 2, 6])
 def test_a_loop_in_a_loop(target, n):
     check("nested", target, x=floats(2), w=floats(2) / 2, n=np.array(n))
+
+
+def nest(depth: int) -> Any:
+    """Loops in loops, each of which makes what it carries longer."""
+    turn = [node("Concat", f"a{depth} x", f"b{depth}", axis=0)]
+    for level in range(depth, 0, -1):
+        inner = graph(
+            f"i{level}: int64[]; c{level}: bool[]; a{level}: float[p{level}]",
+            turn,
+            f"c{level}: bool[]; b{level}: float[q{level}]",
+        )
+        start, end = (f"a{level - 1}", f"b{level - 1}") if level > 1 else ("x", "y")
+        turn = [node("Loop", f"n - {start}", end, body=inner)]
+    return model("x: float[k]; n: int64[]", turn, "y: float[p]")
+
+
+def test_a_nest_is_not_written_anew_at_each_depth(monkeypatch):
+    count = 0
+    visit = Importer.node
+
+    def counted(walk, proto, frame):
+        nonlocal count
+        count += 1
+        visit(walk, proto, frame)
+
+    monkeypatch.setattr(Importer, "node", counted)
+    mod = mlc.from_onnx(nest(12))
+    assert (count, well_formed(mod)) == (13 * 14 // 2, True)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_a_deep_nest_runs(n):
+    found = mlc.compile(mlc.from_onnx(nest(3)))(floats(2), np.array(n))
+    np.testing.assert_array_equal(found, np.tile(floats(2), 1 + n**3))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])

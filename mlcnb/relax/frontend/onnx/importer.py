@@ -105,6 +105,8 @@ class Importer:
         self.functions = functions.function_table(model)
         self.frame = Frame(Scope(), opsets)
         self.nodes_left = MAX_NODES
+        #: of loops that were met: the axes of carried values whose length a turn changes
+        self.open_axes: dict[Any, list[set[int]]] = {}
 
     # main ----------------------------------------------------------------------------------------
 

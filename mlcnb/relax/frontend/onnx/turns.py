@@ -106,8 +106,11 @@ class Turns:
         self.values, self.more, self.limit, self.length = node.values, more, limit, length
         self.carried = list(carried)
         self.infos = [self.tensor(x, f"carried value {i}") for i, x in enumerate(carried)]
-        #: of each carried value the axes whose length a turn may change
-        self.open: list[set[int]] = [set() for _ in carried]
+        #: of each carried value the axes whose length a turn may change: what was found out when
+        #: this loop was written before counts, for a body is written twice at each depth otherwise
+        self.open: list[set[int]] = walk.open_axes.setdefault(
+            (node.name, node.outputs, len(self.carried)), [set() for _ in carried]
+        )
         #: what is known of rows
         self.rows: list[TensorStructInfo] = []
         fresh = walk.emitter.names.fresh
