@@ -7,6 +7,7 @@ vm.builtin.rows(shape, dtype)                                no rows yet, each t
 vm.builtin.rows_append(rows, row)                            these rows and one more
 vm.builtin.rows_stack(rows)                                  all of them, as one array
 vm.builtin.invoke_debug_func(io, name, line, *args)          name(line, *args), then io
+vm.builtin.tuple_reset_item(values, i)                       values[i] is not read again
 
 A cache is one thing that grows; rows are values: what was appended to is as it was.
 """
@@ -149,6 +150,13 @@ def _print(line: str, value: Any) -> None:
     print(f"{line}: shape = {tuple(shape)}, dtype = {kind}, data =\n{value}")
 
 
+def _reset_item(values: tuple[Any, ...], index: int) -> tuple[()]:
+    """Nothing: tuples do not change, an array goes with the last who holds it."""
+    if not 0 <= index < len(values):
+        raise ExecutionError(f"tuple_reset_item: there is no item {index} of {len(values)}")
+    return ()
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "attention_kv_cache_create": _create,
     "attention_kv_cache_append": _append,
@@ -159,6 +167,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "invoke_debug_func": _invoke,
     "debug_print": _print,
     **shape_builtin.FUNCTIONS,
+    "tuple_reset_item": _reset_item,
 }
 
 

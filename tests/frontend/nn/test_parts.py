@@ -1,11 +1,13 @@
 """Subroutines, and walking a module to change it."""
 
 import numpy as np
+import pytest
 
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.frontend import nn
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.testing import evaluate
 
 
 class Layer(nn.Module):
@@ -155,3 +157,27 @@ def test_containers_as_python_has_them():
     assert len(named) == 1
     named.clear()
     assert list(named) == []
+
+
+def test_parameters_in_a_row_and_by_name() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            self.rows = nn.ParameterList([nn.Parameter((4,), "float32")])
+            self.rows.extend([nn.Parameter((4,), "float32")])
+            self.named = nn.ParameterDict({"a": nn.Parameter((4,), "float32")})
+
+        def forward(self, x: nn.Tensor) -> nn.Tensor:
+            for row in self.rows:
+                x = x * row
+            return x + self.named["a"]
+
+    module = Scaled()
+    assert list(module.state_dict()) == ["rows.0", "rows.1", "named.a"]
+    mod, params = module.export_tvm({"forward": {"x": nn.spec.Tensor((2, 4), "float32")}})
+    assert [name for name, _ in params] == ["rows.0", "rows.1", "named.a"]
+    x, a, b, c = (np.full(s, i + 2, "float32") for i, s in enumerate([(2, 4), 4, 4, 4]))
+    np.testing.assert_allclose(evaluate(mod, x, a, b, c, name="forward"), x * a * b + c)
+    module.to(dtype="float16")
+    assert {p.dtype for p in module.parameters()} == {"float16"}
+    with pytest.raises(NotImplementedError):
+        module.rows(x)

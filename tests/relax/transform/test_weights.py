@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import mlcnb
 from mlcnb import relax
 from mlcnb.core import registry
 from mlcnb.core.errors import PassError
@@ -97,6 +98,14 @@ def test_weights_are_given_up_as_they_are_read() -> None:
     assert names == ["relax.call_pure_packed"]
     text = got["main_transform_params"].script()
     assert text.count('R.call_pure_packed("vm.builtin.tuple_reset_item", params,') == 2
+    x, w1, w2 = arrays((2, 3), (4, 3), (4,))
+    expected = evaluate(Model, x, w1, w2)
+    weights = evaluate(got, (w1, w2), name="main_transform_params")
+    np.testing.assert_allclose(evaluate(got, x, *weights), expected, 1e-6)
+    vm = relax.VirtualMachine(mlcnb.compile(got, relax_pipeline="zero"))
+    np.testing.assert_allclose(
+        vm["main"](x, *vm["main_transform_params"]((w1, w2))), expected, 1e-6
+    )
 
 
 def test_nothing_is_lifted_without_num_input_or_behind_a_stop() -> None:

@@ -60,7 +60,9 @@ __getattr__, __dir__, __all__ = attach(
             "squeeze take unsqueeze"
         ),
         "mlcnb.relax.frontend.nn.effects": "IOEffect KVCache",
-        "mlcnb.relax.frontend.nn.module": "Module ModuleDict ModuleList Sequential",
+        "mlcnb.relax.frontend.nn.module": (
+            "Module ModuleDict ModuleList Sequential ParameterDict ParameterList"
+        ),
         "mlcnb.relax.frontend.nn.modules.activation": (
             "GELU Dropout Identity ReLU Sigmoid SiLU Softmax Tanh"
         ),

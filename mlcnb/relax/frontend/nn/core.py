@@ -7,7 +7,9 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.relax.frontend.nn.module": "Module ModuleDict ModuleList",
+        "mlcnb.relax.frontend.nn.module": (
+            "Module ModuleDict ModuleList ParameterDict ParameterList"
+        ),
         "mlcnb.relax.frontend.nn.tensor": (
             "Effect Object Parameter Tensor get_default_dtype set_default_dtype wrap_nested"
         ),

@@ -283,3 +283,25 @@ class ModuleDict(Module):
         """Change the dtype of every parameter below."""
         for module in self.modules.values():
             module.to(dtype=dtype)
+
+
+class ParameterList(ModuleList):
+    """Parameters in a row: `weights.0`, `weights.1`, …"""
+
+    def __init__(self, parameters: Any = ()) -> None:
+        super().__init__(parameters)
+
+    def extend(self, parameters: Any) -> None:
+        """Put parameters at the end."""
+        self.modules.extend(parameters)
+
+    def forward(self, x: Any) -> Any:
+        """Not there: parameters are read, not called."""
+        raise NotImplementedError("a ParameterList is not called", x)
+
+
+class ParameterDict(ModuleDict):
+    """Parameters by name: `weights.first`, `weights.second`, …"""
+
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__(parameters)
