@@ -39,6 +39,7 @@ from mlcnb.relax.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from mlcnb.runtime import builtin
 from mlcnb.tir.function import PrimFunc
 
 Watch = Callable[[Var, Any], None]
@@ -261,6 +262,7 @@ def _fields(info: Any) -> tuple[Any, ...]:
 
 
 def _packed(func: ExternFunc) -> Callable[..., Any]:
+    builtin.register()
     found = get_global_func(func.global_symbol, allow_missing=True)
     if found is None:
         raise ExecutionError(
