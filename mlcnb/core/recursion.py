@@ -65,13 +65,17 @@ def roomy(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except RecursionError:
             pass
-        return _with_room(partial(function, *args, **kwargs), function.__name__)
+        return with_room(partial(function, *args, **kwargs), function.__name__)
 
     return run
 
 
-def _with_room(function: Callable[[], T], name: str) -> T:
-    """What a function returns, or raises, on a thread with a large stack."""
+def with_room(function: Callable[[], T], name: str) -> T:
+    """What a function returns, or raises, on a thread with a large stack.
+
+    Raises:
+        MLCError: even that is too small.
+    """
     results: list[T] = []
     errors: list[BaseException] = []
     context = copy_context()

@@ -12,6 +12,7 @@ program in block form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,7 +28,7 @@ from mlcnb.codegen.interp.numerics import to_dtype
 from mlcnb.codegen.interp.parallel import ParallelCompiler, may_race
 from mlcnb.codegen.interp.racing import on_racing_threads
 from mlcnb.core.errors import DataRaceError, ExecutionError, MLCError, RuntimeInputError
-from mlcnb.core.recursion import deep
+from mlcnb.core.recursion import deep, with_room
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.carried import ORDERED
 from mlcnb.tir.analysis.kernels import uses_threads
@@ -78,11 +79,34 @@ def run_prim_func(
     on_gpu = chosen and uses_threads(func)
     if simulate is None and kernels is None:
         _refuse_races(func, args)
+    try:
+        program = _program_of(func, on_gpu, record, kernels)
+    except RecursionError:  # what runs it nests less deep than what makes it
+        rest = partial(_run, func, args, on_gpu, record, order, kernels)
+        return with_room(rest, "run_prim_func")
+    return _run_program(program, func, args, order)
+
+
+def _program_of(func: PrimFunc, on_gpu: bool, record: Any, kernels: Any) -> Program:
     known = _programs.setdefault(func, {}) if record is None and kernels is None else {}
     if on_gpu not in known:
-        made = on_threads(func) if on_gpu else func
-        known[on_gpu] = Program(made, record, KernelCompiler if on_gpu else BlockCompiler, kernels)
-    program = known[on_gpu]
+        known[on_gpu] = _new_program(func, on_gpu, record, kernels)
+    return known[on_gpu]
+
+
+def _new_program(func: PrimFunc, on_gpu: bool, record: Any, kernels: Any) -> Program:
+    made = on_threads(func) if on_gpu else func
+    return Program(made, record, KernelCompiler if on_gpu else BlockCompiler, kernels)
+
+
+def _run(
+    func: PrimFunc, args: Sequence[Any], on_gpu: bool, record: Any, order: Any, kernels: Any
+) -> Any:
+    """Make a program and run it; one that needs room is not kept for where there is none."""
+    return _run_program(_new_program(func, on_gpu, record, kernels), func, args, order)
+
+
+def _run_program(program: Program, func: PrimFunc, args: Sequence[Any], order: Any) -> Any:
     try:
         return program.run(args, order)
     except ExecutionError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from mlcnb.core.doc import NEWLINE, Doc, Page, Text, lines
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY
-from mlcnb.core.recursion import deep
+from mlcnb.core.recursion import deep, roomy
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.path import ObjectPath
@@ -41,6 +41,7 @@ _IGNORED = frozenset(
 _GRAPH = (rx.Expr, rx.Binding, rx.BindingBlock, StructInfo)
 
 
+@roomy
 def document(obj: Any, **options: Any) -> Page:
     """The text of `obj` as a page that knows where each node stands; options as in `script`."""
     opts = _options(options)
@@ -56,12 +57,9 @@ def document(obj: Any, **options: Any) -> Page:
 
 
 def _doc(p: Printer, obj: Any) -> Doc:
-    try:
-        with p.integers("int64" if isinstance(obj, _GRAPH) else "int32"):
-            is_alone = isinstance(obj, Buffer) and not p.options.verbose_expr
-            return declaration(p, obj) if is_alone else p.doc(obj)
-    except RecursionError:
-        raise MLCError(f"{type(obj).__name__} nests too deeply to be printed") from None
+    with p.integers("int64" if isinstance(obj, _GRAPH) else "int32"):
+        is_alone = isinstance(obj, Buffer) and not p.options.verbose_expr
+        return declaration(p, obj) if is_alone else p.doc(obj)
 
 
 def script(

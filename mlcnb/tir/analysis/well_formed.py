@@ -15,6 +15,7 @@ from typing import Any
 
 from mlcnb.core.errors import WellFormedError
 from mlcnb.core.node import Node, children
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
@@ -27,6 +28,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
 from mlcnb.tir.function import PrimFunc
 
 
+@roomy
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
     """True if a function, or every loop function of a module, keeps the rules.
 

@@ -8,6 +8,7 @@ past its axes, a block that touches what its reads and writes do not name.
 from __future__ import annotations
 
 from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
@@ -33,6 +34,7 @@ def prepared(mod: IRModule, checked: bool) -> IRModule:
     return mod
 
 
+@roomy
 def prepared_function(func: PrimFunc) -> PrimFunc:
     """The function with a root block, and with each loop and block in one place only."""
     body = func.body
