@@ -52,6 +52,10 @@ __getattr__, __dir__, __all__ = attach(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
         "contrib driver view testing transform error nd topi onnx_backend image peers widgets"
     ).split(),
+    aside=(
+        "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
+        "contrib core driver error machine nd onnx_backend op peers testing topi view widgets"
+    ).split(),
 )
 
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"

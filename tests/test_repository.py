@@ -163,7 +163,7 @@ def test_nowhere(what, pattern):
 
 def test_no_text_is_run_as_python():
     """A model's text is parsed, never evaluated."""
-    wanted = re.compile(r"(?<![\w.])(eval|exec)\(|__import__\(|yaml\.load\(|torch\.load\(")
+    wanted = re.compile(r"(?<![\w.])(?<!def )(eval|exec)\(|__import__\(|yaml\.load\(|torch\.load\(")
     files = (ROOT / "mlcnb").rglob("*.py")
     found = [(str(path), match[0]) for path in files for match in wanted.finditer(path.read_text())]
     assert found == []

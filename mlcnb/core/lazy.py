@@ -33,7 +33,10 @@ def missing(owner: str, name: str, known: Iterable[str]) -> str:
 
 
 def attach(
-    package: str, names: Mapping[str, str], submodules: Iterable[str] = ()
+    package: str,
+    names: Mapping[str, str],
+    submodules: Iterable[str] = (),
+    aside: Iterable[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` for a package.
 
@@ -41,6 +44,8 @@ def attach(
         package: the package's `__name__`.
         names: module -> the names it brings, separated by spaces; `public=real` renames.
         submodules: names of submodules that are public.
+        aside: names of either kind that are not offered (by dir, `import *`): they stand for others,
+            or are what other packages use.
     """
     table = {}
     for module, listed in names.items():
@@ -64,4 +69,5 @@ def attach(
         return value
 
     everything = sorted({*table, *modules})
-    return load, lambda: everything, everything
+    offered = sorted({*everything} - {*aside})
+    return load, lambda: offered, offered

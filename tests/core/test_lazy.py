@@ -25,6 +25,7 @@ def test_a_function_is_not_hidden_by_its_module() -> None:
 
 def test_unknown_names_are_refused_and_known_ones_listed() -> None:
     assert "IRModule" in dir(mlcnb) and "relax" in mlcnb.__all__
+    assert mlcnb.nd.array and "nd" not in dir(mlcnb)
     with pytest.raises(AttributeError, match="module 'mlcnb' has no attribute 'nope'"):
         mlcnb.nope
     with pytest.raises(
