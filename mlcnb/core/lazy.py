@@ -44,8 +44,8 @@ def attach(
         package: the package's `__name__`.
         names: module -> the names it brings, separated by spaces; `public=real` renames.
         submodules: names of submodules that are public.
-        aside: names of either kind that are not offered (by dir, `import *`): they stand for others,
-            or are what other packages use.
+        aside: names of either kind that are not offered (by dir, `import *`): other spellings,
+            and what only other packages use.
     """
     table = {}
     for module, listed in names.items():
