@@ -11,9 +11,10 @@ the value itself is wanted, not an index, it is widened again. ForceNarrowIndexT
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.arith import Analyzer
+from mlcnb.arith import Analyzer, const_bounds
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node, map_children, replace, rewrite, walk
 from mlcnb.ir import expr as e
@@ -194,20 +195,37 @@ class _Narrower:
 
 
 def force_narrow_index_to_int32(func: PrimFunc) -> PrimFunc:
-    """`func` with every 64-bit integer made a 32-bit one.
+    """`func` with every 64-bit integer made a 32-bit one, parameters among them.
 
     Raises:
-        PassError: a parameter or a buffer holds 64-bit integers, or a constant does not fit.
+        PassError: a buffer holds 64-bit integers, or a constant does not fit.
     """
-    buffers: list[Any] = [b for b in walk(func) if isinstance(b, Buffer)]
-    for given in [x for x in [*buffers, *func.params] if _is_int64(x)]:
+    for given in [b for b in walk(func) if isinstance(b, Buffer) and _is_int64(b)]:
         raise PassError(
             f"ForceNarrowIndexToInt32: {given.name} is {given.dtype}",
             where=given,
             root=func,
             hint="use NarrowDataType, which keeps what does not fit",
         )
-    return rewrite(func, lambda n: _forced(func, n))
+    loops = [n for n in walk(func.body) if isinstance(n, For)]
+    bounds = {n.loop_var: Range(n.min, n.extent) for n in loops}
+    counted = func.with_body(rewrite(func.body, lambda n: _counted(n, bounds)))
+    return rewrite(counted, lambda n: _forced(func, n))
+
+
+def _counted(n: Node, bounds: Mapping[Var, Range]) -> Node | None:
+    """What counts the bits of 64, as it will be counted in 32."""
+    if not isinstance(n, e.Call) or n.op not in ("tir.clz", "tir.popcount"):
+        return None
+    x = n.args[0]
+    if not _is_int64(x) or x.dtype.lanes != 1:
+        return None
+    leading = n.op == "tir.clz"
+    here: PrimExpr = e.Add(e.Sub(n, p.const(32, n.dtype)), p.const(64, n.dtype)) if leading else n
+    if x.dtype.is_uint or const_bounds(x, bounds)[0] >= 0:
+        return here
+    negative = p.const(0, n.dtype) if leading else e.Add(n, p.const(32, n.dtype))
+    return e.Select(e.LT(x, p.const(0, x.dtype)), negative, here)
 
 
 def _is_int64(x: Any) -> bool:

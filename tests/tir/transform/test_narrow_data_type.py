@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from mlcnb import te, tir
+from mlcnb.codegen.interp import run_prim_func
 from mlcnb.core.errors import PassError
 from mlcnb.ir.structural import structural_equal
 from mlcnb.script import parse
@@ -127,6 +129,27 @@ def test_force_refuses_what_needs_64_bits(dtype, value, message):
     with pytest.raises(PassError) as error:
         force_narrow_index_to_int32(parse(FORCED.format(dtype, value)))
     assert error.value.message == message
+
+
+@T.prim_func
+def counting(n: T.int64, B: T.Buffer((T.int64(4), T.int64(9)), "int32")):
+    for i in range(T.int64(9)):
+        B[T.int64(0), i] = T.clz(i)
+        B[T.int64(1), i] = T.clz(i - T.int64(4))
+        B[T.int64(2), i] = T.popcount(i)
+        B[T.int64(3), i] = T.popcount(i - n)
+
+
+def test_bits_are_counted_as_of_64():
+    after = run_pass(ForceNarrowIndexToInt32(), counting)
+    assert after.params[0].dtype == "int32"
+    assert "B[0, i] = T.clz(i) - 32 + 64" in after.script()
+    for n in (0, 3, 20):
+        one, two = np.zeros((4, 9), "int32"), np.zeros((4, 9), "int32")
+        run_prim_func(counting, [n, one])
+        run_prim_func(after, [n, two])
+        np.testing.assert_array_equal(two, one)
+    assert one[0].tolist() == [64, 63, 62, 62, 61, 61, 61, 61, 60]
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
