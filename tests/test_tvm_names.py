@@ -236,6 +236,7 @@ def test_the_loop_level_under_its_newer_names():
     from mlcnb import s_tir, tirx
 
     assert tirx is s_tir is tvm.tir is tvm.tirx
+    assert relax.VDevice is tvm.ir.VDevice and relax.DummyGlobalInfo is tvm.ir.DummyGlobalInfo
     assert (s_tir.SBlock, s_tir.SBlockRealize) == (tir.Block, tir.BlockRealize)
     assert tirx.transform.StmtSimplify is tir.transform.Simplify
     sch = tvm.s_tir.Schedule(Module["mm_relu"])

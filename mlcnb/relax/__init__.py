@@ -11,6 +11,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.ir.expr": "GlobalVar",
+        "mlcnb.ir.global_info": "DummyGlobalInfo VDevice",
         "mlcnb.relax.struct_info": (
             "StructInfo TensorStructInfo ShapeStructInfo PrimStructInfo TupleStructInfo "
             "FuncStructInfo ObjectStructInfo"

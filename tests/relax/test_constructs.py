@@ -341,3 +341,27 @@ def test_what_is_no_function_is_not_called():
     """)
     with pytest.raises(tvm.MLCError, match="a ndarray is called, which is no function"):
         tvm.compile(mod)(X)
+
+
+def test_a_list_of_one_result_is_that_result():
+    t23, t3 = (relax.TensorStructInfo(s, "float32") for s in ((2, 3), (3,)))
+    x, f = relax.Var("x", t23), relax.GlobalVar("f")
+    for call in (relax.call_tir, relax.call_dps_packed):
+        func = f if call is relax.call_tir else "f"
+        tvm.ir.assert_structural_equal(call(func, [x], [t23]), call(func, [x], t23))
+        assert isinstance(call(func, [x], [t23, t3]).struct_info, relax.TupleStructInfo)
+        assert call(func, [x], []).struct_info.fields == ()
+    pair = relax.call_pure_packed("g", x, sinfo_args=[t23, t3])
+    assert isinstance(pair.struct_info, relax.TupleStructInfo)
+    mod = module("""
+    @R.function
+    def main(x: T23) -> T23:
+        one = R.call_dps_packed("tests.constructs.into", (x,), out_sinfo=[T23])
+        two = R.call_dps_packed("tests.constructs.into", (one,), out_sinfo=R.Tuple(T23))
+        return two[0]
+    """)
+    one, two, _ = (b.var.struct_info for b in mod["main"].body.blocks[0].bindings)
+    assert (type(one), len(two.fields)) == (relax.TensorStructInfo, 1)
+    tvm.ir.assert_structural_equal(parse(mod.script()), mod)
+    for target in ("llvm", "interp"):
+        np.testing.assert_array_equal(tvm.compile(mod, target)(X), X + 2)

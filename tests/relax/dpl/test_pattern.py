@@ -201,3 +201,11 @@ def test_fused_bias_activation() -> None:
     )
     assert list(names) == ["residual"]
     assert block.match(BY_NAME["lv1"], VALUES)
+
+
+def test_a_function_whose_body_is_one_call() -> None:
+    x, y = (relax.Var(name, R.Tensor("float32")) for name in "xy")
+    func = relax.Function([x, y], relax.op.add(x, y), ret_struct_info=R.Tensor("float32"))
+    a, b = wildcard(), wildcard()
+    assert dpl.FunctionPattern([a, b], is_op("relax.add")(a, b)).match(func)
+    assert not dpl.FunctionPattern([a, b], is_op("relax.multiply")(a, b)).match(func)
