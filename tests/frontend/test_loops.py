@@ -174,7 +174,7 @@ def runs(name: str, target: str = "llvm") -> tuple[Any, Any]:
     return mlc.compile(mod, target=target), peer
 
 
-def check(name: str, target: str = "llvm", **inputs: Any) -> list[np.ndarray]:
+def check(name: str, target: str = "llvm", atol: float = 1e-6, **inputs: Any) -> list[np.ndarray]:
     """Both give the same; so does a machine that steps.
 
     Of rows that no turn made ONNX Runtime says that their open sizes are 0; we say what they are.
@@ -191,7 +191,7 @@ def check(name: str, target: str = "llvm", **inputs: Any) -> list[np.ndarray]:
                 assert all(b in (0, a) for a, b in zip(ours.shape, theirs.shape, strict=True))
                 continue
             assert ours.shape == theirs.shape
-            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=atol)
     return wanted
 
 
@@ -394,6 +394,50 @@ def test_a_trip_count_that_is_known_but_large_is_not_written_out():
     )
     x = np.array([1, -2], np.float32)
     np.testing.assert_array_equal(mlc.compile(mlc.from_onnx(proto))(x), x * 5_001)
+
+
+def convolving() -> Any:
+    """Convolutions around a loop, in it, and in the branches of an If behind it."""
+    rng = np.random.default_rng(0)
+    yes = graph("", [node("Conv", "z w", "p", pads=[1] * 4)], "p: float[1, 16, 8, 8]")
+    no = graph(
+        "",
+        [node("Conv", "z w", "q0", pads=[1] * 4), node("Softmax", "q0", "q")],
+        "q: float[1, 16, 8, 8]",
+    )
+    turn = body(
+        "a: float[1, 16, 8, 8]",
+        [
+            node("Conv", "a w", "e", pads=[1] * 4),
+            node("Relu", "e", "f"),
+            node("Add", "f y", "b"),
+            node("ReduceMean", "f", "r", keepdims=0, axes=[1, 2, 3]),
+        ],
+        "c: bool[]; b: float[1, 16, 8, 8]; r: float[1]",
+    )
+    return model(
+        "x: float[1, 16, 8, 8]; n: int64[]; s: bool[]",
+        [
+            node("Conv", "x w", "y", pads=[1] * 4),
+            node("Loop", "n - y", "z rows", body=turn),
+            node("If", "s", "o", then_branch=yes, else_branch=no),
+        ],
+        "o: float[1, 16, 8, 8]; rows: float[turns, 1]; y: float[1, 16, 8, 8]",
+        w=(rng.standard_normal((16, 16, 3, 3)) / 12).astype(np.float32),
+    )
+
+
+MODELS["convolving"] = convolving
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+@pytest.mark.parametrize("s", [True, False])
+def test_convolutions_in_loops_and_branches_are_blocked(n, s):
+    x = np.random.default_rng(1).standard_normal((1, 16, 8, 8)).astype(np.float32)
+    check("convolving", atol=1e-5, x=x, n=np.array(n), s=np.array(s))
+    ex, _ = runs("convolving")
+    assert well_formed(ex.mod)
+    assert not any(name.startswith(("conv2d", "fused_conv2d")) for name in ex.kernels)
 
 
 def test_a_profile_has_a_row_for_the_loop():

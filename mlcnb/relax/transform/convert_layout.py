@@ -18,14 +18,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.core.node import map_children, replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.analysis.variables import all_vars
+from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.expr import (
+    BindingBlock,
     Call,
     Constant,
     DataflowVar,
@@ -79,7 +80,7 @@ class ConvertLayout(FunctionPass):
             made, count = convert_to(func, mod.functions, desired, self.layout_cb)
             ctx.note(f"{count} operators in the desired layouts")
             return made
-        if not any(_is_conv(getattr(b, "value", None)) for b in func.body.bindings):
+        if not any(_is_conv(b.value) for b in bindings_of(func)):
             ctx.note("no 2-D convolution")
             return func
         target = Target.current() or Target("llvm")
@@ -119,28 +120,36 @@ class _Converter:
 
     def function(self) -> Function:
         """The function rebuilt, block of bindings by block."""
-        blocks = []
-        for block in self.func.body.blocks:
-            if not block_is_dataflow(block):
-                blocks.append(rewrite(block, self.substitute))
-                continue
-            with self.emitter.scope(True) as bindings:
-                for binding in block.bindings:
-                    self.binding(binding)
-                self.flush_outputs(block)
-            blocks.append(with_bindings(block, tuple(bindings)))
-        body = SeqExpr(tuple(blocks), rewrite(self.func.body.body, self.substitute))
-        return replace(self.func, body=body)
+        return replace(self.func, body=self.sequence(self.func.body))
 
-    def substitute(self, n: Any) -> Any:
-        return self.plain.get(n) if isinstance(n, Var) else None
+    def sequence(self, seq: SeqExpr) -> SeqExpr:
+        """A sequence rebuilt, and those inside of its values."""
+        return SeqExpr(tuple(map(self.block_of_bindings, seq.blocks)), seq.body)
+
+    def block_of_bindings(self, block: BindingBlock) -> BindingBlock:
+        """A dataflow block in blocked layouts: whatever leaves it is plain, and is itself."""
+        if not block_is_dataflow(block):
+            return with_bindings(block, tuple(map(self.outside, block.bindings)))
+        self.plain, self.blocks = {}, {}
+        with self.emitter.scope(True) as bindings:
+            for binding in block.bindings:
+                self.binding(binding)
+            self.flush_outputs(block)
+        return with_bindings(block, tuple(bindings))
+
+    def outside(self, binding: Any) -> Any:
+        """A binding that stands in no dataflow block: branches and local functions have some."""
+        value = with_nested(binding.value, self.sequence)
+        return binding if value is binding.value else replace(binding, value=value)
 
     def flush_outputs(self, block: Any) -> None:
         """Variables that leave the dataflow block exist in the plain layout, as themselves."""
         for binding in block.bindings:
-            if not isinstance(binding.var, DataflowVar) and binding.var not in self.plain:
-                value = self.unblocked(binding.var)
-                self.bind(binding.var, value, self.plain)
+            var = binding.var
+            if isinstance(var, DataflowVar) or self.plain.get(var) is var:
+                continue
+            if var in self.plain or var in self.blocks:
+                self.bind(var, self.plain.get(var) or self.unblocked(var), self.plain)
 
     def binding(self, binding: Any) -> None:
         value = binding.value
