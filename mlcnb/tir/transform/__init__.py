@@ -59,6 +59,9 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.transform.convert_for_loops_to_serial": (
             "ConvertForLoopsToSerial convert_for_loops_to_serial"
         ),
+        "mlcnb.tir.transform.annotate_irregular_loop": (
+            "AnnotateIrregularLoop annotate_irregular_loops"
+        ),
         "mlcnb.tir.transform.canonicalize_loop": "CanonicalizeLoop canonicalize_loops",
         "mlcnb.tir.transform.function_sets": "Filter Apply AnnotateEntryFunc",
         "mlcnb.tir.transform.device_regions": "DecorateDeviceScope AnnotateDeviceRegions",

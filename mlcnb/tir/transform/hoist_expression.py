@@ -29,7 +29,7 @@ from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import NOTHING, refold, taken
-from mlcnb.tir.stmt import AttrStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt
+from mlcnb.tir.stmt import AttrStmt, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
@@ -113,7 +113,7 @@ class _Hoister:
         """The loop where the test holds, and where it does not."""
         then = self.visit(assumed(loop, test, True))
         other = assumed(loop, test, False)
-        return IfThenElse(test, then, None if other is NOTHING else self.visit(other))
+        return IfThenElse(test, then, None if _is_nothing(other) else self.visit(other))
 
     def takes(self, what: HoistedConditionals) -> bool:
         """Whether such tests are moved."""
@@ -161,6 +161,13 @@ class _Hoister:
             yield from self.parts(condition.a)
             yield from self.parts(condition.b)
         yield condition
+
+
+def _is_nothing(n: Stmt) -> bool:
+    """True if nothing is left of a program, not even for the threads that it launches."""
+    while isinstance(n, AttrStmt) and bound_axis(n) is not None:
+        n = n.body
+    return n is NOTHING or (isinstance(n, Evaluate) and isinstance(n.value, e.IntImm))
 
 
 def _without(let: Node, n: Node) -> Node | None:

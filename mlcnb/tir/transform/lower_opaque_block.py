@@ -15,6 +15,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.kernels import IMPLICIT, uses_threads
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
@@ -51,7 +52,7 @@ def _lower(n: Node) -> Node | None:
     if isinstance(n, BlockRealize):
         return _lower_block(n)
     if isinstance(n, For) and p.as_int(n.extent) == 1 and not n.annotations:
-        if n.kind is not ForKind.THREAD_BINDING:
+        if n.kind is not ForKind.THREAD_BINDING and not is_left_early(n.body):
             return substitute(n.body, {n.loop_var: n.min})
     return flattened(n)
 

@@ -14,6 +14,7 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
@@ -71,7 +72,8 @@ class Simplifier:
         if p.as_int(extent) == 0:
             return None
         if p.as_int(extent) == 1 and n.kind is not ForKind.THREAD_BINDING and not n.annotations:
-            return self.stmt(substitute(n.body, {n.loop_var: start}))
+            if not is_left_early(n.body):
+                return self.stmt(substitute(n.body, {n.loop_var: start}))
         self.analyzer.bind(n.loop_var, e.Range(start, extent))
         body = self.stmt(n.body)
         return None if body is None else replace(n, min=start, extent=extent, body=body)
