@@ -278,6 +278,7 @@ _CONVENTIONS: dict[str, Callable[[_Frame, Call], Any]] = {
     "relax.call_pure_packed": _Frame.call_pure_packed,
     "relax.assert_op": _Frame.assert_op,
     "relax.call_builtin_with_ctx": _Frame.call_builtin,
+    "relax.null_value": lambda _frame, _call: None,
     "relax.make_closure": _Frame.make_closure,
     "relax.invoke_closure": _Frame.invoke_closure,
     "relax.invoke_pure_closure": _Frame.invoke_closure,

@@ -36,6 +36,8 @@ def value_of(info: Any, rng: Any, dims: dict[Any, int], size: int) -> Any:
         return tuple(value_of(f, rng, dims, size) for f in info.fields)
     if isinstance(info, ShapeStructInfo):
         return tuple(number_of(d, dims, size) for d in info.values)
+    if isinstance(info, PrimStructInfo) and info.value is None:
+        return float(rng.standard_normal()) if info.dtype.is_float else int(rng.integers(0, 5))
     if isinstance(info, PrimStructInfo):
         return number_of(info.value, dims, size)
     shape = [number_of(d, dims, size) for d in info.dims]

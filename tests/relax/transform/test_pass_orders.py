@@ -18,6 +18,7 @@ from mlcnb.relax.analysis import assert_well_formed
 from mlcnb.script import from_source
 from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.script import tir as T
 from mlcnb.testing import assert_same_results, evaluate
 from tests.relax.graphs import graphs
 from tests.relax.harness import inputs_of
@@ -26,9 +27,11 @@ from tests.relax.harness import inputs_of
 ANYWHERE = [
     X.AdjustMatmulOrder(),
     X.AnnotateTIROpPattern(),
+    X.AttachAttrLayoutFreeBuffers(),
     X.AttachGlobalSymbol(),
     X.CanonicalizeBindings(),
     X.CombineParallelMatmul(),
+    X.ComputePrimValue(),
     X.ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]}),
     X.ConvertToDataflow(),
     X.DeadCodeElimination(),
@@ -40,15 +43,18 @@ ANYWHERE = [
     X.FoldConstant(),
     X.FuseTransposeMatmul(),
     X.InlinePrivateFunctions(),
+    X.LambdaLift(),
     X.LegalizeOps(skip_ops=["relax.matmul"]),
     X.Normalize(),
     X.NormalizeGlobalVar(),
+    X.OptimizeLayoutTransform(),
     X.RemoveRedundantReshape(),
     X.RemoveUnusedOutputs(),
     X.RemoveUnusedParameters(),
     X.ReorderPermuteDimsAfterConcat(),
     X.ReorderTakeAfterMatmul(),
     X.SimplifyOps(),
+    X.SplitLayoutRewritePreproc(),
     X.ToNonDataflow(),
     X.TopologicalSort("breadth-first"),
     X.TopologicalSort("depth-first", "from-outputs"),
@@ -60,7 +66,7 @@ ENDS = [
     [X.LegalizeOps(), X.AnnotateTIROpPattern(), X.FuseOps(), X.FuseTIR()],
     [X.LegalizeOps(), X.RewriteDataflowReshape(), X.ToNonDataflow(), X.RemovePurityChecking()]
     + [X.CallTIRRewrite(), X.StaticPlanBlockMemory(), X.LowerAllocTensor()]
-    + [X.KillAfterLastUse(), X.LowerRuntimeBuiltin()],
+    + [X.KillAfterLastUse(), X.LowerRuntimeBuiltin(), X.ComputePrimValue(), X.VMShapeLower()],
 ]
 
 QUICK = settings(
@@ -153,6 +159,22 @@ class Convolutions:
 
 
 @I.ir_module
+class Scalars:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), s: R.Prim("float32")):
+        n = T.int64()
+        with R.dataflow():
+            a = R.layout_transform(x, index_map=lambda i, j: (i, j // 2, j % 2))
+            b = R.layout_transform(a, index_map=lambda i, j, k: (i, j * 2 + k))
+            c = R.multiply(b, s)
+            d = R.add(R.prim_value(T.float32(0.5)), c)
+            e = R.less(d, R.prim_value(T.float32(0)))
+            gv = (R.reshape(d, (n * 4,)), R.prim_value(n * 2), e)
+            R.output(gv)
+        return gv
+
+
+@I.ir_module
 class Rows:
     @R.function
     def main(
@@ -171,14 +193,14 @@ class Rows:
         return gv
 
 
-@pytest.mark.parametrize("model", [Attention, Convolutions, Rows])
+@pytest.mark.parametrize("model", [Attention, Convolutions, Rows, Scalars])
 @given(order=ORDERS, end=st.sampled_from(ENDS))
 @settings(QUICK, max_examples=4)
 def test_small_models(model: IRModule, order: list[Any], end: list[Any]) -> None:
     check(model, [*order, *end])
 
 
-@pytest.mark.parametrize("model", [Attention, Convolutions, Rows])
+@pytest.mark.parametrize("model", [Attention, Convolutions, Rows, Scalars])
 def test_every_pass_alone(model: IRModule) -> None:
     for each in ANYWHERE:
         check(model, [each])
