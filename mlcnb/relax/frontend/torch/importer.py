@@ -40,6 +40,7 @@ from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.importer import numbered, sequence
 from mlcnb.relax.frontend.onnx.names import plain
 from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.branch import branch
 from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, target_name
@@ -64,6 +65,7 @@ class Importer:
         ranges: symbol -> ValueRanges.
         source: what the model is called.
         keep_params: values that the model brings become parameters in place of constants.
+        assumed: what was assumed of sizes, as PyTorch says it.
     """
 
     def __init__(
@@ -73,8 +75,9 @@ class Importer:
         ranges: Mapping[Any, Any],
         source: str,
         keep_params: bool = False,
+        assumed: Sequence[str] = (),
     ) -> None:
-        self.graph = graph
+        self.graph, self.assumed = graph, assumed
         self.inputs = inputs
         self.source = source
         self.keep_params = keep_params
@@ -114,7 +117,7 @@ class Importer:
     def main(self, body: Any, more: Mapping[str, Any]) -> Function:
         """The function: inputs, then the values that are kept as parameters that are used."""
         seq = sequence(self.emitter.bindings, body)
-        if checks := self.range_checks():
+        if checks := [*self.range_checks(), *self.guard_checks()]:
             seq = replace(seq, blocks=(BindingBlock(tuple(checks)), *seq.blocks))
         attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(self.params), **more}
         params = list(self.params)
@@ -151,6 +154,19 @@ class Importer:
                 made.append(
                     MatchCast(Var(name, info, Span("torch", told, kind="range")), shape, info)
                 )
+        return made
+
+    def guard_checks(self) -> list[Binding]:
+        """Casts that stop the program where what was assumed of its sizes does not hold."""
+        given = {n.name: v for n, v in self.env.items() if n.op == "placeholder"}
+        given = {k: getattr(v.struct_info, "dims", v) if isinstance(v, Var) else v
+                 for k, v in given.items()}  # fmt: skip
+        made: list[Binding] = []
+        for text in self.assumed:
+            for value, wanted in guards.pairs(text, given, self.source):
+                info = ShapeStructInfo((wanted,), 1)
+                var = Var(self.emitter.names.fresh("guard"), info, Span("torch", text, kind="if"))
+                made.append(MatchCast(var, ShapeExpr((value,)), info))
         return made
 
     def place_of(self, var: Any) -> tuple[Var, int] | None:
