@@ -193,8 +193,15 @@ def _cast(p: Printer, n: e.Cast) -> Doc:
 
 @prints(e.Select)
 def _select(p: Printer, n: e.Select) -> Doc:
-    args = (p.doc(a) for a in (n.condition, n.true_value, n.false_value))
-    return call(p.word("T", "Select"), *args)
+    """`T.Select(c, a, b)`: two bare numbers are of int32, and to TVM 0.27 one is."""
+    values = (n.true_value, n.false_value)
+    told = p.words.name == "0.27" or all(is_bare(p, a) for a in values)
+    args = [_with_dtype(p, a) if told and is_bare(p, a) else p.doc(a) for a in values]
+    return call(p.word("T", "Select"), p.doc(n.condition), *args)
+
+
+def _with_dtype(p: Printer, n: Any) -> Doc:
+    return Mark(n, typed(p, n.dtype, number(n.value)))
 
 
 @prints(e.Let)

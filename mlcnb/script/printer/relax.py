@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -128,12 +128,23 @@ def _operator(p: Printer, n: rx.Call) -> Doc | None:
     if type(n.attrs) is not (decl if decl.node_fields else type(None)):
         return None
     args: list[Doc] = [p.doc(a) for a in n.args]
-    args += [keyword(name, values.value(p, v)) for name, v in given_attrs(decl, n.attrs)]
+    needed = _NEEDED.get(decl.sugar, ()) if p.words.name == "0.27" else ()
+    args += [keyword(name, values.value(p, v)) for name, v in given_attrs(decl, n.attrs, needed)]
     return call(p.word("R", decl.sugar), *args)
 
 
-def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
-    """The attributes of a call that differ from their defaults, in order of declaration.
+#: what TVM 0.27 has no default for
+_NEEDED = {
+    "hamming_window": ("dtype",),
+    "nn.batch_norm": ("axis",),
+    "nn.group_norm": ("channel_axis", "axes"),
+    "nn.instance_norm": ("channel_axis", "axes"),
+    "nn.layer_norm": ("axes",),
+}
+
+
+def given_attrs(decl: Any, attrs: Any, needed: Collection[str] = ()) -> list[tuple[str, Any]]:
+    """The attributes of a call that are needed or no defaults, in order of declaration.
 
     An operator whose function under R has defaults of its own (R.arange) shows them all.
     """
@@ -141,7 +152,8 @@ def given_attrs(decl: Any, attrs: Any) -> list[tuple[str, Any]]:
     shown = []
     for name in decl.node_fields:
         value = getattr(attrs, name)
-        if name in defaults and _is_default(attrs, name, defaults[name], value):
+        default = name in defaults and name not in needed
+        if default and _is_default(attrs, name, defaults[name], value):
             continue
         shown.append((name, value))
     return shown
