@@ -54,6 +54,13 @@ def binary(kind: type) -> Callable[[Any, Any], PrimExpr]:
     return build
 
 
+def logical(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """`and` or `or`; beside a vector of conditions one condition holds for all lanes."""
+    if a.dtype.lanes != b.dtype.lanes and a.dtype.is_bool and b.dtype.is_bool:
+        a, b = p.match_dtypes(a, b)
+    return kind(a, b)
+
+
 def _divide(a: Any, b: Any) -> PrimExpr:
     a, b = matched(a, b)
     if not a.dtype.is_float:

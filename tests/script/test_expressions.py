@@ -7,6 +7,7 @@ import math
 import pytest
 
 from mlcnb.core.errors import MLCError
+from mlcnb.ir import assert_structural_equal
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -194,3 +195,16 @@ def test_an_intrinsic_whose_dtype_is_unknown_says_what_to_write() -> None:
     with pytest.raises(MLCError, match="does not follow") as caught:
         T.exp()
     assert caught.value.hint == 'say it: T.call_intrin("float32", "tir.exp", …)'
+
+
+def test_a_condition_beside_a_vector_of_conditions_holds_for_all_lanes():
+    text = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    T.evaluate(A[0:4] > T.Broadcast(T.float32(0.0), 4) and n < 3)
+    T.evaluate(A[0:4] > T.Broadcast(T.float32(0.0), 4) or T.bool(True))
+"""
+    both, either = (stmt.value for stmt in parse(text).body.seq)
+    assert (str(both.dtype), str(both.b.dtype)) == ("boolx4", "boolx4")
+    assert isinstance(both.b, e.Broadcast) and isinstance(either.b, e.Broadcast)
+    assert_structural_equal(parse(parse(text).script()), parse(text))

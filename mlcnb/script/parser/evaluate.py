@@ -258,7 +258,8 @@ class Evaluator:
             return all(vals) if kind is e.And else any(vals)
         result = self.as_expr(vals[0], node.values[0])
         for value, place in zip(vals[1:], node.values[1:], strict=True):
-            result = kind(result, self.as_expr(value, place))
+            with self.blame(place):
+                result = build.logical(kind, result, self.as_expr(value, place))
         return result
 
     def compare(self, node: ast.Compare) -> Any:
