@@ -34,10 +34,13 @@ class IRModule(Node):
     global_infos: FrozenDict = EMPTY
 
     def __post_init__(self) -> None:
-        given = self.functions
+        given: Any = self.functions or {}
         if type(given) is not FrozenDict or any(isinstance(name, str) for name in given):
             pairs = {_global(name): function for name, function in given.items()}
             object.__setattr__(self, "functions", FrozenDict(pairs))
+        for name in ("attrs", "global_infos"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, EMPTY)
 
     @staticmethod
     def make(functions: Mapping[Any, BaseFunc], **attrs: Any) -> IRModule:

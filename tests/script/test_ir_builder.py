@@ -209,3 +209,12 @@ def main():
     T.evaluate(blockIdx_y)
 """
     assert_structural_equal(ib.get(), parse(text))
+
+
+def test_an_empty_module_and_no_builder():
+    with IRBuilder() as ib:
+        with mlcnb.script.ir_builder.ir_module():
+            pass
+    assert_structural_equal(ib.get(), mlcnb.IRModule(None, None))
+    with pytest.raises(ValueError, match="no IRBuilder is open"):
+        IRBuilder.current()

@@ -18,5 +18,10 @@ from __future__ import annotations
 from mlcnb.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(
-    __name__, {"mlcnb.script.ir_builder.builder": "IRBuilder"}, submodules=("ir", "tir")
+    __name__,
+    {
+        "mlcnb.script.ir_builder.builder": "IRBuilder",
+        "mlcnb.script.ir_builder.ir": "ir_module module_attrs",
+    },
+    submodules=("ir", "tir"),
 )

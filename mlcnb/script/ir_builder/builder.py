@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.ir.expr import Var
 from mlcnb.script.parser.body import Body
@@ -79,11 +79,11 @@ class IRBuilder:
         """The innermost builder.
 
         Raises:
-            MLCError: there is none.
+            ArgumentError: there is none.
         """
         found = _current.get()
         if found is None:
-            raise MLCError("no IRBuilder is open", hint="with IRBuilder() as ib:")
+            raise ArgumentError("no IRBuilder is open", hint="with IRBuilder() as ib:")
         return found
 
     @staticmethod
