@@ -10,6 +10,9 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
+from mlcnb.ir.structural import assert_structural_equal
+from mlcnb.relax.expr import Constant
+from mlcnb.script import parse, script_with_constants
 from tests.frontend.build import ints, model, node
 
 FLOAT, INT64 = 1, 7
@@ -250,3 +253,14 @@ def test_a_maximum_that_is_simplified_is_no_list_of_dimensions():
     ]  # fmt: skip
     ends = {"first": ints(0), "last": ints(10**9)}
     check(model("x: float[n]", nodes, "y: float[e]", **ends), [((1,),), ((2,),), ((7,),)])
+
+
+def test_numbers_that_sizes_are_compared_with_are_of_int64():
+    """Else the text of the check reads back as another program."""
+    nodes = [node("Add", "x four", "y")]
+    mod = mlc.from_onnx(model("x: float[n]", nodes, "y: float[e]", four=np.ones(4, np.float32)))
+    made = mlc.relax.transform.CheckSizes()(mod)
+    assert made is not mod
+    text, arrays = script_with_constants(made)
+    table = {"relax.expr.Constant": [Constant(a) for a in arrays]}
+    assert_structural_equal(parse(text, metadata=table), made)

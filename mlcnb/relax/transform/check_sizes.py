@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.prim_ops import as_expr, as_int, equal, logical_or, select
+from mlcnb.ir.prim_ops import as_expr, as_int, const, equal, logical_or, select
 from mlcnb.ir.structural import structural_text
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op._dims import Agreement, noting, same, tidy
@@ -88,17 +89,23 @@ class _Checker(Mutator):
         self.asked.add(key)
         self.count += 1
         first = pair.repeats == "a" or as_int(pair.b) is not None
-        given, wanted = map(as_expr, (pair.a, pair.b) if first else (pair.b, pair.a))
+        given, wanted = map(_size, (pair.a, pair.b) if first else (pair.b, pair.a))
         if pair.repeats != "none":
             both = pair.repeats == "either"
             free = logical_or(equal(given, 1), equal(wanted, 1)) if both else equal(given, 1)
-            wanted = as_expr(tidy(select(free, given, wanted)))
+            wanted = _size(tidy(select(free, given, wanted)))
         kind = DataflowVar if self.emitter.dataflow else Var
         name = self.emitter.names.fresh(_name(call, given))
         info = ShapeStructInfo((wanted,), 1)
         self.emitter.bindings.append(
             MatchCast(kind(name, info, call.span), ShapeExpr((given,)), info)
         )
+
+
+def _size(dim: Any) -> PrimExpr:
+    """A dimension as sizes are counted: numbers are of int64."""
+    number = as_int(dim)
+    return as_expr(dim) if number is None else const(number, "int64")
 
 
 def _key(pair: Agreement) -> tuple[Any, ...]:
