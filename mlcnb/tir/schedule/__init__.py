@@ -20,5 +20,5 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.schedule.counterexample": "CounterExample",
         "mlcnb.core.errors": "ScheduleError",
     },
-    submodules=("analysis", "testing", "state"),
+    submodules=("analysis", "testing", "state", "transform"),
 )

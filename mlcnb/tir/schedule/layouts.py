@@ -78,6 +78,12 @@ class Layout:
         """The condition that these new indices stand for nothing."""
         return self.unused if self.inverse is None else simplified(self.unused, self._at(new))
 
+    def padding_at(self, new: Sequence[e.PrimExpr]) -> e.PrimExpr:
+        """`unused_at`, told by tiles: 14 <= i * 4 + j is the end of the last of 4 tiles of 4."""
+        if self.inverse is None:
+            return self.unused
+        return simplified(_by_tiles(self.unused, self.inverse, self.shape), self._at(new))
+
     def _at(self, new: Sequence[e.PrimExpr]) -> Context:
         assert self.inverse is not None
         return Context(values=dict(zip(self.inverse.initial_indices, map(of, new), strict=True)))
@@ -155,3 +161,35 @@ def with_separators(method: Callable[..., None]) -> Callable[..., None]:
             self.set_axis_separator(block, name, separators)
 
     return transform_layout
+
+
+def _by_tiles(unused: e.PrimExpr, inverse: IndexMap, shape: Sequence[e.PrimExpr]) -> e.PrimExpr:
+    """14 <= i * 4 + j in a layout of 4 x 4: i is the last tile, 3, and j is 2 or more."""
+    last: dict[e.Var, int] = {}
+    for v, n in zip(inverse.initial_indices, shape, strict=True):
+        if (count := of(n).value) is not None:
+            last[v] = count - 1
+    match unused:
+        case e.Or(a, b):
+            return p.logical_or(_by_tiles(a, inverse, shape), _by_tiles(b, inverse, shape))
+        case e.LE(a, b):
+            tiled = _last_tile(of(a).value, of(b), last, b.dtype)
+            return unused if tiled is None else tiled
+    return unused
+
+
+def _last_tile(
+    first: int | None, place: Affine, last: Mapping[e.Var, int], kind: Any
+) -> e.PrimExpr | None:
+    """first <= place where place = tile * size + rest and only the last tile is not full."""
+    if first is None or place.const or len(place.terms) < 2:
+        return None
+    tile, size = max(place.terms.items(), key=lambda term: term[1])
+    rest = Affine(0, {t: c for t, c in place.terms.items() if t is not tile})
+    within = rest.bounds({v: (0, n) for v, n in last.items()}) == (0, size - 1)
+    if not within or not isinstance(tile, e.Var) or last.get(tile) != first // size:
+        return None
+    if not first % size:
+        return None
+    left = p.less_equal(p.const(first % size, kind), rest.expr(kind))
+    return p.logical_and(p.equal(tile, p.const(first // size, kind)), left)

@@ -79,7 +79,7 @@ def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
     indices = tuple(axis.var for axis in axes)
     store = BufferStore(new, p.cast(new.dtype, _at(value, indices)), indices)
     block = Block(axes, (), (point(new, indices),), f"{new.name}_pad", store)
-    return looped(block, predicate=layout.unused_at(indices))
+    return looped(block, predicate=layout.padding_at(indices))
 
 
 def _axes(layout: Layout, kind: str) -> tuple[IterVar, ...]:
@@ -161,7 +161,7 @@ def _rewritten(
     element = Context(known, dict(zip(how.places, layout.old_at(indices), strict=True)))
     values = {v: of(x.expr(v.dtype), element) for v, x in how.values.items()}
     found = substituted_value(writer.body.value, values, known)  # type: ignore[attr-defined]
-    filled = p.if_then_else(layout.unused_at(indices), _at(value, indices), found)
+    filled = p.if_then_else(layout.padding_at(indices), _at(value, indices), found)
     block = refreshed(replace(now, iter_vars=axes, body=BufferStore(new, filled, indices)))
     edit = Edit(made)
     edit.put(own_nest(made, now) or made.realize(now), looped(block))

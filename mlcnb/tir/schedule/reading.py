@@ -246,7 +246,8 @@ def simplified(x: Any, context: Context = EMPTY, inside: bool = False) -> Any:
 def _condition(x: Any, context: Context) -> e.PrimExpr:
     a, b = simplified(x.a, context), simplified(x.b, context)
     if isinstance(x, e.And):
-        return p.logical_and(a, b)
+        joined = _rejoined(a, b, context)
+        return p.logical_and(a, b) if joined is None else joined
     if isinstance(x, e.Or):
         return p.logical_or(a, b)
     if a.dtype.is_integer and a.dtype.lanes == 1:
@@ -255,6 +256,22 @@ def _condition(x: Any, context: Context) -> e.PrimExpr:
         if decided is not None:
             return p.const(decided, "bool")
     return _COMPARE[type(x)](a, b)
+
+
+def _rejoined(a: e.PrimExpr, b: e.PrimExpr, context: Context) -> e.PrimExpr | None:
+    """x // 4 == 3 and 2 <= x % 4 is 14 <= x, where x stays below 16."""
+    match a, b:
+        case e.EQ(e.FloorDiv(x, size), tile), e.LE(first, e.FloorMod(y, modulus)):
+            place, step, n, rest = of(x), of(size).value, of(tile).value, of(first).value
+            if step is None or n is None or rest is None or of(modulus).value != step:
+                return None
+            if step <= 0 or rest < 0:
+                return None
+            high = place.bounds(context.bounds)[1]
+            if not place.same(of(y)) or high is None or high >= (n + 1) * step:
+                return None
+            return simplified(p.less_equal(p.const(n * step + rest, x.dtype), x), context)
+    return None
 
 
 def _decide(kind: type, lo: int | None, hi: int | None) -> bool | None:
