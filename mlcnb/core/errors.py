@@ -19,8 +19,8 @@ from mlcnb.core import display
 from mlcnb.core.text import visible
 
 
-class MLCError(display.Shown, Exception):
-    """Base of every error that mlcnb raises on purpose.
+class MLCError(display.Shown, RuntimeError):
+    """Base of every error that mlcnb raises on purpose; a RuntimeError, as TVM's TVMError is.
 
     Args:
         message: one sentence with names and numbers.
@@ -177,11 +177,11 @@ class TargetError(MLCError):
     """A target string or attribute that means nothing."""
 
 
-class RuntimeInputError(MLCError, ValueError, RuntimeError):
+class RuntimeInputError(MLCError, ValueError):
     """A call with a wrong number, name, dtype or shape of inputs."""
 
 
-class ExecutionError(MLCError, RuntimeError):
+class ExecutionError(MLCError):
     """A running program that stopped: out of bounds, a failed assertion, a cancelled call."""
 
 
