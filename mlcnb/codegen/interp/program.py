@@ -36,6 +36,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_check import IndexCheckError
 from mlcnb.tir.stmt import ForKind
+from mlcnb.tir.transform.init_of_empty import init_of_empty
 from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 
 _programs: WeakKeyDictionary[PrimFunc, dict[bool, Program]] = WeakKeyDictionary()
@@ -95,7 +96,7 @@ def _program_of(func: PrimFunc, on_gpu: bool, record: Any, kernels: Any) -> Prog
 
 
 def _new_program(func: PrimFunc, on_gpu: bool, record: Any, kernels: Any) -> Program:
-    made = on_threads(func) if on_gpu else func
+    made = on_threads(func) if on_gpu else init_of_empty(func)
     return Program(made, record, KernelCompiler if on_gpu else BlockCompiler, kernels)
 
 

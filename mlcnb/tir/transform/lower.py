@@ -23,6 +23,7 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.compact_buffer import compact_buffers
 from mlcnb.tir.transform.convert_blocks_to_opaque import convert_blocks_to_opaque
 from mlcnb.tir.transform.flatten_buffer import flattened_function
+from mlcnb.tir.transform.init_of_empty import init_of_empty
 from mlcnb.tir.transform.inject_double_buffer import inject_double_buffer
 from mlcnb.tir.transform.inject_prefetch import inject_prefetch
 from mlcnb.tir.transform.inject_software_pipeline import inject_software_pipeline
@@ -51,7 +52,7 @@ LARGE = 64 << 10
 #: the passes in order, by TVM's names; those for threads go before LowerInitBlock and at the end
 STEPS: tuple[tuple[str, Callable[[PrimFunc], PrimFunc]], ...] = (
     ("LowerCrossThreadReduction", lower_cross_thread_reduction),
-    ("LowerInitBlock", lower_init_block),
+    ("LowerInitBlock", lambda func: lower_init_block(init_of_empty(func))),
     ("PlanAndUpdateBufferAllocationLocation", plan_buffer_allocation),
     ("ConvertBlocksToOpaque", convert_blocks_to_opaque),
     ("CompactBufferAllocation", compact_buffers),
