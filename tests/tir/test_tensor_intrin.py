@@ -169,7 +169,7 @@ def test_bytes_saturate_only_where_the_description_says_that_they_cannot():
     with refuses(
         sch,
         "tensorize: block C_update_o is not what dot_8x4_u7_avx2 computes: "
-        "A[v_i, v_k] stands where A[vk] & T.uint8(127) should",
+        "A[0, v_k_i] stands where A[vk] & T.uint8(127) should",
     ):
         sch.tensorize(j, "dot_8x4_u7_avx2")
     masked = packed_product(1, 8, 4, 8, U8, mask=True)

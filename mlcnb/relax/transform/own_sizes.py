@@ -20,6 +20,7 @@ from mlcnb.core.node import FrozenDict, Node, children, replace, rewrite, walk
 from mlcnb.ir.expr import GlobalVar, IntImm, PrimExpr, SizeVar, Var
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax.analysis.variables import bindings_of, uses
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr
 from mlcnb.tir.function import PrimFunc
 
@@ -119,10 +120,10 @@ def _holds_nodes(value: Any) -> bool:
 def _called(mod: IRModule) -> set[GlobalVar]:
     """The loop functions that graphs call, and nothing else does."""
     graphs = [f for f in mod.functions.values() if isinstance(f, Function)]
-    nodes: list[Any] = [n for f in graphs for n in walk(f)]
-    called = [n.args[0] for n in nodes if _is_call(n)]
-    named = Counter(n for n in nodes if isinstance(n, GlobalVar))
-    return {name for name, count in Counter(called).items() if count == named[name]}
+    calls = (b.value for f in graphs for b in bindings_of(f) if _is_call(b.value))
+    called = Counter(call.args[0] for call in calls)
+    named = Counter(n for f in graphs for n in uses(f) if isinstance(n, GlobalVar))
+    return {name for name, count in called.items() if count == named[name]}
 
 
 def _is_call(n: Any) -> bool:

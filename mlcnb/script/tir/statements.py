@@ -161,7 +161,7 @@ def buffer_of(
         [_dim(d) for d in dims],
         kind,
         "buffer",
-        scope or "global",
+        "global" if scope == "" else scope,
         data=data,
         strides=[_dim(d) for d in strides or ()],
         elem_offset=None if elem_offset is None else _dim(elem_offset),

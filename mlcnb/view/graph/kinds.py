@@ -84,6 +84,9 @@ _MODULES = {
     "random": "movement",
     "image": "movement",
     "vision": "reduction",
+    "inspect": "movement",
+    "grad": "reduction",
+    "grad.marks": "movement",
 }
 
 
