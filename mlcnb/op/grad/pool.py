@@ -10,7 +10,7 @@ p * stride + r * dilation = y + padding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,11 +24,17 @@ from mlcnb.op.nn._window import settle
 from mlcnb.op.nn.pool import AvgPool2d, MaxPool2d
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
+_ATTRIBUTES = (
+    *("pool_size", "strides", "padding", "dilation", "ceil_mode"),
+    *("count_include_pad", "layout", "out_layout"),
+)
+
 
 class PoolBackward(OpDecl):
     """What both have in common: everything but what a window gives."""
 
     __slots__ = ()
+    pool: ClassVar[Any]
     pool_size: Any
     strides: Any
     padding: Any
@@ -40,13 +46,12 @@ class PoolBackward(OpDecl):
 
     def __post_init__(self) -> None:
         settled = self.forward
-        names = "pool_size strides padding dilation ceil_mode layout out_layout".split()
-        settle(self, **{name: getattr(settled, name) for name in names})
+        settle(self, **{name: getattr(settled, name) for name in _ATTRIBUTES})
 
     @property
     def forward(self) -> Any:
-        """The operator whose gradient this is."""
-        raise NotImplementedError
+        """The operator whose gradient this is, with the same attributes."""
+        return self.pool(**{name: getattr(self, name) for name in _ATTRIBUTES})
 
     def infer(self, output_grad: Any, data: Any) -> Any:
         """Like data."""
@@ -135,6 +140,8 @@ class MaxPool2dBackward(PoolBackward):
     count_include_pad is there for TVM's text and says nothing.
     """
 
+    pool = MaxPool2d
+
     output_grad: Tensor
     data: Tensor
     pool_size: int | tuple[int, ...] = (1, 1)
@@ -145,20 +152,6 @@ class MaxPool2dBackward(PoolBackward):
     count_include_pad: bool = False
     layout: str = "NCHW"
     out_layout: str | None = None
-
-    @property
-    def forward(self) -> Any:
-        """nn.max_pool2d"""
-        made: Any = MaxPool2d
-        return made(
-            self.pool_size,
-            self.strides,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            layout=self.layout,
-            out_layout=self.out_layout,
-        )
 
     def give(self, found: np.ndarray, x: np.ndarray, grad: np.ndarray, taps: list[Any]) -> None:
         """All to the first of the largest."""
@@ -219,6 +212,8 @@ def _number(taps: Any, pool: Any) -> Any:
 class AvgPool2dBackward(PoolBackward):
     """The gradient of nn.avg_pool2d for its data; attributes as there."""
 
+    pool = AvgPool2d
+
     output_grad: Tensor
     data: Tensor
     pool_size: int | tuple[int, ...] = (1, 1)
@@ -229,21 +224,6 @@ class AvgPool2dBackward(PoolBackward):
     count_include_pad: bool = False
     layout: str = "NCHW"
     out_layout: str | None = None
-
-    @property
-    def forward(self) -> Any:
-        """nn.avg_pool2d"""
-        made: Any = AvgPool2d
-        return made(
-            self.pool_size,
-            self.strides,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.layout,
-            self.out_layout,
-        )
 
     def numpy(self, output_grad: Any, data: Any) -> Any:
         """Window by window, each divided by how many elements count"""
