@@ -21,7 +21,7 @@ from onnx.backend.base import Backend, BackendRep
 from mlcnb import driver
 from mlcnb.core.errors import RuntimeInputError, UnsupportedError
 from mlcnb.relax.frontend.onnx.entry import from_onnx
-from mlcnb.relax.frontend.onnx.errors import UnknownValueError
+from mlcnb.relax.frontend.shared.errors import UnknownValueError
 
 #: inputs of at most this many elements, in one dimension or none, may become constants
 MAX_FROZEN = 256

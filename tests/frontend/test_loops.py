@@ -17,8 +17,8 @@ from mlcnb import relax
 from mlcnb.core.errors import ExecutionError, MLCError, UnsupportedOpError
 from mlcnb.ir import assert_structural_equal
 from mlcnb.relax.analysis import well_formed
-from mlcnb.relax.frontend.onnx.errors import UnknownValueError
 from mlcnb.relax.frontend.onnx.importer import Importer
+from mlcnb.relax.frontend.shared.errors import UnknownValueError
 from mlcnb.script import parse
 from tests.frontend.build import floats, graph, ints, model, node
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
 from torch import nn  # noqa: E402
 
-from mlcnb.relax.frontend.torch.recurrent import open_lengths  # noqa: E402
+from mlcnb.relax.frontend.torch.prepare import open_lengths  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 

@@ -13,6 +13,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.relax.frontend.onnx.entry": "from_onnx",
         "mlcnb.relax.frontend.onnx.coverage": "coverage=table Coverage",
-        "mlcnb.relax.frontend.onnx.errors": "UnknownValueError SpellingError",
+        "mlcnb.relax.frontend.shared.errors": "UnknownValueError SpellingError",
     },
 )

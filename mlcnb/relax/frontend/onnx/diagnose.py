@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mlcnb.ir.dtype import dtype
 from mlcnb.relax.frontend.onnx import functions
 from mlcnb.relax.frontend.onnx.node import Node
-from mlcnb.relax.frontend.onnx.symbols import SMALL
+from mlcnb.relax.frontend.shared.symbols import SMALL
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 

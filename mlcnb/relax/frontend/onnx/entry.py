@@ -15,8 +15,7 @@ from mlcnb.core.errors import MLCError, ModelError
 from mlcnb.core.garbage import collected_between
 from mlcnb.core.means import within_means
 from mlcnb.ir.module import IRModule
-from mlcnb.relax.frontend.onnx.check import check_model
-from mlcnb.relax.frontend.onnx.check_text import check_text
+from mlcnb.relax.frontend.onnx.check import check_model, check_text
 from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.importer import Importer
 from mlcnb.relax.frontend.onnx.inputs import Inputs

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from mlcnb.core.errors import ModelError
 from mlcnb.relax.frontend.onnx.check_order import first_of
-from mlcnb.relax.frontend.onnx.limits import MAX_FUNCTION_DEPTH, MAX_NODES
 from mlcnb.relax.frontend.onnx.protos import call_key, function_key, nodes_below
+from mlcnb.relax.frontend.shared.limits import MAX_FUNCTION_DEPTH, MAX_NODES
 
 Key = tuple[str, str, str]
 

@@ -21,10 +21,9 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.span import Span
 from mlcnb.op.onnx import spelling
-from mlcnb.relax.analysis.variables import bindings_of, use_counts
+from mlcnb.relax.analysis.variables import use_counts
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
-    Binding,
     Function,
     Tuple,
     Var,
@@ -33,16 +32,16 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.frontend.onnx import control, functions
 from mlcnb.relax.frontend.onnx.choices import Choices
 from mlcnb.relax.frontend.onnx.diagnose import type_of
-from mlcnb.relax.frontend.onnx.fold import constant
 from mlcnb.relax.frontend.onnx.inputs import Inputs
-from mlcnb.relax.frontend.onnx.limits import MAX_FUNCTION_DEPTH, MAX_NODES
 from mlcnb.relax.frontend.onnx.load import Source
-from mlcnb.relax.frontend.onnx.names import Scope, plain
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.protos import call_key, opsets_of, plain_domain
 from mlcnb.relax.frontend.onnx.spell import apply, guarded
 from mlcnb.relax.frontend.onnx.tensors import dtype_of, to_array, to_dense
-from mlcnb.relax.frontend.onnx.values import Values, sequence
+from mlcnb.relax.frontend.shared.fold import constant
+from mlcnb.relax.frontend.shared.limits import MAX_FUNCTION_DEPTH, MAX_NODES
+from mlcnb.relax.frontend.shared.names import Scope, plain
+from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
 from mlcnb.relax.mutator import return_info
 from mlcnb.relax.operator import NULL, declaration, make_call
 from mlcnb.relax.transform.convert_to_dataflow import convert_to_dataflow
@@ -283,12 +282,3 @@ class Importer:
         inner = Frame(scope, opsets, {**defaults, **node.protos}, f"{node.name}/", frame.depth + 1)
         self.walk(function.node, inner)
         return [self.find(o, scope, node) for o in function.output]
-
-
-def numbered(func: Function, bindings: Sequence[Binding]) -> dict[Var, str]:
-    """Names for the function's variables lv, lv1, lv2, … counted anew where bindings are gone."""
-    if sum(len(b.bindings) for b in func.body.blocks) == len(bindings):
-        return {}
-    names = Names(p.name_hint for p in func.params)
-    bound = (b.var for b in bindings_of(func))
-    return {v: names.fresh("lv") for v in bound if v.name_hint.startswith("lv")}

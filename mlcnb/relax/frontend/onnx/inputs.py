@@ -21,10 +21,10 @@ from mlcnb.ir.expr import PrimExpr, SizeVar
 from mlcnb.ir.span import Span
 from mlcnb.relax.emitter import Names
 from mlcnb.relax.expr import Var, tensor_info
-from mlcnb.relax.frontend.onnx.limits import MAX_PRODUCT
 from mlcnb.relax.frontend.onnx.load import Source
-from mlcnb.relax.frontend.onnx.names import parameter_names, plain
 from mlcnb.relax.frontend.onnx.tensors import dtype_of
+from mlcnb.relax.frontend.shared.limits import MAX_PRODUCT
+from mlcnb.relax.frontend.shared.names import parameter_names, plain
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 _KINDS = {"sequence_type": "a sequence", "map_type": "a map", "optional_type": "an optional value",

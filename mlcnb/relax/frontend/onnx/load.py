@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from mlcnb.core.errors import ModelError
 from mlcnb.relax.frontend.onnx.apart import Apart, NotApart
-from mlcnb.relax.frontend.onnx.limits import MAX_FILE_BYTES, size_text
+from mlcnb.relax.frontend.shared.limits import MAX_FILE_BYTES, size_text
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import ShapeExpr
 from mlcnb.relax.expr import const as make_const
-from mlcnb.relax.frontend.onnx.limits import MAX_TURNS
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.onnx.turns import Turns, is_true, scalar
+from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo
 

@@ -11,12 +11,12 @@ from mlcnb.core.errors import ModelError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import Expr, Var
-from mlcnb.relax.frontend.onnx.errors import UnknownValueError
-from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS, MAX_NDIM
 from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
 from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
-from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.shared.errors import UnknownValueError
+from mlcnb.relax.frontend.shared.limits import MAX_KNOWN_ELEMENTS, MAX_NDIM
+from mlcnb.relax.frontend.shared.values import Values
 
 
 class Node:

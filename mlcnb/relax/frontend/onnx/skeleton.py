@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlcnb.relax.frontend.onnx.limits import element_count
 from mlcnb.relax.frontend.onnx.protos import sparse_of, subgraphs_of, tensors_of
 from mlcnb.relax.frontend.onnx.tensors import is_external
+from mlcnb.relax.frontend.shared.limits import element_count
 
 #: tensors of up to this many elements, and of four times as many bytes, are copied as they are
 SMALL = 1024

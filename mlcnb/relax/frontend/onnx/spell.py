@@ -16,16 +16,11 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError, UnsupportedError
 from mlcnb.relax.frontend.onnx.diagnose import reason
-from mlcnb.relax.frontend.onnx.errors import SpellingError
 from mlcnb.relax.frontend.onnx.node import Node
+from mlcnb.relax.frontend.shared.errors import UNPLANNED, SpellingError
 
 #: stands for any number of inputs
 OPEN = 1 << 30
-#: what Python raises where a program did not expect what it got
-UNPLANNED = (
-    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
-    ValueError,
-)  # fmt: skip
 
 
 def apply(spell: Callable[..., Any], node: Node, inputs: list[Any]) -> list[Any]:

@@ -18,8 +18,8 @@ from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.memory import aligned
 from mlcnb.relax.frontend.onnx import external
 from mlcnb.relax.frontend.onnx.apart import TOKEN_BYTES
-from mlcnb.relax.frontend.onnx.limits import element_count, max_tensor_bytes, size_text
 from mlcnb.relax.frontend.onnx.load import Source
+from mlcnb.relax.frontend.shared.limits import element_count, max_tensor_bytes, size_text
 
 #: tensors up to this many bytes are measured before anything is built, larger ones when read
 SMALL = 1 << 16

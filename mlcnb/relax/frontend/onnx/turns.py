@@ -44,9 +44,9 @@ from mlcnb.relax.expr import (
     tensor_info,
 )
 from mlcnb.relax.expr import const as make_const
-from mlcnb.relax.frontend.onnx.limits import MAX_TURNS
 from mlcnb.relax.frontend.onnx.node import Node
-from mlcnb.relax.frontend.onnx.values import sequence
+from mlcnb.relax.frontend.shared.limits import MAX_TURNS
+from mlcnb.relax.frontend.shared.values import sequence
 from mlcnb.relax.infer import describe, infer_call
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import (

@@ -36,10 +36,9 @@ from mlcnb.relax.expr import (
     Var,
     tensor_info,
 )
-from mlcnb.relax.frontend.onnx.fold import constant
-from mlcnb.relax.frontend.onnx.importer import numbered, sequence
-from mlcnb.relax.frontend.onnx.names import plain
-from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.shared.fold import constant
+from mlcnb.relax.frontend.shared.names import plain
+from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
 from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
 from mlcnb.relax.frontend.torch.branch import branch

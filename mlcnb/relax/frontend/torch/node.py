@@ -17,8 +17,8 @@ from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
 from mlcnb.relax.expr import Expr, const, tensor_info
-from mlcnb.relax.frontend.onnx.limits import MAX_KNOWN_ELEMENTS
-from mlcnb.relax.frontend.onnx.values import Values
+from mlcnb.relax.frontend.shared.limits import MAX_KNOWN_ELEMENTS
+from mlcnb.relax.frontend.shared.values import Values
 from mlcnb.relax.frontend.torch.symbols import Symbols
 from mlcnb.relax.operator import declaration, make_call
 

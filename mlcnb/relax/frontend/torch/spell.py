@@ -15,8 +15,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError, UnsupportedError, UnsupportedOpError
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.frontend.onnx.errors import SpellingError
-from mlcnb.relax.frontend.onnx.spell import UNPLANNED
+from mlcnb.relax.frontend.shared.errors import UNPLANNED, SpellingError
 from mlcnb.relax.frontend.torch.node import Node
 from mlcnb.relax.infer import describe
 

@@ -12,6 +12,12 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, UnsupportedOpError
 
+#: what Python raises where a program did not expect what it got
+UNPLANNED = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError,
+    ValueError,
+)  # fmt: skip
+
 
 class UnknownValueError(UnsupportedOpError):
     """A value (or a shape) is needed at import that is computed as the model runs.

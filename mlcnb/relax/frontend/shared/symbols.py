@@ -23,15 +23,15 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
-from mlcnb.relax.frontend.onnx.fold import is_operator
-from mlcnb.relax.frontend.onnx.fractions import (
+from mlcnb.relax.frontend.shared.fold import is_operator
+from mlcnb.relax.frontend.shared.fractions import (
     NoFraction,
     Sizes,
     as_float,
     fraction,
     truncated,
 )
-from mlcnb.relax.frontend.onnx.limits import element_count
+from mlcnb.relax.frontend.shared.limits import element_count
 from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, declaration
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.te.tensor import ComputeOp

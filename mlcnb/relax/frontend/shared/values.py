@@ -16,13 +16,14 @@ from mlcnb.core.errors import ModelError
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import SizeVar
-from mlcnb.relax.analysis.variables import leaves, value_uses
+from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names
 from mlcnb.relax.expr import (
     Binding,
     BindingBlock,
     Call,
     Constant,
+    Function,
     MatchCast,
     SeqExpr,
     Tuple,
@@ -30,9 +31,9 @@ from mlcnb.relax.expr import (
     Var,
     tensor_info,
 )
-from mlcnb.relax.frontend.onnx.fold import Folder, is_operator
-from mlcnb.relax.frontend.onnx.limits import least_bytes, max_tensor_bytes, size_text
-from mlcnb.relax.frontend.onnx.symbols import Symbols
+from mlcnb.relax.frontend.shared.fold import Folder, is_operator
+from mlcnb.relax.frontend.shared.limits import least_bytes, max_tensor_bytes, size_text
+from mlcnb.relax.frontend.shared.symbols import Symbols
 from mlcnb.relax.infer import Inference, describe, is_pure_call, operand_infos
 from mlcnb.relax.operator import NULL, attrs_of, declaration, is_null, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
@@ -227,3 +228,12 @@ def sequence(bindings: Sequence[Binding], body: Any) -> SeqExpr:
             kept.append(binding)
             needed.update(value_uses(value))
     return SeqExpr((BindingBlock(tuple(reversed(kept))),) if kept else (), body)
+
+
+def numbered(func: Function, bindings: Sequence[Binding]) -> dict[Var, str]:
+    """Names for the function's variables lv, lv1, lv2, … counted anew where bindings are gone."""
+    if sum(len(b.bindings) for b in func.body.blocks) == len(bindings):
+        return {}
+    names = Names(p.name_hint for p in func.params)
+    bound = (b.var for b in bindings_of(func))
+    return {v: names.fresh("lv") for v in bound if v.name_hint.startswith("lv")}

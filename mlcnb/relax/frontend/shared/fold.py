@@ -27,7 +27,7 @@ from mlcnb.relax.expr import (
     Tuple,
     Var,
 )
-from mlcnb.relax.frontend.onnx.limits import least_bytes
+from mlcnb.relax.frontend.shared.limits import least_bytes
 from mlcnb.relax.infer import operand_infos
 from mlcnb.relax.numpy_call import call_numpy
 from mlcnb.relax.operator import attrs_of, declaration
