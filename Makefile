@@ -28,7 +28,7 @@ PIP    := -m pip install --quiet --disable-pip-version-check --no-input
 FREEZE := -m pip freeze --all --exclude pip --exclude-editable
 TOUR   := notebooks/00_tour.ipynb
 # Tests of threads, interrupts and whole notebooks: they want the cores to themselves.
-ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/test_benchmark.py
+ALONE  := tests/runtime tests/test_driver.py tests/test_notebooks.py tests/observe/test_benchmark.py
 # NVIDIA's compiler, for the tests of CUDA kernels: there is none for macOS.
 CUDA   := $(if $(filter Darwin,$(shell uname -s)),,--requirement requirements-cuda.lock)
 

@@ -23,7 +23,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "mlcnb.ir.module": "IRModule",
         "mlcnb.ir.expr": "GlobalVar",
-        "mlcnb.error": "TVMError",
+        "mlcnb.compat.error": "TVMError",
         "mlcnb.ir.dtype": "dtype DType DataType=DType",
         "mlcnb.core.errors": "MLCError",
         "mlcnb.core.registry": "register_func get_global_func",
@@ -40,18 +40,22 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.order": "order",
         "mlcnb.view.mode": "display",
         "mlcnb.widgets": "explore export",
-        "mlcnb.peers": "compare",
-        "mlcnb.benchmark": "benchmark peak",
-        "mlcnb.ceilings": "roofline",
-        "mlcnb.replay": "replay",
-        "mlcnb.diagnosis": "doctor",
-        "mlcnb.magics": "load_ipython_extension",
-        "mlcnb": "tirx=tir s_tir=tir",
+        "mlcnb.observe.peers": "compare",
+        "mlcnb.observe.benchmark": "benchmark peak",
+        "mlcnb.observe.ceilings": "roofline",
+        "mlcnb.observe.replay": "replay",
+        "mlcnb.observe.diagnosis": "doctor",
+        "mlcnb.observe.magics": "load_ipython_extension",
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
-        "contrib driver view testing transform error nd topi onnx_backend image peers widgets"
+        "driver view testing widgets"
     ).split(),
+    elsewhere={
+        "mlcnb": "tirx=tir s_tir=tir",
+        "mlcnb.compat": "contrib transform error nd topi onnx_backend",
+        "mlcnb.observe": "image peers",
+    },
     aside=(
         "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
         "contrib core driver error machine nd onnx_backend op peers testing topi view widgets"

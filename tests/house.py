@@ -160,7 +160,7 @@ def strings_that_go_up() -> Iterator[str]:
             if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
                 continue
             module = node.value.partition(":")[0]
-            if module not in known or module.startswith(SHOWS):
+            if module not in known or "." not in module or module.startswith(SHOWS):
                 continue
             there = place_of(module, places)
             if here and there and not goes_down(here, there):

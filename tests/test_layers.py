@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.house import modules_imported, sources
+from tests.import_layers import goes_down, place_of, read_layers
 
 FRONTENDS = "mlcnb.relax.frontend."
 #: what front ends have in common; it knows none of them
@@ -24,3 +25,14 @@ def test_front_ends_do_not_import_each_other() -> None:
 def frontend(module: str) -> str:
     """`onnx` of `mlcnb.relax.frontend.onnx.load`; nothing of a module elsewhere."""
     return module.removeprefix(FRONTENDS).partition(".")[0] if module.startswith(FRONTENDS) else ""
+
+
+def test_layers_take_the_longest_name():
+    places = read_layers(["a", "a.x.top", "a.y | a.z", "a.x"])
+    assert place_of("a.x.top.m", places).depth == 1
+    assert place_of("a.x.m", places).depth == 3
+    assert place_of("a", places).depth == 0
+    assert place_of("a.new", places) is None
+    up, down = place_of("a.x.top", places), place_of("a.x", places)
+    assert goes_down(up, down) and goes_down(up, up) and not goes_down(down, up)
+    assert not goes_down(place_of("a.y", places), place_of("a.z", places))

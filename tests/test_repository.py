@@ -18,7 +18,6 @@ import pytest
 from packaging.requirements import Requirement
 
 import mlcnb
-from tests.import_layers import goes_down, place_of, read_layers
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["mlcnb", *sorted(m.name for m in pkgutil.walk_packages(mlcnb.__path__, "mlcnb."))]
@@ -188,14 +187,3 @@ def test_commands_of_the_readme_exist():
 def test_script_can_be_run(name):
     assert os.access(ROOT / name, os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / name)], check=True)
-
-
-def test_layers_take_the_longest_name():
-    places = read_layers(["a", "a.x.top", "a.y | a.z", "a.x"])
-    assert place_of("a.x.top.m", places).depth == 1
-    assert place_of("a.x.m", places).depth == 3
-    assert place_of("a", places).depth == 0
-    assert place_of("a.new", places) is None
-    up, down = place_of("a.x.top", places), place_of("a.x", places)
-    assert goes_down(up, down) and goes_down(up, up) and not goes_down(down, up)
-    assert not goes_down(place_of("a.y", places), place_of("a.z", places))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from mlcnb.diagnosis import doctor
+from mlcnb.observe.diagnosis import doctor
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

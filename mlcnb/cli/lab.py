@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from mlcnb.core.errors import MissingDependencyError, MLCError
-from mlcnb.diagnosis import install_command
+from mlcnb.observe.diagnosis import install_command
 
 #: what this command wrote, as {file: SHA-256}: a file with another hash is the user's
 RECORD = ".mlcnb-files.json"

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import mlcnb
-from mlcnb import image
 from mlcnb.cli import _model
 from mlcnb.core.errors import RuntimeInputError
-from mlcnb.peers import as_list
+from mlcnb.observe import image
+from mlcnb.observe.peers import as_list
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

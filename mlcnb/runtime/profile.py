@@ -131,7 +131,7 @@ def profile(
         for (name, kernel, _, work), seconds in zip(calls, medians, strict=True)
     )
     if roofline is None and ex.target.kind == "llvm":
-        roofline = display.load("mlcnb.ceilings:roofline")(get_num_threads())  # type: ignore[assignment]
+        roofline = display.load("mlcnb.observe.ceilings:roofline")(get_num_threads())  # type: ignore[assignment]
     return Profile(rows, sum(medians), repeat, get_num_threads(), roofline)
 
 

@@ -132,7 +132,7 @@ def strip(kernel: Any, measured: bool = True) -> Strip:
 
 def beside_roof(counted: Strip, seconds: float) -> Strip:
     """The strip with a measured time, and the roofline of this machine."""
-    roofline = display.load("mlcnb.ceilings:roofline")(get_num_threads())
+    roofline = display.load("mlcnb.observe.ceilings:roofline")(get_num_threads())
     return replace(counted, seconds=seconds, roofline=roofline)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.access import Run, words_of
 from mlcnb.machine.cache import EMPTY
+from mlcnb.observe.access import Run, words_of
 from mlcnb.view.cells import Grid, grid_of
 from mlcnb.view.parts import Beside, Column, Fold, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
@@ -32,7 +32,7 @@ LEGEND = "h: hit in the nearest cache, M: miss, E: miss that drives a line out"
 _HEAT = ((255, 255, 255), (213, 94, 0))
 
 
-@shows("mlcnb.access:Run")
+@shows("mlcnb.observe.access:Run")
 def one(r: Run) -> list[Part]:
     """One program."""
     return parts_of([r])
@@ -278,7 +278,7 @@ def _shade(count: int, most: int) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(*_HEAT, strict=True))
 
 
-@shows("mlcnb.access_counts:AccessCounts")
+@shows("mlcnb.observe.counts:AccessCounts")
 def counts(x: Any) -> list[Part]:
     """Accesses that were counted and not kept: what is known of them without their order."""
     runs = x.runs

@@ -10,7 +10,7 @@ from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, percent, plural, seconds
 
 
-@shows("mlcnb.image:Classes")
+@shows("mlcnb.observe.image:Classes")
 def classes(found: Any) -> list[Part]:
     """The likeliest classes with bars."""
     if not found:
@@ -25,7 +25,7 @@ def classes(found: Any) -> list[Part]:
     return [Title(title), Table([*columns, Column("", "bar")], rows, 20)]
 
 
-@shows("mlcnb.peers:Comparison")
+@shows("mlcnb.observe.peers:Comparison")
 def comparison(c: Any) -> list[Part]:
     """Two times, with bars."""
     columns = [Column(""), Column("median", "number"), Column("", "bar")]
@@ -40,7 +40,7 @@ def comparison(c: Any) -> list[Part]:
     ]
 
 
-@shows("mlcnb.diagnosis:Diagnosis")
+@shows("mlcnb.observe.diagnosis:Diagnosis")
 def diagnosis(d: Any) -> list[Part]:
     """A table for each section, and the commands that bring what is missing."""
     parts: list[Part] = [Title("what this machine has")]

@@ -19,7 +19,7 @@ from mlcnb.view.words import clip, flops, plural, seconds
 PEER, OWN, PEAK = "#8c959f", "#1f5fa8", "#a40e26"
 
 
-@shows("mlcnb.benchmark:Benchmark")
+@shows("mlcnb.observe.benchmark:Benchmark")
 def benchmark(b: Any) -> list[Part]:
     """A row for each contestant, in the order given."""
     first = b.timings[0]

@@ -17,7 +17,7 @@ from mlcnb.view.words import clip, plural, seconds
 _MOST = 60
 
 
-@shows("mlcnb.choice:Choices")
+@shows("mlcnb.observe.choice:Choices")
 def choices(c: Any) -> list[Part]:
     """The table, then who could not run what."""
     names = list(dict.fromkeys(n for g in c.groups for n in (*g.seconds, *g.refused)))

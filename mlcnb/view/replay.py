@@ -19,7 +19,7 @@ from mlcnb.view.words import clip, percent, plural, seconds
 ROWS = 40
 
 
-@shows("mlcnb.replay:Replay")
+@shows("mlcnb.observe.replay:Replay")
 def replay(r: Any) -> list[Part]:
     """A row for each stage; the bar is its speed."""
     stages, steps = plural(len(r), "stage"), plural(r.steps, "step")

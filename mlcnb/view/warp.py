@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from string import ascii_letters, digits
 
 from mlcnb.machine.warp import BANKS, LANES, WORD, group_size
+from mlcnb.observe.warps.kernels import GLOBAL, SHARED
+from mlcnb.observe.warps.lens import WarpRun
+from mlcnb.observe.warps.requests import Request
+from mlcnb.observe.warps.totals import Count
 from mlcnb.view.parts import Column, Line, Part, Picture, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.words import clip, listed, percent, plural
-from mlcnb.warps.kernels import GLOBAL, SHARED
-from mlcnb.warps.lens import WarpRun
-from mlcnb.warps.requests import Request
-from mlcnb.warps.totals import Count
 
 #: fills of sectors, one after the other; of words that come first in their bank, and later
 SECTORS = ("#cfe6f7", "#fde2b8", "#d7f0e5", "#f3d3e6", "#e3dcf4", "#f7f0b3", "#d9dee3", "#f7c8a8")
@@ -40,7 +40,7 @@ ASSUMED = (
 )
 
 
-@shows("mlcnb.warps.lens:WarpRun")
+@shows("mlcnb.observe.warps.lens:WarpRun")
 def one(r: WarpRun) -> list[Part]:
     """One kernel."""
     return parts_of([r])

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.access import Counts, Run, function_of, replayed
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.reuse import Histogram
+from mlcnb.observe.access import Counts, Run, function_of, replayed
 from mlcnb.tir.schedule import Schedule
 from mlcnb.view import access as view
 from mlcnb.view.parts import Part

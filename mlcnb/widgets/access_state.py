@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.access import Run, words_of
 from mlcnb.machine.cache import EMPTY
+from mlcnb.observe.access import Run, words_of
 from mlcnb.view.access import ASSUMED, levels, per_line, verdicts
 from mlcnb.view.cells import Grid, grid_of
 from mlcnb.view.words import clip, dims

@@ -17,7 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import LINE, predict
-from mlcnb.replay import Replay, Stage, replay
+from mlcnb.observe.replay import Replay, Stage, replay
 from mlcnb.target import Target
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import find
@@ -58,7 +58,7 @@ class Dot:
         return done / nbytes if done and nbytes else None
 
 
-@explores("mlcnb.replay:Replay")
+@explores("mlcnb.observe.replay:Replay")
 class RooflineTrail(Interactive):
     """The page of a replayed schedule."""
 

@@ -6,7 +6,7 @@
     found.runs[0].shared.worst, found.runs[0].globals.efficiency, found.pick((3, 0), 1)
 
 The page holds the requests of one warp of one block; another one is a question to Python. Totals
-are of all warps of the kernel (`mlcnb.warps.totals`).
+are of all warps of the kernel (`mlcnb.observe.warps.totals`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.access import function_of
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.warp import LANES
+from mlcnb.observe.access import function_of
+from mlcnb.observe.warps.kernels import GLOBAL, SHARED, Instruction
+from mlcnb.observe.warps.lens import WarpRun, warp_run
+from mlcnb.observe.warps.requests import Request
+from mlcnb.observe.warps.totals import Count
 from mlcnb.view import warp as view
 from mlcnb.view.parts import Part
 from mlcnb.view.words import clip, percent
-from mlcnb.warps.kernels import GLOBAL, SHARED, Instruction
-from mlcnb.warps.lens import WarpRun, warp_run
-from mlcnb.warps.requests import Request
-from mlcnb.warps.totals import Count
 from mlcnb.widgets.access import MOST_RUNS, names_of
 from mlcnb.widgets.base import Interactive
 from mlcnb.widgets.registry import explores
@@ -79,7 +79,7 @@ class WarpLens(Interactive):
         return view.parts_of(self.runs)
 
 
-@explores("mlcnb.warps.lens:WarpRun")
+@explores("mlcnb.observe.warps.lens:WarpRun")
 def of_run(run: WarpRun) -> WarpLens:
     """The page of one warp and the totals of its kernel."""
     return WarpLens([run])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import interleaved, onnxruntime_session
 from tests.benchmarks.memory_child import RELU
 
 #: calls that are timed together

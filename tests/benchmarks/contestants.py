@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.benchmark import fixed_threads
-from mlcnb.peers import as_list, onnxruntime_session
+from mlcnb.observe.benchmark import fixed_threads
+from mlcnb.observe.peers import as_list, onnxruntime_session
 from tests.benchmarks.case import Case
 
 OURS = "mlcnb"

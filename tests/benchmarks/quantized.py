@@ -14,7 +14,7 @@ import statistics
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import interleaved, onnxruntime_session
 from tests.models.quantized import FORMS, SCALES, SOURCE, photos, quantized_model
 
 

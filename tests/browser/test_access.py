@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlcnb as mlc
-from mlcnb.access import replayed
+from mlcnb.observe.access import replayed
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
 from mlcnb.widgets.access import AccessReplay

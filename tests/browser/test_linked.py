@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import mlcnb as mlc
-from mlcnb.replay import stages
+from mlcnb.observe.replay import stages
 from mlcnb.script import from_source
 from mlcnb.widgets.linked import LinkedSource
 from tests.browser.test_base import HEADINGS
 from tests.codegen.test_linked import GRAPHS, MATMUL, SCALE, V3
+from tests.observe.warps.programs import schedule_of_transpose
 from tests.view import samples
 from tests.view.names import NAMES
-from tests.warps.programs import schedule_of_transpose
 from tests.widgets.test_roofline import scheduled
 
 expect = pytest.importorskip("playwright.sync_api").expect

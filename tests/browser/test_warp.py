@@ -6,10 +6,10 @@ import pytest
 
 import mlcnb as mlc
 from tests.browser.test_base import HEADINGS
+from tests.observe.warps.programs import copied, of, transposed
+from tests.observe.warps.programs import schedule_of_transpose as schedule
 from tests.view.names import NAMES
 from tests.view.samples import copied as named_copy
-from tests.warps.programs import copied, of, transposed
-from tests.warps.programs import schedule_of_transpose as schedule
 
 expect = pytest.importorskip("playwright.sync_api").expect
 THEMES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -101,7 +101,8 @@ def test_the_page_counts_as_python_does(page_of):
 
 
 CELLS = [
-    "import mlcnb as mlc\nfrom tests.warps.programs import schedule_of_transpose as transpose\n"
+    "import mlcnb as mlc\n"
+    "from tests.observe.warps.programs import schedule_of_transpose as transpose\n"
     "found = mlc.replay(transpose(64, False))\nfound",
     "found.pick((1, 1), 5); print(found.runs[0].block)",
 ]

@@ -12,7 +12,7 @@ from mlcnb.script import from_source
 from mlcnb.tir.schedule import Schedule
 from mlcnb.view.as_text import to_text
 from mlcnb.view.cuda import is_code, linked
-from tests.warps.programs import schedule_of_transpose
+from tests.observe.warps.programs import schedule_of_transpose
 
 SCALE = """
 @T.prim_func

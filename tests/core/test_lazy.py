@@ -32,3 +32,31 @@ def test_unknown_names_are_refused_and_known_ones_listed() -> None:
         AttributeError, match="'mlcnb' has no attribute 'explor': did you mean 'explore'"
     ):
         mlcnb.explor
+
+
+SECOND = """
+import importlib, sys
+import mlcnb.topi.nn
+assert sys.modules["mlcnb.topi.nn"] is sys.modules["mlcnb.compat.topi.nn"]
+from mlcnb.tirx.transform import lower
+import mlcnb
+from mlcnb.tir import transform
+assert lower is transform.lower and mlcnb.tirx is mlcnb.tir
+from mlcnb.nd import array
+from mlcnb.contrib.utils import tempdir
+assert mlcnb.nd.__name__ == mlcnb.nd.__spec__.name == "mlcnb.compat.nd"
+assert importlib.reload(mlcnb.nd) is mlcnb.nd
+import mlcnb.compat.nd
+assert mlcnb.compat.nd is mlcnb.nd
+try:
+    import mlcnb.topi.nope
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_a_second_name_is_the_module_itself() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SECOND], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "No module named 'mlcnb.compat.topi.nope'\n"

@@ -9,7 +9,7 @@ import mlcnb as mlc
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
-from mlcnb import image  # noqa: E402
+from mlcnb.observe import image  # noqa: E402
 from tests.frontend import torch_pretrained as pretrained  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

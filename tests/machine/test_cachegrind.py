@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import mlcnb as mlc
-from mlcnb.access import replayed
 from mlcnb.machine.cache import caches
+from mlcnb.observe.access import replayed
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import conv2d

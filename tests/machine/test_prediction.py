@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from mlcnb.access import replayed
 from mlcnb.machine.prediction import footprints, predict
+from mlcnb.observe.access import replayed
 from mlcnb.script import tir as T
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule

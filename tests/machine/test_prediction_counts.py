@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcnb import script, te
-from mlcnb.access import replayed
 from mlcnb.machine.cache import Cache, caches
 from mlcnb.machine.prediction import predict
+from mlcnb.observe.access import replayed
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import conv2d, matmul_relu, padded_pool, softmax, stencil

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlcnb import image
+from mlcnb.observe import image
 
 ASSETS = Path(__file__).parents[2] / "notebooks" / "assets"
 SOURCE = ASSETS / "efficientnet_lite0.onnx"

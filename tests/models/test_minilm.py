@@ -10,7 +10,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.node import walk
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.peers import onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.relax.expr import Call, Op
 from mlcnb.relax.transform import get_pipeline
 from tests.models import minilm, packages

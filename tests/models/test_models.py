@@ -15,7 +15,7 @@ import mlcnb as mlc
 from mlcnb.core.node import walk
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.ir.transform import PassContext
-from mlcnb.peers import onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.relax.expr import Constant
 from mlcnb.script import parse, script_with_constants
 from mlcnb.tir.function import PrimFunc

@@ -11,7 +11,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.peers import onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from tests.models.quantized import FORMS, SCALES, photos, quantized_model
 
 pytest.importorskip("onnxruntime")

@@ -14,7 +14,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
-from mlcnb.peers import onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from tests.models import packages
 
 Feed = list[np.ndarray]

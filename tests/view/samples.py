@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb import access, te
-from mlcnb.access_counts import counted_all
-from mlcnb.benchmark import Benchmark, Timing
-from mlcnb.choice import Choices, Measured
+from mlcnb import te
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.cuda.linked import CudaLinked
 from mlcnb.codegen.kernel import signature_of
@@ -22,8 +19,6 @@ from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.codegen.llvm.linked import Linked
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
-from mlcnb.diagnosis import Diagnosis, Finding
-from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import PassStep, PassTrace, trace
 from mlcnb.ir.module import IRModule
@@ -32,13 +27,20 @@ from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
-from mlcnb.peers import Comparison
+from mlcnb.observe import access
+from mlcnb.observe.benchmark import Benchmark, Timing
+from mlcnb.observe.choice import Choices, Measured
+from mlcnb.observe.counts import counted_all
+from mlcnb.observe.diagnosis import Diagnosis, Finding
+from mlcnb.observe.image import Classes, ClassScore
+from mlcnb.observe.peers import Comparison
+from mlcnb.observe.replay import Replay, Stage
+from mlcnb.observe.warps.lens import warp_run
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.dpl import is_op, is_var
 from mlcnb.relax.frontend import nn
 from mlcnb.relax.transform.pipeline import get_pipeline
-from mlcnb.replay import Replay, Stage
 from mlcnb.runtime import threads
 from mlcnb.runtime.profile import Profile, Row
 from mlcnb.runtime.strip import Strip, Strips
@@ -58,7 +60,6 @@ from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph
 from mlcnb.view.order import Order
-from mlcnb.warps.lens import warp_run
 from mlcnb.widgets.explorer_parts import Comparison as Branches
 
 

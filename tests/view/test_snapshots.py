@@ -12,12 +12,12 @@ import mlcnb
 from mlcnb import view
 from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.core.errors import ScheduleError
-from mlcnb.diagnosis import Diagnosis, Finding
-from mlcnb.image import Classes, ClassScore
 from mlcnb.ir.expr import Var
 from mlcnb.ir.instrument import trace
 from mlcnb.ir.module import IRModule
-from mlcnb.peers import Comparison
+from mlcnb.observe.diagnosis import Diagnosis, Finding
+from mlcnb.observe.image import Classes, ClassScore
+from mlcnb.observe.peers import Comparison
 from mlcnb.relax.transform import FoldConstant, LegalizeOps
 from mlcnb.runtime.strip import Strips
 from mlcnb.runtime.tensor import tensor

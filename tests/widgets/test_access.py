@@ -9,9 +9,9 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb import te
-from mlcnb.access import replayed
 from mlcnb.core.errors import MLCError
-from mlcnb.replay import Replay
+from mlcnb.observe.access import replayed
+from mlcnb.observe.replay import Replay
 from mlcnb.script import tir as T
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.tir.schedule import Schedule

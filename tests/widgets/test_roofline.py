@@ -8,7 +8,7 @@ import mlcnb as mlc
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import predict
 from mlcnb.machine.roofline import COMPUTE, Level, Roofline
-from mlcnb.replay import stages
+from mlcnb.observe.replay import stages
 from mlcnb.script import from_source
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule

@@ -12,10 +12,10 @@ from mlcnb.target import Target
 from mlcnb.testing.gallery.programs import matmul
 from mlcnb.view.warp import words_of_lane
 from mlcnb.widgets.base import MODULE_LIMIT, esm, pack, unpack
+from tests.observe.warps.programs import copied, product, schedule_of_transpose, transposed
 from tests.view.allowed import check_html
 from tests.view.names import NAMES
 from tests.view.samples import copied as named_copy
-from tests.warps.programs import copied, product, schedule_of_transpose, transposed
 
 
 def test_text_of_a_transpose():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb import topi
+from mlcnb.compat import topi
 from mlcnb.core.errors import MLCError, OperatorArgumentError
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.block_builder import BlockBuilder

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MissingDependencyError, MLCError
-from mlcnb.view.engine import find_engine
+from mlcnb.observe.engine import find_engine
 from mlcnb.view.graph.kinds import LOOKS
 from mlcnb.view.graph.model import Cluster, Model, Node
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb as mlc
-from mlcnb.peers import onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.relax.transform import IntegerOps, SimplifyOps
 
 pytest.importorskip("onnxruntime")
