@@ -34,28 +34,38 @@ def flags_of(tree: Tree, block: s.Block) -> CachedFlags:
         return CachedFlags(True, True, _is_pipeline(tree.func, block))
     return CachedFlags(
         legality.why_not_affine(tree, block) is None,
-        _is_covered(tree.func, block, in_order(tree.func, tree.scope(block))),
+        _is_covered(tree.func, block, _by_place(tree.func, tree.scope(block))),
         _is_pipeline(tree.func, block),
     )
 
 
-def in_order(func: PrimFunc, scope: s.Block) -> list[analysis.Dependency]:
-    """The dependences between the blocks of a scope of which the source stands first."""
-    found = analysis.get_block_scope(func, scope)
-    place = {block: n for n, block in enumerate(found.children)}
-    return [d for d in found.dependencies if place[d.src] < place[d.dst]]
+Directed = tuple[list[analysis.Dependency], list[analysis.Dependency]]
 
 
-def _is_covered(func: PrimFunc, block: s.Block, found: list[analysis.Dependency]) -> bool:
+def _by_place(func: PrimFunc, scope: s.Block) -> Directed:
+    """The dependences between the blocks of a scope: those of which the source stands first, and
+    those that only an outer loop carries, from a block to one that stands before it."""
+    scoped = analysis.get_block_scope(func, scope)
+    place = {block: n for n, block in enumerate(scoped.children)}
+    found: Directed = [], []
+    for d in scoped.dependencies:
+        if d.src is not d.dst:
+            found[place[d.src] > place[d.dst]].append(d)
+    return found
+
+
+def _is_covered(func: PrimFunc, block: s.Block, found: Directed) -> bool:
     """Region cover; what is written only further down is an input."""
-    made = {d.buffer for d in found if d.dst is block and d.kind is DepKind.RAW}
+    down, up = found
+    made = {d.buffer for d in down if d.dst is block and d.kind is DepKind.RAW}
+    made |= {d.buffer for d in up if d.src is block and d.kind is DepKind.WAR}
     reads = uncovered_by_siblings(func, block, by_threads=True)
     return not any(read.access.buffer in made for read in reads)
 
 
 def _is_pipeline(func: PrimFunc, block: s.Block) -> bool:
-    found = in_order(func, block)
-    if any(d.kind in (DepKind.WAR, DepKind.OPAQUE) for d in found):
+    found = _by_place(func, block)
+    if any(d.kind in (DepKind.WAR, DepKind.OPAQUE) for d in found[0]):
         return False
     return all(_is_covered(func, child, found) for child in children_of(func, block))
 
@@ -64,7 +74,7 @@ class SRefScope:
     """The dependences between the blocks of one scope, between places of a state."""
 
     def __init__(self, owner: Snapshot, func: PrimFunc, block: s.Block) -> None:
-        pairs = dict.fromkeys((d.src, d.dst, d.kind) for d in in_order(func, block))
+        pairs = dict.fromkeys((d.src, d.dst, d.kind) for d in _by_place(func, block)[0])
         self.dependencies = tuple(
             SRefDependency(owner.get_sref(src), owner.get_sref(dst), kind)
             for src, dst, kind in pairs

@@ -23,14 +23,19 @@ from mlcnb.tir.schedule.handles import Handle
 #: parameters that are inputs, all others are attributes
 INPUTS = frozenset(
     "block loop block_or_loop factors ann_val target loops ordered_loops scope_block "
-    "consumer_blocks blocks reduction_block epilogue_block".split()
+    "consumer_blocks blocks reduction_block epilogue_block buf_type buf_index_array "
+    "new_order".split()
 )
 #: inputs whose items are inputs of their own
 SPREAD = frozenset(["factors", "loops", "ordered_loops"])
-#: arguments that are left out of the text where they are None
+#: arguments that are left out of the text where they are None or empty
 OPTIONAL = frozenset(["decision", "consumer_blocks"])
-#: kinds of TVM 0.27 that have other names
-_RENAMED = {"GetSBlock": "get_block"}
+#: method -> kind, where the one does not follow from the other
+_NAMED = {"rfactor": "RFactor", "reindex": "ReIndex", "unsafe_set_dtype": "UnsafeSetDType"}
+#: kind -> method; the last is TVM 0.27's name of GetBlock
+_RENAMED = {kind: method for method, kind in _NAMED.items()} | {"GetSBlock": "get_block"}
+#: places of a buffer in a block, as TVM counts them
+_SIDES = ("read", "write")
 
 
 class InstructionKind(str):
@@ -50,6 +55,8 @@ class InstructionKind(str):
         """
         kind = InstructionKind(name)
         kind.method = _RENAMED.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        if _NAMED.get(kind.method, name) != name:
+            return InstructionKind.get(_NAMED[kind.method])
         method = getattr(display.load("mlcnb.tir.schedule.schedule:Schedule"), kind.method, None)
         kind.primitive = getattr(method, "primitive", None)
         if kind.primitive is None and name != "EnterPostproc":
@@ -59,7 +66,8 @@ class InstructionKind(str):
     @staticmethod
     def of(method: str) -> InstructionKind:
         """The kind of a method of Schedule."""
-        return InstructionKind.get("".join(part.capitalize() for part in method.split("_")))
+        made = "".join(part.capitalize() for part in method.split("_"))
+        return InstructionKind.get(_NAMED.get(method, made))
 
     @property
     def name(self) -> str:
@@ -160,7 +168,7 @@ class Instruction:
         for key, arg in self.arguments.items():
             if key == self.varargs:
                 given.extend(value(a) for a in arg)
-            elif not (key in OPTIONAL and arg is None):
+            elif key not in OPTIONAL or (arg is not None and arg != []):
                 given.append(f"{key}={value(arg)}")
         if self.decision is not None:
             given.append(f"decision={value(self.decision)}")
@@ -184,6 +192,9 @@ def parts_of(arguments: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     for key, arg in arguments.items():
         if key in SPREAD:
             inputs.extend(arg)
+        elif key == "buffer" and isinstance(arg, tuple):
+            side, index = arg
+            attributes.extend((index, _SIDES.index(side)))
         elif key != "decision":
             (inputs if key in INPUTS else attributes).append(arg)
     return inputs, attributes
@@ -194,16 +205,27 @@ def _arguments(
 ) -> dict[str, Any]:
     """The arguments by name; what the lists are too short for stays at its default."""
     made: dict[str, Any] = {}
-    if kind.primitive is None:
-        return made
     rest = {True: list(inputs), False: list(attrs)}
-    for name, parameter in kind.primitive.signature.parameters.items():
+    parameters = kind.primitive.signature.parameters if kind.primitive is not None else {}
+    for name, parameter in parameters.items():
         given = rest[name in INPUTS]
         if name in SPREAD:
             made[name] = list(given)
             given.clear()
         elif given and name != "decision":
-            made[name] = given.pop(0)
+            made[name] = _taken(name, parameter, given)
         elif parameter.default is not Parameter.empty and name != "decision":
             made[name] = parameter.default
+    if rest[True] or rest[False]:
+        surplus = ", ".join(map(repr, rest[True] + rest[False]))
+        raise ScheduleError(f"{kind} is told more than it takes: {surplus}")
     return made
+
+
+def _taken(name: str, parameter: Parameter, given: list[Any]) -> Any:
+    """The next argument of a list; TVM tells a buffer by two numbers and True as 1."""
+    first = given.pop(0)
+    if name == "buffer" and given and isinstance(first, int) and given[0] in (0, 1):
+        return _SIDES[given.pop(0)], first
+    is_flag = isinstance(parameter.default, bool) and first in (0, 1)
+    return bool(first) if is_flag else first

@@ -39,7 +39,6 @@ from mlcnb.tir.schedule.tree import Tree
 if TYPE_CHECKING:
     from mlcnb.tir.schedule.polyhedral.carried import Conflict
 
-CHECKS = ("default", "rules", "none", "numeric", "dependence", "both")
 TRUSTED, RULE, PROVED = "trusted", "by rule", "proved (islpy)"
 #: primitives that say how a loop runs: the loop alone is in question
 MARKS = frozenset(["parallel", "vectorize", "bind"])

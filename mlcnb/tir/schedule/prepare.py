@@ -7,6 +7,9 @@ past its axes, a block that touches what its reads and writes do not name.
 
 from __future__ import annotations
 
+from typing import Any
+
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import Node, replace, rewrite
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
@@ -17,6 +20,32 @@ from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.tree import Tree
+
+#: what a Schedule may be asked for, by parameter
+CHOICES = {
+    "check": ("default", "rules", "none", "numeric", "dependence", "both"),
+    "error_render_level": ("detail", "fast", "none"),
+    "debug_mask": ("none", "all"),
+}
+
+
+def asked(mod: Any, **options: Any) -> IRModule:
+    """The module that a Schedule is asked to work on; a PrimFunc is its `main`.
+
+    Raises:
+        ArgumentError: it is no program, or an option has no such value.
+    """
+    for name, value in options.items():
+        if value not in CHOICES[name] and not (name == "debug_mask" and isinstance(value, int)):
+            raise ArgumentError(
+                f"Schedule: no {name} {value!r}", hint=f"one of {', '.join(CHOICES[name])}"
+            )
+    if not isinstance(mod, IRModule | PrimFunc):
+        raise ArgumentError(
+            f"Schedule: a {type(mod).__name__} is no program",
+            hint="pass a PrimFunc, or an IRModule that holds PrimFuncs",
+        )
+    return IRModule.make({"main": mod}) if isinstance(mod, PrimFunc) else mod
 
 
 def prepared(mod: IRModule, checked: bool) -> IRModule:

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from mlcnb.core import display
-from mlcnb.core.errors import IntegerRangeError, MLCError, NoFunctionError, ScheduleError
+from mlcnb.core.errors import IntegerRangeError, NoFunctionError, ScheduleError
 from mlcnb.core.lazy import missing
 from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.module import IRModule
@@ -28,9 +28,9 @@ from mlcnb.tir.schedule import primitives as do
 from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
 from mlcnb.tir.schedule.history import History
 from mlcnb.tir.schedule.instruction import Instruction
-from mlcnb.tir.schedule.judge import CHECKS, PROVED, RULE, Judge
+from mlcnb.tir.schedule.judge import PROVED, RULE, Judge
 from mlcnb.tir.schedule.layouts import with_separators
-from mlcnb.tir.schedule.prepare import prepared
+from mlcnb.tir.schedule.prepare import asked, prepared
 from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.rerun import meet
 from mlcnb.tir.schedule.state import Change, Random, Snapshot, State, StmtSRef
@@ -67,12 +67,12 @@ class Schedule(History, display.Shown):
         enable_check: bool = True,
         check: str = "default",
     ) -> None:
-        if check not in CHECKS:
-            raise MLCError(f"Schedule: no check {check!r}", hint=f"one of {', '.join(CHECKS)}")
+        given = asked(
+            mod, check=check, error_render_level=error_render_level, debug_mask=debug_mask
+        )
         self.check = check if enable_check else "none"
         self._judge = Judge(self.check)
         self.error_render_level = error_render_level
-        given = IRModule.make({"main": mod}) if isinstance(mod, PrimFunc) else mod
         start = Snapshot(
             prepared(given, self.check != "none"),
             _main(given),

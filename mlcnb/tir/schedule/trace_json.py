@@ -2,10 +2,11 @@
 
     [[["GetBlock", [], ["C", "main"], ["b0"]],             kind, inputs, attributes, outputs
       ["GetLoops", ["b0"], [], ["l1", "l2"]],
-      ["Split", ["l1", null, 4], [true, false], ["l3", "l4"]]],
+      ["Split", ["l1", "None", 4], [true, false], ["l3", "l4"]]],
      []]                                                   [position, decision] of what was drawn
 
-Among the inputs a name is a result of an earlier instruction, and text stands in quotes of its own.
+Among the inputs a name is a result of an earlier instruction, text stands in quotes of its own, and
+None is the word (null is read as well).
 Layouts and sizes are kept as the JSON of their nodes, the variables of the function by their names:
 reading runs nothing but the primitives.
 """
@@ -33,6 +34,8 @@ def written(arg: Any, names: Mapping[int, str], quoted: bool) -> Any:
         return names[id(arg)]
     if isinstance(arg, str):
         return json.dumps(arg) if quoted else arg
+    if arg is None and quoted:
+        return "None"
     if isinstance(arg, list | tuple):
         return [written(a, names, quoted) for a in arg]
     if isinstance(arg, Mapping):
@@ -62,7 +65,10 @@ def apply_json(data: Sequence[Any], sch: Any) -> None:
     for n, (kind, inputs, attrs, outputs) in enumerate(calls):
         read_inputs = [_read(x, known, True, sch) for x in inputs]
         inst = Instruction(str(kind), read_inputs, [_read(x, known, False, sch) for x in attrs])
-        given = inst.run(sch, inst.arguments, drawn.get(n))
+        try:
+            given = inst.run(sch, inst.arguments, drawn.get(n))
+        except TypeError as error:
+            raise ScheduleError(f"instruction {n}, {kind}: {error}") from error
         if len(given) != len(outputs):
             raise ScheduleError(
                 f"instruction {n}, {kind}, gives {len(given)} results, the trace names "
@@ -77,6 +83,8 @@ def _read(x: Any, known: Mapping[str, Any], quoted: bool, sch: Any) -> Any:
             return known[x]
         if x.startswith('"'):
             return json.loads(x)
+        if x == "None":
+            return None
         raise ScheduleError(f"the trace uses {x!r}, which no earlier instruction gives")
     if isinstance(x, list):
         return [_read(item, known, quoted, sch) for item in x]

@@ -40,6 +40,18 @@ def test_values_come_back_from_the_trace(value):
     replays(sch)
 
 
+@pytest.mark.parametrize("value", [object(), {1, 2}, [1, {"k": b"bytes"}], {"k": len}])
+def test_values_that_no_program_can_hold(value):
+    sch = Schedule(elementwise(4))
+    part = value[1]["k"] if isinstance(value, list) else len if isinstance(value, dict) else value
+    with refuses(
+        sch,
+        f"annotate: block B cannot hold a value of type {type(part).__name__}",
+        hint="keys are text; values text, numbers, expressions, and lists and dicts of these",
+    ):
+        sch.annotate("B", "key", value)
+
+
 def test_software_pipeline():
     sch = Schedule(matmul(4, 4, 8))
     C, (i, j, k) = sch.get_block("C"), sch.get_loops("C")

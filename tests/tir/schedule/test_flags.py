@@ -80,6 +80,23 @@ def test_scopes_that_are_no_pipeline():
     assert flags(overwritten, "B", "A", "root") == {"B": "acp", "A": "acp", "root": "ac"}
 
 
+@T.prim_func
+def early(
+    A: T.Buffer((16,), "float32"), B: T.Buffer((17,), "float32"), C: T.Buffer((16,), "float32")
+):
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v]
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            C[v] = B[v + 1]
+
+
+def test_what_a_later_iteration_overwrites_is_not_covered():
+    assert flags(early, "B", "C", "root") == {"B": "acp", "C": "ap", "root": "ac"}
+
+
 def transposed(scope: str, axis: str = "threadIdx.x"):
     @T.prim_func
     def func(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):

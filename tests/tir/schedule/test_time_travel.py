@@ -7,10 +7,11 @@ from importlib import import_module
 import pytest
 
 from mlcnb.core import display
-from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.core.errors import ArgumentError, ScheduleError
 from mlcnb.core.node import walk
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import structural_equal
+from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     copy_2d,
@@ -144,9 +145,62 @@ def test_blocks_by_name():
     assert sch.get(sch.get_block("B")).name_hint == "B"
 
 
-def test_unknown_checks():
-    with pytest.raises(MLCError, match="no check 'maybe'"):
-        Schedule(elementwise(), check="maybe")
+@T.prim_func
+def tiles(A: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(2):
+        with T.block("first"):
+            vi = T.axis.spatial(2, i)
+            T.reads(A[vi * 4 : vi * 4 + 4])
+            T.writes(B[vi * 4 : vi * 4 + 4])
+            for j in range(4):
+                with T.block("inner"):
+                    vj = T.axis.spatial(4, j)
+                    B[vi * 4 + vj] = A[vi * 4 + vj]
+    for i in range(2):
+        with T.block("second"):
+            vi = T.axis.spatial(2, i)
+            T.reads(B[vi * 4 : vi * 4 + 4])
+            T.writes(D[vi * 4 : vi * 4 + 4])
+            t = T.alloc_buffer((8,))
+            for j in range(4):
+                with T.block("between"):
+                    vj = T.axis.spatial(4, j)
+                    t[vj] = B[vi * 4 + vj]
+            for j in range(4):
+                with T.block("last"):
+                    vj = T.axis.spatial(4, j)
+                    D[vi * 4 + vj] = t[vj]
+
+
+def test_nested_blocks_write_outputs_too():
+    sch = Schedule(tiles)
+    outputs = lambda name: [repr(b) for b in sch.get_output_blocks(name)]
+    assert outputs("root") == ["block second", "block last"]
+    assert outputs("second") == ["block last"] and outputs("first") == ["block inner"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        (
+            {"check": "maybe"},
+            "no check 'maybe'",
+            "one of default, rules, none, numeric, dependence, both",
+        ),
+        ({"error_render_level": "x"}, "no error_render_level 'x'", "one of detail, fast, none"),
+        ({"debug_mask": "some"}, "no debug_mask 'some'", "one of none, all"),
+        (
+            {"mod": 3},
+            "a int is no program",
+            "pass a PrimFunc, or an IRModule that holds PrimFuncs",
+        ),
+    ],
+)
+def test_what_a_schedule_cannot_be_asked_for(given, message, hint):
+    with pytest.raises(ArgumentError) as caught:
+        Schedule(**{"mod": elementwise(), **given})
+    assert (caught.value.message, caught.value.hint) == (f"Schedule: {message}", hint)
 
 
 def test_steps_can_be_proved_by_running():

@@ -91,12 +91,40 @@ def test_as_json():
         [
             ["GetBlock", [], ["B", "main"], ["b0"]],
             ["GetLoops", ["b0"], [], ["l1"]],
-            ["Split", ["l1", None, 4], [True, False], ["l2", "l3"]],
+            ["Split", ["l1", "None", 4], [True, False], ["l2", "l3"]],
             ["Parallel", ["l2"], [], []],
             ["SampleCategorical", [], [[1, 2], [1.0, 0.0]], ["v4"]],
         ],
         [[4, 0]],
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "names"),
+    [
+        ([["Split", ["l1", "None", 4], [1, 0], ["l4", "l5"]]], "C"),
+        ([["Split", ["l1", None, 4], [True, False], ["l4", "l5"]]], "C"),
+        ([["Split", ["l3", "None", 2], [1, 0], ["l4", "l5"]],
+          ["RFactor", ["l5"], [0], ["b6"]]], "C C_rf"),
+        ([["ReIndex", ["b0"], [0, 1], ["b4"]]], "C C_reindex"),
+        ([["ReIndex", ["b0"], [0, 0], ["b4"]]], "A_reindex C"),
+        ([["UnsafeHideBufferAccess", ["b0", '"read"', [1]], [], []]], "C"),
+        ([["ReorderBlockIterVar", ["b0", [1, 0, 2]], [], []]], "C"),
+        ([["Annotate", ["b0", {"a": [1, 2]}], ["k"], []]], "C"),
+    ],
+)  # fmt: skip
+def test_json_as_tvm_writes_it(steps, names):
+    """Kinds, None, True as 1, what are inputs and what a buffer is told by."""
+    start = [["GetBlock", [], ["C", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1", "l2", "l3"]]]
+    sch = Schedule(matmul(8, 8, 8))
+    Trace.apply_json_to_schedule([start + steps, []], sch)
+    made = [b.name_hint for b in sch.state.tree("main").blocks if b.name_hint != "root"]
+    assert sorted(made) == names.split()
+    written = [[kind, inputs] for kind, inputs, _, _ in sch.trace.as_json()[0]][2:]
+    given = [[kind, ["None" if x is None else x for x in inputs]] for kind, inputs, _, _ in steps]
+    if steps[0][0] != "Annotate":
+        assert written == given
+    replays(sch)
 
 
 def test_other_decisions():
@@ -170,6 +198,14 @@ def test_json_that_is_no_trace_is_refused():
         (
             [[["GetBlock", [], ["B", "main"], []]], []],
             "instruction 0, GetBlock, gives 1 results, the trace names 0",
+        ),
+        (
+            [[["Parallel", [], [], []]], []],
+            "instruction 0, Parallel: missing a required argument: 'loop'",
+        ),
+        (
+            [[["EnterPostproc", [], [1], []]], []],
+            "EnterPostproc is told more than it takes: 1",
         ),
     ):
         with pytest.raises(ScheduleError) as caught:

@@ -7,16 +7,30 @@ with T.block("C"):     ->     with T.block("C"):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.core.node import FrozenDict
+from mlcnb.core.node import FrozenDict, Node
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
 def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> Change:
-    """Set an annotation; a drawn number is kept as its value, lists as tuples."""
+    """Set an annotation; a drawn number is kept as its value, lists as tuples.
+
+    Raises:
+        ScheduleError: the value, or a part of it, is nothing that a program can hold.
+    """
+    strange = _strange(ann_val)
+    if strange is not None or not isinstance(ann_key, str):
+        raise state.refusal(
+            f"annotate: {name_of(block_or_loop)} cannot hold "
+            f"{'the key' if strange is None else 'a value'} of type "
+            f"{type(ann_key if strange is None else strange[0]).__name__}",
+            block_or_loop,
+            hint="keys are text; values text, numbers, expressions, and lists and dicts of these",
+        )
     edit = state.edit()
     marks = {**block_or_loop.annotations, ann_key: _frozen(ann_val)}
     edit.update(block_or_loop, annotations=FrozenDict(marks))
@@ -40,6 +54,15 @@ def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> Change
     kept = {k: v for k, v in block_or_loop.annotations.items() if k != ann_key}
     edit.update(block_or_loop, annotations=FrozenDict(kept))
     return Change.of(edit)
+
+
+def _strange(value: Any) -> tuple[Any] | None:
+    """The part of a value that is neither text, nor a number, nor a node; in a tuple."""
+    if isinstance(value, list | tuple):
+        return next((x for v in value if (x := _strange(v)) is not None), None)
+    if isinstance(value, Mapping):
+        return _strange([x for item in value.items() for x in item])
+    return None if value is None or isinstance(value, str | int | float | Node) else (value,)
 
 
 def _frozen(value: Any) -> Any:

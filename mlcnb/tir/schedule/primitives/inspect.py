@@ -8,7 +8,6 @@ get_producers(C)    the blocks before it that write what it touches
 from __future__ import annotations
 
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.tir.schedule.legality import is_output_block
 from mlcnb.tir.schedule.state import State
 from mlcnb.tir.stmt import Block, For
 
@@ -53,6 +52,8 @@ def get_consumers(state: State, block: Block) -> list[Block]:
 
 
 def get_output_blocks(state: State, scope_block: Block) -> list[Block]:
-    """The blocks inside `scope_block` that write a buffer which lives outside of it."""
-    inside = state.tree.blocks_under(scope_block)
-    return [b for b in inside if is_output_block(state.tree, b, scope_block)]
+    """The blocks inside `scope_block`, nested ones too, that write what lives outside of it."""
+    tree = state.tree
+    inside = [b for b in tree.blocks if b is not scope_block and tree.inside(b, scope_block)]
+    own = {a for b in (scope_block, *inside) for a in b.alloc_buffers}
+    return [b for b in inside if any(r.buffer not in own for r in b.writes)]
