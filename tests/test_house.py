@@ -25,7 +25,7 @@ CEILINGS = {
     "names at the top": (40, 40),
     "long files": (21, 0),
     "docstrings without shapes": (334, 0),
-    "docstrings without errors": (367, 0),
+    "docstrings without errors": (366, 0),
 }
 
 
