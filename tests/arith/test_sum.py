@@ -1,0 +1,111 @@
+"""Sums read in each way, against all values one by one; two of them added, scaled and multiplied."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from mlcnb.arith import Analyzer
+from mlcnb.arith.emission import emit
+from mlcnb.ir import expr as e
+from mlcnb.ir.dtype import dtype
+from mlcnb.tir.linear import interval, linear_form
+from mlcnb.tir.schedule.affine import Affine
+from mlcnb.tir.schedule.reading import Context, of, simplified
+from tests.arith.programs import FUZZ, evaluate, integers_over, points, text
+
+I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
+VARIABLES = [I, J, N]
+INT32 = dtype("int32")
+SETTINGS = settings(
+    max_examples=150 * FUZZ, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+expressions = integers_over(VARIABLES)
+
+
+@st.composite
+def boxes(draw):
+    lows = [draw(st.integers(-6, 4)) for _ in VARIABLES]
+    return {v: (low, low + draw(st.integers(0, 6))) for v, low in zip(VARIABLES, lows, strict=True)}
+
+
+def readers(bounds):
+    """Each way to read a sum, and to write what was read."""
+    analyzer, context = Analyzer(bounds), Context(bounds)
+    return {
+        "linear": (linear_form, lambda x: x.expr("int32")),
+        "quick": (lambda x: of(x, context), lambda x: x.expr("int32")),
+        "full": (analyzer.normal_form, lambda x: emit(x, INT32)),
+    }
+
+
+def check(found, bounds, wanted):
+    """The expression has the wanted value wherever that can be computed."""
+    for point in points(bounds):
+        try:
+            value = wanted(point)
+        except ZeroDivisionError:
+            continue
+        assert evaluate(found, point) == value, (text(found), point)
+
+
+@SETTINGS
+@given(expressions, boxes())
+def test_what_is_read_has_the_same_value(x, bounds):
+    for name, (read, write) in readers(bounds).items():
+        found = write(read(x))
+        note(f"{name}: {text(x)}  ->  {text(found)}")
+        check(found, bounds, lambda point: evaluate(x, point))
+
+
+@SETTINGS
+@given(expressions, expressions, st.integers(-3, 3), boxes())
+def test_sums_add_up(x, y, factor, bounds):
+    for name, (read, write) in readers(bounds).items():
+        found = write(read(x).plus(read(y), factor))
+        note(f"{name}: {text(x)} + {text(y)} * {factor}  ->  {text(found)}")
+        check(found, bounds, lambda point: evaluate(x, point) + evaluate(y, point) * factor)
+
+
+@SETTINGS
+@given(expressions, boxes())
+def test_bounds_of_a_sum_hold(x, bounds):
+    low, high = of(x, Context(bounds)).bounds(bounds)
+    note(f"{text(x)} in {low}..{high}")
+    for point in points(bounds):
+        try:
+            value = evaluate(x, point)
+        except ZeroDivisionError:
+            continue
+        assert (low is None or low <= value) and (high is None or value <= high), point
+
+
+@SETTINGS
+@given(expressions, boxes())
+def test_ends_while_some_variables_run(x, bounds):
+    """Ends are sums of the variables that do not run."""
+    inner = {I: bounds[I], J: bounds[J]}
+    found = interval(x, inner)
+    if found is None:
+        return
+    low, high = (end.expr("int32") for end in found)
+    note(f"{text(x)} in {text(low)}..{text(high)}")
+    for point in points(bounds):
+        try:
+            value = evaluate(x, point)
+            ends = evaluate(low, point), evaluate(high, point)
+        except ZeroDivisionError:
+            continue
+        assert ends[0] <= value <= ends[1], point
+
+
+@SETTINGS
+@given(expressions, boxes(), st.data())
+def test_values_put_in(x, bounds, data):
+    told = {v: data.draw(st.integers(low, high)) for v, (low, high) in bounds.items()}
+    context = Context(bounds, {v: Affine(n) for v, n in told.items()})
+    try:
+        value = evaluate(x, told)
+    except ZeroDivisionError:
+        return
+    assert evaluate(simplified(x, context), {}) == value
