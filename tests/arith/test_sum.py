@@ -1,4 +1,4 @@
-"""Sums read in each way, against all values one by one; two of them added, scaled and multiplied."""
+"""Sums read in each way, added and bounded, against all values one by one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import emit
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
 from mlcnb.tir.linear import interval, linear_form
-from mlcnb.tir.schedule.affine import Affine
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from tests.arith.programs import FUZZ, evaluate, integers_over, points, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
@@ -103,7 +103,7 @@ def test_ends_while_some_variables_run(x, bounds):
 @given(expressions, boxes(), st.data())
 def test_values_put_in(x, bounds, data):
     told = {v: data.draw(st.integers(low, high)) for v, (low, high) in bounds.items()}
-    context = Context(bounds, {v: Affine(n) for v, n in told.items()})
+    context = Context(bounds, {v: Sum(n) for v, n in told.items()})
     try:
         value = evaluate(x, told)
     except ZeroDivisionError:

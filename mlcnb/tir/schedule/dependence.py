@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.digits import determined
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.reducers import matched_update
-from mlcnb.tir.schedule.affine import variables_of
-from mlcnb.tir.schedule.digits import determined
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import (
     read_buffers,

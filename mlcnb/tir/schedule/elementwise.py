@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mlcnb.arith.inverse import solved
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import Affine, Bounds
-from mlcnb.tir.schedule.inverse import solved
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import Rebuilder, rewrite_values
 
 
@@ -35,9 +35,9 @@ def axis_bounds(block: s.Block) -> dict[e.Var, Bounds]:
 def inverted(
     block: s.Block,
     indices: Sequence[e.PrimExpr],
-    given: Sequence[Affine],
+    given: Sequence[Sum],
     known: Mapping[e.Var, Bounds],
-) -> dict[e.Var, Affine] | None:
+) -> dict[e.Var, Sum] | None:
     """The axes of a block as sums of what its indices are given as; None where they do not
     follow.
     """
@@ -48,8 +48,8 @@ def inverted(
 
 def hits(
     indices: Sequence[e.PrimExpr],
-    given: Sequence[Affine],
-    values: Mapping[e.Var, Affine],
+    given: Sequence[Sum],
+    values: Mapping[e.Var, Sum],
     known: Mapping[e.Var, Bounds],
 ) -> bool:
     """True if the indices surely are the given ones where the variables take those values."""
@@ -119,6 +119,6 @@ def _within_buffer(r: BufferRegion) -> BufferRegion:
     return BufferRegion(r.buffer, tuple(sides))
 
 
-def substituted_value(x: Any, values: Mapping[e.Var, Affine], known: Mapping[e.Var, Bounds]) -> Any:
+def substituted_value(x: Any, values: Mapping[e.Var, Sum], known: Mapping[e.Var, Bounds]) -> Any:
     """An expression with variables replaced, everything in it simplified."""
     return simplified(x, Context(known, values))

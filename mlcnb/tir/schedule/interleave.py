@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.dependence import boxes
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import read_buffers, written_buffers
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.regions import Box, known_bounds
 from mlcnb.tir.schedule.tree import Tree
 
@@ -70,16 +70,16 @@ def _later(
     loops: Sequence[s.For], others: Sequence[s.For], level: int, known: dict[e.Var, Bounds]
 ) -> tuple[Context, dict[e.Var, Bounds]]:
     """Iterations x > y that first differ in the loop number `level`: x in terms of y."""
-    values: dict[e.Var, Affine] = {}
+    values: dict[e.Var, Sum] = {}
     bounds: dict[e.Var, Bounds] = {}
     for n, (x, y) in enumerate(zip(loops, others, strict=True)):
         if n < level:
-            values[x.loop_var] = Affine(0, {y.loop_var: 1})
+            values[x.loop_var] = Sum(0, {y.loop_var: 1})
         elif n == level:
             steps = e.Var("steps", x.loop_var.dtype)
             last = known[y.loop_var][1]
             bounds[steps] = (0, None if last is None else last - 1)
-            values[x.loop_var] = Affine(1, {y.loop_var: 1, steps: 1})
+            values[x.loop_var] = Sum(1, {y.loop_var: 1, steps: 1})
     return Context(known, values), bounds
 
 

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
+from mlcnb.arith.extremes import extremes
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.handles import text_of
-from mlcnb.tir.schedule.reading import Context, of, simplified
-from mlcnb.tir.schedule.regions import extremes
 from mlcnb.tir.schedule.state import State
 
 
@@ -69,7 +69,7 @@ class Layout:
                 f"{name}: the index map is no layout of {_texts(shape)}: {reason}", where, hint
             ) from error
 
-    def old_at(self, new: Sequence[e.PrimExpr]) -> list[Affine]:
+    def old_at(self, new: Sequence[e.PrimExpr]) -> list[Sum]:
         """The old indices where the new ones are given; the inverse must be known."""
         assert self.inverse is not None
         return [of(x, self._at(new)) for x in self.inverse.final_indices]
@@ -99,14 +99,14 @@ class Layout:
         """The new indices where the old ones are given."""
         return tuple(x.expr(self.kind) for x in self._mapped([of(i) for i in old], known))
 
-    def _mapped(self, old: Sequence[Affine], known: Mapping[e.Var, Bounds]) -> list[Affine]:
+    def _mapped(self, old: Sequence[Sum], known: Mapping[e.Var, Bounds]) -> list[Sum]:
         values = dict(zip(self.map.initial_indices, old, strict=True))
         context = Context(known, values)
         return [of(x, context) for x in self.map.final_indices]
 
     def region(self, r: BufferRegion, new: Buffer, known: Mapping[e.Var, Bounds]) -> BufferRegion:
         """The box of the new buffer that holds a box of the old one."""
-        inner: dict[e.Var, tuple[Affine, Affine]] = {}
+        inner: dict[e.Var, tuple[Sum, Sum]] = {}
         starts = []
         bounds = dict(known)
         for side in r.region:
@@ -114,14 +114,14 @@ class Layout:
             start = of(side.min, Context(known))
             if width.value != 0:
                 place = e.Var("place", side.min.dtype)
-                inner[place] = (Affine(0), width)
+                inner[place] = (Sum(0), width)
                 bounds[place] = (0, width.value)
-                start = start.plus(Affine(0, {place: 1}))
+                start = start.plus(Sum(0, {place: 1}))
             starts.append(start)
         sides = []
         for x, extent in zip(self._mapped(starts, bounds), new.shape, strict=True):
             ends = extremes(x, inner, bounds)
-            low, high = ends or (Affine(0), of(extent).shifted(-1))
+            low, high = ends or (Sum(0), of(extent).shifted(-1))
             count = high.minus(low).shifted(1)
             sides.append(e.Range(low.expr(self.kind), count.expr(self.kind)))
         return BufferRegion(new, tuple(sides))
@@ -179,13 +179,13 @@ def _by_tiles(unused: e.PrimExpr, inverse: IndexMap, shape: Sequence[e.PrimExpr]
 
 
 def _last_tile(
-    first: int | None, place: Affine, last: Mapping[e.Var, int], kind: Any
+    first: int | None, place: Sum, last: Mapping[e.Var, int], kind: Any
 ) -> e.PrimExpr | None:
     """first <= place where place = tile * size + rest and only the last tile is not full."""
     if first is None or place.const or len(place.terms) < 2:
         return None
     tile, size = max(place.terms.items(), key=lambda term: term[1])
-    rest = Affine(0, {t: c for t, c in place.terms.items() if t is not tile})
+    rest = Sum(0, {t: c for t, c in place.terms.items() if t is not tile})
     within = rest.bounds({v: (0, n) for v, n in last.items()}) == (0, size - 1)
     if not within or not isinstance(tile, e.Var) or last.get(tile) != first // size:
         return None

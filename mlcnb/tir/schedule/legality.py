@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.digits import determined, injective
+from mlcnb.arith.reading import of
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.digits import determined, injective
 from mlcnb.tir.schedule.handles import name_of, names_of, text_of
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.regions import (
     bindings,
     known_bounds,

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.handles import text_of
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.regions import constant_bounds
 
 
@@ -65,7 +65,7 @@ class Matcher:
         self.same_number(mine.min, theirs.min, f"the start of loop {mine.loop_var.name}")
         self.loops.add(mine.loop_var)
         self.known[mine.loop_var] = constant_bounds(mine.min, mine.extent, self.known)
-        self._value(self.desc, theirs.loop_var, Affine(0, {mine.loop_var: 1}))
+        self._value(self.desc, theirs.loop_var, Sum(0, {mine.loop_var: 1}))
         self.stmt(mine.body, theirs.body)
 
     def realize(self, mine: s.BlockRealize, theirs: s.BlockRealize) -> None:
@@ -141,14 +141,14 @@ class Matcher:
         skipped = len(indices) - len(wanted)
         for n, index in enumerate(indices):
             found = of(index, self.target).minus(of(region.region[n].min, self.target))
-            expected = Affine(0) if n < skipped else of(wanted[n - skipped], self.desc)
+            expected = Sum(0) if n < skipped else of(wanted[n - skipped], self.desc)
             if not self._same(found, expected):
                 at, there = (", ".join(map(text_of, x)) for x in (indices, wanted))
                 raise Mismatch(
                     f"{mine.name}[{at}] stands where the description has {theirs.name}[{there}]"
                 )
 
-    def _same(self, found: Affine, expected: Affine) -> bool:
+    def _same(self, found: Sum, expected: Sum) -> bool:
         """True if two sums are equal for all values of their variables."""
         return found.minus(expected).bounds(self.known) == (0, 0)
 
@@ -168,7 +168,7 @@ class Matcher:
         self.regions[theirs] = region
         return region
 
-    def _value(self, context: Context, var: e.Var, value: Affine) -> None:
+    def _value(self, context: Context, var: e.Var, value: Sum) -> None:
         context.values = {**context.values, var: value}
 
 

@@ -11,25 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mlcnb.arith.extremes import extremes
+from mlcnb.arith.reading import Context, divided, of
+from mlcnb.arith.sum import Bounds, Quotient, Remainder, Sum
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.nests import Nest
-from mlcnb.tir.schedule.reading import Context, divided, of
-from mlcnb.tir.schedule.regions import (
-    Side,
-    bindings,
-    conjuncts,
-    extremes,
-    known_bounds,
-    limit_of,
-)
+from mlcnb.tir.schedule.regions import Side, bindings, conjuncts, known_bounds, limit_of
 from mlcnb.tir.schedule.state import State
 from mlcnb.tir.schedule.tree import Edit, Tree
 
@@ -61,8 +55,8 @@ def solve(
             rests.append((atom, part))
         elif isinstance(atom, Quotient) and isinstance(atom.inner.only_atom, e.Var):
             whole = Side(
-                [x.times(atom.by) for x in part.lows],
-                [x.times(atom.by).shifted(atom.by - 1) for x in part.highs],
+                [x.scaled(atom.by) for x in part.lows],
+                [x.scaled(atom.by).shifted(atom.by - 1) for x in part.highs],
             )
             _narrow(found, atom.inner.only_atom, whole)
     for rest, side in rests:
@@ -70,12 +64,12 @@ def solve(
     return found
 
 
-def _top(index: Affine, known: Mapping[e.Var, Bounds]) -> tuple[object, int, int, int] | None:
+def _top(index: Sum, known: Mapping[e.Var, Bounds]) -> tuple[object, int, int, int] | None:
     """The term of the largest step, with the ends of the rest; None where the rest has none."""
     if not index.terms:
         return None
     atom, step = max(index.terms.items(), key=lambda term: abs(term[1]))
-    rest = Affine(index.const, {t: c for t, c in index.terms.items() if t is not atom})
+    rest = Sum(index.const, {t: c for t, c in index.terms.items() if t is not atom})
     low, high = rest.bounds(known)
     if step <= 0 or low is None or high is None:
         return None
@@ -136,7 +130,7 @@ def _limits(tree: Tree, block: s.Block) -> tuple[Sides, list[e.PrimExpr]]:
 
 
 def _bounded_axis(
-    context: Context, block: s.Block, limit: tuple[Affine, Affine]
+    context: Context, block: s.Block, limit: tuple[Sum, Sum]
 ) -> tuple[e.Var, Side] | None:
     bounded, last = limit
     for axis in block.iter_vars:
@@ -146,7 +140,7 @@ def _bounded_axis(
             return axis.var, Side(full(axis).lows, [last.shifted(gap)])
         gap = value.plus(bounded).value
         if gap is not None:
-            return axis.var, Side([Affine(gap).minus(last)], full(axis).highs)
+            return axis.var, Side([Sum(gap).minus(last)], full(axis).highs)
     return None
 
 
@@ -174,7 +168,7 @@ def nest_for(state: State, block: s.Block, loop: s.For, wanted: Sides, keep_unit
 
 def only_values(known: Mapping[e.Var, Bounds]) -> Context:
     """The variables that take one value (of loops of one iteration), as that value."""
-    single = {v: Affine(low) for v, (low, high) in known.items() if low is not None and low == high}
+    single = {v: Sum(low) for v, (low, high) in known.items() if low is not None and low == high}
     return Context(known, single)
 
 
@@ -202,7 +196,7 @@ def nest_sides(
     """
     values = {axis.var: v for axis, v in zip(block.iter_vars, nest.values, strict=True)}
     context = Context(nest.known, values)
-    inner = {var: (Affine(0), of(extent).shifted(-1)) for var, extent in nest.loops}
+    inner = {var: (Sum(0), of(extent).shifted(-1)) for var, extent in nest.loops}
     bounded = [limit_of(c, context) for c in nest.conditions]
     sides = []
     for first, extent in indices:
@@ -218,7 +212,7 @@ def nest_sides(
     return sides
 
 
-def _cut(side: Side, low: Affine, high: Affine, limit: tuple[Affine, Affine] | None) -> None:
+def _cut(side: Side, low: Sum, high: Sum, limit: tuple[Sum, Sum] | None) -> None:
     if limit is None:
         return
     bounded, last = limit
@@ -227,7 +221,7 @@ def _cut(side: Side, low: Affine, high: Affine, limit: tuple[Affine, Affine] | N
         side.highs.append(last.shifted(gap))
     gap = low.plus(bounded).value
     if gap is not None:
-        side.lows.append(Affine(gap).minus(last))
+        side.lows.append(Sum(gap).minus(last))
 
 
 def reads_within(block: s.Block, region: BufferRegion) -> bool:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from mlcnb.arith.atoms import Extreme
+from mlcnb.arith.extremes import at_most, largest
+from mlcnb.arith.reading import EMPTY, Context, larger, of, simplified, smaller
+from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
-from mlcnb.tir.schedule.reading import EMPTY, Context, larger, of, simplified, smaller
-from mlcnb.tir.schedule.regions import Side, at_most, bindings, largest
+from mlcnb.tir.schedule.regions import Side, bindings
 from mlcnb.tir.schedule.tree import Tree
 
 
@@ -44,11 +46,11 @@ class Nest:
         self.keep_units = keep_units
         self.single = single
         self.loops: list[tuple[e.Var, e.PrimExpr]] = []
-        self.values: list[Affine] = []
+        self.values: list[Sum] = []
         self.written: list[e.PrimExpr] = []
         self.conditions: list[e.PrimExpr] = []
 
-    def axis(self, side: Side, domain: e.Range, keep_unit: bool | None = None) -> Affine:
+    def axis(self, side: Side, domain: e.Range, keep_unit: bool | None = None) -> Sum:
         """Add an axis that takes the values of `side` that lie in its domain; gives its value.
 
         keep_unit: whether a loop of one iteration is kept; as the nest says by default.
@@ -63,8 +65,8 @@ class Nest:
         if extent is None:
             low, count = first, last.minus(first).shifted(1)
             extent = count.expr(dtype)
-        exact = count.value is not None or of(extent).same(count)
-        if of(domain.extent).same(of(extent)):
+        exact = count.value is not None or of(extent).is_same(count)
+        if of(domain.extent).is_same(of(extent)):
             low = self._settled(low)
         value, written = self._value(low, extent, dtype, keep)
         guarded = low if p.as_int(extent) == 1 else value
@@ -73,7 +75,7 @@ class Nest:
         self.written.append(written)
         return value
 
-    def _ends(self, side: Side, first: Affine, last: Affine) -> tuple[Affine, Affine]:
+    def _ends(self, side: Side, first: Sum, last: Sum) -> tuple[Sum, Sum]:
         """The tightest ends among those that leave the extent a number."""
         low, high = side.low, side.high
         for other in (*side.lows[1:], first):
@@ -84,7 +86,7 @@ class Nest:
                 high = other
         return low, high
 
-    def _extent(self, count: Affine, dtype: DType) -> e.PrimExpr | None:
+    def _extent(self, count: Sum, dtype: DType) -> e.PrimExpr | None:
         """The number of iterations: exact where it is a number or symbolic, else an upper bound."""
         if count.value is not None:
             return p.const(max(count.value, 1), dtype)
@@ -93,13 +95,13 @@ class Nest:
             return p.const(max(most, 1), dtype)
         return None
 
-    def _settled(self, x: Affine) -> Affine:
+    def _settled(self, x: Sum) -> Sum:
         """The sum without variables that take one value."""
         return of(x.expr(self.dtype), self.single) if x.uses(self.single.values) else x
 
     def _value(
-        self, low: Affine, extent: e.PrimExpr, dtype: DType, keep: bool
-    ) -> tuple[Affine, e.PrimExpr]:
+        self, low: Sum, extent: e.PrimExpr, dtype: DType, keep: bool
+    ) -> tuple[Sum, e.PrimExpr]:
         """What an axis takes over `extent` values from `low` on, and how it is written."""
         if p.as_int(extent) == 1 and not keep:
             return low, low.expr(dtype)
@@ -107,13 +109,13 @@ class Nest:
         self.loops.append((var, extent))
         size = p.as_int(extent)
         self.known[var] = (0, None if size is None else size - 1)
-        value = low.plus(Affine(0, {var: 1}))
+        value = low.plus(Sum(0, {var: 1}))
         if low.const and low.terms:
             return value, e.Add(low.expr(dtype), var)
         return value, value.expr(dtype)
 
     def _guard(
-        self, value: Affine, side: Side, first: Affine, last: Affine, exact: bool, dtype: DType
+        self, value: Sum, side: Side, first: Sum, last: Sum, exact: bool, dtype: DType
     ) -> None:
         """Conditions for the ends that the loops may run past."""
         lows = [first, *(side.lows[1:] if exact else side.lows)]
@@ -125,16 +127,16 @@ class Nest:
             if not self._holds(value, end):
                 self.conditions.append(below(value, end.shifted(1), dtype))
 
-    def _holds(self, small: Affine, big: Affine) -> bool:
+    def _holds(self, small: Sum, big: Sum) -> bool:
         return at_most(self._spread(small, high=True), self._spread(big, high=False), self.known)
 
-    def _spread(self, x: Affine, high: bool) -> Affine:
+    def _spread(self, x: Sum, high: bool) -> Sum:
         """The largest (or smallest) value over loops with a symbolic extent."""
         for var, extent in (*self.around, *self.loops):
             if p.as_int(extent) is None and var in x.terms:
                 step = x.terms[var]
                 top = of(extent).shifted(-1) if (step > 0) == high else ZERO
-                rest = Affine(x.const, {t: c for t, c in x.terms.items() if t is not var})
+                rest = Sum(x.const, {t: c for t, c in x.terms.items() if t is not var})
                 x = rest.plus(top, step)
         return x
 
@@ -147,19 +149,19 @@ class Nest:
         return body
 
 
-def at_least(value: Affine, low: Affine, dtype: str) -> e.PrimExpr:
+def at_least(value: Sum, low: Sum, dtype: str) -> e.PrimExpr:
     """low <= value, the constant on the left."""
     return p.less_equal(
         low.shifted(-value.const).expr(dtype), value.shifted(-value.const).expr(dtype)
     )
 
 
-def below(value: Affine, end: Affine, dtype: str) -> e.PrimExpr:
+def below(value: Sum, end: Sum, dtype: str) -> e.PrimExpr:
     """value < end, the constant on the right."""
     return p.less(value.shifted(-value.const).expr(dtype), end.shifted(-value.const).expr(dtype))
 
 
-def _parted(ends: Sequence[Affine], is_min: bool) -> list[Affine]:
+def _parted(ends: Sequence[Sum], is_min: bool) -> list[Sum]:
     """An end that is min(a, b) is two upper ends, one that is max(a, b) two lower ones."""
     found = []
     for end in ends:
@@ -167,19 +169,19 @@ def _parted(ends: Sequence[Affine], is_min: bool) -> list[Affine]:
         if extreme is None or extreme.is_min != is_min:
             found.append(end)
             continue
-        rest = Affine(end.const, {t: c for t, c in end.terms.items() if t is not extreme})
+        rest = Sum(end.const, {t: c for t, c in end.terms.items() if t is not extreme})
         found.extend(_parted([rest.plus(extreme.a), rest.plus(extreme.b)], is_min))
     return found
 
 
-def _is_number(count: Affine, low: Affine, high: Affine) -> bool:
+def _is_number(count: Sum, low: Sum, high: Sum) -> bool:
     return count.value is not None or high.minus(low).value is None
 
 
-def _distinct(ends: Iterable[Affine]) -> list[Affine]:
-    kept: list[Affine] = []
+def _distinct(ends: Iterable[Sum]) -> list[Sum]:
+    kept: list[Sum] = []
     for end in ends:
-        if not any(end.same(other) for other in kept):
+        if not any(end.is_same(other) for other in kept):
             kept.append(end)
     return kept
 
@@ -195,7 +197,7 @@ def joined(sides: Sequence[Side], known: Mapping[e.Var, Bounds]) -> Side:
     return Side([low], [high])
 
 
-def _cut(side: Side, known: Mapping[e.Var, Bounds]) -> tuple[Affine, Affine]:
+def _cut(side: Side, known: Mapping[e.Var, Bounds]) -> tuple[Sum, Sum]:
     low, high = side.low, side.high
     for other in side.lows[1:]:
         if at_most(low, other, known):
@@ -266,7 +268,7 @@ def own_nest(tree: Tree, block: s.Block) -> s.Stmt | None:
     extents = {x.loop_var: of(x.extent) for x in tree.loops(block)}
     for axis in block.iter_vars:
         extent = extents.get(context.values[axis.var].only_atom)
-        if extent is not None and not extent.same(of(axis.dom.extent)):
+        if extent is not None and not extent.is_same(of(axis.dom.extent)):
             return None
     wanted = {context.values[v.var].only_atom for v in block.iter_vars} - {None}
     single = [v for v in block.iter_vars if context.values[v.var].only_atom is None]

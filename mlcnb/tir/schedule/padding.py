@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import (
     axis_bounds,
@@ -26,7 +27,6 @@ from mlcnb.tir.schedule.elementwise import (
 from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import why_not_complete
 from mlcnb.tir.schedule.nests import looped, own_nest, point
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BufferStore, ForKind, IterVar, Stmt
@@ -96,7 +96,7 @@ class _Elementwise:
     """A block that makes each element once: its axes as sums of `places`, the element's indices."""
 
     places: list[e.Var]
-    values: dict[e.Var, Affine]
+    values: dict[e.Var, Sum]
 
 
 def _elementwise(tree: Tree, writer: Block, old: Buffer) -> _Elementwise | None:
@@ -125,12 +125,12 @@ def _ends(extent: e.PrimExpr) -> Bounds:
 
 
 def _stays_within(
-    value: Affine, axis: IterVar, extents: dict[e.Var, e.PrimExpr], known: dict[e.Var, Bounds]
+    value: Sum, axis: IterVar, extents: dict[e.Var, e.PrimExpr], known: dict[e.Var, Bounds]
 ) -> bool:
     """True if every element belongs to an instance of the block."""
     if value.only_atom in extents:
         whole = of(extents[value.only_atom])
-        return of(axis.dom.min).value == 0 and of(axis.dom.extent).same(whole)
+        return of(axis.dom.min).value == 0 and of(axis.dom.extent).is_same(whole)
     low, high = value.bounds(known)
     first, count = of(axis.dom.min).value, of(axis.dom.extent).value
     if None in (low, high, first, count):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import Node, replace, rewrite, walk
@@ -18,7 +19,6 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.stmt import BlockRealize, For, ForKind, IterType
 
 #: the value that symbolic dimensions take

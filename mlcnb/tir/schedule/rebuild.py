@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlcnb.arith.reading import Context, simplified
 from mlcnb.core.node import EMPTY, Node, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
-from mlcnb.tir.schedule.reading import Context, simplified
 
 
 class Rebuilder:

@@ -15,35 +15,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.digits import contiguous
+from mlcnb.arith.extremes import Span, at_most, extremes
+from mlcnb.arith.reading import Context, larger, of, smaller
+from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import affine as a
-from mlcnb.tir.schedule.affine import Affine, Bounds
-from mlcnb.tir.schedule.digits import contiguous
-from mlcnb.tir.schedule.reading import Context, divided, larger, of, smaller
 from mlcnb.tir.schedule.tree import Tree
-
-#: a variable's first and last value, themselves sums of outer variables
-Span = tuple[Affine, Affine]
 
 
 @dataclass
 class Side:
     """One dimension of a box: its ends, and after them what a predicate cuts it to."""
 
-    lows: list[Affine]
-    highs: list[Affine]
+    lows: list[Sum]
+    highs: list[Sum]
 
     @property
-    def low(self) -> Affine:
+    def low(self) -> Sum:
         """The lower end that the index itself has."""
         return self.lows[0]
 
     @property
-    def high(self) -> Affine:
+    def high(self) -> Sum:
         """The upper end (inclusive) that the index itself has."""
         return self.highs[0]
 
@@ -75,7 +73,7 @@ def known_bounds(tree: Tree, n: s.Stmt) -> dict[e.Var, Bounds]:
 def symbols(func: PrimFunc) -> list[e.Var]:
     """The integers that a function is given: parameters, and variables in the shapes of buffers."""
     given = [v for v in func.params if v not in func.buffer_map]
-    shapes = (v for b in func.buffers for n in b.shape for v in a.variables_of(n))
+    shapes = (v for b in func.buffers for n in b.shape for v in variables_of(n))
     return list(dict.fromkeys((*given, *shapes)))
 
 
@@ -127,64 +125,6 @@ def spans(loops: Iterable[s.For], known: Mapping[e.Var, Bounds]) -> dict[e.Var, 
     return found
 
 
-def extremes(x: Affine, inner: Mapping[e.Var, Span], known: Mapping[e.Var, Bounds]) -> Span | None:
-    """Smallest and largest value of `x` while the `inner` variables take all their values.
-
-    None where that cannot be told.
-    """
-    low = high = Affine(x.const)
-    for atom, coefficient in x.terms.items():
-        ends = _atom_extremes(atom, inner, known)
-        if ends is None:
-            return None
-        first, last = ends if coefficient > 0 else ends[::-1]
-        low = low.plus(first, coefficient)
-        high = high.plus(last, coefficient)
-    return low, high
-
-
-def _atom_extremes(
-    atom: Any, inner: Mapping[e.Var, Span], known: Mapping[e.Var, Bounds]
-) -> Span | None:
-    if isinstance(atom, e.Var):
-        return inner[atom] if atom in inner else _fixed(atom)
-    if not any(v in inner for v in atom.variables()):
-        return _fixed(atom)
-    if isinstance(atom, a.Extreme):
-        pairs = extremes(atom.a, inner, known), extremes(atom.b, inner, known)
-        pick = smaller if atom.is_min else larger
-        if pairs[0] is None or pairs[1] is None:
-            return None
-        return pick(pairs[0][0], pairs[1][0], known), pick(pairs[0][1], pairs[1][1], known)
-    if isinstance(atom, a.Quotient):
-        ends = extremes(atom.inner, inner, known)
-        return ends and (divided(ends[0], atom.by, known), divided(ends[1], atom.by, known))
-    if isinstance(atom, a.Remainder):
-        return _remainder_extremes(atom, extremes(atom.inner, inner, known), known)
-    low, high = atom.bounds({**known, **_numbers(inner)})
-    return None if low is None or high is None else (Affine(low), Affine(high))
-
-
-def _fixed(atom: Any) -> Span:
-    same = Affine(0, {atom: 1})
-    return same, same
-
-
-def _remainder_extremes(
-    atom: a.Remainder, ends: Span | None, known: Mapping[e.Var, Bounds]
-) -> Span:
-    if ends is not None:
-        period = divided(ends[0], atom.by, known)
-        if period.same(divided(ends[1], atom.by, known)):
-            start = period.times(atom.by)
-            return ends[0].minus(start), ends[1].minus(start)
-    return Affine(0), Affine(atom.by - 1)
-
-
-def _numbers(inner: Mapping[e.Var, Span]) -> dict[e.Var, Bounds]:
-    return {v: (low.value, high.value) for v, (low, high) in inner.items()}
-
-
 def box_of(
     tree: Tree,
     block: s.Block,
@@ -211,7 +151,7 @@ def box_of(
         starts.append((low, width.value))
         if ends is None or end is None:
             last = of(region.buffer.shape[axis]).shifted(-1)
-            sides.append(Side([a.ZERO], [last]))
+            sides.append(Side([ZERO], [last]))
         else:
             sides.append(Side([ends[0]], [end[1]]))
     run_over = {x.loop_var for x in loops}
@@ -232,7 +172,7 @@ def conjuncts(x: e.PrimExpr) -> list[e.PrimExpr]:
 
 def _clip(
     sides: list[Side],
-    starts: list[tuple[Affine, int | None]],
+    starts: list[tuple[Sum, int | None]],
     predicate: e.PrimExpr,
     context: Context,
     inner: Mapping[e.Var, Span],
@@ -256,7 +196,7 @@ def _clip(
 
 
 def _cut_sides(
-    sides: list[Side], starts: list[tuple[Affine, int | None]], bounded: Affine, last: Affine
+    sides: list[Side], starts: list[tuple[Sum, int | None]], bounded: Sum, last: Sum
 ) -> bool:
     """Cut the sides whose index is `bounded`, up to a constant; False if there is none."""
     found = False
@@ -267,12 +207,12 @@ def _cut_sides(
             found = True
         gap = start.plus(bounded).value
         if gap is not None:
-            side.lows.append(Affine(gap).minus(last))
+            side.lows.append(Sum(gap).minus(last))
             found = True
     return found
 
 
-def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] | None:
+def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Sum, Sum] | None:
     """A condition as (X, last): X <= last, where X holds the terms with loop variables."""
     match condition:
         case e.LT(x, y):
@@ -288,7 +228,7 @@ def limit_of(condition: e.PrimExpr, context: Context) -> tuple[Affine, Affine] |
     gap = left.minus(right)
     loops = {t: c for t, c in gap.terms.items() if _mentions_any(t, context.bounds)}
     rest = {t: -c for t, c in gap.terms.items() if t not in loops}
-    return Affine(0, loops), Affine(-gap.const, rest)
+    return Sum(0, loops), Sum(-gap.const, rest)
 
 
 def _mentions_any(atom: Any, variables: Mapping[e.Var, Bounds]) -> bool:
@@ -301,7 +241,7 @@ def inside(part: Box, whole: Box, known: Mapping[e.Var, Bounds]) -> bool:
     """True if every element of `part` that the buffer has is surely in `whole`."""
     shape = part.buffer.shape
     for axis, (small, large) in enumerate(zip(part.sides, whole.sides, strict=True)):
-        lows = [*small.lows, a.ZERO]
+        lows = [*small.lows, ZERO]
         highs = [*small.highs, of(shape[axis]).shifted(-1)]
         if not all(any(at_most(end, y, known) for y in lows) for end in large.lows):
             return False
@@ -316,65 +256,6 @@ def is_full(box: Box, known: Mapping[e.Var, Bounds]) -> bool:
     """
     reached = [Side([side.low], [side.high]) for side in box.sides]
     return box.exact and inside(Box(box.buffer, reached, True), box, known)
-
-
-def at_most(x: Affine, y: Affine, known: Mapping[e.Var, Bounds]) -> bool:
-    """True if x <= y for sure."""
-    high = largest(x.minus(y), known)
-    return high is not None and high <= 0
-
-
-def largest(x: Affine, known: Mapping[e.Var, Bounds]) -> int | None:
-    """An upper bound of `x`; sums of quotients of one divisor, and minima, are looked at
-    together.
-    """
-    plain = x.bounds(known)[1]
-    for atom, coefficient in x.terms.items():
-        if isinstance(atom, a.Extreme) and abs(coefficient) == 1:
-            found = _largest_with_extreme(x, atom, coefficient, known)
-        elif isinstance(atom, a.Quotient) and coefficient > 0:
-            found = _largest_with_quotients(x, atom, coefficient, known)
-        else:
-            continue
-        if found is not None and (plain is None or found < plain):
-            plain = found
-    return _largest_without_quotient(x, known) if plain is None else plain
-
-
-def _largest_without_quotient(x: Affine, known: Mapping[e.Var, Bounds]) -> int | None:
-    """c * (X // c) lies in X - c + 1 .. X: for symbolic X, where constants bound nothing."""
-    for atom, coefficient in x.terms.items():
-        if isinstance(atom, a.Quotient) and coefficient % atom.by == 0:
-            rest = Affine(x.const, {t: c for t, c in x.terms.items() if t is not atom})
-            times = coefficient // atom.by
-            slack = 0 if times > 0 else atom.by - 1
-            return largest(rest.plus(atom.inner.shifted(-slack), times), known)
-    return None
-
-
-def _largest_with_extreme(
-    x: Affine, atom: a.Extreme, coefficient: int, known: Mapping[e.Var, Bounds]
-) -> int | None:
-    rest = Affine(x.const, {t: c for t, c in x.terms.items() if t is not atom})
-    ends = [largest(rest.plus(part, coefficient), known) for part in (atom.a, atom.b)]
-    if atom.is_min == (coefficient > 0):
-        return min((end for end in ends if end is not None), default=None)
-    return None if None in ends else max(ends)  # type: ignore[type-var]
-
-
-def _largest_with_quotients(
-    x: Affine, atom: a.Quotient, coefficient: int, known: Mapping[e.Var, Bounds]
-) -> int | None:
-    """k * (X // c) - k * (Y // c) is at most k * ceil((X - Y) / c)."""
-    for other, c in x.terms.items():
-        if isinstance(other, a.Quotient) and c == -coefficient and other.by == atom.by:
-            gap = atom.inner.minus(other.inner).bounds(known)[1]
-            if gap is not None:
-                rest = {t: k for t, k in x.terms.items() if t is not atom and t is not other}
-                remaining = largest(Affine(x.const, rest), known)
-                if remaining is not None:
-                    return remaining + coefficient * -(-gap // atom.by)
-    return None
 
 
 def hull(boxes: list[Box], known: Mapping[e.Var, Bounds]) -> list[Span]:

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mlcnb.arith.extremes import at_most, extremes
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import index_dtype, refuse_views, replace_block
 from mlcnb.tir.schedule.elementwise import axis_bounds, loads_of
 from mlcnb.tir.schedule.handles import name_of
@@ -34,17 +36,8 @@ from mlcnb.tir.schedule.legality import (
 )
 from mlcnb.tir.schedule.moving import full, limits
 from mlcnb.tir.schedule.nests import Nest, point
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
-from mlcnb.tir.schedule.regions import (
-    Side,
-    at_most,
-    bindings,
-    extremes,
-    known_bounds,
-    loops_below,
-    spans,
-)
+from mlcnb.tir.schedule.regions import Side, bindings, known_bounds, loops_below, spans
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore, For, IterType, IterVar, Stmt

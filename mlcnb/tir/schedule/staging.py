@@ -14,22 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlcnb.arith.atoms import Extreme
+from mlcnb.arith.extremes import at_most
+from mlcnb.arith.reading import Context, larger, of, smaller
+from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.core.node import FrozenDict
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Extreme
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.moving import body_items
-from mlcnb.tir.schedule.reading import Context, larger, of, smaller
-from mlcnb.tir.schedule.regions import Box, at_most, constant_bounds
+from mlcnb.tir.schedule.regions import Box, constant_bounds
 from mlcnb.tir.schedule.state import State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
 ALWAYS = p.const(True)
 #: first and last index of each dimension
-Ends = list[tuple[Affine, Affine]]
+Ends = list[tuple[Sum, Sum]]
 
 
 def tile_of(boxes: Sequence[Box], known: Mapping[e.Var, Bounds]) -> Ends:
@@ -44,15 +46,15 @@ def tile_of(boxes: Sequence[Box], known: Mapping[e.Var, Bounds]) -> Ends:
     return ends
 
 
-def _least(x: Affine, y: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+def _least(x: Sum, y: Sum, known: Mapping[e.Var, Bounds]) -> Sum:
     return x if at_most(x, y, known) else smaller(x, y, known)
 
 
-def _most(x: Affine, y: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+def _most(x: Sum, y: Sum, known: Mapping[e.Var, Bounds]) -> Sum:
     return x if at_most(y, x, known) else larger(x, y, known)
 
 
-def _cut(box: Box, axis: int, known: Mapping[e.Var, Bounds]) -> tuple[Affine, Affine]:
+def _cut(box: Box, axis: int, known: Mapping[e.Var, Bounds]) -> tuple[Sum, Sum]:
     """The ends of one side, predicates taken into account."""
     side = box.sides[axis]
     low, high = side.low, side.high
@@ -76,14 +78,14 @@ def copy_block(
     used = {v for ends in tile for end in ends for v in end.variables()}
     axes: list[IterVar] = []
     values: list[e.Var] = []
-    renamed: dict[e.Var, Affine] = {}
+    renamed: dict[e.Var, Sum] = {}
     bounds: dict[e.Var, Bounds] = {}
     for outer, domain in _seen_at(state, loop):
         if outer in used:
             var = e.Var(f"v{len(axes)}", outer.dtype)
             axes.append(IterVar(domain, var))
             values.append(outer)
-            renamed[outer] = Affine(0, {var: 1})
+            renamed[outer] = Sum(0, {var: 1})
             bounds[var] = constant_bounds(domain.min, domain.extent, {})
     context = Context(bounds, renamed)
     kind = values[0].dtype if values else dtype("int32")
@@ -94,7 +96,7 @@ def copy_block(
         var = e.Var(f"ax{n}", kind)
         inner.append((var, extent))
         sides.append(e.Range(start.expr(kind), extent))
-        indices.append(start.plus(Affine(0, {var: 1})).expr(kind))
+        indices.append(start.plus(Sum(0, {var: 1})).expr(kind))
     at = tuple(indices)
     body: Stmt = BufferStore(target, BufferLoad(source, at), at)
     for var, extent in reversed(inner):
@@ -116,11 +118,11 @@ def _seen_at(state: State, loop: For) -> list[tuple[e.Var, e.Range]]:
     return found
 
 
-def _count(low: Affine, high: Affine) -> Affine:
+def _count(low: Sum, high: Sum) -> Sum:
     """high - low + 1, with the difference inside of a minimum: T.min(8, 30 - v0 * 8)."""
     cut = high.only_atom
     if isinstance(cut, Extreme) and cut.is_min:
-        return Affine(0, {Extreme(True, _count(low, cut.a), _count(low, cut.b)): 1})
+        return Sum(0, {Extreme(True, _count(low, cut.a), _count(low, cut.b)): 1})
     return high.minus(low).shifted(1)
 
 

@@ -13,11 +13,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import Handle, Mark, name_of
 
 

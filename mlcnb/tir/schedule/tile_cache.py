@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as dtype_of
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.nests import looped, point
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.regions import Box
 from mlcnb.tir.schedule.tree import Tree
@@ -33,7 +33,7 @@ class Tile:
     known: bounds of the variables of the program.
     """
 
-    begins: tuple[Affine, ...]
+    begins: tuple[Sum, ...]
     extents: tuple[int, ...]
     known: dict[e.Var, Bounds]
 
@@ -93,13 +93,13 @@ def tile_of(
     for box in boxes:
         same = zip(box.sides, sides, strict=True)
         if not box.exact or not all(
-            len(x.lows) == len(x.highs) == 1 and x.low.same(y.low) and x.high.same(y.high)
+            len(x.lows) == len(x.highs) == 1 and x.low.is_same(y.low) and x.high.is_same(y.high)
             for x, y in same
         ):
             return None
     counts = [side.high.minus(side.low).shifted(1).value for side in sides]
     full = all(
-        side.low.value == 0 and side.high.same(n) for side, n in zip(sides, whole, strict=True)
+        side.low.value == 0 and side.high.is_same(n) for side, n in zip(sides, whole, strict=True)
     )
     if full or any(n is None or n < 1 for n in counts):
         return None

@@ -16,11 +16,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.core import display
 from mlcnb.ir import expr as e
 from mlcnb.tir.index_map import IndexMap, RegionMap
 from mlcnb.tir.schedule import trace_json
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import BlockRV, Handle, LoopRV, text_of
 from mlcnb.tir.schedule.instruction import Instruction
 

@@ -17,13 +17,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import Node, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import json as ir_json
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.index_map import IndexMap, RegionMap
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.handles import Handle
 from mlcnb.tir.schedule.instruction import Instruction
 

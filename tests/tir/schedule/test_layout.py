@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlcnb import te, tir
+from mlcnb.arith.reading import Context, simplified
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.structural import assert_structural_equal
@@ -12,7 +13,6 @@ from mlcnb.script import tir as T
 from mlcnb.tir import Var
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.reading import Context, simplified
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,

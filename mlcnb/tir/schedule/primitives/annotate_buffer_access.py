@@ -18,6 +18,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.extremes import at_most
+from mlcnb.arith.reading import of
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict, replace, walk
@@ -26,12 +29,10 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferLoad, BufferRegion
 from mlcnb.tir.index_map import RegionMap
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.caching import chosen_index
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.reading import of
-from mlcnb.tir.schedule.regions import at_most, symbols
+from mlcnb.tir.schedule.regions import symbols
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block
 

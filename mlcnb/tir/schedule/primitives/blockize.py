@@ -13,28 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.digits import contiguous
+from mlcnb.arith.extremes import extremes
+from mlcnb.arith.reading import Context, divided, of
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.affine import Affine, Bounds, variables_of
-from mlcnb.tir.schedule.digits import contiguous
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
-from mlcnb.tir.schedule.reading import Context, divided, of
 from mlcnb.tir.schedule.rebuild import AxisSubstitution, FreshCopy
-from mlcnb.tir.schedule.regions import (
-    bindings,
-    box_of,
-    conjuncts,
-    extremes,
-    is_full,
-    loops_below,
-    spans,
-)
+from mlcnb.tir.schedule.regions import bindings, box_of, conjuncts, is_full, loops_below, spans
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, IterVar, Stmt, seq
 
@@ -44,8 +38,8 @@ class _Axis:
     """One axis cut in two: value = outer * size + inner, with the inner part in 0..size."""
 
     axis: IterVar
-    outer: Affine
-    inner: Affine
+    outer: Sum
+    inner: Sum
     size: int
 
 
@@ -114,7 +108,7 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
     for axis, value in zip(block.iter_vars, values, strict=True):
         mine = {t: c for t, c in value.terms.items() if _uses(t, inside)}
         rest = {t: c for t, c in value.terms.items() if t not in mine}
-        part = Affine(0, mine)
+        part = Sum(0, mine)
         ends = extremes(part, inner, context.bounds)
         size = None if ends is None else ends[1].shifted(1).value
         low = None if ends is None else ends[0].value
@@ -133,7 +127,7 @@ def _cut(state: State, block: Block, loops: list[For]) -> list[_Axis]:
                 hint="split its loop so that the inner part lies inside and the outer outside",
             )
         starts.append((part, 0))
-        quotient = Affine(value.const // size, {t: c // size for t, c in rest.items()})
+        quotient = Sum(value.const // size, {t: c // size for t, c in rest.items()})
         found.append(_Axis(axis, quotient, part, size))
     if not contiguous(starts, inside, context.bounds):
         raise state.refusal(f"blockize: the loops of {name_of(block)} do not fill a tile", block)
@@ -163,7 +157,7 @@ def _predicates(state: State, block: Block, loops: list[For]) -> tuple[e.PrimExp
     return p.all_of(*inner), p.all_of(*outer)
 
 
-def _first(cut: _Axis) -> Affine:
+def _first(cut: _Axis) -> Sum:
     """The first value of the outer axis."""
     return divided(of(cut.axis.dom.min), cut.size, {})
 
@@ -183,7 +177,7 @@ def _outer(
 ) -> _Made:
     """The new block around the loops."""
     axes: list[IterVar] = []
-    at_outer: dict[e.Var, Affine] = {}
+    at_outer: dict[e.Var, Sum] = {}
     for c in cut:
         kind = c.axis.var.dtype
         var = e.Var(f"{c.axis.var.name}_o", kind)
@@ -191,7 +185,7 @@ def _outer(
         first = _first(c)
         axes.append(IterVar(e.Range(first.expr(kind), extent), var, c.axis.iter_type))
         single = _count(c) == 1
-        at_outer[c.axis.var] = first.times(c.size) if single else Affine(0, {var: c.size})
+        at_outer[c.axis.var] = first.scaled(c.size) if single else Sum(0, {var: c.size})
     forward: dict[Stmt, Stmt] = {}
     old = block if block.init is None else update_of(block)
     body: Stmt = _inner(old, cut, at_outer, predicate, forward)
@@ -209,14 +203,14 @@ def _outer(
 def _inner(
     block: Block,
     cut: list[_Axis],
-    at_outer: dict[e.Var, Affine],
+    at_outer: dict[e.Var, Sum],
     predicate: e.PrimExpr,
     forward: dict[Stmt, Stmt],
     suffix: str = "i",
 ) -> BlockRealize:
     """The block over the places in one tile: axes of one place are gone."""
     axes, values = [], []
-    places: dict[e.Var, Affine] = {}
+    places: dict[e.Var, Sum] = {}
     known: dict[e.Var, Bounds] = {}
     for c in cut:
         places[c.axis.var] = at_outer[c.axis.var]
@@ -227,7 +221,7 @@ def _inner(
         domain = e.Range(p.const(0, kind), p.const(c.size, kind))
         axes.append(IterVar(domain, var, c.axis.iter_type))
         values.append(c.inner.expr(kind))
-        places[c.axis.var] = at_outer[c.axis.var].plus(Affine(0, {var: 1}))
+        places[c.axis.var] = at_outer[c.axis.var].plus(Sum(0, {var: 1}))
         known[var] = (0, c.size - 1)
     made = AxisSubstitution(Context(known, places), forward).stmt(replace(block, iter_vars=()))
     made = replace(made, iter_vars=tuple(axes))
@@ -239,7 +233,7 @@ def _init(
     block: Block,
     cut: list[_Axis],
     loops: list[For],
-    at_outer: dict[e.Var, Affine],
+    at_outer: dict[e.Var, Sum],
     predicate: e.PrimExpr,
 ) -> Stmt:
     """The init over the spatial part of the tile."""
@@ -275,7 +269,7 @@ def _init(
 def _regions(
     state: State,
     block: Block,
-    at_outer: dict[e.Var, Affine],
+    at_outer: dict[e.Var, Sum],
     cut: list[_Axis],
     parent: Stmt,
     predicate: e.PrimExpr,

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import reduce_variables
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import Substitution
 from mlcnb.tir.schedule.regions import bindings, box_of, is_full, known_bounds
 from mlcnb.tir.schedule.state import Change, State
@@ -100,7 +100,7 @@ def _refuse_holes(state: State, blocks: Sequence[Block], place: Stmt) -> None:
 
 def _axes(
     state: State, blocks: Sequence[Block], around: list[For], keep_units: bool
-) -> tuple[tuple[IterVar, ...], tuple[e.PrimExpr, ...], dict[e.Var, Affine]]:
+) -> tuple[tuple[IterVar, ...], tuple[e.PrimExpr, ...], dict[e.Var, Sum]]:
     """Axes for the loops that the blocks use, their values, and what the loop variables become."""
     tree = state.tree
     used: set[e.Var] = set()
@@ -110,7 +110,7 @@ def _axes(
             used |= value.variables()
         reducing |= reduce_variables(tree, block)
     axes, values = [], []
-    known: dict[e.Var, Affine] = {}
+    known: dict[e.Var, Sum] = {}
     for x in around:
         if x.loop_var in reducing:
             raise state.refusal(
@@ -124,5 +124,5 @@ def _axes(
             var = e.Var(f"v_{x.loop_var.name}", x.loop_var.dtype)
             axes.append(IterVar(e.Range(x.min, x.extent), var))
             values.append(x.loop_var)
-            known[x.loop_var] = Affine(0, {var: 1})
+            known[x.loop_var] = Sum(0, {var: 1})
     return tuple(axes), tuple(values), known

@@ -17,27 +17,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith.extremes import at_most
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.affine import Affine, Bounds
 from mlcnb.tir.schedule.dependence import is_covered
 from mlcnb.tir.schedule.elementwise import axis_bounds, refreshed, substituted_value
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_complete
 from mlcnb.tir.schedule.moving import full, only_values
 from mlcnb.tir.schedule.nests import at_least, below
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy, mentions
-from mlcnb.tir.schedule.regions import (
-    at_most,
-    bindings,
-    conjuncts,
-    dimensions,
-    known_bounds,
-    limit_of,
-)
+from mlcnb.tir.schedule.regions import bindings, conjuncts, dimensions, known_bounds, limit_of
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
@@ -51,7 +45,7 @@ class _Padding:
     store: BufferStore
     value: e.PrimExpr
     constant: e.PrimExpr
-    ends: dict[e.Var, tuple[Affine, Affine]]
+    ends: dict[e.Var, tuple[Sum, Sum]]
 
 
 def decompose_padding(state: State, block: Block, loop: For) -> Change:
@@ -110,11 +104,11 @@ def _is_fixed(x: e.PrimExpr, written: Buffer) -> bool:
     return isinstance(x, e.IntImm | e.FloatImm)
 
 
-def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tuple[Affine, Affine]]:
+def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tuple[Sum, Sum]]:
     """First and last value of each axis for which the condition holds, where it bounds the axis."""
     known = {**axis_bounds(block), **dimensions(state.func)}
     axes = {axis.var: axis for axis in block.iter_vars}
-    found: dict[e.Var, tuple[Affine, Affine]] = {}
+    found: dict[e.Var, tuple[Sum, Sum]] = {}
     for part in conjuncts(condition):
         limit = limit_of(part, Context(axis_bounds(block)))
         only = None if limit is None else _single(limit[0], axes)
@@ -129,14 +123,15 @@ def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tupl
         if is_upper:
             high = _picked(state, block, axis, limit[1], high, known)
         else:
-            low = _picked(state, block, axis, low, limit[1].times(-1), known, largest=True)
+            low = _picked(state, block, axis, low, limit[1].scaled(-1), known, largest=True)
         found[axis] = (low, high)
     if any(at_most(high.shifted(1), low, known) for low, high in found.values()):
         raise state.refusal(
             f"{NAME}: {name_of(block)} is no padding: its condition never holds", block
         )
     whole = [
-        full(axes[v]).low.same(x[0]) and full(axes[v]).high.same(x[1]) for v, x in found.items()
+        full(axes[v]).low.is_same(x[0]) and full(axes[v]).high.is_same(x[1])
+        for v, x in found.items()
     ]
     if all(whole):
         raise state.refusal(
@@ -145,7 +140,7 @@ def _ends(state: State, block: Block, condition: e.PrimExpr) -> dict[e.Var, tupl
     return {v: x for (v, x), same in zip(found.items(), whole, strict=True) if not same}
 
 
-def _single(x: Affine, axes: Mapping[e.Var, IterVar]) -> tuple[e.Var, bool] | None:
+def _single(x: Sum, axes: Mapping[e.Var, IterVar]) -> tuple[e.Var, bool] | None:
     """The axis in a sum that is one axis, and whether it stands with a plus."""
     if x.const or len(x.terms) != 1:
         return None
@@ -157,11 +152,11 @@ def _picked(
     state: State,
     block: Block,
     axis: e.Var,
-    x: Affine,
-    y: Affine,
+    x: Sum,
+    y: Sum,
     known: Mapping[e.Var, Bounds],
     largest: bool = False,
-) -> Affine:
+) -> Sum:
     """The smaller of two ends (or the larger), where it can be told."""
     if at_most(x, y, known):
         return y if largest else x
@@ -241,14 +236,14 @@ def _copying(
     block = realize.block
     context = bindings(state.tree, block)
     shorter = _shorter_loops(block, realize, padding, chain, context)
-    moved = {v: Affine(0, {v: 1}).plus(padding.ends[axis][0]) for v, axis in shorter.items()}
+    moved = {v: Sum(0, {v: 1}).plus(padding.ends[axis][0]) for v, axis in shorter.items()}
     conditions = []
     axes, values, starts = [], [], {}
     for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
         if axis.var in padding.ends:
             low, high = padding.ends[axis.var]
             kind = axis.var.dtype
-            starts[axis.var] = Affine(0, {axis.var: 1}).plus(low)
+            starts[axis.var] = Sum(0, {axis.var: 1}).plus(low)
             extent = high.minus(low).shifted(1).expr(kind)
             axis = replace(axis, dom=e.Range(p.const(0, kind), extent))
             if axis.var not in shorter.values():
@@ -291,7 +286,9 @@ def _shorter_loops(
         if len(users) != 1 or others or x.kind is ForKind.THREAD_BINDING:
             continue
         (axis,) = (v for v in block.iter_vars if v.var is users[0])
-        same_range = of(x.min).same(of(axis.dom.min)) and of(x.extent).same(of(axis.dom.extent))
+        same_range = of(x.min).is_same(of(axis.dom.min)) and of(x.extent).is_same(
+            of(axis.dom.extent)
+        )
         if context.values[axis.var].only_atom is x.loop_var and same_range:
             if axis.var in padding.ends:
                 found[x.loop_var] = axis.var
@@ -299,7 +296,7 @@ def _shorter_loops(
 
 
 def _tests(
-    value: Affine, low: Affine, high: Affine, known: Mapping[e.Var, Bounds], kind: Any
+    value: Sum, low: Sum, high: Sum, known: Mapping[e.Var, Bounds], kind: Any
 ) -> list[e.PrimExpr]:
     """The conditions that an axis stays within its ends, where its loops run further."""
     found = []

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import (
     read_buffers,
@@ -26,7 +27,6 @@ from mlcnb.tir.schedule.legality import (
     why_not_reduction,
     written_buffers,
 )
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import conjuncts
 from mlcnb.tir.schedule.state import Change, State
@@ -129,7 +129,7 @@ def _init_nest(state: State, block: Block, init: Block, inner: list[For]) -> Stm
     return body
 
 
-def _predicate(given: e.PrimExpr, first: Mapping[e.Var, Affine]) -> e.PrimExpr:
+def _predicate(given: e.PrimExpr, first: Mapping[e.Var, Sum]) -> e.PrimExpr:
     """The predicate in the first step of the reduction."""
     context = Context(values=first)
     return p.all_of(*(simplified(c, context) for c in conjuncts(given)))

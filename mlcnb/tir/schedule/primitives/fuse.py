@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule import affine as a
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.primitives.split import refuse_marked
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import Substitution
 from mlcnb.tir.schedule.regions import known_bounds
 from mlcnb.tir.schedule.state import Change, State
@@ -57,7 +56,7 @@ def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     edit = state.edit()
     digits = _digits(fused, loops, known)
     if size == 1 and not preserve_unit_iters:
-        digits = {x.loop_var: a.ZERO for x in loops}
+        digits = {x.loop_var: ZERO for x in loops}
     context = Context(known, digits)
     body = Substitution(context, edit.forward).stmt(loops[-1].body)
     made = replace(loops[0], loop_var=fused, extent=extent, kind=ForKind.SERIAL, body=body)
@@ -92,11 +91,9 @@ def _refuse(state: State, loops: tuple[For, ...]) -> None:
             )
 
 
-def _digits(
-    fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, a.Bounds]
-) -> dict[e.Var, Affine]:
+def _digits(fused: e.Var, loops: tuple[For, ...], known: dict[e.Var, Bounds]) -> dict[e.Var, Sum]:
     """Each old variable as a digit of the fused one: fused % (step * extent) // step."""
-    values: dict[e.Var, Affine] = {}
+    values: dict[e.Var, Sum] = {}
     step: e.PrimExpr = p.const(1, fused.dtype)
     for x in reversed(loops[1:]):
         above = simplified(p.multiply(x.extent, step))

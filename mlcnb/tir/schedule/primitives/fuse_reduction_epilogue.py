@@ -16,6 +16,7 @@ is refused here.
 
 from __future__ import annotations
 
+from mlcnb.arith.reading import of
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import Buffer, BufferLoad
@@ -26,7 +27,6 @@ from mlcnb.tir.schedule.elementwise import loads_of, refreshed
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block, why_not_affine, why_not_reduction
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import rewrite_values
 from mlcnb.tir.schedule.regions import box_of, inside, known_bounds
 from mlcnb.tir.schedule.state import Change, State, arrived
@@ -151,7 +151,7 @@ def _axes(
 
 
 def _same_domain(x: IterVar, y: IterVar) -> bool:
-    return of(x.dom.min).same(of(y.dom.min)) and of(x.dom.extent).same(of(y.dom.extent))
+    return of(x.dom.min).is_same(of(y.dom.min)) and of(x.dom.extent).is_same(of(y.dom.extent))
 
 
 def _refuse_order(state: State, reduction: Block, epilogue: Block) -> None:

@@ -18,17 +18,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcnb.arith.extremes import at_most
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import ONE, ZERO, Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.affine import ONE, ZERO, Affine, Bounds
 from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.handles import listed, name_of, text_of
 from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.regions import at_most, dimensions, known_bounds
+from mlcnb.tir.schedule.regions import dimensions, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt, seq
 
@@ -78,7 +79,7 @@ def _wrapped(name: str, body: Stmt, seen: Stmt) -> BlockRealize:
     return BlockRealize((), p.const(True), replace(block, body=body))
 
 
-def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
+def _cuts(state: State, loop: For, factors: list[Any]) -> list[Sum]:
     """Where the parts begin and end, counted from the first iteration."""
     if sum(f is None for f in factors) > 1:
         raise state.refusal(
@@ -88,7 +89,7 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
     if odd:
         raise state.refusal(f"loop_partition: factor {odd[0]} is no integer", loop)
     lengths = [None if f is None else of(p.as_expr(f, loop.loop_var.dtype)) for f in factors]
-    total = Affine(0)
+    total = Sum(0)
     for length in lengths:
         if length is not None:
             total = total.plus(length)
@@ -106,7 +107,7 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
                 loop,
                 hint="give lengths whose sum is less than the extent, or None for one of them",
             )
-    cuts = [Affine(0)]
+    cuts = [Sum(0)]
     for length in counts:
         cuts.append(cuts[-1].plus(length))
     return cuts
@@ -115,7 +116,7 @@ def _cuts(state: State, loop: For, factors: list[Any]) -> list[Affine]:
 class _Part(FreshCopy):
     """The loop over one part of its range, with all variables, axes and names of its own."""
 
-    def __init__(self, loop: For, number: int, first: Affine, count: Affine, known: Known) -> None:
+    def __init__(self, loop: For, number: int, first: Sum, count: Sum, known: Known) -> None:
         super().__init__({})
         self.loop = loop
         self.name = f"{loop.loop_var.name}{number}"
@@ -135,7 +136,7 @@ class _Part(FreshCopy):
             n = replace(n, kind=ForKind.SERIAL)
         return replace(n, loop_var=fresh, min=low, extent=extent, body=self.stmt(n.body))
 
-    def _ends(self, first: Affine, count: Affine) -> Bounds:
+    def _ends(self, first: Sum, count: Sum) -> Bounds:
         last = first.plus(count).shifted(-1)
         return first.bounds(self.known)[0], last.bounds(self.known)[1]
 

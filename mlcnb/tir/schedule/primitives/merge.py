@@ -13,15 +13,15 @@ touch nothing that it writes, and write nothing that it touches.
 
 from __future__ import annotations
 
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.dependence import touched
 from mlcnb.tir.schedule.handles import name_of, names_of, text_of
 from mlcnb.tir.schedule.interleave import why_overtaken
 from mlcnb.tir.schedule.primitives.split import refuse_marked
-from mlcnb.tir.schedule.reading import Context, of
 from mlcnb.tir.schedule.rebuild import Substitution
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
@@ -55,7 +55,7 @@ def merge(state: State, *loops: For) -> Change:
     edit = state.edit()
     bodies = []
     for nest in nests:
-        new = {x.loop_var: Affine(0, {v: 1}) for x, v in zip(nest, variables, strict=True)}
+        new = {x.loop_var: Sum(0, {v: 1}) for x, v in zip(nest, variables, strict=True)}
         bodies.append(Substitution(Context(values=new), edit.forward).stmt(nest[-1].body))
     made: Stmt = seq(*bodies)
     merged: list[Stmt] = []
@@ -120,7 +120,7 @@ def _refuse_different(state: State, nests: list[Nest]) -> None:
                 nest[-1],
             )
         for x, y in zip(first, nest, strict=True):
-            same = of(x.extent).same(of(y.extent)) and x.loop_var.dtype == y.loop_var.dtype
+            same = of(x.extent).is_same(of(y.extent)) and x.loop_var.dtype == y.loop_var.dtype
             if not same:
                 raise state.refusal(
                     f"merge: {_owned(state, x)} has {text_of(x.extent)} iterations, "

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.reducers import matched_update
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_reduction, why_offset
 from mlcnb.tir.schedule.nests import looped, point
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.regions import bindings
 from mlcnb.tir.schedule.state import Change, State
@@ -88,7 +88,7 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
         if None in found_at:
             reason = reason or f"the indices of {region.buffer.name} are not axes of it"
         elif not all(
-            x is not None and x.same(of(y))
+            x is not None and x.is_same(of(y))
             for x, y in zip(found_at, region.buffer.shape, strict=True)
         ):
             reason = reason or f"it works on a part of {region.buffer.name} alone"
@@ -126,7 +126,7 @@ def _padded_buffer(region: BufferRegion, extents: dict[e.Var, e.PrimExpr]) -> Bu
     """A buffer as large as the padded axes need; the old one where that is the same."""
     shape = [extents[of(r.min).only_atom] for r in region.region]
     old = region.buffer
-    if all(of(x).same(of(y)) for x, y in zip(shape, old.shape, strict=True)):
+    if all(of(x).is_same(of(y)) for x, y in zip(shape, old.shape, strict=True)):
         return old
     return decl_buffer(shape, old.dtype, f"{old.name}_pad", old.scope)
 
@@ -138,7 +138,7 @@ def _fill(old: Buffer, new: Buffer) -> Stmt:
     ends = [
         p.less(index, extent)
         for index, extent, wider in zip(indices, old.shape, new.shape, strict=True)
-        if not of(extent).same(of(wider))
+        if not of(extent).is_same(of(wider))
     ]
     load = BufferLoad(old, indices)
     value = p.if_then_else(p.all_of(*ends), load, p.const(0, old.dtype))
@@ -173,13 +173,13 @@ def _wider_nest(
     ranges = {x.loop_var: of(x.extent) for x in tree.loops(block)}
     for axis, extent in zip(block.iter_vars, extents, strict=True):
         loop = context.values[axis.var].only_atom
-        if loop is None and not of(extent).same(Affine(1)):
+        if loop is None and not of(extent).is_same(Sum(1)):
             raise state.refusal(
                 f"pad_einsum: axis {axis.var.name} of {name_of(block)} is no loop of its own",
                 block,
                 hint="pad before its loops are split and fused",
             )
-        if loop in ranges and not ranges[loop].same(of(axis.dom.extent)):
+        if loop in ranges and not ranges[loop].is_same(of(axis.dom.extent)):
             raise state.refusal(
                 f"pad_einsum: loop {loop.name} does not run over all values of the axis "
                 f"{axis.var.name} of {name_of(block)}",

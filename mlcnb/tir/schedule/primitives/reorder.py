@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.reading import of
 from mlcnb.core.node import replace
 from mlcnb.tir.schedule.dependence import why_not_reordered
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.legality import why_not_chain
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
 

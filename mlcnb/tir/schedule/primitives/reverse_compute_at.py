@@ -16,6 +16,7 @@ under a loop of the producer's reduction, or where the consumer reads neighbours
 
 from __future__ import annotations
 
+from mlcnb.arith.extremes import extremes
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.schedule.dependence import (
     is_covered,
@@ -49,7 +50,6 @@ from mlcnb.tir.schedule.regions import (
     Side,
     bindings,
     box_of,
-    extremes,
     inside,
     known_bounds,
     loops_below,

@@ -12,11 +12,14 @@ After cache_write of a reduction, this puts bias and activation into the copy ou
 
 from __future__ import annotations
 
+from mlcnb.arith.atoms import structure_key
+from mlcnb.arith.extremes import at_most, extremes
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import Node, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.affine import Affine, structure_key
 from mlcnb.tir.schedule.caching import refuse_views
 from mlcnb.tir.schedule.dependence import (
     is_covered,
@@ -38,9 +41,8 @@ from mlcnb.tir.schedule.moving import full, limits, reads_within
 from mlcnb.tir.schedule.nests import at_least, below
 from mlcnb.tir.schedule.pointers import refuse_held
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import rewrite_values
-from mlcnb.tir.schedule.regions import at_most, bindings, conjuncts, extremes, spans
+from mlcnb.tir.schedule.regions import bindings, conjuncts, spans
 from mlcnb.tir.schedule.state import Change, State, arrived
 from mlcnb.tir.schedule.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
@@ -169,7 +171,7 @@ def _refuse_unread(state: State, block: Block, middle: Buffer) -> None:
 
 def _axes_from_producer(
     state: State, block: Block, producer: Block, first: BufferStore, last: BufferStore
-) -> dict[e.Var, Affine]:
+) -> dict[e.Var, Sum]:
     """The axes of the block as sums of the producer's axes."""
     loads = loads_of(last.value, first.buffer)
     context = Context(axis_bounds(block))
@@ -191,11 +193,11 @@ def _axes_from_producer(
     return values
 
 
-def _same(xs: list[Affine], ys: list[Affine]) -> bool:
-    return all(x.same(y) for x, y in zip(xs, ys, strict=True))
+def _same(xs: list[Sum], ys: list[Sum]) -> bool:
+    return all(x.is_same(y) for x, y in zip(xs, ys, strict=True))
 
 
-def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Affine]) -> e.PrimExpr:
+def _guard(state: State, block: Block, producer: Block, values: dict[e.Var, Sum]) -> e.PrimExpr:
     """The condition, in terms of loops, that an instance of the producer is one of the block
     too.
     """

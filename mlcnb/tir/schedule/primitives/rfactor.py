@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.reducers import Reducer, matched_update
-from mlcnb.tir.schedule.affine import variables_of
 from mlcnb.tir.schedule.elementwise import refreshed
 from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.legality import (
@@ -31,7 +32,6 @@ from mlcnb.tir.schedule.legality import (
     why_not_affine,
     why_not_reduction,
 )
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import FreshCopy
 from mlcnb.tir.schedule.regions import bindings, conjuncts, known_bounds
 from mlcnb.tir.schedule.state import Change, State

@@ -22,16 +22,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Quotient, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.affine import Affine, Quotient
 from mlcnb.tir.schedule.caching import chosen_buffer, refuse_views
 from mlcnb.tir.schedule.dependence import is_covered, why_inputs_change
 from mlcnb.tir.schedule.handles import name_of, names_of
 from mlcnb.tir.schedule.legality import is_output_block, why_neither
-from mlcnb.tir.schedule.reading import of
 from mlcnb.tir.schedule.rebuild import BufferSwap
 from mlcnb.tir.schedule.regions import Box, bindings, box_of
 from mlcnb.tir.schedule.state import Change, State
@@ -48,7 +48,7 @@ class _Overlap:
     loop: For
     extent: int
     shared: int
-    inner: Affine
+    inner: Sum
 
 
 def rolling_buffer(state: State, block: Block, write_buffer_index: int) -> Change:
@@ -189,7 +189,7 @@ def _overlap(
     return _Overlap(axis, moving[0], extent, extent - step, inner)
 
 
-def _step(low: Affine, loop: For) -> int | None:
+def _step(low: Sum, loop: For) -> int | None:
     """How far a tile moves at most from one iteration to the next, where it is always forward."""
     moving = [(t, c) for t, c in low.terms.items() if _is_moved(t, loop)]
     if len(moving) != 1 or moving[0][1] <= 0:

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from mlcnb.arith.extremes import at_most, extremes
+from mlcnb.arith.reading import Context, of, simplified
+from mlcnb.arith.sum import ZERO, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule import affine as a
-from mlcnb.tir.schedule.affine import Affine
 from mlcnb.tir.schedule.handles import listed, name_of, text_of
-from mlcnb.tir.schedule.reading import Context, of, simplified
 from mlcnb.tir.schedule.rebuild import Guard, Substitution
-from mlcnb.tir.schedule.regions import at_most, extremes, known_bounds, spans
+from mlcnb.tir.schedule.regions import known_bounds, spans
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import For, ForKind, Stmt
 
@@ -73,7 +73,7 @@ def split(
         last = p.as_int(new.extent)
         known[new.loop_var] = (0, None if last is None else last - 1)
     if not preserve_unit_iters:
-        units = {x.loop_var: a.ZERO for x in loops if p.as_int(x.extent) == 1}
+        units = {x.loop_var: ZERO for x in loops if p.as_int(x.extent) == 1}
         value = of(value.expr(loop.loop_var.dtype), Context(values=units))
     edit = state.edit()
     context = Context(known, {loop.loop_var: value})
@@ -166,12 +166,12 @@ def is_fraction(f: Any) -> bool:
 
 
 def _is_same(x: e.PrimExpr, y: e.PrimExpr) -> bool:
-    return of(x).same(of(y))
+    return of(x).is_same(of(y))
 
 
-def _value(loops: list[For]) -> Affine:
+def _value(loops: list[For]) -> Sum:
     """i_0 * (f_1 * f_2) + i_1 * f_2 + i_2"""
-    total = a.ZERO
+    total = ZERO
     step: e.PrimExpr = p.const(1, loops[0].loop_var.dtype)
     for loop in reversed(loops):
         total = of(p.multiply(loop.loop_var, step)).plus(total)
@@ -180,7 +180,7 @@ def _value(loops: list[For]) -> Affine:
 
 
 def _predicated(
-    state: State, loop: For, value: Affine, loops: list[For], body: Stmt, forward: dict[Stmt, Stmt]
+    state: State, loop: For, value: Sum, loops: list[For], body: Stmt, forward: dict[Stmt, Stmt]
 ) -> Stmt:
     """The body, guarded where the new loops together run further than the old one."""
     ends = extremes(value, spans(loops, {}), {})

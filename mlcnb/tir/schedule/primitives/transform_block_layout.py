@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith.reading import Context, negated, of
+from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import index_dtype
 from mlcnb.tir.schedule.elementwise import axis_bounds
 from mlcnb.tir.schedule.handles import name_of
 from mlcnb.tir.schedule.layouts import Layout
 from mlcnb.tir.schedule.legality import why_neither, why_offset
 from mlcnb.tir.schedule.nests import looped, own_nest
-from mlcnb.tir.schedule.reading import Context, negated, of
 from mlcnb.tir.schedule.rebuild import AxisSubstitution
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import Block, IterType, IterVar

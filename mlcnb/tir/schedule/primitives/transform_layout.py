@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.affine import Bounds
 from mlcnb.tir.schedule.caching import (
     named_buffer,
     place_of,

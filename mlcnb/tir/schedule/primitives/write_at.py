@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.affine import structure_key, variables_of
 from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
 from mlcnb.tir.schedule.dependence import is_covered
 from mlcnb.tir.schedule.handles import name_of, names_of

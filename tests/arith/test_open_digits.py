@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcnb import te
+from mlcnb.arith.digits import determined
+from mlcnb.arith.reading import Context, of
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.digits import determined
-from mlcnb.tir.schedule.reading import Context, of
 
 F, H, W = (e.Var(name, "int64") for name in "fhw")
 SIZES = (2, 3, 5)

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcnb.arith.digits import digit_of
+from mlcnb.arith.reading import divided, remainder
+from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
-from mlcnb.tir.schedule.affine import ZERO, Affine, Bounds, Quotient, Remainder
-from mlcnb.tir.schedule.digits import digit_of
-from mlcnb.tir.schedule.reading import divided, remainder
 
 #: what was found of a number: (step, count or None) -> its value
-Found = dict[tuple[int, int | None], Affine]
+Found = dict[tuple[int, int | None], Sum]
 
 
 def solved(
-    indices: Sequence[Affine],
-    values: Sequence[Affine],
+    indices: Sequence[Sum],
+    values: Sequence[Sum],
     variables: Mapping[e.Var, Bounds],
     known: Mapping[e.Var, Bounds],
-) -> dict[e.Var, Affine] | None:
+) -> dict[e.Var, Sum] | None:
     """Each variable as a function of `values`, given that `indices` take those values.
 
     Args:
@@ -42,7 +42,7 @@ def solved(
             return None
     for var, (lo, hi) in variables.items():
         if var not in solver.variables and lo is not None and lo == hi:
-            solver.variables[var] = Affine(lo)
+            solver.variables[var] = Sum(lo)
     return solver.variables if all(v in solver.variables for v in variables) else None
 
 
@@ -51,23 +51,23 @@ class _Solver:
         self.unknown = unknown
         self.known = known
         self.bounds = {**known, **unknown}
-        self.variables: dict[e.Var, Affine] = {}
-        self.digits: dict[Any, tuple[Affine, Found]] = {}
+        self.variables: dict[e.Var, Sum] = {}
+        self.digits: dict[Any, tuple[Sum, Found]] = {}
 
-    def learn(self, index: Affine, value: Affine) -> bool:
+    def learn(self, index: Sum, value: Sum) -> bool:
         """index = value; False if the index is no sum of digits, largest steps apart."""
         varying = [(c, t) for t, c in index.terms.items() if self._varies(t)]
         fixed = {t: c for t, c in index.terms.items() if not self._varies(t)}
-        rest = value.minus(Affine(index.const, fixed))
+        rest = value.minus(Sum(index.const, fixed))
         if len(varying) == 1 and abs(varying[0][0]) == 1:
-            return self._atom(varying[0][1], rest.times(varying[0][0]))
+            return self._atom(varying[0][1], rest.scaled(varying[0][0]))
         varying.sort(key=lambda pair: pair[0])
         return self._sum(varying, rest)
 
-    def _sum(self, varying: list[tuple[int, Any]], rest: Affine) -> bool:
+    def _sum(self, varying: list[tuple[int, Any]], rest: Sum) -> bool:
         """The digits of `rest`, from the smallest step up."""
         for n, (step, atom) in enumerate(varying):
-            lo, hi = Affine(0, {atom: 1}).bounds(self.bounds)
+            lo, hi = Sum(0, {atom: 1}).bounds(self.bounds)
             following = varying[n + 1][0] if n + 1 < len(varying) else None
             if step <= 0 or lo != 0:
                 return False
@@ -77,7 +77,7 @@ class _Solver:
             if not self._atom(atom, divided(low_part, step, self.known)):
                 return False
             if following is not None:
-                rest = divided(rest, following, self.known).times(following)
+                rest = divided(rest, following, self.known).scaled(following)
         return True
 
     def _varies(self, atom: Any) -> bool:
@@ -85,25 +85,25 @@ class _Solver:
             return atom in self.unknown
         return any(v in self.unknown for v in atom.variables())
 
-    def _atom(self, atom: Any, value: Affine) -> bool:
+    def _atom(self, atom: Any, value: Sum) -> bool:
         if isinstance(atom, e.Var):
             self.variables.setdefault(atom, value)
             return True
         if not isinstance(atom, Quotient | Remainder):
             return False
         number, digit = digit_of(atom)
-        key = (number.const, frozenset(number.terms.items()))
+        key = number.key
         found = self.digits.setdefault(key, (number, {}))[1]
         found[digit] = value
         whole = self._put_together(number, found)
         return True if whole is None else self.learn(number, whole)
 
-    def _put_together(self, number: Affine, found: Found) -> Affine | None:
+    def _put_together(self, number: Sum, found: Found) -> Sum | None:
         """number = the sum of its digits, once all of them are known."""
         lo, hi = number.bounds(self.bounds)
         if lo is None or lo < 0:
             return None
-        parts: list[tuple[Affine, int]] = []
+        parts: list[tuple[Sum, int]] = []
         place = 1
         while hi is None or place <= hi:
             fitting = [(count, value) for (step, count), value in found.items() if step == place]

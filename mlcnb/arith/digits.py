@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterable, Mapping
 from math import inf
 from typing import Any
 
+from mlcnb.arith.open_digits import OpenDigit, covers, open_digit
+from mlcnb.arith.sum import Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
-from mlcnb.tir.schedule.affine import Affine, Bounds, Quotient, Remainder
-from mlcnb.tir.schedule.open_digits import OpenDigit, covers, open_digit
 
 #: an index and how much further a slice that starts there reaches (None: unknown)
-Start = tuple[Affine, int | None]
+Start = tuple[Sum, int | None]
 #: a digit of a number: it counts in steps of `lower`, taking `count` values (None: all that remain)
 Digit = tuple[int, int | None]
 #: a number itself
@@ -38,7 +38,7 @@ def determined(
 
 
 def injective(
-    values: Iterable[Affine], domain: Collection[e.Var], known: Mapping[e.Var, Bounds]
+    values: Iterable[Sum], domain: Collection[e.Var], known: Mapping[e.Var, Bounds]
 ) -> bool:
     """True if different values of the domain's variables surely give different indices."""
     found = determined([(v, 0) for v in values], domain, known)
@@ -60,7 +60,7 @@ class _Solver:
         #: those whose places may be sizes that only a run knows
         self.open_digits: dict[Any, list[OpenDigit]] = {}
 
-    def learn(self, index: Affine, width: int | None) -> None:
+    def learn(self, index: Sum, width: int | None) -> None:
         """The value of `index` is known up to an unknown 0..width.
 
         A term is known where its step is larger than all smaller terms together can make up, and
@@ -86,7 +86,7 @@ class _Solver:
         return any(v in self.domain for v in atom.variables())
 
     def _span(self, atom: Any) -> int | None:
-        lo, hi = Affine(0, {atom: 1}).bounds(self.known)
+        lo, hi = Sum(0, {atom: 1}).bounds(self.known)
         return None if lo is None or hi is None else hi - lo
 
     def _atom(self, atom: Any) -> None:
@@ -103,7 +103,7 @@ class _Solver:
             elif self._variation(atom.inner) < atom.by:
                 self.learn(atom.inner, 0)
 
-    def _variation(self, x: Affine) -> float:
+    def _variation(self, x: Sum) -> float:
         """How far `x` may move while the domain's variables take all their values."""
         spans = [(abs(c), self._span(t)) for t, c in x.terms.items() if self._varies(t)]
         return sum(inf if span is None else c * span for c, span in spans)
@@ -114,20 +114,20 @@ class _Solver:
         if found is None:
             return
         number, digit = found
-        digits = self.open_digits.setdefault((number.const, frozenset(number.terms.items())), [])
+        digits = self.open_digits.setdefault(number.key, [])
         if digit not in digits:
             digits.append(digit)
             if covers(digits):
                 self.learn(number, 0)
 
-    def _digit(self, inner: Affine, digit: Digit) -> None:
-        key = (inner.const, frozenset(inner.terms.items()))
+    def _digit(self, inner: Sum, digit: Digit) -> None:
+        key = inner.key
         digits = self.digits.setdefault(key, [])
         digits.append(digit)
         if self._covers(inner, digits):
             self.learn(inner, 0)
 
-    def _covers(self, number: Affine, digits: list[Digit]) -> bool:
+    def _covers(self, number: Sum, digits: list[Digit]) -> bool:
         lo, hi = number.bounds(self.known)
         if lo is None or lo < 0:
             return False
@@ -142,7 +142,7 @@ class _Solver:
         return True
 
 
-def digit_of(atom: Quotient | Remainder) -> tuple[Affine, Digit]:
+def digit_of(atom: Quotient | Remainder) -> tuple[Sum, Digit]:
     """X // c is a digit of X, X % c too, and X % m // c, and X // c % m."""
     if isinstance(atom, Remainder):
         quotient = atom.inner.only_atom
@@ -205,10 +205,10 @@ class _Taken:
             last = self._last(number)
             if last is None or (count is not None and (last + 1) % (lower * count)):
                 return None
-        lo, hi = Affine(0, {atom: 1}).bounds(self.known)
+        lo, hi = Sum(0, {atom: 1}).bounds(self.known)
         return None if lo is None or hi is None else hi - lo
 
-    def _last(self, number: Affine) -> int | None:
+    def _last(self, number: Sum) -> int | None:
         """The largest value of a sum of variables that takes all values from 0 on."""
         plain = all(isinstance(t, e.Var) and c > 0 for t, c in number.terms.items())
         if not plain or number.bounds(self.known)[0] != 0:
@@ -221,10 +221,10 @@ class _Taken:
 
     def take(self, atom: Any) -> bool:
         """Mark the digits of `atom` as used; False if they, or a variable, were used before."""
-        number, digit = Affine(0, {atom: 1}), WHOLE
+        number, digit = Sum(0, {atom: 1}), WHOLE
         if not isinstance(atom, e.Var):
             number, digit = digit_of(atom)
-        key = (number.const, frozenset(number.terms.items()))
+        key = number.key
         if any(self.owners.setdefault(v, key) != key for v in number.variables()):
             return False
         used = self.digits.setdefault(key, [])

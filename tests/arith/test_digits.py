@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlcnb.arith.digits import contiguous, determined
+from mlcnb.arith.reading import Context, divided, of, remainder
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
-from mlcnb.tir.schedule.affine import Affine
-from mlcnb.tir.schedule.digits import contiguous, determined
-from mlcnb.tir.schedule.reading import Context, divided, of, remainder
 
 VARS = tuple(e.Var(name, "int32") for name in ("a", "t", "v"))
 
@@ -23,7 +23,7 @@ def bounded(extents):
 def values(starts, extents):
     """All values of the indices, with those of the variables."""
     for point in product(*map(range, extents)):
-        told = {v: Affine(n) for v, n in zip(VARS, point, strict=True)}
+        told = {v: Sum(n) for v, n in zip(VARS, point, strict=True)}
         yield point, tuple(of(x.expr("int32"), Context({}, told)).value for x, _ in starts)
 
 
@@ -45,9 +45,9 @@ def test_never_yes_wrongly(extents, parts):
     known = bounded(extents)
     starts = []
     for terms in parts:
-        index = Affine(0)
+        index = Sum(0)
         for factors, kind, by in terms:
-            x = Affine(0, {v: c for v, c in zip(VARS, factors, strict=True) if c})
+            x = Sum(0, {v: c for v, c in zip(VARS, factors, strict=True) if c})
             if kind != "whole":
                 x = (divided if kind == "//" else remainder)(x, by, known)
             index = index.plus(x)
@@ -74,7 +74,7 @@ def test_what_threads_and_lanes_fetch(extents, by, expected):
     """The element a * 16 + t * 4 + v of a tile with rows of `by`."""
     known = bounded(extents)
     a, t, v = VARS
-    whole = Affine(0, {a: extents[1] * extents[2], t: extents[2], v: 1})
+    whole = Sum(0, {a: extents[1] * extents[2], t: extents[2], v: 1})
     starts = [(divided(whole, by, known), 0), (remainder(whole, by, known), 0)]
     assert contiguous(starts, VARS, known) == expected
-    assert not contiguous([*starts, (Affine(0, {t: 1}), 0)], VARS, known)
+    assert not contiguous([*starts, (Sum(0, {t: 1}), 0)], VARS, known)

@@ -16,9 +16,10 @@ from functools import reduce
 from math import gcd
 from typing import Any, NamedTuple
 
+from mlcnb.arith.atoms import Opaque
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
-from mlcnb.tir.schedule.affine import Affine, Opaque, Quotient, Remainder
-from mlcnb.tir.schedule.reading import of
 
 
 class Place(NamedTuple):
@@ -44,7 +45,7 @@ ONE = Place(1)
 OpenDigit = tuple[Place, Place | None]
 
 
-def open_digit(atom: Any) -> tuple[Affine, OpenDigit] | None:
+def open_digit(atom: Any) -> tuple[Sum, OpenDigit] | None:
     """The number that a quotient or remainder is a digit of, and which one; else None."""
     found = _division(atom)
     if found is None:
@@ -72,7 +73,7 @@ def covers(digits: Sequence[OpenDigit]) -> bool:
     return False
 
 
-def _division(atom: Any) -> tuple[bool, Affine, Place] | None:
+def _division(atom: Any) -> tuple[bool, Sum, Place] | None:
     """Whether it is a quotient, of what, and by what."""
     if isinstance(atom, Quotient | Remainder):
         return isinstance(atom, Quotient), atom.inner, Place(atom.by)
@@ -81,14 +82,14 @@ def _division(atom: Any) -> tuple[bool, Affine, Place] | None:
     return None
 
 
-def place_of(size: Affine) -> Place:
+def place_of(size: Sum) -> Place:
     """A size as a product."""
     if size.value is not None:
         return Place(size.value)
     shared = reduce(gcd, size.terms.values(), size.const)
-    rest = Affine(size.const // shared, {t: c // shared for t, c in size.terms.items()})
+    rest = Sum(size.const // shared, {t: c // shared for t, c in size.terms.items()})
     atom = rest.only_atom
     if isinstance(atom, Opaque) and isinstance(atom.node, e.Mul):
         parts = place_of(of(atom.node.a)).by(place_of(of(atom.node.b)))
         return Place(shared).by(parts)
-    return Place(shared, frozenset([((rest.const, frozenset(rest.terms.items())), 1)]))
+    return Place(shared, frozenset([(rest.key, 1)]))

@@ -10,17 +10,10 @@ from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any
 
+from mlcnb.arith.atoms import Extreme, Opaque
+from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.affine import (
-    ZERO,
-    Affine,
-    Bounds,
-    Extreme,
-    Opaque,
-    Quotient,
-    Remainder,
-)
 
 
 class Context:
@@ -33,7 +26,7 @@ class Context:
     def __init__(
         self,
         bounds: Mapping[e.Var, Bounds] | None = None,
-        values: Mapping[e.Var, Affine] | None = None,
+        values: Mapping[e.Var, Sum] | None = None,
     ) -> None:
         self.bounds = bounds or {}
         self.values = values or {}
@@ -42,7 +35,7 @@ class Context:
 EMPTY = Context()
 
 
-def of(x: Any, context: Context = EMPTY) -> Affine:
+def of(x: Any, context: Context = EMPTY) -> Sum:
     """The normal form of an integer expression (or a Python int)."""
     reader = _READERS.get(type(x))
     if reader is not None:
@@ -50,71 +43,71 @@ def of(x: Any, context: Context = EMPTY) -> Affine:
     if isinstance(x, e.Var):
         return _variable(x, context)
     if isinstance(x, int):
-        return Affine(x)
+        return Sum(x)
     return _opaque(x, context)
 
 
-def _variable(x: e.Var, context: Context) -> Affine:
-    return context.values[x] if x in context.values else Affine(0, {x: 1})
+def _variable(x: e.Var, context: Context) -> Sum:
+    return context.values[x] if x in context.values else Sum(0, {x: 1})
 
 
-def _opaque(x: e.PrimExpr, context: Context) -> Affine:
+def _opaque(x: e.PrimExpr, context: Context) -> Sum:
     if context.values:
         x = simplified(x, context, inside=True)
     inner = None
     if isinstance(x, e.Cast) and x.value.dtype.is_integer:
         inner = of(x.value, context)
-    return Affine(0, {Opaque(x, inner): 1})
+    return Sum(0, {Opaque(x, inner): 1})
 
 
-def _number(x: e.IntImm, context: Context) -> Affine:
-    return Affine(x.value)
+def _number(x: e.IntImm, context: Context) -> Sum:
+    return Sum(x.value)
 
 
-def _add(x: e.Add, context: Context) -> Affine:
+def _add(x: e.Add, context: Context) -> Sum:
     return of(x.a, context).plus(of(x.b, context))
 
 
-def _sub(x: e.Sub, context: Context) -> Affine:
+def _sub(x: e.Sub, context: Context) -> Sum:
     return of(x.a, context).plus(of(x.b, context), -1)
 
 
-def _mul(x: e.Mul, context: Context) -> Affine:
+def _mul(x: e.Mul, context: Context) -> Sum:
     a, b = of(x.a, context), of(x.b, context)
     if b.value is not None:
-        return a.times(b.value)
+        return a.scaled(b.value)
     if a.value is not None:
-        return b.times(a.value)
-    return Affine(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype))): 1})
+        return b.scaled(a.value)
+    return Sum(0, {Opaque(e.Mul(a.expr(x.dtype), b.expr(x.dtype))): 1})
 
 
-def _floordiv(x: e.FloorDiv, context: Context) -> Affine:
+def _floordiv(x: e.FloorDiv, context: Context) -> Sum:
     a, by = of(x.a, context), of(x.b, context).value
     if by is None or by <= 0:
         return _opaque_division(e.FloorDiv, a, x, context)
     return divided(a, by, context.bounds)
 
 
-def _floormod(x: e.FloorMod, context: Context) -> Affine:
+def _floormod(x: e.FloorMod, context: Context) -> Sum:
     a, by = of(x.a, context), of(x.b, context).value
     if by is None or by <= 0:
         return _opaque_division(e.FloorMod, a, x, context)
     return remainder(a, by, context.bounds)
 
 
-def _opaque_division(kind: type, a: Affine, x: Any, context: Context) -> Affine:
-    return Affine(0, {Opaque(kind(a.expr(x.dtype), of(x.b, context).expr(x.dtype))): 1})
+def _opaque_division(kind: type, a: Sum, x: Any, context: Context) -> Sum:
+    return Sum(0, {Opaque(kind(a.expr(x.dtype), of(x.b, context).expr(x.dtype))): 1})
 
 
-def _min(x: e.Min, context: Context) -> Affine:
+def _min(x: e.Min, context: Context) -> Sum:
     return smaller(of(x.a, context), of(x.b, context), context.bounds)
 
 
-def _max(x: e.Max, context: Context) -> Affine:
+def _max(x: e.Max, context: Context) -> Sum:
     return larger(of(x.a, context), of(x.b, context), context.bounds)
 
 
-_READERS: dict[type, Callable[[Any, Context], Affine]] = {
+_READERS: dict[type, Callable[[Any, Context], Sum]] = {
     e.Var: _variable,
     e.IntImm: _number,
     e.Add: _add,
@@ -127,27 +120,27 @@ _READERS: dict[type, Callable[[Any, Context], Affine]] = {
 }
 
 
-def smaller(a: Affine, b: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+def smaller(a: Sum, b: Sum, known: Mapping[e.Var, Bounds]) -> Sum:
     """min(a, b), decided where the bounds decide it."""
     lo, hi = a.minus(b).bounds(known)
     if hi is not None and hi <= 0:
         return a
     if lo is not None and lo >= 0:
         return b
-    return Affine(0, {Extreme(True, a, b): 1})
+    return Sum(0, {Extreme(True, a, b): 1})
 
 
-def larger(a: Affine, b: Affine, known: Mapping[e.Var, Bounds]) -> Affine:
+def larger(a: Sum, b: Sum, known: Mapping[e.Var, Bounds]) -> Sum:
     """max(a, b), decided where the bounds decide it."""
     lo, hi = a.minus(b).bounds(known)
     if lo is not None and lo >= 0:
         return a
     if hi is not None and hi <= 0:
         return b
-    return Affine(0, {Extreme(False, a, b): 1})
+    return Sum(0, {Extreme(False, a, b): 1})
 
 
-def _parts(a: Affine, by: int) -> tuple[Affine, Affine]:
+def _parts(a: Sum, by: int) -> tuple[Sum, Sum]:
     """a as whole * by + rest, with the constant of rest in 0..by."""
     whole, rest = {}, {}
     for atom, coefficient in a.terms.items():
@@ -155,10 +148,10 @@ def _parts(a: Affine, by: int) -> tuple[Affine, Affine]:
             rest[atom] = coefficient
         else:
             whole[atom] = coefficient // by
-    return Affine(a.const // by, whole), Affine(a.const % by, rest)
+    return Sum(a.const // by, whole), Sum(a.const % by, rest)
 
 
-def divided(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
+def divided(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
     """a // by, for by > 0."""
     if by == 1:
         return a
@@ -176,15 +169,15 @@ def divided(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
     inner = next(iter(rest.terms))
     if len(rest.terms) == 1 and rest.terms[inner] == 1 and isinstance(inner, Quotient):
         return whole.plus(divided(inner.inner.shifted(rest.const * inner.by), inner.by * by, known))
-    return whole.plus(Affine(0, {Quotient(rest, by): 1}))
+    return whole.plus(Sum(0, {Quotient(rest, by): 1}))
 
 
-def _over(a: Affine, by: int) -> Affine:
+def _over(a: Sum, by: int) -> Sum:
     """a // by where all coefficients are multiples of it."""
-    return Affine(a.const // by, {t: c // by for t, c in a.terms.items()})
+    return Sum(a.const // by, {t: c // by for t, c in a.terms.items()})
 
 
-def remainder(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
+def remainder(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
     """a % by, for by > 0."""
     if by == 1:
         return ZERO
@@ -195,21 +188,21 @@ def remainder(a: Affine, by: int, known: Mapping[e.Var, Bounds]) -> Affine:
     common = gcd(by, *rest.terms.values())
     if common > 1:
         inner = remainder(_over(rest, common), by // common, known)
-        return inner.times(common).shifted(rest.const % common)
+        return inner.scaled(common).shifted(rest.const % common)
     digit = next(iter(rest.terms))
     if len(rest.terms) == 1 and rest.terms[digit] == 1 and isinstance(digit, Quotient):
         # X // a % b is X % (a * b) // a: TVM's form, and the one that puts digits together again
         inside = digit.inner.shifted(rest.const * digit.by)
         return divided(remainder(inside, digit.by * by, known), digit.by, known)
-    return Affine(0, {Remainder(rest, by): 1})
+    return Sum(0, {Remainder(rest, by): 1})
 
 
-def _without_remainders(a: Affine, by: int) -> Affine:
+def _without_remainders(a: Sum, by: int) -> Sum:
     """X % m is as good as X for a remainder by a divisor of m."""
     for atom, coefficient in a.terms.items():
         if isinstance(atom, Remainder) and atom.by % by == 0:
             rest = {t: c for t, c in a.terms.items() if t is not atom}
-            found = Affine(a.const, rest).plus(atom.inner, coefficient)
+            found = Sum(a.const, rest).plus(atom.inner, coefficient)
             return _without_remainders(found, by)
     return a
 
@@ -268,7 +261,7 @@ def _rejoined(a: e.PrimExpr, b: e.PrimExpr, context: Context) -> e.PrimExpr | No
             if step <= 0 or rest < 0:
                 return None
             high = place.bounds(context.bounds)[1]
-            if not place.same(of(y)) or high is None or high >= (n + 1) * step:
+            if not place.is_same(of(y)) or high is None or high >= (n + 1) * step:
                 return None
             return simplified(p.less_equal(p.const(n * step + rest, x.dtype), x), context)
     return None

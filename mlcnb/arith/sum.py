@@ -1,14 +1,15 @@
-"""Index arithmetic in normal form: constant + sum of coefficient * atom.
+"""Sums of integers in normal form: constant + sum of coefficient * atom.
 
     i_0 * 4 + i_1 + 3          {i_0: 4, i_1: 1} + 3
     f // 8 * 8 + f % 8         {f: 1}
-    (i_0 * 8 + i_1) // 8       {i_0: 1}           where 0 <= i_1 < 8
+    n * j * 2                  {n * j: 2}                  a product is an atom
 
-    atom = a variable | X // c | X % c | min(X, Y) | max(X, Y) | anything else (opaque)
+There is one addition, and two ways to read an expression, which differ in what an atom is:
 
-Schedules compare, bound and rebuild thousands of index expressions; this form makes that a matter
-of
-small dictionaries. `reading.of` reads an expression, `Affine.expr` writes one.
+    `reading.of`               quick: a variable | X // c | X % c | min | max | opaque; atoms know
+                               their `variables`, `bounds` and `expr`; products are opaque
+    `Analyzer.normal_form`     full: `atoms.Atom`, one for each meaning under what an analyzer
+                               knows, with products multiplied out; `emission.emit` writes it
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 
@@ -24,52 +24,102 @@ Bounds = tuple[int | None, int | None]
 UNKNOWN: Bounds = (None, None)
 
 
-class Affine:
-    """constant + sum of coefficient * atom. Never changed once made."""
+class Sum:
+    """constant + sum of coefficient * atom. Never changed once made; terms keep their order."""
 
-    __slots__ = ("const", "terms")
+    __slots__ = ("_key", "const", "terms")
 
     def __init__(self, const: int = 0, terms: dict[Any, int] | None = None) -> None:
         self.const = const
         self.terms: dict[Any, int] = {} if terms is None else terms
 
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
+    @property
+    def key(self) -> Any:
+        """Hashable; equal for equal sums."""
+        try:
+            return self._key
+        except AttributeError:
+            self._key: Any = (self.const, frozenset(self.terms.items()))
+            return self._key
+
+    def is_same(self, other: Sum) -> bool:
+        """True if both are the same sum."""
+        return self.const == other.const and self.terms == other.terms
+
+    # arithmetic
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
         """self + other * factor"""
+        const = self.const + other.const * factor
         if not other.terms:
-            return Affine(self.const + other.const * factor, self.terms)
+            return Sum(const, self.terms)
         terms = dict(self.terms)
+        has_parts = False
         for atom, coefficient in other.terms.items():
             total = terms.get(atom, 0) + coefficient * factor
             if total:
                 terms[atom] = total
             else:
                 terms.pop(atom, None)
-        return Affine(self.const + other.const * factor, _recombined(terms))
+            if type(atom) in _PARTS:
+                has_parts = True
+        return Sum(const, _recombined(terms) if has_parts else terms)
 
-    def minus(self, other: Affine) -> Affine:
+    def minus(self, other: Sum) -> Sum:
         """self - other"""
         return self.plus(other, -1)
 
-    def times(self, factor: int) -> Affine:
+    def shifted(self, by: int) -> Sum:
+        """self + by"""
+        return Sum(self.const + by, self.terms) if by else self
+
+    def scaled(self, factor: int) -> Sum:
         """self * factor"""
         if factor == 1:
             return self
         if factor == 0:
             return ZERO
-        return Affine(self.const * factor, {t: c * factor for t, c in self.terms.items()})
+        return Sum(self.const * factor, {t: c * factor for t, c in self.terms.items()})
 
-    def shifted(self, by: int) -> Affine:
-        """self + by"""
-        return Affine(self.const + by, self.terms) if by else self
+    def divided(self, by: int) -> Sum:
+        """self // by, where every coefficient is a multiple of it."""
+        return Sum(self.const // by, {t: c // by for t, c in self.terms.items()})
 
-    def same(self, other: Affine) -> bool:
-        """True if both are the same sum."""
-        return self.const == other.const and self.terms == other.terms
+    def times(self, other: Sum) -> Sum:
+        """self * other, multiplied out."""
+        if not other.terms:
+            return self.scaled(other.const)
+        if not self.terms:
+            return other.scaled(self.const)
+        terms: dict[Any, int] = {}
+        for a, c in self._all():
+            for b, d in other._all():
+                atom = b if a is None else a if b is None else a.by(b)
+                terms[atom] = terms.get(atom, 0) + c * d
+        const = terms.pop(None, 0)
+        return Sum(const, {t: c for t, c in terms.items() if c})
+
+    def _all(self) -> Iterator[tuple[Any, int]]:
+        """Atoms with their coefficients, and None with the constant."""
+        yield from self.terms.items()
+        if self.const:
+            yield None, self.const
+
+    def without(self, atom: Any) -> Sum:
+        """The sum but for the term of one of its atoms."""
+        return Sum(self.const, {t: c for t, c in self.terms.items() if t is not atom})
+
+    # questions
 
     @property
     def value(self) -> int | None:
         """The number that this is, None where it is symbolic."""
         return None if self.terms else self.const
+
+    @property
+    def is_const(self) -> bool:
+        """True for a plain number."""
+        return not self.terms
 
     @property
     def only_atom(self) -> Any:
@@ -94,9 +144,7 @@ class Affine:
         return any(v in variables for v in self.variables())
 
     def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """Smallest and largest value (inclusive), None where unbounded, given bounds of
-        variables.
-        """
+        """Smallest and largest value (inclusive), None where unbounded; `known`: of variables."""
         low: int | None = self.const
         high: int | None = self.const
         for atom, c in self.terms.items():
@@ -133,8 +181,8 @@ class Affine:
         return " + ".join([*shown, str(self.const)])
 
 
-ZERO = Affine()
-ONE = Affine(1)
+ZERO = Sum()
+ONE = Sum(1)
 
 
 def _negative(term: tuple[Any, int]) -> bool:
@@ -145,15 +193,18 @@ def _as_dtype(term: e.PrimExpr, kind: str) -> e.PrimExpr:
     return term if term.dtype == kind else p.cast(kind, term)
 
 
+# parts of sums by numbers: digits
+
+
 class _Periodic:
     """What X // by and X % by share; equal where their parts are."""
 
     __slots__ = ("by", "hash", "inner")
 
-    def __init__(self, inner: Affine, by: int) -> None:
+    def __init__(self, inner: Sum, by: int) -> None:
         self.inner = inner
         self.by = by
-        self.hash = hash((type(self).__name__, by, inner.const, frozenset(inner.terms.items())))
+        self.hash = hash((type(self).__name__, by, inner.key))
 
     def __hash__(self) -> int:
         return self.hash
@@ -162,7 +213,7 @@ class _Periodic:
         return (
             type(self) is type(other)
             and self.by == other.by  # type: ignore[attr-defined]
-            and self.inner.same(other.inner)  # type: ignore[attr-defined]
+            and self.inner.is_same(other.inner)  # type: ignore[attr-defined]
         )
 
     def variables(self) -> set[e.Var]:
@@ -176,7 +227,7 @@ class Quotient(_Periodic):
     __slots__ = ()
 
     def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """See `Affine.bounds`."""
+        """See `Sum.bounds`."""
         lo, hi = self.inner.bounds(known)
         return (
             None if lo is None else lo // self.by,
@@ -194,7 +245,7 @@ class Remainder(_Periodic):
     __slots__ = ()
 
     def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """See `Affine.bounds`."""
+        """See `Sum.bounds`."""
         lo, hi = self.inner.bounds(known)
         if lo is not None and hi is not None and lo // self.by == hi // self.by:
             return lo % self.by, hi % self.by
@@ -205,140 +256,37 @@ class Remainder(_Periodic):
         return e.FloorMod(self.inner.expr(kind), p.const(self.by, kind))
 
 
-class Extreme:
-    """min(a, b) or max(a, b)."""
-
-    __slots__ = ("a", "b", "hash", "is_min")
-
-    def __init__(self, is_min: bool, a: Affine, b: Affine) -> None:
-        self.is_min = is_min
-        self.a = a
-        self.b = b
-        parts = (frozenset(a.terms.items()), a.const, frozenset(b.terms.items()), b.const)
-        self.hash = hash((is_min, parts))
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Extreme)
-            and self.is_min == other.is_min
-            and self.a.same(other.a)
-            and self.b.same(other.b)
-        )
-
-    def variables(self) -> set[e.Var]:
-        """All variables inside."""
-        return self.a.variables() | self.b.variables()
-
-    def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """See `Affine.bounds`: of min(a, b), the larger of the lower ends may be unknown."""
-        pairs = self.a.bounds(known), self.b.bounds(known)
-        lows = [lo for lo, _ in pairs if lo is not None]
-        highs = [hi for _, hi in pairs if hi is not None]
-        if self.is_min:
-            return (min(lows) if len(lows) == 2 else None), (min(highs) if highs else None)
-        return (max(lows) if lows else None), (max(highs) if len(highs) == 2 else None)
-
-    def expr(self, kind: str) -> e.PrimExpr:
-        """As an expression."""
-        build = p.minimum if self.is_min else p.maximum
-        return build(self.a.expr(kind), self.b.expr(kind))
-
-
-class Opaque:
-    """An expression that is not looked into, told apart by structure; `inner` is what a cast
-    casts.
-    """
-
-    __slots__ = ("inner", "key", "node")
-
-    def __init__(self, node: e.PrimExpr, inner: Affine | None = None) -> None:
-        self.node = node
-        self.inner = inner
-        self.key = structure_key(node)
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and self.key == other.key
-
-    def variables(self) -> set[e.Var]:
-        """All variables inside."""
-        return variables_of(self.node)
-
-    def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """Bounds of a cast integer are those of what is cast; of anything else, unknown."""
-        return UNKNOWN if self.inner is None else self.inner.bounds(known)
-
-    def expr(self, kind: str) -> e.PrimExpr:
-        """The expression itself."""
-        return self.node
-
-
-def structure_key(n: Any) -> Any:
-    """A hashable value, equal for expressions that are the same in structure."""
-    if isinstance(n, e.Var):
-        return n
-    if isinstance(n, e.IntImm | e.FloatImm):
-        return (type(n), n.value)
-    if isinstance(n, tuple):
-        return tuple(map(structure_key, n))
-    if isinstance(n, e.PrimExpr):
-        return (type(n), *(structure_key(getattr(n, name)) for name in n.child_fields))
-    return n
-
-
-def variables_of(n: Any) -> set[e.Var]:
-    """The variables that occur in an expression (buffers are not looked into)."""
-    found: set[e.Var] = set()
-    _collect_variables(n, found)
-    return found
-
-
-def _collect_variables(n: Any, found: set[e.Var]) -> None:
-    if isinstance(n, e.Var):
-        found.add(n)
-    elif isinstance(n, tuple):
-        for item in n:
-            _collect_variables(item, found)
-    elif isinstance(n, e.PrimExpr):
-        for name in n.child_fields:
-            value = getattr(n, name)
-            if isinstance(value, Node | tuple):
-                _collect_variables(value, found)
+_PARTS = frozenset([Quotient, Remainder])
 
 
 def _recombined(terms: dict[Any, int]) -> dict[Any, int]:
     """k*c * (X // c) + k * (X % c) put together again as k * X."""
-    periodic = [a for a in terms if isinstance(a, _Periodic)]
+    periodic = [a for a in terms if type(a) in _PARTS]
     if len(periodic) < 2:
         return terms
     for atom in periodic:
         for whole, parts in _joins(atom, terms):
             rest = {t: c for t, c in terms.items() if t not in parts}
-            return Affine(0, rest).plus(whole).terms if not whole.const else terms
+            return Sum(0, rest).plus(whole).terms if not whole.const else terms
     return terms
 
 
-def _joins(atom: Any, terms: dict[Any, int]) -> Iterator[tuple[Affine, tuple[Any, Any]]]:
+def _joins(atom: Any, terms: dict[Any, int]) -> Iterator[tuple[Sum, tuple[Any, Any]]]:
     """The sums that `atom` is a part of, with the two parts that make them up."""
     k = terms[atom]
     if isinstance(atom, Remainder):
         other = Quotient(atom.inner, atom.by)
         if terms.get(other) == k * atom.by:
-            yield atom.inner.times(k), (atom, other)
+            yield atom.inner.scaled(k), (atom, other)
         for digit in terms:
             if isinstance(digit, Quotient) and digit.by == atom.by:
                 inner = digit.inner.only_atom
                 if isinstance(inner, Remainder) and inner.by % atom.by == 0:
-                    if inner.inner.same(atom.inner) and terms[digit] == k * atom.by:
-                        yield Affine(0, {inner: k}), (atom, digit)
+                    if inner.inner.is_same(atom.inner) and terms[digit] == k * atom.by:
+                        yield Sum(0, {inner: k}), (atom, digit)
     elif isinstance(atom, Quotient):
         inner = atom.inner.only_atom
         if isinstance(inner, Remainder) and inner.by % atom.by == 0:
             top = Quotient(inner.inner, inner.by)
             if terms.get(top) == k * (inner.by // atom.by):
-                yield Affine(0, {Quotient(inner.inner, atom.by): k}), (atom, top)
+                yield Sum(0, {Quotient(inner.inner, atom.by): k}), (atom, top)

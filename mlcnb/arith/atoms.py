@@ -1,0 +1,116 @@
+"""What a sum that was read quickly has for atoms, beside variables and parts: min, max, opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlcnb.arith.sum import UNKNOWN, Bounds, Sum
+from mlcnb.core.node import Node
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+
+
+class Extreme:
+    """min(a, b) or max(a, b)."""
+
+    __slots__ = ("a", "b", "hash", "is_min")
+
+    def __init__(self, is_min: bool, a: Sum, b: Sum) -> None:
+        self.is_min = is_min
+        self.a = a
+        self.b = b
+        self.hash = hash((is_min, a.key, b.key))
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Extreme)
+            and self.is_min == other.is_min
+            and self.a.is_same(other.a)
+            and self.b.is_same(other.b)
+        )
+
+    def variables(self) -> set[e.Var]:
+        """All variables inside."""
+        return self.a.variables() | self.b.variables()
+
+    def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
+        """See `Sum.bounds`: of min(a, b), the larger of the lower ends may be unknown."""
+        pairs = self.a.bounds(known), self.b.bounds(known)
+        lows = [lo for lo, _ in pairs if lo is not None]
+        highs = [hi for _, hi in pairs if hi is not None]
+        if self.is_min:
+            return (min(lows) if len(lows) == 2 else None), (min(highs) if highs else None)
+        return (max(lows) if lows else None), (max(highs) if len(highs) == 2 else None)
+
+    def expr(self, kind: str) -> e.PrimExpr:
+        """As an expression."""
+        build = p.minimum if self.is_min else p.maximum
+        return build(self.a.expr(kind), self.b.expr(kind))
+
+
+class Opaque:
+    """An expression that is not looked into, told apart by structure; `inner` is what a cast
+    casts.
+    """
+
+    __slots__ = ("inner", "key", "node")
+
+    def __init__(self, node: e.PrimExpr, inner: Sum | None = None) -> None:
+        self.node = node
+        self.inner = inner
+        self.key = structure_key(node)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self.key == other.key
+
+    def variables(self) -> set[e.Var]:
+        """All variables inside."""
+        return variables_of(self.node)
+
+    def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
+        """Bounds of a cast integer are those of what is cast; of anything else, unknown."""
+        return UNKNOWN if self.inner is None else self.inner.bounds(known)
+
+    def expr(self, kind: str) -> e.PrimExpr:
+        """The expression itself."""
+        return self.node
+
+
+def structure_key(n: Any) -> Any:
+    """A hashable value, equal for expressions that are the same in structure."""
+    if isinstance(n, e.Var):
+        return n
+    if isinstance(n, e.IntImm | e.FloatImm):
+        return (type(n), n.value)
+    if isinstance(n, tuple):
+        return tuple(map(structure_key, n))
+    if isinstance(n, e.PrimExpr):
+        return (type(n), *(structure_key(getattr(n, name)) for name in n.child_fields))
+    return n
+
+
+def variables_of(n: Any) -> set[e.Var]:
+    """The variables that occur in an expression (buffers are not looked into)."""
+    found: set[e.Var] = set()
+    _collect_variables(n, found)
+    return found
+
+
+def _collect_variables(n: Any, found: set[e.Var]) -> None:
+    if isinstance(n, e.Var):
+        found.add(n)
+    elif isinstance(n, tuple):
+        for item in n:
+            _collect_variables(item, found)
+    elif isinstance(n, e.PrimExpr):
+        for name in n.child_fields:
+            value = getattr(n, name)
+            if isinstance(value, Node | tuple):
+                _collect_variables(value, found)
