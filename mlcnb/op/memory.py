@@ -103,6 +103,8 @@ class AllocTensorFromStorage(OpDecl):
 class View(OpDecl):
     """The same memory as another shape."""
 
+    view = True
+
     data: Tensor
     shape: Shape
 

@@ -30,6 +30,8 @@ class Where(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.where.html
     """
 
+    elementwise = True
+
     condition: Tensor
     x1: Tensor
     x2: Tensor

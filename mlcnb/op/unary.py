@@ -205,6 +205,11 @@ class Clip(OpDecl):
                 refuse(self, f"{name} must be a number, but is {info.dtype}, for {tell(x)}")
         return x
 
+    def clamps(self, x: Any, min: Any, max: Any) -> tuple[float, float] | None:
+        """The bounds, where they are numbers."""
+        low, high = (getattr(bound.value, "value", None) for bound in (min, max))
+        return None if low is None or high is None else (float(low), float(high))
+
     def numpy(self, x: Any, min: Any, max: Any) -> Any:
         """numpy.minimum of numpy.maximum"""
         lo, hi = (x.dtype.type(_inside(b, dtype(x.dtype.name))) for b in (min, max))

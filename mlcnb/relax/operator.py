@@ -118,8 +118,20 @@ class OpDecl(Node):
     pure: ClassVar[bool] = True
     #: True where two arguments may change places
     commutative: ClassVar[bool] = False
-    #: True where each element of the result depends on the elements at its own place alone
+    # traits: what passes may know of it
+    #: each element of the result depends on the elements at its own place alone
     elementwise: ClassVar[bool] = False
+    #: the result is the first argument's memory, seen in another shape
+    view: ClassVar[bool] = False
+    #: each element of the result is one of the first argument, or of the tensors that it is a tuple
+    #: of: by its place, or as the largest of some; so what rounds or scales comes before or after
+    moves: ClassVar[bool] = False
+    #: of one that moves: zeros are put where there is no element
+    fills: ClassVar[bool] = False
+    #: nearly all of its work are sums of products: of half precision, they are sums of float32
+    product: ClassVar[bool] = False
+    #: a product whose operands may be rounded to half precision before
+    rounds: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Refuse attributes that fit no arguments; asked when a call is made, before `infer`."""
@@ -132,6 +144,16 @@ class OpDecl(Node):
         """What `infer` cannot say of a result whose size depends on data: its dimensions, None for
         those that only a run knows. A list of such where the result is a tuple; None: nothing.
         """
+        return None
+
+    def is_batched(self, *args: Any) -> bool:
+        """Whether a product multiplies samples with samples, by the struct infos of its arguments;
+        else the second argument is a weight, the same for all of them.
+        """
+        return False
+
+    def clamps(self, *args: Any) -> tuple[float, float] | None:
+        """(low, high), where the result is min(max(x, low), high) of the first argument."""
         return None
 
     def numpy(self, *args: Any) -> Any:
@@ -210,11 +232,13 @@ def declarations() -> dict[str, type[OpDecl]]:
     return dict(_all())
 
 
-def is_elementwise(value: Any) -> bool:
-    """True for the call of an operator whose declaration says so."""
+def called(value: Any) -> type[OpDecl]:
+    """The declaration of the operator that a value calls, asked for its traits and whether it is a
+    certain one: `called(x) is Matmul`. Of any other value `OpDecl`, which has no traits.
+    """
     if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    return bool(getattr(declaration(value.op, missing_ok=True), "elementwise", False))
+        return OpDecl
+    return declaration(value.op, missing_ok=True) or OpDecl
 
 
 def attrs_of(call: Call) -> OpDecl:

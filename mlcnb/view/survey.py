@@ -17,6 +17,7 @@ from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis import call_flops, nbytes, symbolic_vars
 from mlcnb.relax.analysis.struct_info import substitute
 from mlcnb.relax.analysis.variables import bindings_of, leaves, result_of
+from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.tir.analysis import flops as loop_flops
 from mlcnb.tir.analysis.structure import statements
@@ -107,10 +108,6 @@ def operator_count(mod: IRModule) -> int:
     )
 
 
-#: operators whose result is the memory of their operand
-_VIEWS = frozenset(f"relax.{name}" for name in ("reshape", "memory.view"))
-
-
 def temporaries(mod: IRModule) -> int:
     """Bytes of all tensors that one run of the graph functions makes, without their results.
 
@@ -124,7 +121,7 @@ def _temporaries(function: rx.Function) -> int:
     made = (
         b.var
         for b in bindings_of(function)
-        if isinstance(b.value, rx.Call) and getattr(b.value.op, "name", "") not in _VIEWS
+        if isinstance(b.value, rx.Call) and not called(b.value).view
     )
     return sum(bytes_of(v.struct_info) for v in made if v not in results)
 

@@ -80,6 +80,8 @@ class StridedSlice(OpDecl):
     assume_inbound: the bounds lie inside, so that they need no clamping.
     """
 
+    moves = True
+
     x: Tensor
     axes: Shape
     begin: Shape

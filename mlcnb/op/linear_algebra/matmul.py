@@ -45,6 +45,8 @@ class Matmul(OpDecl):
     summed in float32. Semantics: https://numpy.org/doc/stable/reference/generated/numpy.matmul.html
     """
 
+    product = rounds = True
+
     x1: Tensor
     x2: Tensor
     out_dtype: str | None = None
@@ -67,6 +69,10 @@ class Matmul(OpDecl):
         if shape is None:
             refuse(self, f"the leading dimensions of {tell(x1)} and {tell(x2)} do not broadcast")
         return tensor(shape, kind)
+
+    def is_batched(self, x1: Any, x2: Any) -> bool:
+        """Where `x2` is more than one matrix, or may be."""
+        return x2.ndim not in (1, 2)
 
     def numpy(self, x1: Any, x2: Any) -> Any:
         """numpy.matmul"""

@@ -32,6 +32,8 @@ class BroadcastTo(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.broadcast_to.html
     """
 
+    moves = True
+
     result_shape = "shape"
 
     shape_argument = "shape"

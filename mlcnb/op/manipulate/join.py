@@ -28,6 +28,8 @@ class Concat(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.concatenate.html
     """
 
+    moves = True
+
     tensors: Tensors
     axis: int | None = 0
 
@@ -125,6 +127,8 @@ class Stack(OpDecl):
 
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.stack.html
     """
+
+    moves = True
 
     tensors: Tensors
     axis: int = 0

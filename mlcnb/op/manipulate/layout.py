@@ -31,6 +31,8 @@ class LayoutTransform(OpDecl):
     `input_axis_separators` are kept for passes that ask for them; memory here is flat.
     """
 
+    moves = fills = True
+
     x: Tensor
     shape: OptionalShape
     src: str = ""

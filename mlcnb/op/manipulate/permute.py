@@ -20,6 +20,8 @@ class PermuteDims(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.transpose.html
     """
 
+    moves = True
+
     x: Tensor
     axes: tuple[int, ...] | None = None
 

@@ -28,6 +28,8 @@ class Tile(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.tile.html
     """
 
+    moves = True
+
     x: Tensor
     repeats: int | tuple[int, ...]
 
@@ -75,6 +77,8 @@ class Repeat(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.repeat.html
     """
 
+    moves = True
+
     x: Tensor
     repeats: int
     axis: int | None = None
@@ -118,6 +122,8 @@ class Flip(OpDecl):
 
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.flip.html
     """
+
+    moves = True
 
     x: Tensor
     axis: int

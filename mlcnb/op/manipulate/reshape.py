@@ -43,6 +43,8 @@ class Reshape(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.reshape.html
     """
 
+    view = moves = True
+
     shape_argument = "shape"
 
     x: Tensor
@@ -182,6 +184,8 @@ def _kept(n: OnnxNode, dims: Sequence[Any], axis: int) -> Any:
 class Flatten(OpDecl):
     """All elements in row-major order, in one dimension."""
 
+    view = moves = True
+
     x: Tensor
 
     def infer(self, x: Any) -> Any:
@@ -202,6 +206,8 @@ class Flatten(OpDecl):
 @operator("relax.nn.batch_flatten")
 class BatchFlatten(OpDecl):
     """All dimensions but the first in one: (N, …) becomes (N, the product of the rest)."""
+
+    view = moves = True
 
     x: Tensor
 
@@ -240,6 +246,8 @@ class ExpandDims(OpDecl):
 
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.expand_dims.html
     """
+
+    view = moves = True
 
     x: Tensor
     axis: int | tuple[int, ...]
@@ -294,6 +302,8 @@ class Squeeze(OpDecl):
 
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.squeeze.html
     """
+
+    view = moves = True
 
     x: Tensor
     axis: int | tuple[int, ...] | None = None

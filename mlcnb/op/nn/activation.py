@@ -76,6 +76,10 @@ class Relu(Activation):
         """Like x."""
         return x
 
+    def clamps(self, x: Any) -> tuple[float, float]:
+        """From 0 on."""
+        return 0.0, math.inf
+
     def numpy(self, x: Any) -> Any:
         """numpy.maximum with 0"""
         return np.maximum(x, x.dtype.type(0))
@@ -95,6 +99,10 @@ class Relu6(Activation):
     def infer(self, x: Any) -> Any:
         """Like x."""
         return x
+
+    def clamps(self, x: Any) -> tuple[float, float]:
+        """From 0 to 6."""
+        return 0.0, 6.0
 
     def numpy(self, x: Any) -> Any:
         """numpy.clip to 0 … 6"""

@@ -146,6 +146,8 @@ class Attention(Attends):
     window_size: with a mask, only that many keys before. Source: arXiv 1706.03762.
     """
 
+    product = True
+
     query: Tensor
     key: Tensor
     value: Tensor

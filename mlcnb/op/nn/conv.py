@@ -57,6 +57,7 @@ class Conv(OpDecl):
     """What the three have in common: everything but the number of spatial dimensions."""
 
     __slots__ = ()
+    product = rounds = True
     strides: Any
     padding: Any
     dilation: Any

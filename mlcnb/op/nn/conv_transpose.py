@@ -40,6 +40,7 @@ class ConvTranspose(OpDecl):
     """What the three have in common: everything but the number of spatial dimensions."""
 
     __slots__ = ()
+    product = rounds = True
     strides: Any
     padding: Any
     output_padding: Any

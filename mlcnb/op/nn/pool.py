@@ -113,6 +113,7 @@ class MaxPool(Pool):
     """The largest element of each window; padding does not count."""
 
     __slots__ = ()
+    moves = True
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
         """numpy.maximum over the windows"""

@@ -18,13 +18,9 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.relax.analysis.struct_info import nbytes, substitute
 from mlcnb.relax.analysis.variables import leaves, value_uses
-from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, TupleGetItem, Var
+from mlcnb.relax.expr import Constant, Function, Tuple, TupleGetItem, Var
+from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
-
-#: operators whose result is their first operand, seen in another shape
-VIEWS = frozenset(
-    f"relax.{name}" for name in ("reshape", "expand_dims", "squeeze", "flatten", "memory.view")
-)
 
 #: kinds of a planned tensor
 ARENA, OUTPUT, PARAM, CONSTANT, DYNAMIC = "arena", "output", "param", "constant", "dynamic"
@@ -115,7 +111,7 @@ class Lifetimes:
             return whole[value.index] if whole else ()
         if isinstance(value, Var | Tuple | Constant):
             return self.of(value)
-        if is_view(value) and isinstance(value.args[0], Var):
+        if called(value).view and isinstance(value.args[0], Var):
             return self.of(value.args[0])
         return self.new(var.name_hint, var.struct_info, ARENA, step)
 
@@ -140,11 +136,6 @@ def lifetimes(func: Function, dims: Mapping[PrimVar, int]) -> Lifetimes:
             tensor.kind = OUTPUT if tensor.kind in (ARENA, DYNAMIC) else tensor.kind
     lives.steps = len(bindings)
     return lives
-
-
-def is_view(value: Any) -> bool:
-    """True for a call whose result is its first operand in another shape."""
-    return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in VIEWS
 
 
 def flat(place: Any) -> Iterator[PlannedTensor]:

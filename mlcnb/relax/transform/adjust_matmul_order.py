@@ -15,10 +15,13 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.relax import op
 from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import symbolic_vars
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.expr import Call, Constant, Function, Var
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
@@ -39,7 +42,7 @@ class _Orderer(Reader):
     @rule("AdjustMatmulOrder", "associate")
     def visit_call(self, call: Call, var: Var) -> Any:
         """(a b) c or a (b c), whichever has fewer multiplications for every size."""
-        if not _is(call, "matmul"):
+        if called(call) is not Matmul:
             return None
         left, right = call.args
         for a, b, c, on_left in self.chains(left, right):
@@ -50,7 +53,8 @@ class _Orderer(Reader):
             analyzer = _analyzer(first, second)
             if analyzer.can_prove(second < first if on_left else first < second):
                 self.found += 1
-                return _right_first(a, b, c) if on_left else _left_first(a, b, c)
+                left_first = op.matmul(op.matmul(a, b), c)
+                return op.matmul(a, op.matmul(b, c)) if on_left else left_first
         return None
 
     def chains(self, left: Any, right: Any) -> Any:
@@ -65,7 +69,7 @@ class _Orderer(Reader):
         inner = self.product(x)
         if inner is not None:
             return [tuple(inner.args)]  # type: ignore[list-item]
-        moved = self.call_of(x, "permute_dims")
+        moved = self.call_of(x, PermuteDims)
         inner = None if moved is None else self.product(moved.args[0])
         if inner is None or any(a.struct_info.ndim != 2 for a in inner.args):
             return []
@@ -75,17 +79,13 @@ class _Orderer(Reader):
         return [(_transposed(b), _transposed(a))]
 
     def product(self, x: Any) -> Any:
-        call = self.call_of(x, "matmul")
+        call = self.call_of(x, Matmul)
         return call if call is not None and _keeps_dtype(call) else None
 
     def is_known(self, x: Any) -> bool:
         if isinstance(x, Call):
             return self.is_known(x.args[0])
         return isinstance(x, Constant) or x in self.known
-
-
-def _is(call: Call, name: str) -> bool:
-    return isinstance(call.op, Op) and call.op.name == f"relax.{name}"
 
 
 def _keeps_dtype(call: Any) -> bool:
@@ -95,7 +95,7 @@ def _keeps_dtype(call: Any) -> bool:
 
 
 def _transposed(x: Any) -> Call:
-    made = make_call(declaration("relax.permute_dims"), x)
+    made = op.permute_dims(x)
     info = attrs_of(made).infer(x.struct_info)
     return Call(made.op, made.args, made.attrs, (), info)
 
@@ -124,15 +124,3 @@ def _analyzer(*costs: Any) -> Analyzer:
     analyzer = Analyzer()
     analyzer.mark_nonnegative(*{v for cost in costs for v in symbolic_vars(cost)})
     return analyzer
-
-
-def _left_first(a: Any, b: Any, c: Any) -> Call:
-    return _matmul(_matmul(a, b), c)
-
-
-def _right_first(a: Any, b: Any, c: Any) -> Call:
-    return _matmul(a, _matmul(b, c))
-
-
-def _matmul(a: Any, b: Any) -> Call:
-    return make_call(declaration("relax.matmul"), a, b)

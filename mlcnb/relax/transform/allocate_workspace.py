@@ -15,11 +15,11 @@ from mlcnb.core.node import replace
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import all_global_vars
 from mlcnb.relax.expr import BindingBlock, Call, Function, SeqExpr, Var, tensor_info
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
 
 #: what a function says it needs, in bytes
 ATTRIBUTE = "WorkspaceSize"
@@ -76,8 +76,7 @@ class _Caller(Mutator):
         if seq is not self.func.body:
             return super()._sequence(seq)
         with self.emitter.scope(False) as first:
-            alloc = declaration("relax.builtin.alloc_tensor")
-            call = make_call(alloc, [self.size], "uint8", 0, "global")
+            call = op.builtin.alloc_tensor([self.size], "uint8")
             self.workspace = self.emit(call, f"workspace_{self.name}")
         made = super()._sequence(seq)
         return SeqExpr((BindingBlock(tuple(first)), *made.blocks), made.body)

@@ -21,10 +21,10 @@ from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Op, Tuple, TupleGetItem, Var, shape_expr
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_map import IndexMap
@@ -136,8 +136,7 @@ class _Changer(Mutator):
         _inverse(x.struct_info, index_map, name)
         options = self.options
         new, old = options.op_buffer_axis_separators, options.op_buffer_input_axis_separators
-        return make_call(
-            declaration("relax.layout_transform"),
+        return op.layout_transform(
             x,
             index_map=index_map,
             axis_separators=tuple(new[name][at]) if new and name in new else (),

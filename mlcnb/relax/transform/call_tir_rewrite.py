@@ -15,9 +15,9 @@ from mlcnb.core.errors import PassError
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Op, PrimValue, ShapeExpr, Tuple, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 
 _DESTINATION_PASSING = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
@@ -74,9 +74,7 @@ class _Allocator(Mutator):
                 "CallTIRRewrite: a result of unknown shape or dtype cannot be allocated",
                 root=self.func,
             )
-        alloc = declaration("relax.builtin.alloc_tensor")
-        call = make_call(alloc, ShapeExpr(info.dims), info.dtype, 0, "global")
-        return self.emit(call, "alloc")
+        return self.emit(op.builtin.alloc_tensor(ShapeExpr(info.dims), info.dtype), "alloc")
 
 
 def _outputs(call: Call) -> tuple[Any, ...]:

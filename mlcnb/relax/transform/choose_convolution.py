@@ -47,18 +47,15 @@ from mlcnb.machine.convolution import (
     table,
 )
 from mlcnb.op import _layout
+from mlcnb.op.manipulate.layout import LayoutTransform
 from mlcnb.op.nn._winograd import error_growth
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.op.nn.winograd import WinogradConv2d, WinogradConv2dWhole, WinogradWeightTransform
 from mlcnb.relax.analysis.variables import bindings_of
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called, make_call
 from mlcnb.target import Target
-
-CONV = "relax.nn.conv2d"
-WINOGRAD = "relax.nn.contrib_conv2d_winograd_without_weight_transform"
-TRANSFORM = "relax.nn.contrib_conv2d_winograd_weight_transform"
-WHOLE = "relax.nn.contrib_conv2d_winograd"
-
 
 #: lets tiles of 4 through for any window of 3; tiles of 6, and windows of 5, unless most of their
 #: weight is in corners: the worst case is then 2^-24 (I + 8 alpha + 3) 800, some 5e-3, of the
@@ -135,7 +132,7 @@ class _Chooser(Mutator):
         made = self.value_of(call_arguments(call)[1])
         if conv.strides != (1, 1) or conv.dilation != (1, 1) or conv.groups != 1:
             return None
-        if not isinstance(made, Call) or getattr(made.op, "name", "") != "relax.layout_transform":
+        if called(made) is not LayoutTransform:
             return None
         blocks = {
             _layout.block_of(layout, dim)
@@ -157,14 +154,15 @@ class _Chooser(Mutator):
         conv: Any = attrs_of(call)
         data, blocked = call_arguments(call)
         block = _layout.block_of(conv.kernel_layout, "O")
-        op, layout = WHOLE, conv.kernel_layout
+        decl: type[OpDecl] = WinogradConv2dWhole
+        layout = conv.kernel_layout
         filled = _layout.block_of(conv.kernel_layout, "I") == block
         if weight.data.nbytes <= self.large_weights or not filled:
-            op, layout = WINOGRAD, f"OABI{block}i{block}o"
-            made = make_call(declaration(TRANSFORM), weight, tile_size=tile, layout=layout)
+            decl, layout = WinogradConv2d, f"OABI{block}i{block}o"
+            made = make_call(WinogradWeightTransform, weight, tile_size=tile, layout=layout)
             blocked = self.emit(made)
         return make_call(
-            declaration(op),
+            decl,
             data,
             blocked,
             tile_size=tile,
@@ -180,7 +178,7 @@ def convolution_of(call: Any) -> Convolution | None:
     """What the model of the machine has to know of a dense float32 conv2d with a square window and
     known sizes.
     """
-    if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.name != CONV:
+    if called(call) is not Conv2d:
         return None
     conv: Any = attrs_of(call)
     data, weight = (a.struct_info for a in call_arguments(call))

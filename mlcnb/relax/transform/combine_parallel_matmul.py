@@ -19,6 +19,9 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.binary import Add
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim, same_dims
 from mlcnb.relax.analysis.variables import bound_vars, uses, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
@@ -28,13 +31,12 @@ from mlcnb.relax.expr import (
     Call,
     DataflowVar,
     Function,
-    Op,
     SeqExpr,
     TupleGetItem,
     Var,
     VarBinding,
 )
-from mlcnb.relax.operator import declaration, is_elementwise, make_call
+from mlcnb.relax.operator import called
 
 #: f(left operand, right operands, biases, what each variable is bound to) -> combine these?
 Check = Callable[[Var, Sequence[Var], Sequence[Var], dict[Var, Any]], bool]
@@ -119,7 +121,7 @@ class _Combiner:
             found.bias = _bias_of(follower.value, product, found)
             found.bindings.append(follower)
             follower = self.only_user(bindings, follower)
-        if follower is not None and is_elementwise(follower.value):
+        if follower is not None and called(follower.value).elementwise:
             if len(follower.value.args) == 1:
                 found.activation = follower.value
                 found.bindings.append(follower)
@@ -141,22 +143,17 @@ class _Combiner:
         first: Any = branches[0].bindings[0].value
         info: Any = first.struct_info
         axis = branches[0].right.struct_info.ndim - 1
-        concat = declaration("relax.concat")
         with self.emitter.scope(True) as made:
-            weights = self.emitter.emit(
-                make_call(concat, tuple(b.right for b in branches), axis=axis)
-            )
-            matmul = declaration("relax.matmul")
-            result = self.emitter.emit(make_call(matmul, left, weights, out_dtype=str(info.dtype)))
+            weights = self.emitter.emit(op.concat(tuple(b.right for b in branches), axis=axis))
+            result = self.emitter.emit(op.matmul(left, weights, out_dtype=str(info.dtype)))
             if depth > 1 and branches[0].bias is not None:
-                bias = self.emitter.emit(make_call(concat, tuple(b.bias for b in branches), axis=0))
-                result = self.emitter.emit(make_call(declaration("relax.add"), result, bias))
+                bias = self.emitter.emit(op.concat(tuple(b.bias for b in branches), axis=0))
+                result = self.emitter.emit(op.add(result, bias))
             if depth > 1 and branches[0].activation is not None and depth == _full(branches[0]):
                 activation = branches[0].activation
                 result = self.emitter.emit(Call(activation.op, (result,), activation.attrs))
-            split = declaration("relax.split")
             parts = self.emitter.emit(
-                make_call(split, result, indices_or_sections=_cuts(branches), axis=info.ndim - 1)
+                op.split(result, indices_or_sections=_cuts(branches), axis=info.ndim - 1)
             )
         return made, [TupleGetItem(parts, i) for i in range(len(branches))]
 
@@ -182,9 +179,7 @@ def _kind(value: Any) -> str:
 
 
 def _is_product(value: Any) -> bool:
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    if value.op.name != "relax.matmul" or not isinstance(value.args[0], Var):
+    if called(value) is not Matmul or not isinstance(value.args[0], Var):
         return False
     infos = [a.struct_info for a in value.args]
     known = all(i.dims is not None and i.ndim >= 1 for i in infos)
@@ -212,9 +207,7 @@ def _cuts(branches: list[_Branch]) -> tuple[int, ...]:
 
 def _bias_of(value: Any, product: VarBinding, branch: _Branch) -> Any:
     """The other operand of `product + bias`, where it has a number for each column."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return None
-    if value.op.name != "relax.add" or value.args[0] is not product.var:
+    if called(value) is not Add or value.args[0] is not product.var:
         return None
     bias: Any = value.args[1]
     dims = getattr(bias.struct_info, "dims", None)

@@ -22,6 +22,7 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
@@ -207,7 +208,7 @@ class _Converter:
 
     @staticmethod
     def transform(x: Any, src: str, dst: str) -> Call:
-        return make_call(declaration("relax.layout_transform"), x, src=src, dst=dst)
+        return op.layout_transform(x, src=src, dst=dst)
 
     def is_blocked(self, x: Any) -> bool:
         return isinstance(x, Var) and x in self.blocks

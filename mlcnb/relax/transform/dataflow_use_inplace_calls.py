@@ -20,6 +20,7 @@ from mlcnb.core.node import replace, rewrite
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow
@@ -28,13 +29,12 @@ from mlcnb.relax.expr import (
     Call,
     DataflowVar,
     Function,
-    Op,
     Var,
     call_tir_inplace,
 )
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, is_elementwise
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.te_call import te_call
 from mlcnb.tir.function import PrimFunc
@@ -73,7 +73,7 @@ class _Writer(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call in place, where an operand dies in it that has the result's shape and dtype."""
-        if not is_elementwise(call) or not self.emitter.dataflow:
+        if not called(call).elementwise or not self.emitter.dataflow:
             return None
         old = self._original(call)
         places = [
@@ -123,18 +123,13 @@ def _own_tensors(block: BindingBlock) -> dict[Var, Var]:
 
 def _only_reads(value: Any) -> bool:
     """Whether the result shares no memory with an operand, whatever the operator becomes."""
-    return is_elementwise(value) or _is_product(value)
+    return called(value).elementwise or called(value) is Matmul
 
 
 def _makes_new(value: Any) -> bool:
     """Whether the result is a tensor in memory of its own."""
     info = getattr(value, "struct_info", None)
     return isinstance(info, TensorStructInfo) and _only_reads(value)
-
-
-def _is_product(value: Any) -> bool:
-    named = isinstance(value, Call) and isinstance(value.op, Op)
-    return named and value.op.name == "relax.matmul"
 
 
 def _writing_over(func: PrimFunc, place: int) -> PrimFunc:

@@ -21,6 +21,7 @@ from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import all_vars
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
 from mlcnb.relax.expr import (
@@ -36,7 +37,7 @@ from mlcnb.relax.expr import (
     Var,
     VarBinding,
 )
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_elementwise, make_call
+from mlcnb.relax.operator import attrs_of, call_arguments, called, declaration
 from mlcnb.relax.struct_info import TensorStructInfo
 
 #: the order in which dimensions lie; or for a tuple, one for each field
@@ -169,7 +170,7 @@ class _Converter:
         return own if order == tuple(range(len(order))) else self._permuted(own, order)
 
     def _permuted(self, x: Any, order: Order) -> Any:
-        return self.emitter.emit(make_call(declaration("relax.permute_dims"), x, axes=order))
+        return self.emitter.emit(op.permute_dims(x, axes=order))
 
     def in_own_order(self, n: Any) -> Any:
         """An expression of the old function as it was."""
@@ -194,7 +195,7 @@ class _Converter:
     @staticmethod
     def _returned(x: Any, order: Order) -> Call:
         axes = tuple(order.index(i) for i in range(len(order)))
-        return make_call(declaration("relax.permute_dims"), x, axes=axes)
+        return op.permute_dims(x, axes=axes)
 
 
 def _is_known(x: Any) -> bool:
@@ -225,7 +226,7 @@ Rule = Callable[[_Converter, Call, Var], "tuple[Any, Any] | None"]
 def _rule_of(call: Call) -> Rule | None:
     name = call.op.name.removeprefix("relax.")  # type: ignore[union-attr]
     found = _RULES.get(name)
-    return found or (_elementwise if is_elementwise(call) or name == "where" else None)
+    return found or (_elementwise if called(call).elementwise or name == "where" else None)
 
 
 def _elementwise(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
@@ -251,7 +252,7 @@ def _spread(c: _Converter, x: Any, order: Order) -> Expr:
     if rank == len(order):
         return c.lying(x, order)
     front = tuple(range(len(order) - rank))
-    wide = make_call(declaration("relax.expand_dims"), c.in_own_order(x), axis=front)
+    wide = op.expand_dims(c.in_own_order(x), axis=front)
     return c._permuted(c.emitter.emit(wide), order)
 
 
@@ -346,7 +347,7 @@ def _permute_dims(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None
         return None
     x, order, attrs = found
     axes = tuple(order.index(a) for a in attrs.order(len(order)))
-    made = make_call(declaration("relax.permute_dims"), x, axes=axes)
+    made = op.permute_dims(x, axes=axes)
     return made, tuple(range(len(order)))
 
 

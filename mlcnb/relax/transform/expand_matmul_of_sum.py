@@ -15,10 +15,14 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.binary import Add
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.relax import op
 from mlcnb.relax.analysis.compile_time import computable_at_compile_time
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.expr import Call, Constant, Function, Var
+from mlcnb.relax.operator import called
 from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
@@ -39,19 +43,19 @@ class _Expander(Reader):
     @rule("ExpandMatmulOfSum", "distribute")
     def visit_call(self, call: Call, var: Var) -> Any:
         """x a + x b in place of x (a + b)."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+        if called(call) is not Matmul:
             return None
         x, parts = call.args[0], self.summands(call.args[1])
         if parts is None:
             return None
         self.found += 1
         products = [Call(call.op, (x, part), call.attrs) for part in parts]
-        return make_call(declaration("relax.add"), *products)
+        return op.add(*products)
 
     def summands(self, w: Any) -> list[Any] | None:
         """The two matrices whose sum `w` is; None where they are weights or broadcast."""
-        moved = self.call_of(w, "permute_dims")
-        total = self.call_of(w if moved is None else moved.args[0], "add")
+        moved = self.call_of(w, PermuteDims)
+        total = self.call_of(w if moved is None else moved.args[0], Add)
         if total is None or all(map(self.is_known, total.args)):
             return None
         shapes = [a.struct_info.dims for a in total.args]
@@ -60,7 +64,7 @@ class _Expander(Reader):
         if moved is None:
             return list(total.args)
         axes = order_of(moved)
-        return [make_call(declaration("relax.permute_dims"), a, axes=axes) for a in total.args]
+        return [op.permute_dims(a, axes=axes) for a in total.args]
 
     def is_known(self, x: Any) -> bool:
         return isinstance(x, Constant) or x in self.known

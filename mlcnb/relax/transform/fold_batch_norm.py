@@ -20,6 +20,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.binary import Add
 from mlcnb.relax.expr import (
     Call,
     Constant,
@@ -31,7 +32,7 @@ from mlcnb.relax.expr import (
     Var,
 )
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.operator import attrs_of, called, declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
@@ -166,7 +167,7 @@ class _Folding(Mutator):
         call = self.only_used_here(data)
         if call is None:
             return None
-        if call.op.name == "relax.add" and isinstance(call.args[1], Constant):
+        if called(call) is Add and isinstance(call.args[1], Constant):
             conv = self.only_used_here(call.args[0])
             found = None if conv is None else _convolution(conv)
             if found is None:

@@ -26,6 +26,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.shape import ShapeOf
 from mlcnb.relax.analysis.struct_info import nbytes, static_shape
 from mlcnb.relax.analysis.variables import leaves
 from mlcnb.relax.expr import (
@@ -44,7 +45,7 @@ from mlcnb.relax.expr import (
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.numpy_call import call_numpy, value_of
-from mlcnb.relax.operator import declaration
+from mlcnb.relax.operator import called, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.stmt import BufferStore, For, Stmt
@@ -82,7 +83,7 @@ class _Folder(Mutator):
         """The value of a call whose operands are all known."""
         if not isinstance(call.op, Op):
             return None
-        if call.op.name == "relax.shape_of":
+        if called(call) is ShapeOf:
             return self.known_shape(call)
         if not all(self.is_known(leaf) for arg in call.args for leaf in leaves(arg)):
             return None

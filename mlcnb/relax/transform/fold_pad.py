@@ -11,9 +11,11 @@ from typing import Any
 
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.op.manipulate.pad import Pad
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments
+from mlcnb.relax.operator import attrs_of, call_arguments, called
 
 
 class FoldPad(FunctionPass):
@@ -33,7 +35,7 @@ class _Folder(Mutator):
     @rule("FoldPad", "padding")
     def visit_call(self, call: Call, var: Var) -> Any:
         """Zeros around the image that a convolution reads become its padding."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
+        if called(call) is not Conv2d:
             return None
         conv: Any = attrs_of(call)
         source = self.value_of(call.args[0])
@@ -48,9 +50,7 @@ class _Folder(Mutator):
 
 def _zeros_around(value: Any) -> tuple[int, int, int, int] | None:
     """(top, left, bottom, right) of a pad of an NCHW image with zeros; else None."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return None
-    if value.op.name != "relax.nn.pad" or value.args[0].struct_info.ndim != 4:
+    if called(value) is not Pad or value.args[0].struct_info.ndim != 4:
         return None
     pad: Any = attrs_of(value)
     arguments = call_arguments(value)

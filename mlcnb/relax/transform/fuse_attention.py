@@ -16,8 +16,13 @@ from typing import Any
 
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Function, Op, Var
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.op.binary import Add, Divide, Multiply
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.op.nn.softmax import Softmax
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, dims_of, order_of, same_shape
 
@@ -42,7 +47,7 @@ class _Reader(Reader):
     @rule("FuseAttention", "attention")
     def visit_call(self, call: Call, var: Var) -> Any:
         """The second product."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+        if called(call) is not Matmul:
             return None
         weights, value = call.args
         scores = self.softmaxed(weights)
@@ -50,16 +55,16 @@ class _Reader(Reader):
             return None
         scores, bias = self.biased(scores)
         scores, scale = self.scaled(scores)
-        product = self.once(scores, "matmul")
+        product = self.once(scores, Matmul)
         if product is None or not _same_batches(*product.args):
             return None
         self.found += 1
         query, key = product.args
-        if self.call_of(query, "permute_dims") is None and self.is_alone(bias):
+        if self.call_of(query, PermuteDims) is None and self.is_alone(bias):
             return self.of_single_heads(query, key, value, bias, scale, var)
         parts = [self.turned(query, HEADS), self.turned(key, KEYS), self.turned(value, HEADS)]
-        made = _op("nn.attention", *parts, bias, scale=scale)
-        return _op("permute_dims", self.emit(made), axes=HEADS)
+        made = op.nn.attention(*parts, bias, scale=scale)
+        return op.permute_dims(self.emit(made), axes=HEADS)
 
     def is_alone(self, bias: Any) -> bool:
         """True if a bias, where there is one, is the same for all samples and heads."""
@@ -73,55 +78,51 @@ class _Reader(Reader):
         parts = []
         for x in (query, turned, value):
             b, n, length, dim = dims_of(x)  # type: ignore[misc]
-            parts.append(self.emit(_op("reshape", x, [b * n, length, 1, dim])))
-        made = self.emit(_op("nn.attention", *parts, bias, scale=scale))
-        return _op("reshape", made, dims_of(var))
+            parts.append(self.emit(op.reshape(x, [b * n, length, 1, dim])))
+        made = self.emit(op.nn.attention(*parts, bias, scale=scale))
+        return op.reshape(made, dims_of(var))
 
-    def once(self, x: Any, name: str) -> Any:
+    def once(self, x: Any, operator: type[OpDecl]) -> Any:
         """The call of that operator whose result nobody else uses."""
-        call = self.call_of(x, name)
+        call = self.call_of(x, operator)
         return call if call is not None and self.use_count(x) == 1 else None
 
     def softmaxed(self, x: Any) -> Any:
         """What `x` is the softmax of, along the last of four dimensions."""
-        call = self.once(x, "nn.softmax")
+        call = self.once(x, Softmax)
         if call is None or len(dims_of(x) or ()) != 4:
             return None
         return call.args[0] if attrs_of(call).axis in (-1, 3) else None  # type: ignore[attr-defined]
 
     def biased(self, x: Any) -> tuple[Any, Any]:
         """The scores, and what is added to them: None, or what broadcasts to their shape."""
-        call = self.once(x, "add")
+        call = self.once(x, Add)
         if call is None:
             return x, None
         for scores, bias in (call.args, call.args[::-1]):
             found = self.scaled(scores)[0]
-            if same_shape(scores, x) and dims_of(bias) and self.call_of(found, "matmul"):
+            if same_shape(scores, x) and dims_of(bias) and self.call_of(found, Matmul):
                 return scores, bias
         return x, None
 
     def scaled(self, x: Any) -> tuple[Any, float]:
         """The scores, and the number that they are multiplied by."""
-        for name in ("multiply", "divide"):
-            found = self.with_scalar(x, name) if self.once(x, name) else None
+        for operator in (Multiply, Divide):
+            found = self.with_scalar(x, operator) if self.once(x, operator) else None
             if found is not None and found[1]:
-                return found[0], found[1] if name == "multiply" else 1 / found[1]
+                return found[0], found[1] if operator is Multiply else 1 / found[1]
         return x, 1.0
 
     def turned(self, x: Any, order: tuple[int, ...]) -> Any:
         """`x` permuted; where it is a permutation itself, one is made of the two."""
-        call = self.call_of(x, "permute_dims")
+        call = self.call_of(x, PermuteDims)
         first = (0, 1, 2, 3) if call is None else order_of(call)
         source = x if call is None else call.args[0]
         both = tuple(first[i] for i in order)
-        return source if both == (0, 1, 2, 3) else self.emit(_op("permute_dims", source, axes=both))
+        return source if both == (0, 1, 2, 3) else self.emit(op.permute_dims(source, axes=both))
 
 
 def _same_batches(a: Any, b: Any) -> bool:
     """True for two float32 tensors of four known dimensions with the same first two."""
     one, two = dims_of(a), dims_of(b)
     return one is not None and two is not None and len(one) == 4 == len(two) and one[:2] == two[:2]
-
-
-def _op(name: str, *args: Any, **attrs: Any) -> Call:
-    return make_call(declaration(f"relax.{name}"), *args, **attrs)

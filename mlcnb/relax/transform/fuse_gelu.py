@@ -14,8 +14,11 @@ from typing import Any
 
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Function, Op, Var
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.op.binary import Add, Divide, Multiply
+from mlcnb.op.nn.activation import Gelu, GeluTanh
+from mlcnb.op.unary import Erf, Tanh
+from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.operator import OpDecl, called, make_call
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, same_shape
 
@@ -35,33 +38,33 @@ class _Reader(Reader):
     @rule("FuseGelu", "gelu")
     def visit_call(self, call: Call, var: Var) -> Any:
         """0.5 * x * (1 + …), where it is complete."""
-        if not isinstance(call.op, Op) or call.op.name not in ("relax.multiply", "relax.divide"):
+        if called(call) not in (Multiply, Divide):
             return None
         half, parts = self.factors_of(call)
         if half != 0.5 or len(parts) != 2:
             return None
         for x, bell in (parts, parts[::-1]):
-            name = self.bell(x, bell) if same_shape(x, var) else None
-            if name is not None:
+            gelu = self.bell(x, bell) if same_shape(x, var) else None
+            if gelu is not None:
                 self.found += 1
-                return make_call(declaration(f"relax.nn.{name}"), x)
+                return make_call(gelu, x)
         return None
 
-    def bell(self, x: Any, value: Any) -> str | None:
+    def bell(self, x: Any, value: Any) -> type[OpDecl] | None:
         """Which gelu `value` belongs to: 1 + erf(x / sqrt 2), or 1 + tanh(…)."""
-        one = self.with_scalar(value, "add")
-        inside = None if one is None or one[1] != 1.0 else self.call_of(one[0], "erf", "tanh")
+        one = self.with_scalar(value, Add)
+        inside = None if one is None or one[1] != 1.0 else self.call_of(one[0], Erf, Tanh)
         if inside is None:
             return None
         scale, parts = self.factors(inside.args[0])
-        if inside.op.name == "relax.erf":
-            return "gelu" if parts == [x] and _close(scale, math.sqrt(0.5)) else None
+        if called(inside) is Erf:
+            return Gelu if parts == [x] and _close(scale, math.sqrt(0.5)) else None
         fits = len(parts) == 1 and _close(scale, math.sqrt(2 / math.pi))
-        return "gelu_tanh" if fits and self.is_cubic(x, parts[0]) else None
+        return GeluTanh if fits and self.is_cubic(x, parts[0]) else None
 
     def is_cubic(self, x: Any, value: Any) -> bool:
         """x + 0.044715 x^3"""
-        total = self.call_of(value, "add")
+        total = self.call_of(value, Add)
         if total is None:
             return False
         for line, cube in (total.args, total.args[::-1]):

@@ -18,8 +18,13 @@ import numpy as np
 
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Function, Op, Var, const
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.op.binary import Add, Divide, Multiply, Subtract
+from mlcnb.op.nn.layer_norm import LayerNorm, RmsNorm
+from mlcnb.op.reduction import Mean
+from mlcnb.op.unary import Rsqrt, Sqrt, Square
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, Var, const
+from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape
 
@@ -43,32 +48,32 @@ class _Reader(Reader):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """The quotient, then what is multiplied with it and added to it."""
-        name = call.op.name if isinstance(call.op, Op) else ""
-        if name in ("relax.divide", "relax.multiply") and dims_of(var):
-            for x, over in self.quotients(call, name):
+        operator = called(call)
+        if operator in (Divide, Multiply) and dims_of(var):
+            for x, over in self.quotients(call):
                 made = self.normalised(x, over, var)
                 if made is not None:
                     self.found += 1
                     return made
-        if name in ("relax.multiply", "relax.add"):
+        if operator in (Multiply, Add):
             for x, weight in (call.args, call.args[::-1]):
-                made = self.weighted(x, weight, name) if same_shape(x, var) else None
+                made = self.weighted(x, weight, operator) if same_shape(x, var) else None
                 if made is not None:
                     return made
         return None
 
-    def quotients(self, call: Call, name: str) -> list[tuple[Any, Any]]:
+    def quotients(self, call: Call) -> list[tuple[Any, Any]]:
         """(x, what is under the root) as x / sqrt(…), x * rsqrt(…) or x * (1 / sqrt(…))."""
         a, b = call.args
-        if name == "relax.divide":
-            root = self.call_of(b, "sqrt")
+        if called(call) is Divide:
+            root = self.call_of(b, Sqrt)
             return [] if root is None else [(a, root.args[0])]
         found = []
         for x, inverse in ((a, b), (b, a)):
-            root = self.call_of(inverse, "rsqrt")
-            one = self.call_of(inverse, "divide")
+            root = self.call_of(inverse, Rsqrt)
+            one = self.call_of(inverse, Divide)
             if one is not None and _is_one(one.args[0]):
-                root = self.call_of(one.args[1], "sqrt")
+                root = self.call_of(one.args[1], Sqrt)
             if root is not None:
                 found.append((x, root.args[0]))
         return found
@@ -76,7 +81,7 @@ class _Reader(Reader):
     @rule("FuseLayerNorm")
     def normalised(self, x: Any, under: Any, var: Var) -> Any:
         """The operator without weights for x / sqrt(mean(x * x) + epsilon)."""
-        shifted = self.with_scalar(under, "add")
+        shifted = self.with_scalar(under, Add)
         if shifted is None or not same_shape(x, var):
             return None
         square, epsilon = self.last_mean(shifted[0]), shifted[1]
@@ -87,13 +92,14 @@ class _Reader(Reader):
         source = self.centred(x)
         if source is None:
             self.unweighted.add(var)
-            return _norm("rms_norm", x, ones, epsilon=epsilon)
+            return op.nn.rms_norm(x, ones, epsilon=epsilon)
         zeros = const(np.zeros(size, "float32"))
-        return _norm("layer_norm", source, ones, zeros, epsilon=epsilon, center=False, scale=False)
+        plain = {"center": False, "scale": False}
+        return op.nn.layer_norm(source, ones, zeros, epsilon=epsilon, **plain)
 
     def last_mean(self, x: Any) -> Any:
         """What `x` is the mean of, along the last dimension, which stays as 1."""
-        call = self.call_of(x, "mean")
+        call = self.call_of(x, Mean)
         if call is None or not dims_of(call.args[0]):
             return None
         attrs: Any = attrs_of(call)
@@ -103,7 +109,7 @@ class _Reader(Reader):
 
     def squared(self, x: Any) -> Any:
         """What `x` is the square of."""
-        call = self.call_of(x, "square")
+        call = self.call_of(x, Square)
         if call is not None:
             return call.args[0]
         scale, parts = self.factors(x)
@@ -111,25 +117,25 @@ class _Reader(Reader):
 
     def centred(self, x: Any) -> Any:
         """The tensor whose mean was taken off, if x is such a difference."""
-        call = self.call_of(x, "subtract")
+        call = self.call_of(x, Subtract)
         if call is None:
             return None
         source, mean = call.args
         return source if self.last_mean(mean) is source else None
 
     @rule("FuseLayerNorm")
-    def weighted(self, x: Any, weight: Any, name: str) -> Any:
+    def weighted(self, x: Any, weight: Any, operator: type[OpDecl]) -> Any:
         """The normalisation that `x` is, with the weight in it; None where it cannot be."""
-        call = self.call_of(x, "nn.layer_norm", "nn.rms_norm")
+        call = self.call_of(x, LayerNorm, RmsNorm)
         if call is None or self.use_count(x) != 1 or not _is_line(weight, x):
             return None
-        if call.op.name == "relax.nn.rms_norm":
-            plain = name == "relax.multiply" and x in self.unweighted
+        if called(call) is RmsNorm:
+            plain = operator is Multiply and x in self.unweighted
             return _with(call, 1, weight) if plain else None
         attrs: Any = attrs_of(call)
         if tuple(attrs.axes) not in ((-1,), (x.struct_info.ndim - 1,)) or attrs.center:
             return None
-        if name == "relax.add":
+        if operator is Add:
             return _with(call, 2, weight, center=True)
         return None if attrs.scale else _with(call, 1, weight, scale=True)
 
@@ -142,10 +148,6 @@ def _is_one(x: Any) -> bool:
 def _is_line(weight: Any, x: Any) -> bool:
     """True if the weight has the last dimension of `x` and no other."""
     return dims_of(weight) is not None and dims_of(weight) == dims_of(x)[-1:]  # type: ignore[index]
-
-
-def _norm(name: str, *args: Any, **attrs: Any) -> Call:
-    return make_call(declaration(f"relax.nn.{name}"), *args, **attrs)
 
 
 def _with(call: Call, place: int, weight: Any, **changes: Any) -> Call:

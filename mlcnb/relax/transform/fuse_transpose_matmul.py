@@ -18,9 +18,12 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import cast
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.manipulate.permute import PermuteDims
 from mlcnb.relax.analysis.struct_info import same_dims
-from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Tuple, Var, call_tir
+from mlcnb.relax.expr import Call, Function, ShapeExpr, Tuple, Var, call_tir
 from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.operator import called
 from mlcnb.relax.te_call import te_call
 from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
@@ -51,9 +54,9 @@ class _Fuser(Reader):
     @rule("FuseTransposeMatmul", "transposed")
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call of a product that reads its right operand by rows."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+        if called(call) is not Matmul:
             return None
-        x, moved = call.args[0], self.call_of(call.args[1], "permute_dims")
+        x, moved = call.args[0], self.call_of(call.args[1], PermuteDims)
         if moved is None or not _swaps_last_two(moved) or not _fits(x, moved.args[0], call):
             return None
         if moved.struct_info.ndim > self.most_ndim:  # type: ignore[union-attr]

@@ -12,9 +12,11 @@ from typing import Any
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Function, Op, Var
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.operator import attrs_of, called
 
 
 class GroupConvToMatmul(FunctionPass):
@@ -34,7 +36,7 @@ class _Rewriter(Mutator):
     @rule("GroupConvToMatmul", "pointwise")
     def visit_call(self, call: Call, var: Var) -> Any:
         """A grouped 1 x 1 convolution is a product for each group."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.nn.conv2d":
+        if called(call) is not Conv2d:
             return None
         conv: Any = attrs_of(call)
         x, weight = call.args
@@ -48,12 +50,12 @@ class _Rewriter(Mutator):
         groups = conv.groups
         flat = self.emit(_reshape(x, [n, groups, inner, h * w]))
         matrix = self.emit(_reshape(weight, [groups, outer // groups, inner]))
-        result = self.emit(make_call(declaration("relax.matmul"), matrix, flat))
+        result = self.emit(op.matmul(matrix, flat))
         return _reshape(result, [n, outer, h, w])
 
 
 def _reshape(x: Any, dims: list[Any]) -> Call:
-    return make_call(declaration("relax.reshape"), x, dims)
+    return op.reshape(x, dims)
 
 
 def _is_grouped_pointwise(conv: Any, shape: list[int | None]) -> bool:

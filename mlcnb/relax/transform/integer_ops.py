@@ -22,20 +22,19 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.op.binary import Add
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.op.nn.conv import Conv2d
 from mlcnb.op.qnn import _build as build
-from mlcnb.relax.expr import Call, Constant, Function, Op, PrimValue, Tuple, Var, const
+from mlcnb.op.quantize import Dequantize, Quantize
+from mlcnb.op.reduction import Mean
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Constant, Function, Tuple, Var, const
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
-
-#: operators that move values without changing them
-MOVES = frozenset(
-    "relax." + name
-    for name in (
-        "reshape permute_dims flatten squeeze expand_dims strided_slice nn.max_pool2d "
-        "broadcast_to repeat tile"
-    ).split()
-)
 
 
 class IntegerOps(FunctionPass):
@@ -43,7 +42,7 @@ class IntegerOps(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with integer operators; itself where nothing is quantized."""
-        if not any(_name(getattr(b, "value", None)) == _QUANTIZE for b in func.body.bindings):
+        if not any(called(b.value) is Quantize for b in func.body.bindings):
             return func
         integers = _Integers(mod.functions)
         made = integers.rewrite(func)
@@ -51,13 +50,6 @@ class IntegerOps(FunctionPass):
             return func
         ctx.note(f"{integers.count} operators work on integers")
         return remove_unused_bindings(made, mod.functions)
-
-
-_QUANTIZE, _DEQUANTIZE = "relax.quantize", "relax.dequantize"
-
-
-def _name(value: Any) -> str:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
 
 
 class Table(NamedTuple):
@@ -94,7 +86,7 @@ class _Integers(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """A quantize, with what stands before it."""
-        if _name(call) != _QUANTIZE:
+        if called(call) is not Quantize:
             return None
         x, scale, zero = call.args
         result = _scale_of(scale, zero)
@@ -110,23 +102,23 @@ class _Integers(Mutator):
     def integers(self, x: Any, result: build.Scale) -> Any:
         """The integer operator in place of the one that x is bound to."""
         value = self.value_of(x)
-        name = _name(value)
-        if name == _DEQUANTIZE:
+        operator = called(value)
+        if operator is Dequantize:
             return value.args[0] if _scale_of(*value.args[1:]) == result else None
         if self.use_count(x) > 1:
             return None
-        if name in MOVES:
+        if operator.moves and not operator.fills:
             return self.move(value, result)
-        found = _RULES.get(name)
+        found = _RULES.get(operator)
         return None if found is None else found(self, value, result)
 
     # bounds --------------------------------------------------------------------------------------
 
     def unclamped(self, x: Any) -> tuple[Any, float, float]:
-        """What x is before relu and clip, and its bounds."""
+        """What x is before relu and clip, and its bounds: the inner ones, clamped by the outer."""
         low, high = -np.inf, np.inf
-        while self.use_count(x) == 1 and (ends := _ends_of(self.value_of(x))) is not None:
-            low, high = max(low, ends[0]), min(high, ends[1])
+        while self.use_count(x) == 1 and (ends := _ends_of(self.value_of(x))):
+            low, high = (min(max(end, low), high) for end in (min(ends), ends[1]))
             x = self.value_of(x).args[0]
         return x, low, high
 
@@ -134,13 +126,13 @@ class _Integers(Mutator):
         """A result within the bytes that the bounds are quantized to."""
         attrs: Any = attrs_of(call)
         kind = np.iinfo(attrs.out_dtype)
-        for op, bound, beyond in (("maximum", low, kind.min), ("minimum", high, kind.max)):
+        for clamp, bound, beyond in ((op.maximum, low, kind.min), (op.minimum, high, kind.max)):
             if not np.isfinite(bound):
                 continue
             scale, zero = (a.data for a in call.args[1:])  # type: ignore[attr-defined]
             end = attrs.numpy(np.float32(bound), scale, zero)
             if int(end) != beyond:
-                made = make_call(declaration(f"relax.{op}"), self.named(made), const(end))
+                made = clamp(self.named(made), const(end))
         return made
 
     def named(self, value: Any) -> Any:
@@ -151,15 +143,15 @@ class _Integers(Mutator):
     def table(self, x: Any) -> Table | None:
         """The quantised constant that x is, perhaps transposed or reshaped."""
         value = self.value_of(x)
-        name = _name(value)
-        if name == _DEQUANTIZE and all(isinstance(a, Constant) for a in value.args):
+        operator = called(value)
+        if operator is Dequantize and all(isinstance(a, Constant) for a in value.args):
             values, scale, zero = (a.data for a in value.args)
             attrs: Any = attrs_of(value)
             axis = attrs.axis % max(values.ndim, 1) if scale.size > 1 else None
             return Table(values, scale.reshape(-1), zero.reshape(-1), axis)
-        if name == "relax.permute_dims":
+        if operator is PermuteDims:
             return self.transposed(value)
-        if name == "relax.reshape":
+        if operator is Reshape:
             return self.reshaped(value)
         return None
 
@@ -183,7 +175,7 @@ class _Integers(Mutator):
     def tensor(self, x: Any) -> tuple[Any, build.Scale] | None:
         """The bytes that x is dequantized from, with their scale."""
         value = self.value_of(x)
-        if _name(value) != _DEQUANTIZE:
+        if called(value) is not Dequantize:
             return None
         scale = _scale_of(*value.args[1:])
         return None if scale is None else (value.args[0], scale)
@@ -205,11 +197,15 @@ class _Integers(Mutator):
 
     @rule("IntegerOps")
     def move(self, value: Call, result: build.Scale) -> Any:
-        """The same move of bytes of the same scale."""
-        found = self.tensor(value.args[0])
-        if found is None or found[1] != result:
+        """The same move of bytes that all have the result's scale."""
+        given = self.value_of(value.args[0])
+        parts = given.fields if isinstance(given, Tuple) else (value.args[0],)
+        found = [self.tensor(x) for x in parts]
+        if any(f is None or f[1] != result for f in found):
             return None
-        return Call(value.op, (found[0], *value.args[1:]), value.attrs)
+        fields = tuple(f[0] for f in found if f is not None)
+        first = Tuple(fields) if isinstance(given, Tuple) else fields[0]
+        return Call(value.op, (first, *value.args[1:]), value.attrs)
 
 
 Rule = Callable[[_Integers, Any, build.Scale], Any]
@@ -223,15 +219,7 @@ def _scale_of(scale: Any, zero: Any) -> build.Scale | None:
 
 def _ends_of(value: Any) -> tuple[float, float] | None:
     """The bounds of a relu or a clip."""
-    name = _name(value)
-    if name == "relax.clip":
-        ends = [a.value.value for a in value.args[1:] if _is_number(a)]
-        return (float(ends[0]), float(ends[1])) if len(ends) == 2 else None
-    return {"relax.nn.relu": (0.0, np.inf), "relax.nn.relu6": (0.0, 6.0)}.get(name)
-
-
-def _is_number(x: Any) -> bool:
-    return isinstance(x, PrimValue) and hasattr(x.value, "value")
+    return attrs_of(value).clamps(*value.args) if called(value) is not OpDecl else None
 
 
 @rule("IntegerOps")
@@ -272,8 +260,8 @@ def _sum(m: _Integers, value: Any, result: build.Scale) -> Any:
     """A bias behind a convolution or a product; or two quantised tensors."""
     for one, other in (value.args, value.args[::-1]):
         inner = m.value_of(one)
-        known = _WITH_BIAS.get(_name(inner)) if m.use_count(one) == 1 else None
-        if known is not None and _is_line(other, _CHANNEL[_name(inner)], value):
+        known = _WITH_BIAS.get(called(inner)) if m.use_count(one) == 1 else None
+        if known is not None and _is_line(other, _CHANNEL[called(inner)], value):
             made = known(m, inner, result, other)
             if made is not None:
                 return made
@@ -308,24 +296,7 @@ def _mean(m: _Integers, value: Any, result: build.Scale) -> Any:
     return build.average(m.emit, *data, result, known, axes)
 
 
-@rule("IntegerOps")
-def _concat(m: _Integers, value: Any, result: build.Scale) -> Any:
-    """Of tensors that all have the result's scale."""
-    parts = m.value_of(value.args[0])
-    found = [m.tensor(f) for f in parts.fields] if isinstance(parts, Tuple) else [None]
-    if any(f is None or f[1] != result for f in found):
-        return None
-    fields = Tuple(tuple(f[0] for f in found if f is not None))
-    return Call(value.op, (fields,), value.attrs)
-
-
-_WITH_BIAS: dict[str, Any] = {"relax.nn.conv2d": _convolution, "relax.matmul": _product}
+_WITH_BIAS: dict[type[OpDecl], Any] = {Conv2d: _convolution, Matmul: _product}
 #: where the channels are, counted from the end
-_CHANNEL = {"relax.nn.conv2d": -3, "relax.matmul": -1}
-_RULES: dict[str, Rule] = {
-    "relax.nn.conv2d": _convolution,
-    "relax.matmul": _product,
-    "relax.add": _sum,
-    "relax.mean": _mean,
-    "relax.concat": _concat,
-}
+_CHANNEL: dict[type[OpDecl], int] = {Conv2d: -3, Matmul: -1}
+_RULES: dict[type[OpDecl], Rule] = {**_WITH_BIAS, Add: _sum, Mean: _mean}

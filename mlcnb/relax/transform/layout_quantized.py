@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from mlcnb.ir.rules import rule
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Var, const
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import attrs_of, call_arguments
 from mlcnb.relax.transform.narrow_products import PAIR
 from mlcnb.relax.transform.pack_quantized import (
     pack_depthwise,
@@ -57,16 +58,15 @@ def qconv2d(c: Any, var: Var, call: Call) -> Call | None:
     window = {"strides": conv.strides, "padding": conv.padding}
     if depthwise:
         packed = const(pack_depthwise(kernel, c.block))
-        decl = declaration("relax.qnn.depthwise_conv2d_packed")
-        made = make_call(decl, x, packed, point, width=kernel.shape[3], **window)
+        made = op.qnn.depthwise_conv2d_packed(x, packed, point, width=kernel.shape[3], **window)
     else:
         inner = x.struct_info.dims[4]
         packed = const(pack_kernel(kernel, c.block, int(inner.value)))
-        made = make_call(declaration("relax.qnn.conv2d_packed"), x, packed, point, **window)
+        made = op.qnn.conv2d_packed(x, packed, point, **window)
     if share is None:
         return made
     shaped = c.as_blocks(const(share.reshape(1, -1, 1, 1)))
-    return make_call(declaration("relax.add"), c.emitter.emit(made), shaped)
+    return op.add(c.emitter.emit(made), shaped)
 
 
 @rule("ConvertLayout", "pairs_conv2d")
@@ -78,7 +78,7 @@ def pairs(c: Any, call: Call) -> Call:
     packed = const(pack_kernel(weight.data, c.block, int(x.struct_info.dims[4].value), PAIR))
     c.blocked += 1
     window = {"strides": conv.strides, "padding": conv.padding, "out_dtype": conv.out_dtype}
-    return make_call(declaration("relax.nn.conv2d_packed"), x, packed, **window)
+    return op.nn.conv2d_packed(x, packed, **window)
 
 
 def _input(c: Any, data: Any, channels: int, depthwise: bool, dot: int = DOT) -> Any:

@@ -22,6 +22,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.transform import FunctionPass, ModulePass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of, value_uses
 from mlcnb.relax.emitter import Names
 from mlcnb.relax.expr import (
@@ -40,7 +41,6 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -257,7 +257,7 @@ class _Writer(Mutator):
 
     def _kill(self, dying: Sequence[Var]) -> None:
         for var in dying:
-            self.emit(make_call(declaration("relax.vm.kill_object"), self.substitute(var)), "_")
+            self.emit(op.vm.kill_object(self.substitute(var)), "_")
 
     def _set(self, field: Any) -> None:
         setter = self.results.setter

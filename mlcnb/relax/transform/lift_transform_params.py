@@ -25,6 +25,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.op.vm import StopLiftParams
 from mlcnb.relax.analysis.struct_info import definable_vars, same_info, symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of, leaves, value_uses
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow
@@ -46,6 +47,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.infer import Functions, infer, is_pure_call
 from mlcnb.relax.mutator import Mutator, return_info
+from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 
 #: the setting under which each weight is given up as soon as it was read
@@ -181,8 +183,7 @@ def _may_move(value: Any, functions: Functions) -> bool:
         return False
     if not isinstance(value, Call):
         return True
-    stops = getattr(value.op, "name", "") == "relax.builtin.stop_lift_params"
-    return not stops and is_pure_call(value, functions)
+    return called(value) is not StopLiftParams and is_pure_call(value, functions)
 
 
 def _transform_function(

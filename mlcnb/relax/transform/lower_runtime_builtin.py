@@ -15,9 +15,17 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.expr import Call, Function, Op, PrimValue, ShapeExpr, Var
+from mlcnb.op.memory import (
+    AllocStorage,
+    AllocTensor,
+    AllocTensorFromStorage,
+    KillStorage,
+    KillTensor,
+)
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, PrimValue, ShapeExpr, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.operator import called
 
 
 class LowerAllocTensor(FunctionPass):
@@ -31,7 +39,7 @@ class LowerAllocTensor(FunctionPass):
 class _Storages(Mutator):
     def visit_call(self, call: Call, var: Var) -> Any:
         """A storage of as many bytes, and the tensor at its start."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.builtin.alloc_tensor":
+        if called(call) is not AllocTensor:
             return None
         shape, kind, device, scope = call.args
         if not isinstance(shape, ShapeExpr):
@@ -39,19 +47,10 @@ class _Storages(Mutator):
         nbytes: Any = prim_const(kind.value.nbytes, "int64")  # type: ignore[attr-defined]
         for dim in shape.values:
             nbytes = nbytes * dim
-        storage = declaration("relax.memory.alloc_storage")
-        place = self.emit(
-            make_call(storage, ShapeExpr((nbytes,)), device, scope, "uint8"), "storage"
-        )
+        storage = op.memory.alloc_storage(ShapeExpr((nbytes,)), device, scope, "uint8")
+        place = self.emit(storage, "storage")
         zero = PrimValue(prim_const(0, "int64"))
-        return make_call(declaration("relax.memory.alloc_tensor"), place, zero, shape, kind)
-
-
-#: operators of `R.memory` -> those of the virtual machine
-_BUILTINS = {
-    "relax.memory.kill_tensor": "relax.vm.kill_object",
-    "relax.memory.kill_storage": "relax.vm.kill_object",
-}
+        return op.memory.alloc_tensor(place, zero, shape, kind)
 
 
 class LowerRuntimeBuiltin(FunctionPass):
@@ -64,14 +63,13 @@ class LowerRuntimeBuiltin(FunctionPass):
 
 class _Builtins(Mutator):
     def visit_call(self, call: Call, var: Var) -> Any:
-        """By the operator's name."""
-        name = call.op.name if isinstance(call.op, Op) else ""
-        if name in _BUILTINS:
-            return make_call(declaration(_BUILTINS[name]), *call.args)
-        if name == "relax.memory.alloc_storage":
+        """By the operator."""
+        operator = called(call)
+        if operator in (KillTensor, KillStorage):
+            return op.vm.kill_object(*call.args)
+        if operator is AllocStorage:
             size, device, scope, kind = call.args
-            made = declaration("relax.vm.alloc_storage")
-            return make_call(made, size, device, kind, scope)
-        if name == "relax.memory.alloc_tensor":
-            return make_call(declaration("relax.vm.alloc_tensor"), *call.args)
+            return op.vm.alloc_storage(size, device, kind, scope)
+        if operator is AllocTensorFromStorage:
+            return op.vm.alloc_tensor(*call.args)
         return None

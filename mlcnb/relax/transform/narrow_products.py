@@ -25,20 +25,15 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.machine.convolution import Convolution, choices
 from mlcnb.op._convert import convert
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import attrs_of, call_arguments, called
 from mlcnb.target import Target
 
 HALVES = ("float16", "bfloat16")
-#: what is computed in float32 where no instruction does it in half precision
-PRODUCTS = frozenset(
-    "relax." + name
-    for name in (
-        "matmul nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose "
-        "nn.conv3d_transpose nn.attention"
-    ).split()
-)
 #: values whose products the instruction sums
 PAIR = 2
 #: fewer input channels than these (an image's) are faster in float32: measured, 2.2 to 4.5 ms
@@ -71,13 +66,13 @@ class _Chooser(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """Packed in pairs, left to ConvertLayout, a row as it is, or in float32."""
-        if not isinstance(call.op, Op) or call.op.name not in PRODUCTS:
-            return None
-        if not all(_is_half(x) for x in call_arguments(call) if x is not None):
+        if not called(call).product or not all(
+            _is_half(x) for x in call_arguments(call) if x is not None
+        ):
             return None
         if takes_pairs(call, self.target):
             self.pairs += 1
-            return self.packed(call) if call.op.name == "relax.matmul" else None
+            return self.packed(call) if called(call) is Matmul else None
         if is_row(call):
             self.rows += 1
             return self.blocks(call) if isinstance(call.args[1], Constant) else None
@@ -99,11 +94,9 @@ class _Chooser(Mutator):
     def laid_out(self, call: Call, layout: str) -> Call:
         """The product with its matrix in that layout."""
         x, weight = call.args
-        transform = declaration("relax.layout_transform")
-        made = self.emit(make_call(transform, weight, src="KN", dst=layout))
+        made = self.emit(op.layout_transform(weight, src="KN", dst=layout))
         attrs: Any = attrs_of(call)
-        return make_call(
-            declaration("relax.nn.matmul_packed"),
+        return op.nn.matmul_packed(
             x,
             made,
             columns=as_int(weight.struct_info.dims[1]),  # type: ignore[attr-defined]
@@ -121,13 +114,13 @@ class _Chooser(Mutator):
         kind = call.struct_info.dtype  # type: ignore[union-attr]
         if kind not in HALVES:
             return made
-        return make_call(declaration("relax.astype"), self.emit(made), str(kind))
+        return op.astype(self.emit(made), str(kind))
 
     def as_float32(self, x: Any) -> Any:
         """A constant is converted here and now."""
         if isinstance(x, Constant):
             return Constant(convert(x.data, "float32"), x.span)
-        return self.emit(make_call(declaration("relax.astype"), x, "float32"))
+        return self.emit(op.astype(x, "float32"))
 
 
 def _is_half(x: Any) -> bool:
@@ -139,14 +132,14 @@ def takes_pairs(call: Call, target: Target) -> bool:
     x, weight, *_ = call_arguments(call)
     if not target.sums_pairs(str(x.struct_info.dtype)):
         return False
-    if call.op.name == "relax.matmul":  # type: ignore[attr-defined]
+    if called(call) is Matmul:
         return _is_packable(call, x.struct_info, weight.struct_info)
-    return call.op.name == "relax.nn.conv2d" and _is_dense(call) and not _has_faster(call, target)  # type: ignore[attr-defined]
+    return called(call) is Conv2d and _is_dense(call) and not _has_faster(call, target)
 
 
 def is_row(call: Call) -> bool:
     """True for a row times a matrix: as fast as memory brings the matrix in half precision."""
-    if call.op.name != "relax.matmul":  # type: ignore[attr-defined]
+    if called(call) is not Matmul:
         return False
     x, weight = (a.struct_info for a in call_arguments(call))
     if x.dims is None or weight.dims is None or x.ndim < 2 or weight.ndim != 2:

@@ -17,9 +17,10 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.manipulate.layout import LayoutTransform
 from mlcnb.relax.analysis.struct_info import same_known
-from mlcnb.relax.expr import Call, Function, Op, Var
-from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.transform.written_out import Reader, rewritten
 from mlcnb.tir.index_map import IndexMap
 
@@ -36,14 +37,14 @@ class _Layouts(Reader):
     @rule("OptimizeLayoutTransform", "undone")
     def visit_call(self, call: Call, var: Var) -> Any:
         """What was there before, where shape and layout are the same again."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.layout_transform":
+        if called(call) is not LayoutTransform:
             return None
         attrs: Any = attrs_of(call)
         if attrs.index_map is not None:
             return self.mapped_back(call)
         source: Any = call.args[0]
         layout = attrs.src
-        before = self.call_of(source, "layout_transform")
+        before = self.call_of(source, LayoutTransform)
         if attrs.dst != layout and before is not None:
             source, layout = before.args[0], attrs_of(before).src  # type: ignore[attr-defined]
         if layout != attrs.dst or not same_known(source.struct_info, call.struct_info):
@@ -53,7 +54,7 @@ class _Layouts(Reader):
 
     def mapped_back(self, call: Call) -> Any:
         """What was there before two changes by index maps of which the second undoes the first."""
-        before = self.call_of(call.args[0], "layout_transform")
+        before = self.call_of(call.args[0], LayoutTransform)
         first: Any = None if before is None else attrs_of(before)
         source: Any = None if before is None else before.args[0]
         if first is None or first.index_map is None:

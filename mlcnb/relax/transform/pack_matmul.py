@@ -13,9 +13,11 @@ from typing import Any
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Constant, Function, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.target import Target
 
 
@@ -50,14 +52,13 @@ class _Packer(Mutator):
         rows = [as_int(d) for d in x.struct_info.dims[:-1]]
         # a row alone is read with four vectors at once, several rows with two
         block = self.lanes * (4 if all(r == 1 for r in rows) else 2)
-        transform = declaration("relax.layout_transform")
-        packed = self.emit(make_call(transform, weight, src="KN", dst=f"NK{block}n"))
+        packed = self.emit(op.layout_transform(weight, src="KN", dst=f"NK{block}n"))
         columns = weight.data.shape[1]  # type: ignore[attr-defined]
-        return make_call(declaration("relax.nn.matmul_packed"), x, packed, columns=columns)
+        return op.nn.matmul_packed(x, packed, columns=columns)
 
 
 def _is_packable(call: Call) -> bool:
-    if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+    if called(call) is not Matmul:
         return False
     x, weight = call.args
     info: Any = x.struct_info

@@ -15,9 +15,11 @@ import numpy as np
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
+from mlcnb.op.qnn.matmul import QuantizedMatmul
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Constant, Function, Var, const
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.operator import called
 from mlcnb.target import Target
 
 DOT = 4
@@ -48,7 +50,7 @@ class _Packer(Mutator):
     @rule("PackQuantizedMatmul", "matrix")
     def visit_call(self, call: Call, var: Var) -> Any:
         """A constant matrix of bytes lies in blocks of columns, four rows together."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.qnn.matmul":
+        if called(call) is not QuantizedMatmul:
             return None
         x, weight = call.args
         info: Any = x.struct_info
@@ -65,11 +67,10 @@ class _Packer(Mutator):
         rows = [as_int(d) for d in info.dims[:-1]]
         block = self.lanes * (4 if all(r in (1, None) for r in rows) else 2)
         packed = const(pack_matrix(matrix, block))
-        decl = declaration("relax.qnn.matmul_packed")
-        made = make_call(decl, x, packed, columns=matrix.shape[1])
+        made = op.qnn.matmul_packed(x, packed, columns=matrix.shape[1])
         if share is None:
             return made
-        return make_call(declaration("relax.add"), self.emit(made), const(share))
+        return op.add(self.emit(made), const(share))
 
 
 def pack_matrix(matrix: np.ndarray, block: int) -> np.ndarray:
@@ -98,7 +99,7 @@ def pack_depthwise(kernel: np.ndarray, block: int) -> np.ndarray:
 
 def unsigned(x: Any) -> Call:
     """int8 as uint8, 128 added to each value: the sign bit turned over."""
-    return make_call(declaration("relax.qnn.unsigned"), x)
+    return op.qnn.unsigned(x)
 
 
 def unsigned_point(point: Any) -> Constant:

@@ -11,10 +11,11 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_known
-from mlcnb.relax.expr import Call, Function, Op, Var
-from mlcnb.relax.operator import declaration as declared
-from mlcnb.relax.operator import make_call
+from mlcnb.relax.expr import Call, Function, Var
+from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.written_out import Reader, rewritten
 
@@ -31,13 +32,13 @@ class _Reshapes(Reader):
     @rule("RemoveRedundantReshape", "last_counts")
     def visit_call(self, call: Call, var: Var) -> Any:
         """The operand itself, or a reshape of what was reshaped before."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.reshape":
+        if called(call) is not Reshape:
             return None
         source: Any = call.args[0]
-        inner = self.call_of(source, "reshape")
+        inner = self.call_of(source, Reshape)
         while inner is not None:
             source = inner.args[0]
-            inner = self.call_of(source, "reshape")
+            inner = self.call_of(source, Reshape)
         info = call.struct_info
         if not isinstance(info, TensorStructInfo) or info.dims is None:
             return None
@@ -47,4 +48,4 @@ class _Reshapes(Reader):
         if source is call.args[0]:
             return None
         self.found += 1
-        return make_call(declared("relax.reshape"), source, info.shape)
+        return op.reshape(source, info.shape)

@@ -12,8 +12,11 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
-from mlcnb.relax.expr import Call, Function, Op, Tuple, Var
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.op.manipulate.join import Concat
+from mlcnb.op.manipulate.permute import PermuteDims
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Function, Tuple, Var
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
@@ -29,12 +32,12 @@ class _Reorderer(Reader):
     @rule("ReorderPermuteDimsAfterConcat", "join_first")
     def visit_call(self, call: Call, var: Var) -> Any:
         """permute_dims of the concat along the axis that the old one came from."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.concat":
+        if called(call) is not Concat:
             return None
         parts, attrs = self.value_of(call.args[0]), attrs_of(call)
         axis: Any = attrs.axis  # type: ignore[attr-defined]
         fields = parts.fields if isinstance(parts, Tuple) else ()
-        moved = [self.call_of(f, "permute_dims") for f in fields]
+        moved = [self.call_of(f, PermuteDims) for f in fields]
         if len(moved) < 2 or None in moved or axis is None:
             return None
         if any(m.args[0].struct_info.ndim < 1 for m in moved):
@@ -45,5 +48,5 @@ class _Reorderer(Reader):
         (order,) = orders
         self.found += 1
         inner = tuple(m.args[0] for m in moved)
-        joined = make_call(declaration("relax.concat"), inner, axis=order[axis % len(order)])
+        joined = op.concat(inner, axis=order[axis % len(order)])
         return Call(moved[0].op, (joined,), moved[0].attrs)

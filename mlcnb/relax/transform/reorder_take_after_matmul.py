@@ -18,9 +18,12 @@ from typing import Any
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.indexing.take import Take
+from mlcnb.op.linear_algebra.matmul import Matmul
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import Call, Function, Op, Var, shape_expr
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.expr import Call, Function, Var, shape_expr
+from mlcnb.relax.operator import attrs_of, called, make_call
 from mlcnb.relax.transform.written_out import Reader, rewritten
 
 
@@ -36,9 +39,9 @@ class _Reorderer(Reader):
     @rule("ReorderTakeAfterMatmul", "take_results")
     def visit_call(self, call: Call, var: Var) -> Any:
         """By the axis that is taken along: the table's columns, or its matrices."""
-        if not isinstance(call.op, Op) or call.op.name != "relax.matmul":
+        if called(call) is not Matmul:
             return None
-        x, take = call.args[0], self.call_of(call.args[1], "take")
+        x, take = call.args[0], self.call_of(call.args[1], Take)
         if take is None or take.args[1].struct_info.ndim != 1:
             return None
         infos = (x.struct_info, take.args[0].struct_info)
@@ -72,11 +75,10 @@ def _matrices(call: Call, x: Any, take: Call) -> Call | None:
     count, inner, columns = table.struct_info.dims
     if not same_dim(batch, which.struct_info.dims[0]):
         return None
-    moved = make_call(declaration("relax.permute_dims"), table, axes=(1, 0, 2))
-    reshape = declaration("relax.reshape")
-    wide = make_call(reshape, moved, shape_expr([inner, count * columns]))
+    moved = op.permute_dims(table, axes=(1, 0, 2))
+    wide = op.reshape(moved, shape_expr([inner, count * columns]))
     product = Call(call.op, (x, wide), call.attrs)
-    apart = make_call(reshape, product, shape_expr([batch, rows, count, columns]))
+    apart = op.reshape(product, shape_expr([batch, rows, count, columns]))
     attrs: Any = attrs_of(take)
     taken = make_call(type(attrs), apart, which, axis=2, mode=attrs.mode)
-    return make_call(declaration("relax.einsum"), (taken,), subscripts="ijik->ijk")
+    return op.einsum((taken,), subscripts="ijik->ijk")

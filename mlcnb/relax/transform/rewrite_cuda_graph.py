@@ -27,6 +27,7 @@ from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const
 from mlcnb.ir.transform import ModulePass, PassContext
+from mlcnb.op.memory import AllocStorage, AllocTensor
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import bound_vars, leaves
 from mlcnb.relax.emitter import Emitter, Names, block_is_dataflow, with_bindings
@@ -47,6 +48,7 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.mutator import Mutator
+from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 from mlcnb.relax.transform.outline import Outline
 from mlcnb.tir.function import PrimFunc
@@ -128,11 +130,10 @@ class _Planner:
     def visit(self, binding: Binding) -> None:
         """Put a binding into the region at hand, begin one with it, or end it."""
         value = binding.value
-        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
-        if name == "relax.memory.alloc_storage":
+        if called(value) is AllocStorage:
             self.storage(binding)
             return
-        if name == "relax.builtin.alloc_tensor":
+        if called(value) is AllocTensor:
             return
         used = list(leaves(value))
         if isinstance(binding, VarBinding) and self.may_move(value):

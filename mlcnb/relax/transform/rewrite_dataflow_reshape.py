@@ -15,10 +15,10 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import rule
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.expr import Call, Function, Op, ShapeExpr, Var
 from mlcnb.relax.infer import Functions
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -60,7 +60,7 @@ class _Reshaper(Mutator):
         if not self.known[key]:
             return None
         self.count += 1
-        return make_call(declaration("relax.reshape"), args[0], ShapeExpr(info.dims))
+        return op.reshape(args[0], ShapeExpr(info.dims))
 
 
 def has_reshape_pattern(func: Any) -> bool:

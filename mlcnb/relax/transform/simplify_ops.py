@@ -19,10 +19,11 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import merge
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_known
 from mlcnb.relax.expr import Call, Constant, Function, Op, Tuple, TupleGetItem, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import attrs_of, call_arguments, make_call
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 
@@ -68,7 +69,7 @@ Rule = Callable[[_Simplifier, Call], Any]
 def _dropout(s: _Simplifier, call: Call) -> Any:
     """The input, and a mask that is left for dead code elimination where nobody wants it."""
     x: Any = call.args[0]
-    ones = make_call(declaration("relax.ones_like"), x)
+    ones = op.ones_like(x)
     return Tuple((x, ones))
 
 

@@ -19,10 +19,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.op.manipulate.reshape import Reshape
+from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.operator import called
 from mlcnb.relax.transform.convert_layout import BINARY, FINITE
 
 #: a constant of more elements than this is not written out to find its new shape
@@ -100,11 +102,11 @@ class _Sinker(Mutator):
 
 
 def _is_reshape(value: Any) -> bool:
-    return isinstance(value, Call) and getattr(value.op, "name", "") == "relax.reshape"
+    return called(value) is Reshape
 
 
 def _reshape(x: Any, dims: Any) -> Call:
-    return make_call(declaration("relax.reshape"), x, list(dims))
+    return op.reshape(x, list(dims))
 
 
 def _same_dims(x: Any, y: Any) -> bool:

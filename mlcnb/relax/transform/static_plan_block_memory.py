@@ -14,14 +14,16 @@ from typing import Any
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.memory import AllocTensor
+from mlcnb.relax import op
 from mlcnb.relax.analysis.memory_lives import ARENA, PlannedTensor
 from mlcnb.relax.analysis.memory_lives import lifetimes as lifetimes_of
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, assign_offsets
 from mlcnb.relax.analysis.variables import bound_vars
 from mlcnb.relax.emitter import Names
-from mlcnb.relax.expr import BindingBlock, Call, Function, Op, SeqExpr, Var
+from mlcnb.relax.expr import BindingBlock, Call, Function, SeqExpr, Var
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import declaration, make_call
+from mlcnb.relax.operator import called
 
 
 class StaticPlanBlockMemory(FunctionPass):
@@ -49,8 +51,7 @@ def plan_allocations(func: Function) -> MemoryPlan:
 
 
 def _is_allocation(value: Any) -> bool:
-    named = isinstance(value, Call) and isinstance(value.op, Op)
-    return named and value.op.name == "relax.builtin.alloc_tensor"
+    return called(value) is AllocTensor
 
 
 class _Placer(Mutator):
@@ -61,8 +62,7 @@ class _Placer(Mutator):
 
     def rewrite(self, func: Function) -> Function:
         """One allocation at the start, then the tensors in it."""
-        storage = make_call(
-            declaration("relax.memory.alloc_storage"),
+        storage = op.memory.alloc_storage(
             (self.plan.arena_bytes,),
             0,
             "global",
@@ -84,5 +84,4 @@ class _Placer(Mutator):
         place = self.plan.places.get(var)
         if not isinstance(place, PlannedTensor) or place.offset < 0:
             return None
-        alloc = declaration("relax.memory.alloc_tensor")
-        return make_call(alloc, self.storage, place.offset, call.args[0], call.args[1])
+        return op.memory.alloc_tensor(self.storage, place.offset, call.args[0], call.args[1])

@@ -27,6 +27,7 @@ from mlcnb.ir.dtype import dtype as make_dtype
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
 from mlcnb.op._convert import convert
+from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of
 from mlcnb.relax.expr import (
     BindingBlock,
@@ -34,32 +35,15 @@ from mlcnb.relax.expr import (
     Constant,
     DataflowVar,
     Function,
-    Op,
     SeqExpr,
     Var,
     VarBinding,
 )
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import attrs_of, call_arguments, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 HALVES = ("float16", "bfloat16")
-#: products whose operands are rounded
-PRODUCTS = frozenset(
-    "relax." + name
-    for name in (
-        "matmul nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose "
-        "nn.conv3d_transpose"
-    ).split()
-)
-#: what gives the same values whether its operand is rounded before or its result after
-MOVES = frozenset(
-    "relax." + name
-    for name in (
-        "reshape permute_dims expand_dims squeeze flatten strided_slice broadcast_to "
-        "layout_transform nn.max_pool1d nn.max_pool2d nn.max_pool3d"
-    ).split()
-)
 
 
 class ToMixedPrecision(FunctionPass):
@@ -110,23 +94,24 @@ def wanted_in_half(func: Function, batched: bool) -> set[Var]:
 
 def is_product(value: Any, batched: bool) -> bool:
     """True for a product of float32 whose operands are to be rounded."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op) or value.op.name not in PRODUCTS:
+    if not called(value).rounds:
         return False
     infos: list[Any] = [a.struct_info for a in call_arguments(value) if a is not None]
     if any(info.dtype != "float32" for info in infos):
         return False
-    if getattr(attrs_of(value), "out_dtype", None) not in (None, "float32"):
+    attrs = attrs_of(value)
+    if getattr(attrs, "out_dtype", None) not in (None, "float32"):
         return False
-    return batched or value.op.name != "relax.matmul" or infos[1].ndim in (1, 2)
+    return batched or not attrs.is_batched(*infos)
 
 
 def _is_move(value: Any) -> bool:
-    return (
-        isinstance(value, Call)
-        and isinstance(value.op, Op)
-        and value.op.name in MOVES
-        and value.args[0].struct_info.dtype == "float32"  # type: ignore[union-attr]
-    )
+    """True where a tensor of float32 gives the same values rounded before and after."""
+    return called(value).moves and _kind(value.args[0]) == "float32"
+
+
+def _kind(x: Any) -> Any:
+    return getattr(x.struct_info, "dtype", None)
 
 
 class _Mixer(Mutator):
@@ -147,7 +132,7 @@ class _Mixer(Mutator):
             return self.rounded_once(var, self.product(call))
         if var in self.wanted and _is_move(call):
             return self.moved(call, var)
-        is_tensor = getattr(call.struct_info, "dtype", None) == "float32"
+        is_tensor = _kind(call) == "float32"
         return self.rounded_once(var, call) if var in self.wanted and is_tensor else None
 
     @rule("ToMixedPrecision")
@@ -209,4 +194,4 @@ def narrow_parameters(func: Function, names: tuple[str, ...], kind: str) -> Func
 
 
 def _astype(x: Any, kind: str) -> Call:
-    return make_call(declaration("relax.astype"), x, kind)
+    return op.astype(x, kind)

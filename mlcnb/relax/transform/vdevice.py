@@ -14,10 +14,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir.global_info import VDevice
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
+from mlcnb.op.telling import HintOnDevice, ToVDevice
+from mlcnb.relax import op
 from mlcnb.relax.analysis.variables import bindings_of, leaves
-from mlcnb.relax.expr import Call, Function, MatchCast, Op, Var
+from mlcnb.relax.expr import Call, Function, MatchCast, Var
 from mlcnb.relax.mutator import Renamer
-from mlcnb.relax.operator import attrs_of, declaration, make_call
+from mlcnb.relax.operator import attrs_of, called
 from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 
 
@@ -128,10 +130,6 @@ def _placed_where(info: Any, device: Any) -> Any:
     return info if device is None else _placed(info, device)
 
 
-def _op_name(value: Any) -> str:
-    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
-
-
 class _Places:
     """Where each variable lies."""
 
@@ -172,7 +170,7 @@ class _Places:
     def spread(self) -> None:
         """Forward, then backward, until nothing is new."""
         for binding in self.bindings:
-            if _op_name(binding.value) == "relax.hint_on_device":
+            if called(binding.value) is HintOnDevice:
                 self._say(binding.var, self.wish(binding.value))  # type: ignore[arg-type]
         new = True
         while new:
@@ -181,20 +179,17 @@ class _Places:
             new = any(steps)
 
     def _forward(self, binding: Any) -> bool:
-        if _op_name(binding.value) in _MOVES:
+        if called(binding.value) in (HintOnDevice, ToVDevice):
             return False
         found = [self.where[v] for v in _tensors(binding.value) if v in self.where]
         return bool(found) and self._say(binding.var, found[0])
 
     def _backward(self, binding: Any) -> bool:
         device = self.where.get(binding.var)
-        if device is None or _op_name(binding.value) == "relax.to_vdevice":
+        if device is None or called(binding.value) is ToVDevice:
             return False
         said = [self._say(v, device) for v in _tensors(binding.value)]
         return any(said)
-
-
-_MOVES = ("relax.hint_on_device", "relax.to_vdevice")
 
 
 def _tensors(value: Any) -> list[Var]:
@@ -214,7 +209,7 @@ class _Realizer(Renamer):
         self.places = places
 
     def _binding(self, binding: Any) -> None:
-        if _op_name(binding.value) != "relax.hint_on_device":
+        if called(binding.value) is not HintOnDevice:
             super()._binding(binding)
             return
         source = self.substitute(binding.value.args[0])
@@ -222,6 +217,6 @@ class _Realizer(Renamer):
         if self.places.device(source) == wanted and self._replaces(binding.var, source):
             self.remap[binding.var] = source
             return
-        move = make_call(declaration("relax.to_vdevice"), source, dst_vdevice=wanted)
+        move = op.to_vdevice(source, dst_vdevice=wanted)
         info = _placed(binding.var.struct_info, wanted)
         self.emitter.bindings.append(replace(binding, value=replace(move, struct_info=info)))

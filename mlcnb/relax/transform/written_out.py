@@ -1,7 +1,7 @@
 """Reading what an exporter wrote out in small operators: `Reader` is a Mutator that sees formulas.
 
 x * 0.5 * (1 + erf(x / 1.414))      reader.factors(…)  ->  (0.5, [x, add(erf(…), 1)])
-add(c, mean(…))                     reader.with_scalar(…, "add")  ->  (mean(…), value of c)
+add(c, mean(…))                     reader.with_scalar(…, Add)  ->  (mean(…), value of c)
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.ir.prim_ops import as_int
-from mlcnb.relax.expr import Call, Constant, Function, Op
+from mlcnb.op.binary import Divide, Multiply, Power
+from mlcnb.relax.expr import Call, Constant, Function
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of
+from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 
@@ -20,39 +21,36 @@ class Reader(Mutator):
 
     found = 0
 
-    def call_of(self, x: Any, *names: str) -> Any:
+    def call_of(self, x: Any, *operators: type[OpDecl]) -> Any:
         """The call that `x` is bound to, if it is of one of the operators; else None."""
         value = self.value_of(x)
-        if not isinstance(value, Call) or not isinstance(value.op, Op):
-            return None
-        return value if value.op.name.removeprefix("relax.") in names else None
+        return value if called(value) in operators else None
 
-    def with_scalar(self, x: Any, name: str) -> tuple[Any, float] | None:
+    def with_scalar(self, x: Any, operator: type[OpDecl]) -> tuple[Any, float] | None:
         """(operand, number) where `x` is the operator on an operand and a constant number."""
-        call = self.call_of(x, name)
+        call = self.call_of(x, operator)
         if call is None:
             return None
         a, b = call.args
         if number(b) is not None and same_shape(a, x):
             return a, number(b)  # type: ignore[return-value]
-        commutes = name in ("add", "multiply")
-        if commutes and number(a) is not None and same_shape(b, x):
+        if operator.commutative and number(a) is not None and same_shape(b, x):
             return b, number(a)  # type: ignore[return-value]
         return None
 
     def factors(self, x: Any) -> tuple[float, list[Any]]:
         """A product as a number and the operands that are no products themselves."""
-        call = self.call_of(x, "multiply", "power", "divide")
+        call = self.call_of(x, Multiply, Power, Divide)
         found = (1.0, []) if call is None else self.factors_of(call)
         return found if found[1] else (1.0, [x])
 
     def factors_of(self, call: Call) -> tuple[float, list[Any]]:
         """The factors of a product, power or quotient; none where it is another one."""
-        name, (a, b) = call.op.name, call.args  # type: ignore[union-attr]
+        operator, (a, b) = called(call), call.args
         count = number(b)
-        if name == "relax.power":
+        if operator is Power:
             return 1.0, [a] * int(count) if count in (2, 3) else []
-        if name == "relax.divide":
+        if operator is Divide:
             top, rest = self.factors(a) if count else (1.0, [])
             return (top / count, rest) if count else (1.0, [])
         parts = [(n, []) if (n := number(v)) is not None else self.factors(v) for v in (a, b)]
