@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.arith.atoms import Extreme, Opaque
-from mlcnb.arith.reading import Context, divided, larger, of, smaller
+from mlcnb.arith.reading import divided, larger, smaller
 from mlcnb.arith.sum import UNKNOWN, Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
 
@@ -24,11 +24,11 @@ Spans = Mapping[e.Var, "Span | None"]
 Numbers = Mapping[e.Var, "tuple[int, int] | None"]
 
 
-def interval(x: e.PrimExpr, inner: Numbers) -> Span | None:
-    """`extremes` of an expression over variables that run between numbers."""
+def interval(x: Sum, inner: Numbers) -> Span | None:
+    """`extremes` of a sum of which some variables run between numbers."""
     known = {v: (None, None) if ends is None else ends for v, ends in inner.items()}
     spans = {v: ends and (Sum(ends[0]), Sum(ends[1])) for v, ends in inner.items()}
-    return extremes(of(x, Context(known)), spans, known)
+    return extremes(x, spans, known)
 
 
 def extremes(x: Sum, inner: Spans, known: Mapping[e.Var, Bounds]) -> Span | None:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import emit
+from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import dtype
-from mlcnb.tir.linear import interval, linear_form
 from tests.arith.programs import FUZZ, evaluate, integers_over, points, text
 
 I, J, N = e.Var("i"), e.Var("j"), e.Var("n")
@@ -33,7 +33,6 @@ def readers(bounds):
     """Each way to read a sum, and to write what was read."""
     analyzer, context = Analyzer(bounds), Context(bounds)
     return {
-        "linear": (linear_form, lambda x: x.expr("int32")),
         "quick": (lambda x: of(x, context), lambda x: x.expr("int32")),
         "full": (analyzer.normal_form, lambda x: emit(x, INT32)),
     }
@@ -85,7 +84,7 @@ def test_bounds_of_a_sum_hold(x, bounds):
 def test_ends_while_some_variables_run(x, bounds):
     """Ends are sums of the variables that do not run."""
     inner = {I: bounds[I], J: bounds[J]}
-    found = interval(x, inner)
+    found = interval(of(x), inner)
     if found is None:
         return
     low, high = (end.expr("int32") for end in found)

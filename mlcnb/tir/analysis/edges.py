@@ -14,10 +14,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mlcnb.core.node import walk
+from mlcnb.arith.extremes import interval
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.linear import Linear, interval, linear_form
+from mlcnb.ir.dtype import DType
 from mlcnb.tir.stmt import For
 
 #: first and last value of a loop's variable; None where they are not constant
@@ -43,24 +45,25 @@ def conjuncts(condition: e.PrimExpr) -> Iterator[e.PrimExpr]:
 class Edge:
     """The test `factor * axis + rest <= 0`, where `rest` is between `best` and `worst`."""
 
-    axis: Linear
+    axis: Sum
     factor: int
     best: int
     worst: int
-    rest: Linear
+    rest: Sum
+    dtype: DType
 
     @property
     def position(self) -> e.PrimExpr:
         """The axis as an expression."""
-        return self.axis.expr(next(iter(self.axis.terms)).dtype)
+        return self.axis.expr(self.dtype)
 
-    def is_along(self, axis: Linear) -> bool:
+    def is_along(self, axis: Sum) -> bool:
         """Whether the test asks for this sum of outer variables."""
-        return not self.axis.plus(axis, -1).terms
+        return self.axis.minus(axis).is_const
 
     def mentions(self, var: e.Var) -> bool:
         """Whether the test depends on an outer variable."""
-        return any(x is var for term in self.axis.terms for x in walk(term))
+        return self.axis.uses({var})
 
     def holds(self, first: int, last: int) -> bool:
         """Whatever inner loops do, while the axis is in first..last."""
@@ -72,9 +75,8 @@ class Edge:
 
     def at(self, place: int) -> e.PrimExpr:
         """What the test asks of the inner loops at one value of the axis."""
-        limit = -self.factor * place - self.rest.constant
-        dtype = next(iter(self.rest.terms), p.const(0)).dtype
-        return Linear(0, self.rest.terms).expr(dtype) <= p.const(limit, dtype)
+        limit = -self.factor * place - self.rest.const
+        return Sum(0, self.rest.terms).expr(self.dtype) <= p.const(limit, self.dtype)
 
     @property
     def certain(self) -> int:
@@ -88,10 +90,10 @@ class Edge:
 
     def range(self, outer: Bounds) -> tuple[int, int] | None:
         """Smallest and largest value of the axis, where the outer loops bound it."""
-        found = interval(self.position, outer)
+        found = interval(self.axis, outer)
         if found is None or found[0].terms or found[1].terms:
             return None
-        return found[0].constant, found[1].constant
+        return found[0].const, found[1].const
 
 
 def _turn(factor: int, rest: int) -> int:
@@ -107,16 +109,24 @@ def edge_of(condition: e.PrimExpr, inner: Bounds) -> Edge | None:
     if not isinstance(condition, e.LT | e.LE):
         return None
     difference = condition.a - condition.b
-    bounds = interval(difference, inner)
-    if bounds is None or not bounds[0].terms or bounds[0].plus(bounds[1], -1).terms:
+    if not difference.dtype.is_integer:
+        return None
+    form = of(difference)
+    bounds = interval(form, inner)
+    if bounds is None or bounds[0].is_const or not bounds[0].minus(bounds[1]).is_const:
         return None
     low, high = bounds
     factor = math.gcd(*low.terms.values()) * (1 if next(iter(low.terms.values())) > 0 else -1)
-    axis = Linear(0, {t: c // factor for t, c in low.terms.items()})
-    rest = linear_form(difference).plus(axis, -factor)
+    axis = Sum(0, low.terms).divided(factor)
+    rest = form.plus(axis, -factor)
     if any(term in axis.terms for term in rest.terms):
         return None
     strict = int(isinstance(condition, e.LT))
     return Edge(
-        axis, factor, low.constant + strict, high.constant + strict, rest.plus(Linear(strict))
+        axis,
+        factor,
+        low.const + strict,
+        high.const + strict,
+        rest.shifted(strict),
+        difference.dtype,
     )

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from mlcnb.arith.reading import of
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.linear import linear_form
 from mlcnb.tir.stmt import Block, BufferStore
 
 
@@ -91,8 +91,7 @@ def _reads(load: BufferLoad, store: BufferStore, axis: int, start: int) -> bool:
     if load.buffer.dtype != store.buffer.dtype or len(load.indices) != len(store.indices):
         return False
     for n, (read, written) in enumerate(zip(load.indices, store.indices, strict=True)):
-        form = linear_form(read).plus(linear_form(written), -1)
-        if form.terms or form.constant != (-start if n == axis else 0):
+        if of(read).minus(of(written)).value != (-start if n == axis else 0):
             return False
         if n != axis and p.as_int(load.buffer.shape[n]) != p.as_int(store.buffer.shape[n]):
             return False

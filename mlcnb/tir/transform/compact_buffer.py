@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mlcnb.arith.extremes import interval
+from mlcnb.arith.reading import of
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import Node, children, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Let, Not, PrimExpr, Ramp, Range, Var
@@ -31,7 +34,6 @@ from mlcnb.tir.analysis.kernels import (
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
-from mlcnb.tir.linear import Linear, interval, linear_form
 from mlcnb.tir.stmt import (
     Allocate,
     Block,
@@ -46,7 +48,7 @@ from mlcnb.tir.stmt import (
 from mlcnb.tir.transform.simplify_known import conjuncts
 
 #: for one dimension: where the used part begins, and how long it is
-Part = tuple[Linear, int]
+Part = tuple[Sum, int]
 Ranges = dict[Var, "tuple[int, int] | None"]
 
 
@@ -142,7 +144,7 @@ class _Uses:
         self.accesses: dict[int, Accesses] = {key: [] for key in wanted}
         self.tests = tests
         #: what is at most 0 where the walk is
-        self.limits: tuple[Linear, ...] = ()
+        self.limits: tuple[Sum, ...] = ()
         self.opaque: set[int] = set()
         self.ranges: Ranges = dict(outside)
         #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
@@ -173,7 +175,7 @@ class _Uses:
 
     def test(self, n: Node) -> bool:
         """What stands under a test is visited with what the test says; False for anything else."""
-        sides: tuple[tuple[Any, tuple[Linear, ...]], ...]
+        sides: tuple[tuple[Any, tuple[Sum, ...]], ...]
         match n:
             case IfThenElse(condition, yes, no) | Call(_, "tir.if_then_else", (condition, yes, no)):
                 sides = (yes, limits_of(condition)), (no, limits_of(p.logical_not(condition)))
@@ -209,21 +211,21 @@ def _loop_range(loop: For) -> tuple[int, int] | None:
     return start, start + extent - 1
 
 
-def limits_of(condition: PrimExpr) -> tuple[Linear, ...]:
+def limits_of(condition: PrimExpr) -> tuple[Sum, ...]:
     """Sums that are at most 0 where a condition holds; of what it says besides, nothing."""
-    found: list[Linear] = []
+    found: list[Sum] = []
     for given in conjuncts(condition):
         part = _opposite(given.a) if isinstance(given, Not) else given
         if part is None or any(isinstance(x, BufferLoad | Call) for x in walk(part)):
             continue
         match part:
             case LT(a, b) | GT(b, a):
-                found.append(linear_form(a).plus(linear_form(b), -1).plus(Linear(1)))
+                found.append(of(a).minus(of(b)).shifted(1))
             case LE(a, b) | GE(b, a):
-                found.append(linear_form(a).plus(linear_form(b), -1))
+                found.append(of(a).minus(of(b)))
             case EQ(a, b):
-                form = linear_form(a).plus(linear_form(b), -1)
-                found += [form, form.times(-1)]
+                form = of(a).minus(of(b))
+                found += [form, form.scaled(-1)]
     return tuple(found)
 
 
@@ -238,7 +240,7 @@ def _opposite(n: PrimExpr) -> PrimExpr | None:
 
 
 #: indices of an access, the ranges of the loops around it, and what is at most 0 there
-Accesses = list[tuple[tuple[PrimExpr, ...], Ranges, tuple[Linear, ...]]]
+Accesses = list[tuple[tuple[PrimExpr, ...], Ranges, tuple[Sum, ...]]]
 
 
 def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges, care: Care) -> Any:
@@ -257,8 +259,8 @@ def _box(buffer: Buffer, accesses: Accesses, virtual: Ranges, care: Care) -> Any
 
 
 def _part(buffer: Buffer, axis: int, accesses: Accesses, care: Care) -> Part | None:
-    low: Linear | None = None
-    high: Linear | None = None
+    low: Sum | None = None
+    high: Sum | None = None
     for indices, ranges, limits in accesses:
         bounds = _bounds(indices[axis], ranges)
         if bounds is None:
@@ -269,54 +271,49 @@ def _part(buffer: Buffer, axis: int, accesses: Accesses, care: Care) -> Part | N
         if low is None or high is None:
             return None
     assert low is not None and high is not None
-    extent = high.plus(low, -1)
-    if extent.terms or any(_may_change(term) for term in low.terms):
+    extent = high.minus(low)
+    if extent.terms or _may_change(low.expr()):
         return None
     size = p.as_int(buffer.shape[axis])
-    if size is not None and extent.constant + 1 >= size:
-        if not care.may_grow or extent.constant + 1 == size:
+    if size is not None and extent.const + 1 >= size:
+        if not care.may_grow or extent.const + 1 == size:
             return None
-    return low, extent.constant + 1
+    return low, extent.const + 1
 
 
 def _within(
-    bounds: tuple[Linear, Linear], index: PrimExpr, ranges: Ranges, limits: tuple[Linear, ...]
-) -> tuple[Linear, Linear]:
+    bounds: tuple[Sum, Sum], index: PrimExpr, ranges: Ranges, limits: tuple[Sum, ...]
+) -> tuple[Sum, Sum]:
     """The ends of an index under tests: `limit <= 0` says index <= index - limit."""
     low, high = bounds
-    form = linear_form(index)
+    form = of(index)
     for limit in limits:
-        above, below = form.plus(limit, -1), form.plus(limit)
-        if _is_outside(above, ranges):
+        above, below = form.minus(limit), form.plus(limit)
+        if not above.uses(ranges):
             high = _extreme(high, above, min) or high
-        if _is_outside(below, ranges):
+        if not below.uses(ranges):
             low = _extreme(low, below, max) or low
     return low, high
 
 
-def _is_outside(x: Linear, ranges: Ranges) -> bool:
-    """True if a sum depends on nothing that changes inside."""
-    return not any(n in ranges for term in x.terms for n in walk(term) if isinstance(n, Var))
-
-
-def _bounds(index: PrimExpr, ranges: Ranges) -> tuple[Linear, Linear] | None:
+def _bounds(index: PrimExpr, ranges: Ranges) -> tuple[Sum, Sum] | None:
     """The ends of an index; of a vector, from its first lane to its last."""
     if isinstance(index, Ramp):
         stride = p.as_int(index.stride)
-        first = interval(index.base, ranges)
+        first = interval(of(index.base), ranges)
         if first is None or stride is None or stride < 0:
             return None
-        return first[0], first[1].plus(Linear(stride * (index.lanes - 1)))
-    return interval(index, ranges) if index.dtype.lanes == 1 else None
+        return first[0], first[1].shifted(stride * (index.lanes - 1))
+    return interval(of(index), ranges) if index.dtype.lanes == 1 else None
 
 
-def _may_change(term: PrimExpr) -> bool:
+def _may_change(x: PrimExpr) -> bool:
     """True for what is read from memory, or computed by a call: it may differ the next time."""
-    return any(isinstance(n, BufferLoad | Call) for n in walk(term))
+    return any(isinstance(n, BufferLoad | Call) for n in walk(x))
 
 
-def _extreme(a: Linear, b: Linear, pick: Any) -> Linear | None:
-    return None if a.plus(b, -1).terms else pick((a, b), key=lambda bound: bound.constant)
+def _extreme(a: Sum, b: Sum, pick: Any) -> Sum | None:
+    return None if a.minus(b).terms else pick((a, b), key=lambda bound: bound.const)
 
 
 def _moved_to(
@@ -340,7 +337,7 @@ def _moved_region(n: BufferRegion, buffer: Buffer, box: list[Part | None]) -> Bu
         if part is None:
             region.append(bounds)
             continue
-        start = linear_form(bounds.min).plus(part[0], -1)
+        start = of(bounds.min).minus(part[0])
         region.append(Range(start.expr(bounds.min.dtype), bounds.extent))
     return BufferRegion(buffer, tuple(region))
 
@@ -375,11 +372,11 @@ def _moved(n: Any, buffer: Buffer, box: list[Part | None]) -> Node:
     return replace(n, buffer=buffer, indices=tuple(indices))
 
 
-def _behind(index: PrimExpr, start: Linear) -> PrimExpr:
+def _behind(index: PrimExpr, start: Sum) -> PrimExpr:
     """An index counted from `start`."""
     if isinstance(index, Ramp):
         return Ramp(_behind(index.base, start), index.stride, index.lanes)
-    return linear_form(index).plus(start, -1).expr(index.dtype)
+    return of(index).minus(start).expr(index.dtype)
 
 
 class CompactBufferAllocation(PrimFuncPass):

@@ -39,6 +39,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from mlcnb.arith.sum import Sum
 from mlcnb.core.node import children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -47,7 +48,6 @@ from mlcnb.tir.analysis.edges import Bounds, Edge, conjuncts, edge_of, range_of
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute, taken
-from mlcnb.tir.linear import Linear
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt, seq
 from mlcnb.tir.transform.partition_as_asked import Wanted, is_marked, partition_as_asked
 
@@ -171,7 +171,7 @@ def _cut(n: For, low: int, high: int, asked: Asked) -> list[For]:
     hinted = HINT in n.annotations
     if hinted:
         n = replace(n, annotations={k: v for k, v in n.annotations.items() if k != HINT})
-    axis = Linear(0, {n.loop_var: 1})
+    axis = Sum(0, {n.loop_var: 1})
     tests = [t for t in _tests(n.body, hinted, {}) if t.edge.is_along(axis)]
     edges = [t.edge for t in tests if hinted or _is_lost_here(t)]
     pieces = _pieces(edges, low, high)
@@ -185,7 +185,7 @@ def _is_lost_here(test: _Test) -> bool:
     return test.edge.factor > 0 or not any(test.uses(loop) for loop in test.loops)
 
 
-def _part(n: For, axis: Linear, first: int, last: int) -> For:
+def _part(n: For, axis: Sum, first: int, last: int) -> For:
     """The iterations from `first` to `last`, with a variable of their own."""
     body = _Decided(axis, first, last).of(n.body)
     if first == p.as_int(n.min):
@@ -208,7 +208,7 @@ def _by_axis(n: For) -> list[list[Edge]]:
 
     Those are worth it that a loop asks again and again as it sums, and a parallel loop's own.
     """
-    own = Linear(0, {n.loop_var: 1})
+    own = Sum(0, {n.loop_var: 1})
     spatial = cache(_is_spatial)
     found: list[list[_Test]] = []
     for test in _tests(n.body, False, {}):
@@ -262,7 +262,7 @@ class _Decided:
     Where the axis has one value, and `rewrites` is set, what is left asks for inner loops alone.
     """
 
-    axis: Linear
+    axis: Sum
     first: int
     last: int
     rewrites: bool = False

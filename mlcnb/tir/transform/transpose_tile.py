@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.arith import simplify
+from mlcnb.arith.reading import of
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -25,7 +26,6 @@ from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements, substitute
-from mlcnb.tir.linear import linear_form
 from mlcnb.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 
@@ -94,9 +94,8 @@ def _mentions(load: BufferLoad, store: BufferStore, var: e.Var) -> bool:
 def _row(load: BufferLoad, lane: int, var: e.Var, count: int) -> e.PrimExpr:
     """What lane `lane` of the vectors is read from: `count` elements, or zeros where masked."""
     start = simplify(_lane(load.indices[0], lane))
-    form = linear_form(start)
-    rest = [term for term in form.terms if term is not var]
-    if form.terms.get(var) != 1 or any(n is var for term in rest for n in walk(term)):
+    form = of(start)
+    if form.terms.get(var) != 1 or form.without(var).uses({var}):
         raise _NoLane
     kind = load.buffer.dtype.with_lanes(count)
     first = simplify(substitute(start, {var: p.const(0, var.dtype)}))

@@ -141,7 +141,7 @@ def test_vectors_reach_from_their_first_lane_to_their_last():
                 C = T.alloc_buffer((8,))
                 C[0:8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1.0), 8)
                 for j in range(8):
-                    B[i * 8 + j] = C[j * -1 + 7]
+                    B[i * 8 + j] = C[7 - j]
         """,
     )
     check_lowering(vectors, vectors)
@@ -170,7 +170,7 @@ def test_what_is_used_under_a_test_alone_counts_as_far_as_it_says():
     after = run_pass(CompactBufferAllocation(), tested)
     text = after.script()
     assert "D = T.alloc_buffer((12, 4))" in text and "C = T.alloc_buffer((24, 24))" in text
-    assert "D[i + -12, j + -20] = " in text
+    assert "D[i - 12, j - 20] = " in text
     same_bits(tested, after)
     plain = run_pass(LowerOpaqueBlock(), tested)
     cut = run_pass(CompactBufferAllocation(), plain)
