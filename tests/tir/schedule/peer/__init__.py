@@ -1,0 +1,1 @@
+"""Programs and steps on which our schedules are compared with Apache TVM's: see items.py."""
