@@ -57,3 +57,15 @@ def shortest(value: float, kind: str, _bits: bytes = b"") -> str:
             if float(as_kind(float(text))) == value:
                 return text
     return repr(value)
+
+
+def is_rounded_beyond(value: float, kind: str) -> bool:
+    """True where the shortest decimal lies beyond the dtype: 3.4028235e38, the largest float32."""
+    return math.isfinite(value) and abs(float(number(value, kind))) > abs(value) == _largest(kind)
+
+
+@lru_cache(maxsize=16)
+def _largest(kind: str) -> float:
+    from ml_dtypes import finfo
+
+    return float(finfo(dtype(kind).numpy).max)

@@ -177,7 +177,8 @@ def _int(p: Printer, n: e.IntImm) -> Doc:
 
 @prints(e.FloatImm)
 def _float(p: Printer, n: e.FloatImm) -> Doc:
-    text = literals.number(n.value, n.dtype)
+    exact = p.words.name == "0.27" and literals.is_rounded_beyond(n.value, n.dtype)
+    text = repr(n.value) if exact else literals.number(n.value, n.dtype)
     return typed(p, n.dtype, Text(text, "string" if text[0] == '"' else "number"))
 
 

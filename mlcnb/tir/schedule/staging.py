@@ -3,7 +3,7 @@ put under a loop.
 
     with T.block("A_shared"):                                   tile [i_0 * 8 : i_0 * 8 + 8]
         v0 = T.axis.spatial(16, i_0)
-        T.block_attr({"auto_copy": 1})
+        T.block_attr({"auto_copy": True})
         for ax0 in range(8):
             A_shared[v0 * 8 + ax0] = A[v0 * 8 + ax0]
 
@@ -74,19 +74,23 @@ def copy_block(
     name: str,
     predicate: e.PrimExpr = ALWAYS,
 ) -> BlockRealize:
-    """The block that copies a tile given in terms of what is around it: that becomes its axes."""
-    used = {v for ends in tile for end in ends for v in end.variables()}
+    """The block that copies a tile given in terms of what is around it: that becomes its axes, in
+    the order of the dimensions that it moves the tile along."""
+    used: dict[e.Var, int] = {}
+    for n, ends in enumerate(tile):
+        for v in {v for end in ends for v in end.variables()}:
+            used.setdefault(v, n)
     axes: list[IterVar] = []
     values: list[e.Var] = []
     renamed: dict[e.Var, Sum] = {}
     bounds: dict[e.Var, Bounds] = {}
-    for outer, domain in _seen_at(state, loop):
-        if outer in used:
-            var = e.Var(f"v{len(axes)}", outer.dtype)
-            axes.append(IterVar(domain, var))
-            values.append(outer)
-            renamed[outer] = Sum(0, {var: 1})
-            bounds[var] = constant_bounds(domain.min, domain.extent, {})
+    seen = [(outer, domain) for outer, domain in _seen_at(state, loop) if outer in used]
+    for outer, domain in sorted(seen, key=lambda x: used[x[0]]):
+        var = e.Var(f"v{len(axes)}", outer.dtype)
+        axes.append(IterVar(domain, var))
+        values.append(outer)
+        renamed[outer] = Sum(0, {var: 1})
+        bounds[var] = constant_bounds(domain.min, domain.extent, {})
     context = Context(bounds, renamed)
     kind = values[0].dtype if values else dtype("int32")
     sides, indices, inner = [], [], []
@@ -102,7 +106,7 @@ def copy_block(
     for var, extent in reversed(inner):
         body = For(var, p.const(0, kind), extent, ForKind.SERIAL, body)
     reads, writes = (BufferRegion(b, tuple(sides)) for b in (source, target))
-    marks = FrozenDict({"auto_copy": 1})
+    marks = FrozenDict({"auto_copy": True})
     block = Block(tuple(axes), (reads,), (writes,), name, body, annotations=marks)
     return BlockRealize(tuple(values), predicate, block)
 

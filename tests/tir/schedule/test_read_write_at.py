@@ -75,7 +75,7 @@ def test_read():
                 v0 = T.axis.spatial(2, k_0)
                 T.reads(A[0:4, v0 * 4:v0 * 4 + 4])
                 T.writes(A_local[0:4, v0 * 4:v0 * 4 + 4])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(4, 4):
                     A_local[ax0, v0 * 4 + ax1] = A[ax0, v0 * 4 + ax1]
             for i, j, k_1 in T.grid(4, 4, 4):
@@ -111,7 +111,7 @@ def test_read_of_neighbours():
                 v0 = T.axis.spatial(3, i_0)
                 T.reads(B[v0 * 4:v0 * 4 + 6])
                 T.writes(B_shared[v0 * 4:v0 * 4 + 6])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0 in range(6):
                     B_shared[v0 * 4 + ax0] = B[v0 * 4 + ax0]
             for i_1 in range(4):
@@ -144,7 +144,7 @@ def test_read_in_tiles_that_do_not_divide():
                 v0 = T.axis.spatial(3, i_0)
                 T.reads(B[v0 * 4:v0 * 4 + T.min(6, 13 - v0 * 4)])
                 T.writes(B_local[v0 * 4:v0 * 4 + T.min(6, 13 - v0 * 4)])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0 in range(T.min(6, 13 - v0 * 4)):
                     B_local[v0 * 4 + ax0] = B[v0 * 4 + ax0]
             for i_1 in range(4):
@@ -183,7 +183,7 @@ def test_read_beside_other_blocks():
                 v0 = T.axis.spatial(2, i)
                 T.reads(A[v0, 0:3])
                 T.writes(A_local[v0, 0:3])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 3):
                     A_local[v0 + ax0, ax1] = A[v0 + ax0, ax1]
             for j in range(3):
@@ -227,7 +227,7 @@ def test_read_into_shared_memory_for_all_threads():
                     v0 = T.axis.spatial(2, i_0)
                     T.reads(A[v0 * 2:v0 * 2 + 2, 0:4])
                     T.writes(A_shared[v0 * 2:v0 * 2 + 2, 0:4])
-                    T.block_attr({"auto_copy": 1})
+                    T.block_attr({"auto_copy": True})
                     for ax0, ax1 in T.grid(2, 4):
                         A_shared[v0 * 2 + ax0, ax1] = A[v0 * 2 + ax0, ax1]
                 for j, k in T.grid(4, 4):
@@ -269,7 +269,7 @@ def test_write():
                 v0, v1 = T.axis.remap("SS", [i, j_0])
                 T.reads(C_local[v0, v1 * 2:v1 * 2 + 2])
                 T.writes(C[v0, v1 * 2:v1 * 2 + 2])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 2):
                     C[v0 + ax0, v1 * 2 + ax1] = C_local[v0 + ax0, v1 * 2 + ax1]
         """,
@@ -301,7 +301,7 @@ def test_write_of_init_and_update():
                 v0 = T.axis.spatial(4, i)
                 T.reads(B_local[v0])
                 T.writes(B[v0])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0 in range(1):
                     B[v0 + ax0] = B_local[v0 + ax0]
         """,
@@ -329,7 +329,7 @@ def test_write_in_tiles_that_do_not_divide():
                 v0 = T.axis.spatial(3, i_0)
                 T.reads(B_local[v0 * 4:v0 * 4 + T.min(4, 10 - v0 * 4)])
                 T.writes(B[v0 * 4:v0 * 4 + T.min(4, 10 - v0 * 4)])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0 in range(T.min(4, 10 - v0 * 4)):
                     B[v0 * 4 + ax0] = B_local[v0 * 4 + ax0]
         for i in range(10):
@@ -362,7 +362,7 @@ def test_a_condition_on_the_loop_is_one_of_the_copy():
                 T.where(i < 5)
                 T.reads(B_local[v0:v0 + T.min(1, 5 - v0)])
                 T.writes(B[v0:v0 + T.min(1, 5 - v0)])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0 in range(T.min(1, 5 - v0)):
                     B[v0 + ax0] = B_local[v0 + ax0]
             with T.block("C"):
@@ -409,7 +409,7 @@ def test_inside_a_block_without_axes():
                             v1 = T.axis.spatial((2, 6), k1)
                             T.reads(A[v0, v1])
                             T.writes(A_local[v0, v1])
-                            T.block_attr({"auto_copy": 1})
+                            T.block_attr({"auto_copy": True})
                             for ax0, ax1 in T.grid(1, 1):
                                 A_local[v0 + ax0, v1 + ax1] = A[v0 + ax0, v1 + ax1]
                         with T.block("B_k1"):
@@ -445,7 +445,7 @@ def test_readers_behind_the_copy_read_the_old_buffer():
                 v0 = T.axis.spatial(4, i)
                 T.reads(C_local[v0, 0:4])
                 T.writes(C[v0, 0:4])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 4):
                     C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
             for ax0 in range(4):
@@ -473,7 +473,7 @@ def test_symbolic_shape():
                 v0 = T.axis.spatial((n + 3) // 4, i_0)
                 T.reads(A[v0 * 4:v0 * 4 + T.min(4, n - v0 * 4), 0:4])
                 T.writes(A_local[v0 * 4:v0 * 4 + T.min(4, n - v0 * 4), 0:4])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(T.min(4, n - v0 * 4), 4):
                     A_local[v0 * 4 + ax0, ax1] = A[v0 * 4 + ax0, ax1]
             for i_1, j in T.grid(4, 4):
@@ -488,7 +488,7 @@ def test_symbolic_shape():
                 v0 = T.axis.spatial((n + 3) // 4, i_0)
                 T.reads(B_local[v0 * 4:v0 * 4 + T.min(4, n - v0 * 4), 0:4])
                 T.writes(B[v0 * 4:v0 * 4 + T.min(4, n - v0 * 4), 0:4])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(T.min(4, n - v0 * 4), 4):
                     B[v0 * 4 + ax0, ax1] = B_local[v0 * 4 + ax0, ax1]
         """,
@@ -509,7 +509,7 @@ def test_read_then_written():
             with T.block("B_local"):
                 T.reads(B[0:2, 0:3])
                 T.writes(B_local[0:2, 0:3])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(2, 3):
                     B_local[ax0, ax1] = B[ax0, ax1]
             for j, k in T.grid(3, 2):
@@ -524,7 +524,7 @@ def test_read_then_written():
                 v0 = T.axis.spatial(4, i)
                 T.reads(C_local[v0, 0:3])
                 T.writes(C[v0, 0:3])
-                T.block_attr({"auto_copy": 1})
+                T.block_attr({"auto_copy": True})
                 for ax0, ax1 in T.grid(1, 3):
                     C[v0 + ax0, ax1] = C_local[v0 + ax0, ax1]
         """,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from mlcnb import te
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import ScheduleError
+from mlcnb.script import parse
+from mlcnb.tir import PrimFunc
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
     copy_2d,
     matmul,
+    numbers,
     only,
     padded_pool,
     refuses,
@@ -162,9 +171,7 @@ def test_symbolic():
                 v_k, v_i, v_j = T.axis.remap("SSS", [k, i, j])
                 T.reads(A[v_i, v_k], B[v_k, v_j])
                 T.writes(C_rf[v_k, v_i, v_j])
-                with T.init():
-                    C_rf[v_k, v_i, v_j] = T.float32(0.0)
-                C_rf[v_k, v_i, v_j] = C_rf[v_k, v_i, v_j] + A[v_i, v_k] * B[v_k, v_j]
+                C_rf[v_k, v_i, v_j] = A[v_i, v_k] * B[v_k, v_j]
         for i, j, k in T.grid(n, T.int64(4), n):
             with T.block("C"):
                 v_k, v_i, v_j = T.axis.remap("RSS", [k, i, j])
@@ -215,9 +222,7 @@ def test_predicates_of_spatial_axes():
                 T.where(i_0 * 2 + i_1 < 3)
                 T.reads(A[v_i, v_k], B[v_k, v_j])
                 T.writes(C_rf[v_i, v_k, v_j])
-                with T.init():
-                    C_rf[v_i, v_k, v_j] = T.float32(0.0)
-                C_rf[v_i, v_k, v_j] = C_rf[v_i, v_k, v_j] + A[v_i, v_k] * B[v_k, v_j]
+                C_rf[v_i, v_k, v_j] = A[v_i, v_k] * B[v_k, v_j]
         for i_0, i_1, j, k in T.grid(2, 2, 2, 4):
             with T.block("C"):
                 v_k = T.axis.reduce(4, k)
@@ -239,3 +244,234 @@ def test_refuses_what_starts_from_something_else():
     k = sch.get_loops("C")[2]
     with refuses(sch, "rfactor: block C starts from something else than the identity of its sum"):
         sch.rfactor(k, 0)
+
+
+def largest(compare: str, place: str) -> PrimFunc:
+    """The place and the value of an extremum of each row."""
+    return parse(f"""
+@T.prim_func
+def main(idx: T.Buffer((3, 12), "int32"), val: T.Buffer((3, 12), "int32"),
+         v0: T.Buffer((3,), "int32"), v1: T.Buffer((3,), "int32")):
+    for i, k in T.grid(3, 12):
+        with T.block("arg"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(idx[vi, vk], val[vi, vk])
+            T.writes(v0[vi], v1[vi])
+            with T.init():
+                v0[vi] = -1
+                v1[vi] = {-9 if ">" in compare else 9}
+            x0: T.int32 = T.Select({place}, v0[vi], idx[vi, vk])
+            x1: T.int32 = T.Select(v1[vi] {compare} val[vi, vk], v1[vi], val[vi, vk])
+            v0[vi] = x0
+            v1[vi] = x1
+""")
+
+
+def smaller_place(compare: str) -> str:
+    """Of equal values the one with the smaller place."""
+    old, new = "v1[vi]", "val[vi, vk]"
+    return f"{old} {compare} {new} or ({old} == {new} and v0[vi] < idx[vi, vk])"
+
+
+def with_ties(func: PrimFunc, seed: int) -> list[np.ndarray]:
+    """What comes out for values of which many are equal."""
+    random = np.random.default_rng(seed)
+    idx = np.stack([random.permutation(12) for _ in range(3)]).astype("int32")
+    val = random.integers(0, 3, (3, 12), dtype="int32")
+    out = [np.zeros(3, "int32"), np.zeros(3, "int32")]
+    run_prim_func(func, [idx, val, *out])
+    return out
+
+
+def test_the_place_of_the_largest():
+    sch = Schedule(largest(">", smaller_place(">")))
+    _, k1 = sch.split(sch.get_loops("arg")[1], [None, 4])
+    sch.rfactor(k1, 1)
+    becomes(
+        sch,
+        """
+        v0_rf = T.alloc_buffer((3, 4), "int32")
+        v1_rf = T.alloc_buffer((3, 4), "int32")
+        for i, k_0, k_1 in T.grid(3, 3, 4):
+            with T.block("arg_rf"):
+                v_k_1, vi, v_k_0 = T.axis.remap("SSR", [k_1, i, k_0])
+                T.reads(idx[vi, v_k_0 * 4 + v_k_1], val[vi, v_k_0 * 4 + v_k_1])
+                T.writes(v0_rf[vi, v_k_1], v1_rf[vi, v_k_1])
+                with T.init():
+                    v0_rf[vi, v_k_1] = -1
+                    v1_rf[vi, v_k_1] = -9
+                v_v0_rf: T.int32 = T.Select(v1_rf[vi, v_k_1] > val[vi, v_k_0 * 4 + v_k_1] or v1_rf[vi, v_k_1] == val[vi, v_k_0 * 4 + v_k_1] and v0_rf[vi, v_k_1] < idx[vi, v_k_0 * 4 + v_k_1], v0_rf[vi, v_k_1], idx[vi, v_k_0 * 4 + v_k_1])
+                v_v1_rf: T.int32 = T.Select(v1_rf[vi, v_k_1] > val[vi, v_k_0 * 4 + v_k_1], v1_rf[vi, v_k_1], val[vi, v_k_0 * 4 + v_k_1])
+                v0_rf[vi, v_k_1] = v_v0_rf
+                v1_rf[vi, v_k_1] = v_v1_rf
+        for i, k_1 in T.grid(3, 4):
+            with T.block("arg"):
+                v_k_1, vi = T.axis.remap("RS", [k_1, i])
+                T.reads(v0_rf[vi, v_k_1], v1_rf[vi, v_k_1])
+                T.writes(v0[vi], v1[vi])
+                with T.init():
+                    v0[vi] = -1
+                    v1[vi] = -9
+                v_v0: T.int32 = T.Select(v1[vi] > v1_rf[vi, v_k_1] or v1[vi] == v1_rf[vi, v_k_1] and v0[vi] < v0_rf[vi, v_k_1], v0[vi], v0_rf[vi, v_k_1])
+                v_v1: T.int32 = T.Select(v1[vi] > v1_rf[vi, v_k_1], v1[vi], v1_rf[vi, v_k_1])
+                v0[vi] = v_v0
+                v1[vi] = v_v1
+        """,  # noqa: E501
+    )
+
+
+@given(
+    st.sampled_from([">", "<", ">=", "<="]),
+    st.booleans(),
+    st.sampled_from([[2, 6], [6, 2], [3, 2, 2], [12, 1], [1, 12], [12]]),
+    st.data(),
+)
+@settings(max_examples=25)
+def test_extrema_with_ties_keep_their_places(compare, in_order, factors, data):
+    place = f"v1[vi] {compare} val[vi, vk]" if in_order else smaller_place(compare[0])
+    func = largest(compare, place)
+    sch = Schedule(func)
+    k = sch.get_loops("arg")[1]
+    loops = sch.split(k, factors) if len(factors) > 1 else [k]
+    try:
+        sch.rfactor(data.draw(st.sampled_from(loops)), data.draw(st.sampled_from([0, 1, -1])))
+    except ScheduleError as error:
+        assert in_order, error
+    else:
+        for seed in range(4):
+            for x, y in zip(with_ties(func, seed), with_ties(only(sch.mod), seed), strict=True):
+                np.testing.assert_array_equal(x, y)
+
+
+def test_the_first_of_equal_values_stays_the_first():
+    sch = Schedule(largest(">=", "v1[vi] >= val[vi, vk]"))
+    k0, k1 = sch.split(sch.get_loops("arg")[1], [None, 4])
+    with refuses(
+        sch,
+        "rfactor: of equal values block arg takes the first, and with loop k_0 inside of loop k_1 "
+        "another would come first",
+        hint="rfactor loop k_0, let the smaller index win where values are equal, or "
+        'check="none", if any of equal ones will do',
+    ):
+        sch.rfactor(k1, 0)
+    sch.rfactor(k0, 0)
+    for seed in range(4):
+        before, after = (with_ties(only(m), seed) for m in (sch.steps[0].mod, sch.mod))
+        np.testing.assert_array_equal(before, after)
+
+
+def two_sums(update: str) -> PrimFunc:
+    """Sums of A and of its squares, in one block."""
+    return parse(f"""
+@T.prim_func
+def main(A: T.Buffer((4, 8)), S: T.Buffer((4,)), Q: T.Buffer((4,))):
+    for i, k in T.grid(4, 8):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = T.float32(0)
+                Q[vi] = T.float32(0)
+            s: T.float32 = S[vi] + A[vi, vk]
+            q: T.float32 = {update}
+            S[vi] = s
+            Q[vi] = q
+""")
+
+
+def test_two_sums_at_once():
+    sch = Schedule(two_sums("Q[vi] + A[vi, vk] * A[vi, vk]"))
+    _, k1 = sch.split(sch.get_loops("S")[1], [2, 4])
+    sch.rfactor(k1, 0)
+    same_numbers(only(sch.steps[0].mod), only(sch.mod))
+    replays(sch)
+
+
+def test_refuses_a_sum_that_uses_the_other():
+    sch = Schedule(two_sums("Q[vi] + A[vi, vk] * S[vi]"))
+    k = sch.get_loops("S")[1]
+    with refuses(sch, "rfactor: block S combines by none of +, *, min, max"):
+        sch.rfactor(k, 0)
+
+
+def test_the_parts_go_first_where_nothing_minds():
+    def chain(second: str) -> Schedule:
+        return Schedule(
+            parse(f"""
+@T.prim_func
+def main(A: T.Buffer((4, 8)), C: T.Buffer((4,)), D: T.Buffer((4, 8))):
+    for i in range(4):
+        for k in range(8):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+        for j in range(8):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                {second}[vi, vj] = C[vi] + T.float32(1)
+""")
+        )
+
+    sch = chain("D")
+    sch.rfactor(sch.get_loops("C")[1], 0)
+    becomes(
+        sch,
+        """
+        C_rf = T.alloc_buffer((8, 4))
+        for i, k in T.grid(4, 8):
+            with T.block("C_rf"):
+                v_k, vi = T.axis.remap("SS", [k, i])
+                T.reads(A[vi, v_k])
+                T.writes(C_rf[v_k, vi])
+                C_rf[v_k, vi] = A[vi, v_k]
+        for i in range(4):
+            for k in range(8):
+                with T.block("C"):
+                    v_k, vi = T.axis.remap("RS", [k, i])
+                    T.reads(C_rf[v_k, vi])
+                    T.writes(C[vi])
+                    with T.init():
+                        C[vi] = T.float32(0.0)
+                    C[vi] = C[vi] + C_rf[v_k, vi]
+            for j in range(8):
+                with T.block("D"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.reads(C[vi])
+                    T.writes(D[vi, vj])
+                    D[vi, vj] = C[vi] + T.float32(1.0)
+        """,
+    )
+    writes_input = chain("A")
+    writes_input.rfactor(writes_input.get_loops("C")[1], 0)
+    assert text(writes_input).index("for i in range(4)") < text(writes_input).index("C_rf[v_k, vi]")
+    for x, y in zip(*(numbers(only(m)) for m in (chain("A").mod, writes_input.mod)), strict=True):
+        np.testing.assert_allclose(x, y)
+
+
+def test_a_loop_that_runs_once():
+    sch = Schedule(row_sum(4, 8))
+    once = sch.add_unit_loop(sch.get_loops("B")[1])
+    sch.rfactor(once, 0)
+    becomes(
+        sch,
+        """
+        B_rf = T.alloc_buffer((1, 4))
+        for i, u, k in T.grid(4, 1, 8):
+            with T.block("B_rf"):
+                v_u, v_i, v_k = T.axis.remap("SSR", [u, i, k])
+                T.reads(A[v_i, v_k])
+                T.writes(B_rf[v_u, v_i])
+                with T.init():
+                    B_rf[v_u, v_i] = T.float32(0.0)
+                B_rf[v_u, v_i] = B_rf[v_u, v_i] + A[v_i, v_k]
+        for i, u in T.grid(4, 1):
+            with T.block("B"):
+                v_u, v_i = T.axis.remap("RS", [u, i])
+                T.reads(B_rf[v_u, v_i])
+                T.writes(B[v_i])
+                with T.init():
+                    B[v_i] = T.float32(0.0)
+                B[v_i] = B[v_i] + B_rf[v_u, v_i]
+        """,
+    )

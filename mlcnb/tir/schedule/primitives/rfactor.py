@@ -8,7 +8,9 @@ for i, k_0, k_1 in T.grid(...):             for i, k_0, k_1 in T.grid(...):
                                                 with T.block("B"):
                                                     B[v_i] += B_rf[v_k_1, v_i]
 
-In the first block the loop (k_1) is spatial: it can be vectorized or run in parallel.
+In the first block the loop (k_1) is spatial: it can be vectorized or run in parallel. Where no axis
+is left to reduce there, it stores the values as they are. Several buffers may be reduced at once,
+by lets (argmax: the place and the value).
 """
 
 from __future__ import annotations
@@ -21,9 +23,8 @@ from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
-from mlcnb.tir.reducers import Reducer, matched_update
+from mlcnb.tir.reducers import Step
 from mlcnb.tir.schedule.elementwise import refreshed
 from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.legality import (
@@ -32,7 +33,9 @@ from mlcnb.tir.schedule.legality import (
     why_not_affine,
     why_not_reduction,
 )
+from mlcnb.tir.schedule.moving import body_items
 from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.reductions import reading_in_order, reduction_of, stored
 from mlcnb.tir.schedule.regions import bindings, conjuncts, known_bounds
 from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import (
@@ -44,6 +47,7 @@ from mlcnb.tir.stmt import (
     IterType,
     IterVar,
     Stmt,
+    seq,
 )
 
 
@@ -55,9 +59,8 @@ class _Parts:
     realize: BlockRealize
     loops: list[For]
     loop: For
-    store: BufferStore
-    reducer: Reducer
-    value: e.PrimExpr
+    step: Step
+    starts: tuple[e.PrimExpr, ...]
     axis: int
 
 
@@ -79,18 +82,50 @@ def rfactor(state: State, loop: For, factor_axis: int) -> Change:
             none of + * min max, starting from its identity.
     """
     parts = _parts(state, loop, factor_axis)
-    old = parts.store.buffer
-    new = _buffer(old, loop.extent, parts.axis)
-    making = _making_block(state, parts, new)
+    new = [_buffer(x.buffer, loop.extent, parts.axis) for x in parts.step.stores]
     top = _top(state, parts.loops)
     _refuse_outside(state, parts, top)
+    _refuse_unstarted(state, parts)
+    making = _making_block(state, parts, new)
     combining, nest = _combining_nest(state, parts, new, parts.loops[parts.loops.index(top) :])
     edit = state.edit()
-    edit.put(parts.realize, making)
-    edit.after(top, nest)
-    edit.allocate(state.tree.scope(parts.block), new)
+    if top is not parts.loops[0] and _may_go_first(state, parts):
+        edit.before(parts.loops[0], _copied(parts.loops, making))
+        edit.put(top, nest)
+    else:
+        edit.put(parts.realize, making)
+        edit.after(top, nest)
+    edit.allocate(state.tree.scope(parts.block), *new)
     edit.became(parts.block, combining)
     return Change.of(edit, making.block)
+
+
+def _may_go_first(state: State, parts: _Parts) -> bool:
+    """Whether the parts can be made before all loops: the block stands first in each of them, and
+    nothing in them writes what it reads."""
+    tree = state.tree
+    around: Stmt = parts.loops[0]
+    for inner in (*parts.loops[1:], parts.realize):
+        if body_items(around)[0] is not inner:  # type: ignore[arg-type]
+            return False
+        around = inner
+    read = {r.buffer for r in parts.block.reads}
+    others = (b for b in tree.blocks_under(parts.loops[0]) if b is not parts.block)
+    return not any(r.buffer in read for b in others for r in b.writes)
+
+
+def _copied(loops: Sequence[For], inner: BlockRealize) -> Stmt:
+    """A block in loops of its own."""
+    fresh = FreshCopy({})
+    for x in loops:
+        fresh.renew(x.loop_var)
+    values = tuple(fresh.expr(v) for v in inner.iter_values)
+    nest: Stmt = replace(inner, iter_values=values, predicate=fresh.expr(inner.predicate))
+    for x in reversed(loops):
+        bounds = fresh.expr(x.min), fresh.expr(x.extent)
+        var = fresh.values[x.loop_var]
+        nest = replace(x, loop_var=var, min=bounds[0], extent=bounds[1], body=nest)
+    return nest
 
 
 def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
@@ -104,8 +139,9 @@ def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
     if reason:
         raise state.refusal(f"rfactor: {name_of(block)} is no reduction block: {reason}", block)
     _refuse_loops(state, block, loop, loops)
-    found = _reduction(state, block)
-    ndim = found[0].buffer.ndim
+    step, starts = reduction_of(state, "rfactor", block)
+    _refuse_swaps(state, block, loop, loops, step)
+    ndim = step.stores[0].buffer.ndim
     axis = factor_axis + ndim + 1 if factor_axis < 0 else factor_axis
     if not 0 <= axis <= ndim:
         raise state.refusal(
@@ -113,14 +149,15 @@ def _parts(state: State, loop: For, factor_axis: int) -> _Parts:
             loop,
             hint=f"{-ndim - 1} to {ndim}",
         )
-    return _Parts(block, tree.realize(block), loops, loop, *found, axis)
+    return _Parts(block, tree.realize(block), loops, loop, step, starts, axis)
 
 
 def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> None:
     tree = state.tree
     spatial = spatial_variables(tree, block)
     reducing = reduce_variables(tree, block)
-    if loop.loop_var not in reducing or loop.loop_var in spatial:
+    once = of(loop.extent).value == 1 and loop.loop_var not in spatial | reducing
+    if not once and (loop.loop_var not in reducing or loop.loop_var in spatial):
         raise state.refusal(
             f"rfactor: {name_of(loop)} is no loop of the reduction of {name_of(block)}", loop
         )
@@ -140,21 +177,20 @@ def _refuse_loops(state: State, block: Block, loop: For, loops: list[For]) -> No
         )
 
 
-def _reduction(state: State, block: Block) -> tuple[BufferStore, Reducer, e.PrimExpr]:
-    """The update, its operator, and what is combined."""
-    store, init = block.body, block.init
-    found = matched_update(store) if isinstance(store, BufferStore) else None
-    if found is None or not isinstance(init, BufferStore) or not isinstance(store, BufferStore):
-        raise state.refusal(f"rfactor: {name_of(block)} combines by none of +, *, min, max", block)
-    reducer, value = found
-    start = reducer.identity(store.buffer.dtype)
-    if reducer.name in ("sum", "prod") and not structural_equal(init.value, start):
+def _refuse_swaps(state: State, block: Block, loop: For, loops: list[For], step: Step) -> None:
+    """Where the first of equal values counts, only the outermost loop keeps their order."""
+    tree = state.tree
+    reducing = reduce_variables(tree, block)
+    before = [x for x in loops[: loops.index(loop)] if x.loop_var in reducing]
+    outer = [x for x in before if of(x.extent).value != 1]
+    if state.checks and step.in_order and outer:
         raise state.refusal(
-            f"rfactor: {name_of(block)} starts from something else than the identity of "
-            f"its {reducer.name}",
-            block,
+            f"rfactor: of equal values {name_of(block)} takes the first, and with "
+            f"{name_of(outer[0])} inside of {name_of(loop)} another would come first",
+            loop,
+            hint=f"rfactor {name_of(outer[0])}, let the smaller index win where values are equal, "
+            'or check="none", if any of equal ones will do',
         )
-    return store, reducer, value
 
 
 def _buffer(old: Buffer, extent: e.PrimExpr, axis: int) -> Buffer:
@@ -163,7 +199,7 @@ def _buffer(old: Buffer, extent: e.PrimExpr, axis: int) -> Buffer:
     return decl_buffer(shape, old.dtype, f"{old.name}_rf", old.scope)
 
 
-def _making_block(state: State, parts: _Parts, new: Buffer) -> BlockRealize:
+def _making_block(state: State, parts: _Parts, new: Sequence[Buffer]) -> BlockRealize:
     """The block over the old loops, in which the factored loop is spatial."""
     tree, block = state.tree, parts.block
     context = bindings(tree, block)
@@ -185,19 +221,24 @@ def _making_block(state: State, parts: _Parts, new: Buffer) -> BlockRealize:
             axes.append(axis)
             values.append(value)  # type: ignore[arg-type]
     known = {**known_bounds(tree, block), **{v.var: _bounds(v) for v in axes}}
-    store, init = _stores(parts, new, factor.var)
     sums = Context(known, {v: of(x, Context(known)) for v, x in replaced.items()})
+    if not any(axis.iter_type is IterType.REDUCE for axis in axes):
+        stores = _written(parts, new, factor.var, parts.step.values)
+        body, init = seq(*(_simplified_store(x, sums) for x in stores)), None
+    else:
+        body = _updated(parts, new, factor.var, parts.step.values, sums)
+        starts = _written(parts, new, factor.var, parts.starts)
+        init = seq(*(_simplified_store(x, sums) for x in starts))
     made = replace(
         block,
         iter_vars=tuple(axes),
         name_hint=f"{block.name_hint}_rf",
-        body=_simplified_store(store, sums),
-        init=_simplified_store(init, sums),
+        body=body,
+        init=init,
     )
     fresh = FreshCopy({})
-    realized = fresh.stmt(BlockRealize(tuple(values), parts.realize.predicate, refreshed(made)))
-    _refuse_unstarted(state, parts)
-    return realized
+    named = reading_in_order(refreshed(made), [r.buffer for r in block.reads])
+    return fresh.stmt(BlockRealize(tuple(values), parts.realize.predicate, named))
 
 
 def substituted_expr(x: e.PrimExpr, values: dict[e.Var, e.PrimExpr]) -> e.PrimExpr:
@@ -223,12 +264,32 @@ def _simplified_store(store: BufferStore, context: Context) -> BufferStore:
     )
 
 
-def _stores(parts: _Parts, new: Buffer, factor: e.Var) -> tuple[BufferStore, BufferStore]:
-    """The update and the init of the parts."""
-    indices = _inserted(parts.store.indices, factor, parts.axis)
-    value = parts.reducer.combine(BufferLoad(new, indices), parts.value)
-    start = parts.block.init.value  # type: ignore[union-attr]
-    return BufferStore(new, value, indices), BufferStore(new, start, indices)
+def _written(
+    parts: _Parts, new: Sequence[Buffer], factor: e.Var, values: Sequence[e.PrimExpr]
+) -> list[BufferStore]:
+    """Stores of these values where the parts are."""
+    return [
+        BufferStore(buffer, value, _inserted(old.indices, factor, parts.axis))
+        for buffer, value, old in zip(new, values, parts.step.stores, strict=True)
+    ]
+
+
+def _updated(
+    parts: _Parts,
+    new: Sequence[Buffer],
+    factor: e.Var,
+    values: Sequence[e.PrimExpr],
+    context: Context,
+) -> Stmt:
+    """The step on the parts."""
+    at = [_inserted(x.indices, factor, parts.axis) for x in parts.step.stores]
+    old = [BufferLoad(b, i) for b, i in zip(new, at, strict=True)]
+    found = parts.step.combine(old, values)
+    stores = [
+        _simplified_store(BufferStore(b, x, i), context)
+        for b, x, i in zip(new, found, at, strict=True)
+    ]
+    return stored(stores)
 
 
 def _inserted(indices: Sequence[e.PrimExpr], factor: e.PrimExpr, axis: int) -> tuple:
@@ -272,7 +333,7 @@ def _refuse_outside(state: State, parts: _Parts, top: For) -> None:
 
 
 def _combining_nest(
-    state: State, parts: _Parts, new: Buffer, loops: list[For]
+    state: State, parts: _Parts, new: Sequence[Buffer], loops: list[For]
 ) -> tuple[Block, Stmt]:
     """Loops over the spatial axes and the factor, and the block that reduces the parts."""
     block = parts.block
@@ -284,18 +345,20 @@ def _combining_nest(
         for axis, value in zip(block.iter_vars, parts.realize.iter_values, strict=True)
         if axis.iter_type is IterType.SPATIAL
     ]
-    store = parts.store
-    load = BufferLoad(new, _inserted(store.indices, factor.var, parts.axis))
-    body = replace(
-        store, value=parts.reducer.combine(BufferLoad(store.buffer, store.indices), load)
-    )
+    stores = parts.step.stores
+    loads = [
+        BufferLoad(b, _inserted(x.indices, factor.var, parts.axis))
+        for b, x in zip(new, stores, strict=True)
+    ]
+    found = parts.step.combine([BufferLoad(x.buffer, x.indices) for x in stores], loads)
+    body = stored([replace(x, value=v) for x, v in zip(stores, found, strict=True)])
     made = replace(block, iter_vars=(factor, *(axis for axis, _ in spatial)), body=body)
     values = (parts.loop.loop_var, *(value for _, value in spatial))
     fresh = FreshCopy({})
     for x in kept:
         fresh.renew(x.loop_var)
     predicate = _spatial_predicate(parts, {*reducing, parts.loop.loop_var})
-    realized = fresh.stmt(BlockRealize(values, predicate, refreshed(made)))
+    realized = fresh.stmt(BlockRealize(values, predicate, reading_in_order(refreshed(made), new)))
     nest: Stmt = realized
     for x in reversed(kept):
         nest = replace(x, loop_var=fresh.values[x.loop_var], body=nest)

@@ -30,8 +30,8 @@ def storage_align(
         offset: … plus this.
 
     Raises:
-        ScheduleError: there is no such axis, the factor is not positive, or the buffer is a
-            parameter.
+        ScheduleError: there is no such axis, the factor is not positive, the buffer is a parameter,
+            or the annotation that is there is none of this kind.
     """
     buffer = chosen_buffer(state, "storage_align", block, block.writes, buffer_index)
     place = axis + buffer.ndim if axis < 0 else axis
@@ -46,8 +46,21 @@ def storage_align(
             f"storage_align: {buffer.name}, which {name_of(block)} writes, is a parameter", block
         )
     refuse_held(state, "storage_align", buffer)
-    kept = [x for x in block.annotations.get(KEY, ()) if (x[0], x[1]) != (buffer_index, place)]
+    kept = [x for x in _marked(state, block) if (x[0], x[1]) != (buffer_index, place)]
     marks = {**block.annotations, KEY: (*kept, (buffer_index, place, factor, offset))}
     edit = state.edit()
     edit.update(block, annotations=FrozenDict(marks))
     return Change.of(edit)
+
+
+def _marked(state: State, block: Block) -> tuple[tuple, ...]:
+    """What the block is annotated with already."""
+    marks = block.annotations.get(KEY, ())
+    if not isinstance(marks, tuple) or not all(isinstance(x, tuple) and len(x) == 4 for x in marks):
+        raise state.refusal(
+            f"storage_align: the annotation {KEY} of {name_of(block)} is no list of "
+            f"[buffer, axis, factor, offset]: {marks}",
+            block,
+            hint=f'unannotate(block, "{KEY}")',
+        )
+    return marks

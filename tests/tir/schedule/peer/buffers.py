@@ -1,4 +1,6 @@
-"""transform_layout, transform_block_layout, reindex, set_scope, unsafe_set_dtype: forms, refusals."""
+"""Layouts, reindex, set_scope, unsafe_set_dtype: forms, and what is refused."""
+
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -97,14 +99,17 @@ def _(sch, tvm):
     sch.transform_layout(cached, ("write", 0), lambda i, j: (i // 16, j // 16, i % 16, j % 16))
 
 
-@item("transform_layout/rest of the indices", """
+@item(
+    "transform_layout/rest of the indices",
+    """
 @T.prim_func
 def main(A: T.Buffer((6, 4, 8)), B: T.Buffer((6, 4, 8))):
     for i, j, k in T.grid(6, 4, 8):
         with T.block("B"):
             vi, vj, vk = T.axis.remap("SSS", [i, j, k])
             B[vi, vj, vk] = A[vi, vj, vk] + T.float32(1)
-""")
+""",
+)
 def _(sch, tvm):
     sch.transform_layout("B", "A", lambda *rest, k: [*rest, k // 4, k % 4])
 
@@ -130,7 +135,9 @@ def quarters(i):
 
 for _pad in (None, 42):
     layout(f"no padding, pad_value={_pad}", one(16), "block", "A", quarters, pad_value=_pad)
-    layout(f"no padding, two blocks, pad_value={_pad}", """
+    layout(
+        f"no padding, two blocks, pad_value={_pad}",
+        """
 @T.prim_func
 def main():
     A = T.alloc_buffer((16,), "int32")
@@ -143,34 +150,75 @@ def main():
         with T.block("other"):
             vi = T.axis.remap("S", [i])
             B[vi] = A[vi]
-""", "block", "A", quarters, pad_value=_pad)
-    layout(f"no padding, opaque block, pad_value={_pad}", """
+""",
+        "block",
+        "A",
+        quarters,
+        pad_value=_pad,
+    )
+    layout(
+        f"no padding, opaque block, pad_value={_pad}",
+        """
 @T.prim_func
 def main():
     A = T.alloc_buffer((16,), "int32")
     for i in range(16):
         with T.block("block"):
             A[i] = 0
-""", "block", "A", quarters, pad_value=_pad)
+""",
+        "block",
+        "A",
+        quarters,
+        pad_value=_pad,
+    )
 
 layout("padding is not allowed", one(14), "block", "A", quarters)
 layout("padding is implied", one(14), "block", "A", quarters, assume_injective_transform=True)
-layout("padding of another dtype", one(14).replace("int32", "float32").replace("= 0", "= T.float32(0)"),
-       "block", "A", quarters, pad_value=0)
+layout(
+    "padding of another dtype",
+    one(14).replace("int32", "float32").replace("= 0", "= T.float32(0)"),
+    "block",
+    "A",
+    quarters,
+    pad_value=0,
+)
 layout("padded copy", one(14, "A[vi] = S[vi]"), "block", "A", quarters, pad_value=0)
-layout("padded copy of int8", one(14, "A[vi] = S[vi]").replace("int32", "int8"), "block", "A", quarters, pad_value=0)
+layout(
+    "padded copy of int8",
+    one(14, "A[vi] = S[vi]").replace("int32", "int8"),
+    "block",
+    "A",
+    quarters,
+    pad_value=0,
+)
 layout("padded constant", one(14), "block", "A", quarters, pad_value=7)
-layout("padded by a function", one(14, "A[vi] = S[vi]"), "block", "A", quarters, pad_value=lambda i, j: i + j)
+layout(
+    "padded by a function",
+    one(14, "A[vi] = S[vi]"),
+    "block",
+    "A",
+    quarters,
+    pad_value=lambda i, j: i + j,
+)
 layout("padded int64", one(58, index="int64"), "block", "A", lambda h: [h // 8, h % 8], pad_value=0)
-layout("padded input", """
+layout(
+    "padded input",
+    """
 @T.prim_func
 def main(A: T.Buffer((14,), "int32"), B: T.Buffer((14,), "int32")):
     for i in range(14):
         with T.block("block"):
             vi = T.axis.remap("S", [i])
             B[vi] = A[vi]
-""", "block", "A", quarters, pad_value=42)
-layout("padded, without a loop", """
+""",
+    "block",
+    "A",
+    quarters,
+    pad_value=42,
+)
+layout(
+    "padded, without a loop",
+    """
 @T.prim_func
 def main(A: T.Buffer((14,), "int32")):
     with T.block("root"):
@@ -178,8 +226,15 @@ def main(A: T.Buffer((14,), "int32")):
         T.writes()
         with T.block("block"):
             A[0] = 0
-""", "block", "A", quarters, pad_value=0)
-layout("padded, with another effect", """
+""",
+    "block",
+    "A",
+    quarters,
+    pad_value=0,
+)
+layout(
+    "padded, with another effect",
+    """
 @T.prim_func
 def main(A: T.Buffer((14,), "int32")):
     B = T.alloc_buffer((14,), "int32")
@@ -189,8 +244,15 @@ def main(A: T.Buffer((14,), "int32")):
             vi = T.axis.remap("S", [i])
             B[vi] = A[vi]
             C[vi] = 0
-""", "block", "B", quarters, pad_value=0)
-layout("padded reduction", """
+""",
+    "block",
+    "B",
+    quarters,
+    pad_value=0,
+)
+layout(
+    "padded reduction",
+    """
 @T.prim_func
 def main(A: T.Buffer((14, 8), "int32")):
     B = T.alloc_buffer((14,), "int32")
@@ -200,8 +262,15 @@ def main(A: T.Buffer((14, 8), "int32")):
             with T.init():
                 B[vi] = 0
             B[vi] = B[vi] + A[vi, vk]
-""", "block", "B", quarters, pad_value=0)
-layout("padded reduction, opaque", """
+""",
+    "block",
+    "B",
+    quarters,
+    pad_value=0,
+)
+layout(
+    "padded reduction, opaque",
+    """
 @T.prim_func
 def main(A: T.Buffer((14, 8), "int32")):
     B = T.alloc_buffer((14,), "int32")
@@ -210,18 +279,32 @@ def main(A: T.Buffer((14, 8), "int32")):
         for k in range(8):
             with T.block("block"):
                 B[i] = B[i] + A[i, k]
-""", "block", "B", quarters, pad_value=0)
-layout("output of blocks, opaque, padded", """
+""",
+    "block",
+    "B",
+    quarters,
+    pad_value=0,
+)
+layout(
+    "output of blocks, opaque, padded",
+    """
 @T.prim_func
 def main(a: T.handle):
     A = T.match_buffer(a, (14,), "int32")
     for i in range(14):
         with T.block("block"):
             A[i] = 42
-""", "block", "A", quarters, pad_value=0)
+""",
+    "block",
+    "A",
+    quarters,
+    pad_value=0,
+)
 
 
-@item("transform_layout/by a parameter", """
+@item(
+    "transform_layout/by a parameter",
+    """
 @T.prim_func
 def main(A: T.Buffer((16,), "int32"), n: T.int32):
     B = T.alloc_buffer((16,), "int32")
@@ -229,13 +312,16 @@ def main(A: T.Buffer((16,), "int32"), n: T.int32):
         with T.block("block"):
             vi = T.axis.remap("S", [i])
             B[vi] = A[vi]
-""")
+""",
+)
 def _(sch, tvm):
     n = sch.mod["main"].params[1]
     sch.transform_layout("block", "B", lambda i: [i // n, i % n], pad_value=0)
 
 
-@item("transform_layout/open bound", """
+@item(
+    "transform_layout/open bound",
+    """
 @T.prim_func
 def main(a: T.handle, b: T.handle, c: T.handle):
     n = T.int64()
@@ -248,15 +334,22 @@ def main(a: T.handle, b: T.handle, c: T.handle):
             with T.init():
                 C[v0, v1, v2, v3] = T.float32(0)
             C[v0, v1, v2, v3] = C[v0, v1, v2, v3] + A[v0, v1, v2, vk] * B[v0, v1, v3, vk]
-""")
+""",
+)
 def _(sch, tvm):
     func = sch.mod["main"]
     n = func.buffer_map[func.params[1]].shape[2]
-    sch.transform_layout("C", ("write", 0), lambda x, y, z, w: x * 8 * n + y * n + z * n + w,
-                         assume_injective_transform=True)
+    sch.transform_layout(
+        "C",
+        ("write", 0),
+        lambda x, y, z, w: x * 8 * n + y * n + z * n + w,
+        assume_injective_transform=True,
+    )
 
 
-@item("transform_block_layout/open bound", """
+@item(
+    "transform_block_layout/open bound",
+    """
 @T.prim_func
 def main(a: T.handle, b: T.handle, c: T.handle):
     n = T.int64()
@@ -269,7 +362,8 @@ def main(a: T.handle, b: T.handle, c: T.handle):
             with T.init():
                 C[v1 * n + v3] = T.float32(0)
             C[v1 * n + v3] = C[v1 * n + v3] + A[v0, v1, v2, vk] * B[v0, v1, v3, vk]
-""")
+""",
+)
 def _(sch, tvm):
     func = sch.mod["main"]
     n = func.buffer_map[func.params[1]].shape[2]
@@ -290,11 +384,23 @@ def block_layout(name: str, text: str, block: str, index_map) -> None:
 
 
 block_layout("fused", TWO, "B", lambda i, j: (i * 32 + j,))
-block_layout("convolution", CONV, "Y", lambda n, h, w, co, a, b, c: (n * 25 + h * 5 + w, co, a * 9 + b * 3 + c))
+block_layout(
+    "convolution",
+    CONV,
+    "Y",
+    lambda n, h, w, co, a, b, c: (n * 25 + h * 5 + w, co, a * 9 + b * 3 + c),
+)
 block_layout("swapped unit", UNIT, "B", lambda i, j: (j, i))
 block_layout("not one to one", TWO, "B", lambda i, j: (i + j,))
-block_layout("mixed kinds", CONV, "Y", lambda n, h, w, co, a, b, c: (n * 25 + h * 5 + w, co * 3 + a, b * 3 + c))
-block_layout("int64", TWO.replace("(32, 32)", "(T.int64(32), T.int64(32))"), "B", lambda i, j: (i * 32 + j,))
+block_layout(
+    "mixed kinds",
+    CONV,
+    "Y",
+    lambda n, h, w, co, a, b, c: (n * 25 + h * 5 + w, co * 3 + a, b * 3 + c),
+)
+block_layout(
+    "int64", TWO.replace("(32, 32)", "(T.int64(32), T.int64(32))"), "B", lambda i, j: (i * 32 + j,)
+)
 
 MATMUL = """
 @T.prim_func
@@ -331,29 +437,56 @@ reindex("weights", CONV, "Y", "W", ("read", 1))
 reindex("data", CONV, "Y", "P", ("read", 0))
 reindex("output", MATMUL, "C", "C", ("write", 0))
 reindex("input", MATMUL, "C", "B")
-reindex("read twice", TRANSPOSED.replace("A[vj, vi] * T.float32(2)", "A[vj, vi] + A[vj, 0]"), "B", "A", ("read", 0))
-reindex("mixed widths", MATMUL.replace("(12, 16)", "(T.int64(12), 16)").replace("(12, 8)", "(T.int64(12), 8)").replace(
-    "T.grid(12, 8, 16)", "T.grid(T.int64(12), 8, 16)").replace(
-    'vi, vj, vk = T.axis.remap("SSR", [i, j, k])',
-    'vi = T.axis.spatial(T.int64(12), i)\n            vj, vk = T.axis.remap("SR", [j, k])'), "C", "C", ("write", 0))
+reindex(
+    "read twice",
+    TRANSPOSED.replace("A[vj, vi] * T.float32(2)", "A[vj, vi] + A[vj, 0]"),
+    "B",
+    "A",
+    ("read", 0),
+)
+reindex(
+    "mixed widths",
+    MATMUL.replace("(12, 16)", "(T.int64(12), 16)")
+    .replace("(12, 8)", "(T.int64(12), 8)")
+    .replace("T.grid(12, 8, 16)", "T.grid(T.int64(12), 8, 16)")
+    .replace(
+        'vi, vj, vk = T.axis.remap("SSR", [i, j, k])',
+        'vi = T.axis.spatial(T.int64(12), i)\n            vj, vk = T.axis.remap("SR", [j, k])',
+    ),
+    "C",
+    "C",
+    ("write", 0),
+)
 reindex("unit dimensions", MATMUL.replace("12", "1").replace("8", "1"), "C", "C", ("write", 0))
-reindex("single point", """
+reindex(
+    "single point",
+    """
 @T.prim_func
 def main(A: T.Buffer((16, 4)), B: T.Buffer((16,))):
     for i in range(16):
         with T.block("B"):
             vi = T.axis.remap("S", [i])
             B[vi] = A[vi, 3] + T.float32(1)
-""", "B", "A")
-reindex("single point of all", """
+""",
+    "B",
+    "A",
+)
+reindex(
+    "single point of all",
+    """
 @T.prim_func
 def main(A: T.Buffer((4,)), B: T.Buffer((16,))):
     for i in range(16):
         with T.block("B"):
             vi = T.axis.remap("S", [i])
             B[vi] = A[2] + T.float32(1)
-""", "B", "A")
-reindex("sum to a point", """
+""",
+    "B",
+    "A",
+)
+reindex(
+    "sum to a point",
+    """
 @T.prim_func
 def main(A: T.Buffer((16,)), B: T.Buffer((1,))):
     for k in range(16):
@@ -362,8 +495,14 @@ def main(A: T.Buffer((16,)), B: T.Buffer((1,))):
             with T.init():
                 B[0] = T.float32(0)
             B[0] = B[0] + A[vk]
-""", "B", "B", "A")
-reindex("sum to a scalar", """
+""",
+    "B",
+    "B",
+    "A",
+)
+reindex(
+    "sum to a scalar",
+    """
 @T.prim_func
 def main(A: T.Buffer((16,)), B: T.Buffer(())):
     for k in range(16):
@@ -372,7 +511,10 @@ def main(A: T.Buffer((16,)), B: T.Buffer(())):
             with T.init():
                 B[()] = T.float32(0)
             B[()] = B[()] + A[vk]
-""", "B", "B")
+""",
+    "B",
+    "B",
+)
 
 
 def dtype(name: str, text: str, block: str, index: int, to: str) -> None:

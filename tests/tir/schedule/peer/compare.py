@@ -1,4 +1,4 @@
-"""Our schedules against what TVM made of the same items: `python -m tests.tir.schedule.peer.compare`.
+"""What we and TVM make of the same items: `python -m tests.tir.schedule.peer.compare`.
 
 Needs the interpreter of an environment with Apache TVM 0.27 in MLCNB_TVM_PYTHON.
 """
@@ -12,12 +12,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import mlcnb
-from mlcnb import tir
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import structural_equal
 from mlcnb.script import parse, script
@@ -83,9 +83,7 @@ def main() -> None:
     for n in names:
         try:
             kind, why = verdict(ours(ITEMS[n]), answers[n])
-        except Exception as error:
-            import traceback
-
+        except Exception:  # noqa: BLE001
             kind, why = "CRASH", traceback.format_exc()[-700:]
         counts.setdefault(n.split("/")[0], Counter())[kind] += 1
         if kind not in ("same", "both refuse"):

@@ -1,5 +1,7 @@
 """loop_partition, merge, storage_align, read_at, write_at: forms, and what is refused."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from tests.tir.schedule.peer.items import item
@@ -53,11 +55,11 @@ def main(A: T.Buffer((16, 16)), B: T.Buffer((16, 16))):
 """
 MARKED = CUBE.replace(
     "    for i, j, k in T.grid(16, 12, 8):\n        with",
-    "    for i, j in T.grid(16, 12):\n      for k in T.serial(8, annotations={\"mark\": True}):\n        with",
+    '    for i, j in T.grid(16, 12):\n      for k in T.serial(8, annotations={"mark": True}):\n        with',
 )
 THREADS = CUBE.replace(
     "    for i, j, k in T.grid(16, 12, 8):\n        with",
-    "    for i, j in T.grid(16, 12):\n      for k in T.thread_binding(8, thread=\"threadIdx.x\"):\n        with",
+    '    for i, j in T.grid(16, 12):\n      for k in T.thread_binding(8, thread="threadIdx.x"):\n        with',
 )
 FROM_ONE = CUBE.replace(
     "    for i, j, k in T.grid(16, 12, 8):\n        with",
@@ -161,7 +163,9 @@ merge("other extents", pair("4, 8"), ("B", 2), ("C", 2))
 merge("other levels", pair("8, 8"), ("B", 1), ("C", 2))
 merge("all three levels", pair("8, 8"), ("B", 2), ("C", 2))
 merge("reads what the first writes", pair("8, 8", 0, "B"), ("B", 2), ("C", 2))
-merge("not the only child", """
+merge(
+    "not the only child",
+    """
 @T.prim_func
 def main(A: T.Buffer((8, 8, 8)), C: T.Buffer((8, 8, 8))):
     B = T.alloc_buffer((8, 8, 8))
@@ -180,8 +184,13 @@ def main(A: T.Buffer((8, 8, 8)), C: T.Buffer((8, 8, 8))):
             with T.block("C"):
                 vi, vj, vk = T.axis.remap("SSS", [i, j, k])
                 C[vi, vj, vk] = B[vi, vj, vk] * T.float32(2)
-""", ("B", 2), ("C", 2))
-merge("another scope", """
+""",
+    ("B", 2),
+    ("C", 2),
+)
+merge(
+    "another scope",
+    """
 @T.prim_func
 def main(A: T.Buffer((8, 8, 8)), C: T.Buffer((8, 8, 8))):
     B = T.alloc_buffer((8, 8, 8))
@@ -196,7 +205,10 @@ def main(A: T.Buffer((8, 8, 8)), C: T.Buffer((8, 8, 8))):
             with T.block("C"):
                 vi, vj, vk = T.axis.remap("SSS", [i, j, k])
                 C[vi, vj, vk] = A[vi, vj, vk] * T.float32(2)
-""", ("B", 2), ("C", 2))
+""",
+    ("B", 2),
+    ("C", 2),
+)
 
 ALIGNED = """
 @T.prim_func
@@ -231,14 +243,23 @@ align("no such axis", ALIGNED, ("B", 0, 2, 32, 1))
 align("factor below zero", ALIGNED, ("B", 0, 0, -1, 1))
 align("factor zero", ALIGNED, ("B", 0, 0, 0, 1))
 align("an output", ALIGNED, ("C", 0, 0, 32, 1))
-align("annotation of another kind", ALIGNED.replace(
-    '        with T.block("B"):', '        with T.block("B"):\n            T.block_attr({"buffer_dim_align": [0]})'),
-    ("B", 0, 0, 32, 1))
+align(
+    "annotation of another kind",
+    ALIGNED.replace(
+        '        with T.block("B"):',
+        '        with T.block("B"):\n            T.block_attr({"buffer_dim_align": [0]})',
+    ),
+    ("B", 0, 0, 32, 1),
+)
 align("an offset below zero", ALIGNED, ("B", 0, 0, 32, -1))
-align("annotated before", ALIGNED.replace(
-    '        with T.block("B"):',
-    '        with T.block("B"):\n            T.block_attr({"buffer_dim_align": [[0, 0, 128, 127]]})'),
-    ("B", 0, 0, 32, 1))
+align(
+    "annotated before",
+    ALIGNED.replace(
+        '        with T.block("B"):',
+        '        with T.block("B"):\n            T.block_attr({"buffer_dim_align": [[0, 0, 128, 127]]})',
+    ),
+    ("B", 0, 0, 32, 1),
+)
 
 CUDA = """
 @T.prim_func
@@ -302,7 +323,9 @@ def _(sch, tvm):
     sch.write_at(sch.get_loops("C")[6], sch.get_block("C"), 0, "shared")
 
 
-@item("read_at/serial tile", """
+@item(
+    "read_at/serial tile",
+    """
 @T.prim_func
 def main(A: T.Buffer((32, 32)), B: T.Buffer((32, 32))):
     for io, jo, ii, ji in T.grid(4, 8, 8, 4):
@@ -310,6 +333,7 @@ def main(A: T.Buffer((32, 32)), B: T.Buffer((32, 32))):
             vi = T.axis.spatial(32, io * 8 + ii)
             vj = T.axis.spatial(32, jo * 4 + ji)
             B[vi, vj] = A[vj, vi] + T.float32(1)
-""")
+""",
+)
 def _(sch, tvm):
     sch.read_at(sch.get_loops("B")[1], sch.get_block("B"), 0, "shared")

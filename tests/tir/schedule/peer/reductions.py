@@ -1,5 +1,7 @@
 """rfactor and decompose_reduction: forms, and what is refused."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from tests.tir.schedule.peer.items import item
@@ -30,7 +32,7 @@ def main(A: T.Buffer((4, 8, 12)), C: T.Buffer((4,))):
             C[vb] = C[vb] + A[vb, vi, vj] * A[vb, vi, vj]
 """
 ANNOTATED = SQUARES.replace(
-    '            vb, vi', '            T.block_attr({"mark": 1})\n            vb, vi'
+    "            vb, vi", '            T.block_attr({"mark": 1})\n            vb, vi'
 )
 
 
@@ -221,28 +223,67 @@ rfactor("axis too far from the end", TILED, "update", 4, -4)
 rfactor("spatial loop", ROWS, "B", 0, 0)
 rfactor("starts at one", ROWS.replace("T.float32(0)", "T.float32(1)"), "B", 1, 0)
 rfactor("subtracts", ROWS.replace("B[vi] + A", "B[vi] - A"), "B", 1, 0)
-rfactor("init by a let", ROWS.replace(
-    "                B[vi] = T.float32(0)",
-    "                z: T.float32 = T.float32(0)\n                B[vi] = z"), "B", 1, 0)
-rfactor("parallel", ROWS.replace(
-    "    for i, k in T.grid(16, 16):\n        with",
-    "    for i in range(16):\n      for k in T.parallel(16):\n        with"), "B", 1, 0)
-rfactor("other elements", TILED.replace(
-    "C[vi, vj] = C[vi, vj] +", "C[vj, vi] = C[vj, vi] +").replace("24", "16"), "update", 4, 0)
-rfactor("not affine", ROWS.replace(
-    'vi, vk = T.axis.remap("SR", [i, k])',
-    "vi = T.axis.spatial(16, i)\n            vk = T.axis.reduce(16, k * k // 16)"), "B", 1, 0)
-rfactor("elementwise", """
+rfactor(
+    "init by a let",
+    ROWS.replace(
+        "                B[vi] = T.float32(0)",
+        "                z: T.float32 = T.float32(0)\n                B[vi] = z",
+    ),
+    "B",
+    1,
+    0,
+)
+rfactor(
+    "parallel",
+    ROWS.replace(
+        "    for i, k in T.grid(16, 16):\n        with",
+        "    for i in range(16):\n      for k in T.parallel(16):\n        with",
+    ),
+    "B",
+    1,
+    0,
+)
+rfactor(
+    "other elements",
+    TILED.replace("C[vi, vj] = C[vi, vj] +", "C[vj, vi] = C[vj, vi] +").replace("24", "16"),
+    "update",
+    4,
+    0,
+)
+rfactor(
+    "not affine",
+    ROWS.replace(
+        'vi, vk = T.axis.remap("SR", [i, k])',
+        "vi = T.axis.spatial(16, i)\n            vk = T.axis.reduce(16, k * k // 16)",
+    ),
+    "B",
+    1,
+    0,
+)
+rfactor(
+    "elementwise",
+    """
 @T.prim_func
 def main(A: T.Buffer((8, 8)), B: T.Buffer((8, 8))):
     for i, j in T.grid(8, 8):
         with T.block("B"):
             vi, vj = T.axis.remap("SS", [i, j])
             B[vi, vj] = A[vi, vj] * T.float32(2)
-""", "B", 0, 0)
-rfactor("writes by the reduce axis", ROWS.replace("B[vi]", "B[vi, vk]").replace(
-    "T.Buffer((16,))", "T.Buffer((16, 16))"), "B", 1, 0)
-rfactor("mixed loop", """
+""",
+    "B",
+    0,
+    0,
+)
+rfactor(
+    "writes by the reduce axis",
+    ROWS.replace("B[vi]", "B[vi, vk]").replace("T.Buffer((16,))", "T.Buffer((16, 16))"),
+    "B",
+    1,
+    0,
+)
+rfactor(
+    "mixed loop",
+    """
 @T.prim_func
 def main(A: T.Buffer((16, 16)), B: T.Buffer((16,))):
     for io, f, ki in T.grid(4, 16, 4):
@@ -252,8 +293,14 @@ def main(A: T.Buffer((16, 16)), B: T.Buffer((16,))):
             with T.init():
                 B[vi] = T.float32(0)
             B[vi] = B[vi] + A[vi, vk]
-""", "B", 2, 0)
-rfactor("part is read outside", """
+""",
+    "B",
+    2,
+    0,
+)
+rfactor(
+    "part is read outside",
+    """
 @T.prim_func
 def main(A: T.Buffer((16, 16)), B: T.Buffer((16, 16)), D: T.Buffer((16, 16))):
     C = T.alloc_buffer((16, 16))
@@ -267,50 +314,140 @@ def main(A: T.Buffer((16, 16)), B: T.Buffer((16, 16)), D: T.Buffer((16, 16))):
         with T.block("D"):
             vi, vj = T.axis.remap("SS", [i, j])
             D[vi, vj] = C[vi, vj]
-""", "C", 2, 0)
+""",
+    "C",
+    2,
+    0,
+)
 rfactor("argmax", ARGMAX, "arg", 2, 1)
 rfactor("argmax, outer", ARGMAX, "arg", 1, 0)
 rfactor("argmin, stores in another order", ARGMIN, "arg", 2, 1)
-rfactor("argmax of other shapes", ARGMAX.replace(
-    'v0: T.Buffer((12,)', 'v0: T.Buffer((24,)'), "arg", 2, 1)
-rfactor("argmax at other indices", ARGMAX.replace("                v1[vi] =", "                v1[vi + 1] =").replace(
-    "            v1[vi] = x1", "            v1[vi + 1] = x1").replace("v1: T.Buffer((12,)", "v1: T.Buffer((13,)").replace(
-    "T.writes(v0[vi], v1[vi])", "T.writes(v0[vi], v1[vi + 1])"), "arg", 2, 1)
-rfactor("argmax, init by a let", extremum(
-    ">=", LOW, f"{I0}; z: T.float32 = START; v1[vi] = z", f"{L0}; {L1}", f"{S0}; {S1}"), "arg", 2, 1)
-rfactor("argmax, init of one twice", extremum(
-    ">=", LOW, f"{I0}; {I0}", f"{L0}; {L1}", f"{S0}; {S1}"), "arg", 2, 1)
-rfactor("argmax, one let less", extremum(
-    ">=", LOW, f"{I0}; {I1}", L0,
-    f"{S0}; v1[vi] = T.Select(v1[vi] ? val[vi, vk], v1[vi], val[vi, vk])"), "arg", 2, 1)
-rfactor("argmax, one init less", extremum(
-    ">=", LOW, I0, f"{L0}; {L1}", f"{S0}; {S1}"), "arg", 2, 1)
-rfactor("argmax, stores nothing", extremum(
-    ">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", "T.evaluate(0)"), "arg", 2, 1)
-rfactor("argmax, one store more", extremum(
-    ">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", f"{S0}; {S1}; {S1}"), "arg", 2, 1)
-rfactor("argmax, one store is none", extremum(
-    ">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", f"{S0}; T.evaluate(0)"), "arg", 2, 1)
-rfactor("argmax, stores no let", extremum(
-    ">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}",
-    f"v0[vi] = T.Select(v1[vi] ? val[vi, vk], v0[vi], idx[vi, vk]); {S1}"), "arg", 2, 1)
-rfactor("argmax, one let for both", extremum(
-    ">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; v1[vi] = x0", "int32"), "arg", 2, 1)
-rfactor("argmax, one buffer for both", extremum(
-    ">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; v0[vi] = x1", "int32"), "arg", 2, 1)
-rfactor("argmax, of int32", extremum(
-    ">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; {S1}", "int32"), "arg", 2, 1)
-rfactor("argmax, first of equal ones", extremum(
-    ">", LOWi, f"{I0}; {I1}",
-    "x0: T.int32 = T.Select(v1[vi] > val[vi, vk] or (v1[vi] == val[vi, vk] and v0[vi] < idx[vi, vk]), v0[vi], idx[vi, vk]); "
-    + L1i, f"{S0}; {S1}", "int32"), "arg", 2, 1)
+rfactor(
+    "argmax of other shapes",
+    ARGMAX.replace("v0: T.Buffer((12,)", "v0: T.Buffer((24,)"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax at other indices",
+    ARGMAX.replace("                v1[vi] =", "                v1[vi + 1] =")
+    .replace("            v1[vi] = x1", "            v1[vi + 1] = x1")
+    .replace("v1: T.Buffer((12,)", "v1: T.Buffer((13,)")
+    .replace("T.writes(v0[vi], v1[vi])", "T.writes(v0[vi], v1[vi + 1])"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, init by a let",
+    extremum(">=", LOW, f"{I0}; z: T.float32 = START; v1[vi] = z", f"{L0}; {L1}", f"{S0}; {S1}"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, init of one twice",
+    extremum(">=", LOW, f"{I0}; {I0}", f"{L0}; {L1}", f"{S0}; {S1}"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, one let less",
+    extremum(
+        ">=",
+        LOW,
+        f"{I0}; {I1}",
+        L0,
+        f"{S0}; v1[vi] = T.Select(v1[vi] ? val[vi, vk], v1[vi], val[vi, vk])",
+    ),
+    "arg",
+    2,
+    1,
+)
+rfactor("argmax, one init less", extremum(">=", LOW, I0, f"{L0}; {L1}", f"{S0}; {S1}"), "arg", 2, 1)
+rfactor(
+    "argmax, stores nothing",
+    extremum(">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", "T.evaluate(0)"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, one store more",
+    extremum(">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", f"{S0}; {S1}; {S1}"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, one store is none",
+    extremum(">=", LOW, f"{I0}; {I1}", f"{L0}; {L1}", f"{S0}; T.evaluate(0)"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, stores no let",
+    extremum(
+        ">=",
+        LOW,
+        f"{I0}; {I1}",
+        f"{L0}; {L1}",
+        f"v0[vi] = T.Select(v1[vi] ? val[vi, vk], v0[vi], idx[vi, vk]); {S1}",
+    ),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, one let for both",
+    extremum(">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; v1[vi] = x0", "int32"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, one buffer for both",
+    extremum(">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; v0[vi] = x1", "int32"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, of int32",
+    extremum(">=", LOWi, f"{I0}; {I1}", f"{L0}; {L1i}", f"{S0}; {S1}", "int32"),
+    "arg",
+    2,
+    1,
+)
+rfactor(
+    "argmax, first of equal ones",
+    extremum(
+        ">",
+        LOWi,
+        f"{I0}; {I1}",
+        "x0: T.int32 = T.Select(v1[vi] > val[vi, vk] or (v1[vi] == val[vi, vk] and v0[vi] < idx[vi, vk]), v0[vi], idx[vi, vk]); "
+        + L1i,
+        f"{S0}; {S1}",
+        "int32",
+    ),
+    "arg",
+    2,
+    1,
+)
 
 DECOMPOSED = {
     "outermost": (ROWS, "B", 0),
     "at the reduction": (ROWS, "B", 1),
     "of a tile": (TILED, "update", 1),
     "inner tile loop": (TILED, "update", 2),
-    "below the reduction": (ROWS.replace("for i, k in T.grid(16, 16)", "for k, i in T.grid(16, 16)"), "B", 1),
+    "below the reduction": (
+        ROWS.replace("for i, k in T.grid(16, 16)", "for k, i in T.grid(16, 16)"),
+        "B",
+        1,
+    ),
     "annotated": (ANNOTATED, "C", 0),
     "guarded": (GUARDED, "B", 1),
     "squares in the middle": (SQUARES, "C", 1),
@@ -323,9 +460,12 @@ for _name, (_text, _block, _loop) in DECOMPOSED.items():
         sch.decompose_reduction(block, sch.get_loops(block)[loop])
 
 
-@item("decompose_reduction/tiles with a guard", TILED.replace(
-    "for i, j, ko, km, ki in T.grid(24, 16, 2, 4, 4)", "for i, j, k in T.grid(24, 16, 32)").replace(
-    "ko * 16 + km * 4 + ki", "k"))
+@item(
+    "decompose_reduction/tiles with a guard",
+    TILED.replace(
+        "for i, j, ko, km, ki in T.grid(24, 16, 2, 4, 4)", "for i, j, k in T.grid(24, 16, 32)"
+    ).replace("ko * 16 + km * 4 + ki", "k"),
+)
 def _(sch, tvm):
     C = sch.get_block("update")
     i, j, k = sch.get_loops(C)
@@ -334,7 +474,9 @@ def _(sch, tvm):
     sch.decompose_reduction(C, ii)
 
 
-@item("decompose_reduction/blockized", """
+@item(
+    "decompose_reduction/blockized",
+    """
 @T.prim_func
 def main(A: T.Buffer((8, 4, 24)), B: T.Buffer((8, 4))):
     for i, ko in T.grid(8, 3):
@@ -350,13 +492,16 @@ def main(A: T.Buffer((8, 4, 24)), B: T.Buffer((8, 4))):
                     vj = T.axis.spatial(4, j)
                     vk = T.axis.reduce(24, vo * 8 + ki)
                     B[io, vj] = B[io, vj] + A[io, vj, vk]
-""")
+""",
+)
 def _(sch, tvm):
     tile = sch.get_block("tile")
     sch.decompose_reduction(tile, sch.get_loops(tile)[0])
 
 
-@item("decompose_reduction/vector loop", """
+@item(
+    "decompose_reduction/vector loop",
+    """
 @T.prim_func
 def main(A: T.Buffer((16, 8)), B: T.Buffer((8,))):
     for k in range(16):
@@ -366,12 +511,15 @@ def main(A: T.Buffer((16, 8)), B: T.Buffer((8,))):
                 with T.init():
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + A[vk, vi]
-""")
+""",
+)
 def _(sch, tvm):
     sch.decompose_reduction("B", sch.get_loops("B")[0])
 
 
-@item("decompose_reduction/nested blocks", """
+@item(
+    "decompose_reduction/nested blocks",
+    """
 @T.prim_func
 def main(A: T.Buffer((1, 24)), B: T.Buffer((1,))):
     for i, ko in T.grid(1, 2):
@@ -388,12 +536,15 @@ def main(A: T.Buffer((1, 24)), B: T.Buffer((1,))):
                 with T.block("second"):
                     vk = T.axis.reduce(12, ki)
                     B[vi] = B[vi] + C[vk]
-""")
+""",
+)
 def _(sch, tvm):
     sch.decompose_reduction("outer", sch.get_loops("outer")[1])
 
 
-@item("decompose_reduction/threads", """
+@item(
+    "decompose_reduction/threads",
+    """
 @T.prim_func
 def main(A: T.Buffer((8, 6)), B: T.Buffer((8,))):
     for t in T.thread_binding(8, thread="threadIdx.x"):
@@ -403,6 +554,7 @@ def main(A: T.Buffer((8, 6)), B: T.Buffer((8,))):
                 with T.init():
                     B[vi] = T.float32(0)
                 B[vi] = B[vi] + A[vi, vr]
-""")
+""",
+)
 def _(sch, tvm):
     sch.decompose_reduction("B", sch.get_loops("B")[0])
