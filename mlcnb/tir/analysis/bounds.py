@@ -15,7 +15,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import WellFormedError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import module_pass
-from mlcnb.tir.analysis.relations import Access, Collector
+from mlcnb.tir.access.relation import Related, Relations
 from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -31,7 +31,7 @@ class OutOfBounds:
     with which the access is reached. Where it is not proved, there is no index.
     """
 
-    access: Access
+    access: Related
     axis: int
     index: tuple[int, ...]
     where: str
@@ -64,7 +64,7 @@ class OutOfBounds:
         return self.message
 
 
-def _element(access: Access) -> Any:
+def _element(access: Related) -> Any:
     """The load or store without its value."""
     n = access.node
     return BufferLoad(n.buffer, n.indices) if isinstance(n, BufferStore) else n
@@ -72,24 +72,22 @@ def _element(access: Access) -> Any:
 
 def check_bounds(func: PrimFunc) -> list[OutOfBounds]:
     """The accesses that leave their buffers or may do so; [] proves that none does."""
-    collector = Collector(func)
-    collector.visit(func.body)
+    known = Relations(func)
     found = []
-    for access in collector.found:
+    for access in known.accesses():
         for axis in range(access.buffer.ndim):
-            problem = _outside(access, axis, collector)
+            problem = _outside(access, axis, known)
             if problem is not None:
                 found.append(problem)
     return found
 
 
-def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
+def _outside(access: Related, axis: int, known: Relations) -> OutOfBounds | None:
     """The first iteration in which an index of an access is not in the buffer."""
     outside = ask(lambda: access.relation.intersect_range(_beyond(access, axis, known)))
     if outside is not None and ask(outside.is_empty):
         return None
-    sure = access.exact and not known.ends_early
-    point = first_point(outside.wrap()) if outside is not None and sure else None
+    point = first_point(outside.wrap()) if outside is not None and access.exact else None
     if outside is None or point is None:
         return OutOfBounds(access, axis, (), "", False)
     certain = ask(lambda: access.domain.params().is_subset(outside.params())) is True
@@ -99,7 +97,7 @@ def _outside(access: Access, axis: int, known: Collector) -> OutOfBounds | None:
     return OutOfBounds(access, axis, index, where, True, certain)
 
 
-def _beyond(access: Access, axis: int, known: Collector) -> Any:
+def _beyond(access: Related, axis: int, known: Relations) -> Any:
     """{ [e0, e1] : e0 < 0 or e0 >= the extent }"""
     text = Translator(known.text.names)
     extent = text.value(access.buffer.shape[axis])

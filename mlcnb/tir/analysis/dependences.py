@@ -24,8 +24,9 @@ from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Loop, loop_name
+from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.analysis.reduction import updated_by
-from mlcnb.tir.analysis.relations import Access, Loop, accesses_of, loop_name
 from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
@@ -62,8 +63,8 @@ class LoopDependence:
     """
 
     kind: DepKind
-    source: Access
-    target: Access
+    source: Related
+    target: Related
     loops: tuple[Loop, ...]
     carried_by: Loop | None
     distance: tuple[int | None, ...]
@@ -91,7 +92,7 @@ class LoopDependence:
     __repr__ = __str__
 
 
-def place_of(access: Access) -> str:
+def place_of(access: Related) -> str:
     """The block that an access stands in."""
     block = access.block
     return block.name_hint or "(unnamed)" if block is not None else "root"
@@ -139,9 +140,11 @@ def _told(loop: Any) -> str:
     return loop.name if isinstance(loop, e.Var) else str(loop)
 
 
-def _pairs(accesses: list[Access], buffer: Buffer | None = None) -> Iterator[tuple[Access, Access]]:
-    """Accesses of one memory, at least one of which writes; both orders."""
-    by_memory: dict[Any, list[Access]] = {}
+def _pairs(
+    accesses: list[Related], buffer: Buffer | None = None
+) -> Iterator[tuple[Related, Related]]:
+    """Relatedes of one memory, at least one of which writes; both orders."""
+    by_memory: dict[Any, list[Related]] = {}
     for access in accesses:
         if buffer is None or access.buffer.data is buffer.data:
             by_memory.setdefault(access.buffer.data, []).append(access)
@@ -152,14 +155,14 @@ def _pairs(accesses: list[Access], buffer: Buffer | None = None) -> Iterator[tup
                     yield source, target
 
 
-def _levels(source: Access, target: Access) -> Iterator[int | None]:
+def _levels(source: Related, target: Related) -> Iterator[int | None]:
     """The loops that may carry a dependence, outermost first; None: the same iteration."""
     yield from range(source.common_loops(target))
     if source is not target and source.is_before(target):
         yield None
 
 
-def _dependence(source: Access, target: Access, level: int | None) -> LoopDependence | None:
+def _dependence(source: Related, target: Related, level: int | None) -> LoopDependence | None:
     relation = ask(lambda: related(source, target, level))
     if relation is not None and ask(relation.is_empty):
         return None
@@ -182,7 +185,7 @@ def _dependence(source: Access, target: Access, level: int | None) -> LoopDepend
     )
 
 
-def related(source: Access, target: Access, level: int | None) -> Any:
+def related(source: Related, target: Related, level: int | None) -> Any:
     """The pairs of iterations that touch one element, the source's first by that loop."""
     if same_shape(source.buffer, target.buffer):
         pairs = source.relation.apply_range(target.relation.reverse())
@@ -192,7 +195,7 @@ def related(source: Access, target: Access, level: int | None) -> Any:
     return pairs.intersect(order.align_params(pairs.get_space()))
 
 
-def has_none(source: Access, target: Access, level: int | None) -> bool:
+def has_none(source: Related, target: Related, level: int | None) -> bool:
     """True if there are no such pairs."""
     return related(source, target, level).is_empty()
 
@@ -225,7 +228,7 @@ def order_of(
     return isl.read_map(text)
 
 
-def kind_of(source: Access, target: Access) -> DepKind:
+def kind_of(source: Related, target: Related) -> DepKind:
     """The kind of a dependence between two accesses."""
     if source.is_write:
         return DepKind.WAW if target.is_write else DepKind.RAW
@@ -261,7 +264,7 @@ def _nearest(relation: Any, count: int) -> tuple[int, ...]:
     return () if point is None else point.values
 
 
-def example_of(relation: Any, source: Access, target: Access) -> tuple[Iteration, Iteration]:
+def example_of(relation: Any, source: Related, target: Related) -> tuple[Iteration, Iteration]:
     """The first pair of iterations, by the source's loops and then the target's."""
     point = first_point(relation.wrap())
     values = () if point is None else point.values

@@ -23,9 +23,10 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Access, Scope, outside, variable_of
+from mlcnb.tir.access.relation import Relations
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.analysis.made import is_made
-from mlcnb.tir.analysis.relations import Collector, through
 from mlcnb.tir.analysis.solutions import told
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferRegion
@@ -35,11 +36,11 @@ from mlcnb.tir.function import PrimFunc
 BY_HAND = ("explicit_read_region", "explicit_write_region", "unsafe_hidden_buffer_access")
 
 
-class DomainChecker(Collector):
-    """Walks a function; calls `fail(message, where, hint)` for what it refutes."""
+class DomainChecker:
+    """Goes through a function; calls `fail(message, where, hint)` for what it refutes."""
 
     def __init__(self, func: PrimFunc, fail: Callable[[str, Any, str], None]) -> None:
-        super().__init__(func)
+        self.known = Relations(func)
         self.fail = fail
         #: buffer -> number of blocks around the place where it is allocated or matched
         self.depth: dict[Buffer, int] = {}
@@ -49,49 +50,55 @@ class DomainChecker(Collector):
         self.values: dict[s.Block, tuple[PrimExpr, ...]] = {}
         self.whole_in: dict[s.Block, int] = {}
 
+    def check(self) -> None:
+        """Blocks and accesses in the order of the program."""
+        accesses, done = self.known.reading.accesses, 0
+        for placed in self.known.reading.statements:
+            if isinstance(placed.stmt, s.BlockRealize):
+                for access in accesses[done : placed.first]:
+                    self.access(access)
+                done = placed.first
+                self.realize(placed.stmt, placed.scope)
+        for access in accesses[done:]:
+            self.access(access)
+
     # axes
 
-    def realize(self, n: s.BlockRealize) -> None:
+    def realize(self, n: s.BlockRealize, scope: Scope) -> None:
         """A block: each axis stays in its domain, wherever the predicate holds."""
-        for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
-            if not self.is_loop_over(value, axis.dom):
-                self.axis(n, axis, value)
-        self.values[n.block] = n.iter_values
-        self.whole_in[n.block] = self.reduced_in(n)
-        super().realize(n)
+        block = n.block
+        for axis, value in zip(block.iter_vars, n.iter_values, strict=True):
+            if not _is_loop_over(scope, value, axis.dom):
+                self.axis(n, axis, value, scope)
+        self.values[block] = n.iter_values
+        self.whole_in[block] = self.reduced_in(n, scope.blocks)
+        for buffer in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)):
+            self.depth[buffer] = len(scope.blocks) + 1
 
-    def reduced_in(self, n: s.BlockRealize) -> int:
+    def reduced_in(self, n: s.BlockRealize, blocks: Sequence[s.Block]) -> int:
         """How many of the blocks around a block, from the outside in, hold all of its reduction.
 
         Its reduce axes tell: they use variables of loops, which are inside the next block, or axes
         of that, and then it is the values of these that tell.
         """
         used = _variables_of_axes(n.block, n.iter_values, None)
-        for depth in range(len(self.blocks), 0, -1):
-            block = self.blocks[depth - 1]
+        for depth in range(len(blocks), 0, -1):
+            block = blocks[depth - 1]
             if not used & {axis.var for axis in block.iter_vars}:
                 return depth
             used = _variables_of_axes(block, self.values[block], used)
         return 0
 
-    def is_loop_over(self, value: PrimExpr, domain: Range) -> bool:
-        """True for the variable of a loop that runs over just this range."""
-        loop = next((x for x in self.loops if getattr(x, "loop_var", None) is value), None)
-        if not isinstance(loop, s.For):
-            return False
-        pairs = ((loop.min, domain.min), (loop.extent, domain.extent))
-        return all(a is b or structural_equal(a, b) for a, b in pairs)
-
-    def axis(self, n: s.BlockRealize, axis: s.IterVar, value: PrimExpr) -> None:
+    def axis(self, n: s.BlockRealize, axis: s.IterVar, value: PrimExpr, scope: Scope) -> None:
         """Refuse an axis that leaves its domain."""
-        text = self.text.copy()
+        text = self.known.at(scope).text.copy()
         inside = text.condition(n.predicate)
         v, low = text.value(value), text.value(axis.dom.min)
         end = f"{low} + {text.value(axis.dom.extent)}"
         if not text.exact:
             return
         leaves = f"x = {v} and (x < {low} or x >= {end})"
-        point = self.solve(text, [inside, leaves], ["x"])
+        point = self.solve(scope, text, [inside, leaves], ["x"])
         if point is None:
             return
         (taken,), when = point
@@ -104,37 +111,34 @@ class DomainChecker(Collector):
         )
 
     def solve(
-        self, text: Translator, conditions: list[str], unknowns: list[str]
+        self, scope: Scope, text: Translator, conditions: list[str], unknowns: list[str]
     ) -> tuple[tuple[int, ...], str] | None:
         """The first values of the unknowns that are possible, and where: ` at i = 8`."""
-        condition = text.where([*self.conditions, *conditions])
-        dims = ", ".join([*self.dims, *unknowns])
-        described = f"{self.head}{{ [{dims}] : {condition} }}"
+        around = self.known.at(scope)
+        condition = text.where([*around.conditions, *conditions])
+        dims = ", ".join([*around.dims, *unknowns])
+        described = f"{self.known.head}{{ [{dims}] : {condition} }}"
         made = ask(lambda: read_set(described), EVERY_PROGRAM)
         point = None if made is None else first_point(made, EVERY_PROGRAM)
         if point is None:
             return None
-        count = len(self.dims)
-        where = told(point, self.loops, self.text)
+        count = len(around.dims)
+        where = told(point, scope.loops, around.text)
         return point.values[count:], f" at {where}" if where else ""
 
     # regions
 
-    def block_body(self, block: s.Block) -> None:
-        """Note which buffers live in the block."""
-        inside = len(self.blocks)
-        for buffer in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)):
-            self.depth[buffer] = inside
-        super().block_body(block)
-
-    def access(self, node: Any, write: bool) -> None:
-        """An access: each block around it says that it happens."""
-        buffer, indices = node.buffer, node.indices
+    def access(self, found: Access) -> None:
+        """An access: each block around it says that it happens. One of any element is let be."""
+        if found.indices is None:
+            return
+        write, blocks = found.is_write, found.blocks
+        buffer, indices = found.node.buffer, found.node.indices
         text: Translator | None = None
-        at: list[str] = []
+        matched = self.known.reading.matched
         whole = 0
-        for depth in range(len(self.blocks), 0, -1):
-            block = self.blocks[depth - 1]
+        for depth in range(len(blocks), 0, -1):
+            block = blocks[depth - 1]
             if block.init is not None and any(r.buffer is buffer for r in block.writes):
                 whole = max(whole, self.whole_in.get(block, 0))
             starts = depth <= whole
@@ -143,15 +147,14 @@ class DomainChecker(Collector):
             ):
                 continue
             if text is None:
-                text = self.text.copy()
-                at = [text.value(index) for index in indices]
-            while buffer in self.matched and self.depth.get(buffer, 0) >= depth:
-                source = self.matched[buffer]
-                at = through(source, at, text)
-                buffer = source.buffer
+                text = self.known.at(found.scope).text.copy()
+            while buffer in matched and self.depth.get(buffer, 0) >= depth:
+                source = matched[buffer]
+                buffer, indices = source.buffer, outside(source, indices)
+            at = [text.value(index) for index in indices]
             if self.depth.get(buffer, 0) >= depth or not text.exact:
                 return
-            self.covered(block, node, buffer, at, text, write, starts)
+            self.covered(block, found, buffer, at, text, starts)
 
     def says_all(self, block: s.Block) -> bool:
         """True for a block that says what its body is found to touch, as made programs do."""
@@ -160,17 +163,13 @@ class DomainChecker(Collector):
             self.complete[block] = all(map(_is_within, found, (block.reads, block.writes)))
         return self.complete[block]
 
-    def note(self, buffer: Buffer, at: list[str], text: Translator, node: Any, write: bool) -> None:
-        """Accesses of unknown elements are let through."""
-
     def covered(
         self,
         block: s.Block,
-        node: Any,
+        found: Access,
         buffer: Buffer,
         at: list[str],
         text: Translator,
-        write: bool,
         starts: bool,
     ) -> None:
         """Refuse an access that a block does not say."""
@@ -178,17 +177,17 @@ class DomainChecker(Collector):
             return  # a scope, which says nothing
         if any(mark in block.annotations for mark in BY_HAND):
             return
-        said = _said(block, buffer, write, starts)
+        write, said = found.is_write, _said(block, buffer, found.is_write, starts)
         if said is None:
             return
         text = text.copy()
         boxes = [" and ".join(_in_box(text, r, at)) for r in said]
         if not text.exact:
             return
-        outside = [f"not ({box})" for box in boxes]
+        beyond = [f"not ({box})" for box in boxes]
         elements = [f"e{n}" for n in range(len(at))]
         same = [f"{name} = {x}" for name, x in zip(elements, at, strict=True)]
-        point = self.solve(text, [*outside, *same], elements)
+        point = self.solve(found.scope, text, [*beyond, *same], elements)
         if point is None:
             return
         values, when = point
@@ -196,9 +195,18 @@ class DomainChecker(Collector):
         element = f"{buffer.name}[{', '.join(map(str, values))}]"
         self.fail(
             f"block {block.name_hint} {verb} {element}{when}, where {word} does not say so",
-            node,
+            found.node,
             f"leave {word} out: it is then found from the body",
         )
+
+
+def _is_loop_over(scope: Scope, value: PrimExpr, domain: Range) -> bool:
+    """True for the variable of a loop that runs over just this range."""
+    loop = next((x for x in scope.loops if variable_of(x) is value), None)
+    if not isinstance(loop, s.For):
+        return False
+    pairs = ((loop.min, domain.min), (loop.extent, domain.extent))
+    return all(a is b or structural_equal(a, b) for a, b in pairs)
 
 
 def _variables_of_axes(
@@ -267,4 +275,4 @@ def refuse_false_domains(func: PrimFunc, fail: Callable[[str, Any, str], None]) 
         return
     blocks = (n for n in statements(func.body) if isinstance(n, s.Block))
     if any(block.iter_vars or block.reads or block.writes for block in blocks):
-        DomainChecker(func, fail).visit(func.body)
+        DomainChecker(func, fail).check()

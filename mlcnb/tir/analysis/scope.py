@@ -17,6 +17,7 @@ from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.analysis.dependences import (
     DepKind,
     Iteration,
@@ -25,7 +26,6 @@ from mlcnb.tir.analysis.dependences import (
     order_of,
     same_shape,
 )
-from mlcnb.tir.analysis.relations import Access, accesses_of
 from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
@@ -101,11 +101,11 @@ def get_block_scope(func: PrimFunc, block: s.Block | str | None = None) -> Block
 get_block_dependence = get_block_scope
 
 
-def _conflict(a: Access, b: Access) -> bool:
+def _conflict(a: Related, b: Related) -> bool:
     return a.buffer.data is b.buffer.data and (a.is_write or b.is_write)
 
 
-def _dependency(ends: Any, source: Access, target: Access) -> Dependency | None:
+def _dependency(ends: Any, source: Related, target: Related) -> Dependency | None:
     """The dependence of two accesses, if the source's ever comes first."""
     levels: list[int | None] = [*range(source.common_loops(target))]
     levels += [None] if source.is_before(target) else []
@@ -132,7 +132,7 @@ def scope_of(func: PrimFunc, block: s.Block | str | None) -> s.Block | None:
     return found[0]
 
 
-def child_in(access: Access, scope: s.Block | None) -> s.Block | None:
+def child_in(access: Related, scope: s.Block | None) -> s.Block | None:
     """The block directly in a scope that an access stands in."""
     if scope is None:
         return access.blocks[0] if access.blocks else None
@@ -168,7 +168,7 @@ class UncoveredRead:
     access: the read; iteration: of its loops; element: its indices; exact: it happens, else it may.
     """
 
-    access: Access
+    access: Related
     iteration: Iteration
     element: tuple[int, ...]
     exact: bool
@@ -229,7 +229,7 @@ def uninitialized_reads(func: PrimFunc) -> list[UncoveredRead]:
 
 
 def _uncovered(
-    read: Access, writes: list[Access], same_iteration: bool, by_threads: bool = False
+    read: Related, writes: list[Related], same_iteration: bool, by_threads: bool = False
 ) -> list[UncoveredRead]:
     """The first element that a read touches and no write has written before.
 
@@ -257,7 +257,7 @@ def _uncovered(
     return [UncoveredRead(read, iteration, point.values[count:], read.exact)]
 
 
-def _written(read: Access, write: Access, level: int | None, free: Collection[int] = ()) -> Any:
+def _written(read: Related, write: Related, level: int | None, free: Collection[int] = ()) -> Any:
     """{ iteration of the read -> elements that the write has written by then }"""
     order = order_of(len(write.loops), len(read.loops), write.common_loops(read), level, free)
     return order.reverse().apply_range(write.relation)
@@ -271,7 +271,7 @@ _SHARED = {
 }
 
 
-def _shared_loops(access: Access) -> list[int]:
+def _shared_loops(access: Related) -> list[int]:
     """The loops around an access, by number, over the threads that share its buffer."""
     tags = _SHARED.get(access.buffer.scope.split(".")[0], "")
     threads = [str(loop.thread_binding) if isinstance(loop, s.For) else "" for loop in access.loops]

@@ -1,0 +1,7 @@
+"""What a loop program touches, read by one walk; and what is asked of it.
+
+read        the walk: each read and write, with the loops, conditions and values around it
+relation    an access as an integer relation, exact where indices and conditions are linear
+order       an access as first and last indices over loop variables, with its conditions
+threads     may two threads of a block touch one element?
+"""

@@ -1,0 +1,524 @@
+"""The walk of a loop program: each read and write of memory, with all that stands around it.
+
+for i in range(8):                     read  A[i]        loop i
+    C[i] = A[i]                 ->     write C[i]        loop i
+    if i > 0:
+        B[i] = C[i - 1]                read  C[i - 1]    loop i, under i > 0
+                                       write B[i]        loop i, under i > 0
+
+What stands around an access is a chain of scopes, which accesses share: loops, conditions that hold
+or do not, names for values, blocks. A `match_buffer` is looked through to the buffer outside. A
+pointer that is handed on reaches the whole buffer behind it, under whatever name (a `let`, the
+pointer of a `match_buffer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mlcnb.core.node import children, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import reduced_over_threads
+from mlcnb.tir.analysis.leaving import leaves
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
+from mlcnb.tir.function import PrimFunc
+
+#: a loop, a `while` (which counts from 0), or the attribute that launches threads
+Loop = s.For | s.While | s.AttrStmt
+Indices = tuple[PrimExpr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """A place in a program: what stands around it, and what stands around that (`outer`).
+
+    loops, blocks: those around it, outermost first.
+    """
+
+    outer: Scope | None
+    loops: tuple[Loop, ...]
+    blocks: tuple[s.Block, ...]
+
+    def around(self) -> list[Scope]:
+        """It and the scopes around it, outermost first."""
+        found: list[Scope] = []
+        scope: Scope | None = self
+        while scope is not None:
+            found.append(scope)
+            scope = scope.outer
+        return found[::-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InLoop(Scope):
+    """Inside a loop: its variable runs over a range; a `while` has neither."""
+
+    node: Loop
+    var: Var | None
+    domain: Range | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Under(Scope):
+    """Where a condition holds, or does not.
+
+    node: what asks: a branch, an assertion, `and`, `or`, a block by its predicate or its init.
+    """
+
+    node: Any
+    condition: PrimExpr
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named(Scope):
+    """Inside a `let`."""
+
+    var: Var
+    value: PrimExpr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InBlock(Scope):
+    """Inside a block, whose axes are what they are bound to; its predicate stands around it."""
+
+    node: s.BlockRealize
+
+
+#: where nothing is around
+ROOT = Scope(None, (), ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One read or write of a buffer.
+
+    Args:
+        buffer: the buffer, outside of `match_buffer`.
+        node: the load or store; a call or pointer that may touch any element.
+        indices: the element, or lanes of a vector; None for any element.
+        is_write: whether it writes.
+        scope: what stands around it.
+        path: its place among the statements outside of the loops, and in each loop.
+        stmt: the statement that it is a part of.
+    """
+
+    buffer: Buffer
+    node: Any
+    indices: Indices | None
+    is_write: bool
+    scope: Scope
+    path: tuple[int, ...]
+    stmt: s.Stmt | None
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops around it, outermost first."""
+        return self.scope.loops
+
+    @property
+    def blocks(self) -> tuple[s.Block, ...]:
+        """The blocks around it, outermost first."""
+        return self.scope.blocks
+
+    @property
+    def block(self) -> s.Block | None:
+        """The innermost block around it."""
+        return self.scope.blocks[-1] if self.scope.blocks else None
+
+    @property
+    def is_masked(self) -> bool:
+        """True if some lanes may be left out."""
+        return getattr(self.node, "predicate", None) is not None
+
+    def common_loops(self, other: Access) -> int:
+        """How many of the loops around both are the same."""
+        count = 0
+        for a, b, x, y in zip(self.loops, other.loops, self.path, other.path, strict=False):
+            if a is not b or x != y:
+                break
+            count += 1
+        return count
+
+    def is_before(self, other: Access) -> bool:
+        """True if it comes first in one iteration of the common loops."""
+        return self.path[self.common_loops(other) :] < other.path[self.common_loops(other) :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A statement that is no loop, branch or let, where it stands.
+
+    first: how many accesses of the program come before it.
+    """
+
+    stmt: s.Stmt
+    scope: Scope
+    path: tuple[int, ...]
+    first: int
+
+
+def read(func: PrimFunc) -> Reading:
+    """All that a function touches, in the order of the program."""
+    return Reading(func.body, func.buffers)
+
+
+class Reading:
+    """The accesses and statements of a program or a part of it, in order.
+
+    Args:
+        root: a statement or expression.
+        buffers: those that are known there.
+        scope: what stands around it.
+        outer: the reading of what is around it, whose names hold.
+
+    accesses: each read and write; statements: stores, evaluations, allocations, declarations and
+    blocks; matched: a buffer of a `match_buffer` -> the region that it stands for.
+    """
+
+    def __init__(
+        self,
+        root: Any,
+        buffers: Iterable[Buffer] = (),
+        scope: Scope = ROOT,
+        outer: Reading | None = None,
+    ) -> None:
+        self.root = root
+        self.accesses: list[Access] = []
+        self.statements: list[Placed] = []
+        self.matched: dict[Buffer, BufferRegion] = dict(outer.matched) if outer else {}
+        #: pointer -> the buffer that it belongs to; other names of a pointer -> the pointer
+        self.pointers: dict[Var, Buffer] = dict(outer.pointers) if outer else {}
+        self.aliases: dict[Var, Var] = dict(outer.aliases) if outer else {}
+        self.pointers.update((buffer.data, buffer) for buffer in buffers)
+        self._scope = scope
+        self._stmt: s.Stmt | None = None
+        self._path = [0] * (len(scope.loops) + 1)
+        self._visit(root)
+
+    @cached_property
+    def ends_early(self) -> bool:
+        """True if some iterations may not run: a loop, or the function, is left on the way."""
+        return any(leaves(n) for n in walk(self.root))
+
+    # what is found
+
+    def _access(self, node: Any, is_write: bool) -> None:
+        buffer, indices = node.buffer, node.indices
+        while buffer in self.matched:
+            source = self.matched[buffer]
+            buffer, indices = source.buffer, outside(source, indices)
+        pointer = self._pointer(buffer.data)
+        if pointer is buffer.data:
+            self.pointers.setdefault(pointer, buffer)
+            self._note(buffer, node, indices, is_write)
+        else:
+            self._whole(pointer, node, (is_write,))
+
+    def _whole(self, pointer: Var, node: Any, writes: Iterable[bool] = (False, True)) -> None:
+        """Any element of the buffer behind a pointer."""
+        buffer = self._behind(self._pointer(pointer))
+        if buffer is not None:
+            for is_write in writes:
+                self._note(buffer, node, None, is_write)
+
+    def _note(self, buffer: Buffer, node: Any, indices: Any, is_write: bool) -> None:
+        path = tuple(self._path)
+        made = Access(buffer, node, indices, is_write, self._scope, path, self._stmt)
+        self.accesses.append(made)
+        self._next()
+
+    def _pointer(self, data: Var) -> Var:
+        """The pointer that another name stands for."""
+        while data in self.aliases:
+            data = self.aliases[data]
+        return data
+
+    def _behind(self, data: Var) -> Buffer | None:
+        """The buffer that a pointer belongs to; None for memory that the program does not know."""
+        if data not in self.pointers:
+            for n in walk(self.root):
+                if isinstance(n, BufferLoad | s.BufferStore | s.DeclBuffer):
+                    self.pointers.setdefault(n.buffer.data, n.buffer)
+                elif isinstance(n, s.Allocate):
+                    made = decl_buffer(n.extents, n.dtype, n.buffer_var.name, data=n.buffer_var)
+                    self.pointers.setdefault(n.buffer_var, made)
+        return self.pointers.get(data)
+
+    # statements
+
+    def _visit(self, n: Any) -> None:
+        handler = _HANDLERS.get(type(n))
+        if handler is not None:
+            handler(self, n)
+            return
+        for child in children(n):
+            if not isinstance(child, Buffer):
+                self._visit(child)
+
+    def _visit_all(self, parts: Iterable[Any]) -> None:
+        for part in parts:
+            if part is not None:
+                self._visit(part)
+
+    def _next(self) -> None:
+        """What comes now comes after what was."""
+        self._path[-1] += 1
+
+    def _inside(self, scope: Scope, body: Any) -> None:
+        outer, self._scope = self._scope, scope
+        self._visit(body)
+        self._scope = outer
+
+    def _under(self, node: Any, condition: PrimExpr, holds: bool, body: Any) -> None:
+        around = self._scope
+        self._inside(Under(around, around.loops, around.blocks, node, condition, holds), body)
+
+    def _place(self, n: s.Stmt) -> None:
+        self._stmt = n
+        made = Placed(n, self._scope, tuple(self._path), len(self.accesses))
+        self.statements.append(made)
+
+    def _loop(self, n: s.For) -> None:
+        self._stmt = n
+        self._visit(n.min)
+        self._visit(n.extent)
+        self._counted(n, n.loop_var, Range(n.min, n.extent), (n.body,))
+
+    def _repeat(self, n: s.While) -> None:
+        self._stmt = n
+        self._counted(n, None, None, (n.condition, n.body))
+
+    def _counted(self, n: Loop, var: Var | None, domain: Range | None, parts: Any) -> None:
+        around = self._scope
+        scope = InLoop(around, (*around.loops, n), around.blocks, n, var, domain)
+        self._path.append(0)
+        for part in parts:
+            self._inside(scope, part)
+            self._next()
+        self._path.pop()
+        self._next()
+
+    def _attribute(self, n: s.AttrStmt) -> None:
+        """`thread_extent` launches threads: a loop over them, once for each axis."""
+        launches = n.attr_key == "thread_extent" and isinstance(n.node, s.IterVar)
+        if not launches or any(n.node.var is variable_of(x) for x in self._scope.loops):
+            self._visit(n.body)
+        else:
+            extent = n.value
+            self._counted(n, n.node.var, Range(p.const(0, extent.dtype), extent), (n.body,))
+
+    def _sequence(self, n: s.SeqStmt) -> None:
+        for part in n.seq:
+            self._visit(part)
+            self._next()
+
+    def _branch(self, n: s.IfThenElse) -> None:
+        self._stmt = n
+        self._visit(n.condition)
+        for body, holds in ((n.then_case, True), (n.else_case, False)):
+            if body is not None:
+                self._under(n, n.condition, holds, body)
+                self._next()
+
+    def _asserted(self, n: s.AssertStmt) -> None:
+        self._stmt = n
+        self._visit(n.condition)
+        self._under(n, n.condition, True, n.body)
+
+    def _let(self, n: Any) -> None:
+        if isinstance(n, s.Stmt):
+            self._stmt = n
+        known = self._pointed(n.value) if n.var.dtype.is_handle else None
+        if known is None:
+            self._visit(n.value)
+        else:
+            self.aliases[n.var] = known
+        around = self._scope
+        self._inside(Named(around, around.loops, around.blocks, n.var, n.value), n.body)
+
+    def _pointed(self, value: Any) -> Var | None:
+        """The pointer that a value is, or points into."""
+        if isinstance(value, Var):
+            return value
+        if isinstance(value, e.Call) and value.op == "tir.address_of":
+            load: Any = value.args[0]
+            self._visit_all(load.indices)
+            return load.buffer.data  # type: ignore[no-any-return]
+        if isinstance(value, e.Call) and value.op == "tir.tvm_access_ptr":
+            self._visit_all(value.args[2:4])
+            return self._pointed(value.args[1])
+        return None
+
+    def _realize(self, n: s.BlockRealize) -> None:
+        self._place(n)
+        self._visit_all((*n.iter_values, n.predicate))
+        block, around = n.block, self._scope
+        for buffer in block.alloc_buffers:
+            self.pointers[buffer.data] = buffer
+        for match in block.match_buffers:
+            self.matched[match.buffer] = match.source
+            self.aliases[match.buffer.data] = match.source.buffer.data
+        scope: Scope = around
+        if not p.is_const(n.predicate, 1):
+            scope = Under(scope, scope.loops, scope.blocks, n, n.predicate, True)
+        inner: Scope = InBlock(scope, scope.loops, (*scope.blocks, block), n)
+        if block.init is not None:
+            starts = inner
+            for axis in block.iter_vars:
+                if axis.iter_type is s.IterType.REDUCE:
+                    first = p.equal(axis.var, axis.dom.min)
+                    starts = Under(starts, starts.loops, starts.blocks, block, first, True)
+            self._inside(starts, block.init)
+            self._next()
+        self._inside(inner, block.body)
+
+    def _allocate(self, n: s.Allocate) -> None:
+        self._place(n)
+        self._visit_all((*n.extents, n.condition, n.body))
+
+    def _declare(self, n: s.DeclBuffer) -> None:
+        self._place(n)
+        if self._pointer(n.buffer.data) is n.buffer.data:
+            self.pointers.setdefault(n.buffer.data, n.buffer)
+        self._visit(n.body)
+
+    def _evaluate(self, n: s.Evaluate) -> None:
+        self._place(n)
+        self._visit(n.value)
+
+    def _store(self, n: s.BufferStore) -> None:
+        """A write, after the reads in it."""
+        self._place(n)
+        self._visit_all((*n.indices, n.value, n.predicate))
+        self._access(n, True)
+
+    # expressions
+
+    def _load(self, n: BufferLoad) -> None:
+        """A read, after the reads in its indices."""
+        self._visit_all((*n.indices, n.predicate))
+        self._access(n, False)
+
+    def _call(self, n: e.Call) -> None:
+        """A call; of `if_then_else` one value only is computed. Pointers reach anything."""
+        special = _CALLS.get(n.op) if isinstance(n.op, str) else None
+        reduced = reduced_over_threads(n)
+        if special is not None:
+            special(self, n)
+        elif reduced is not None:
+            self._visit_all(reduced[0])
+            for result in reduced[1]:
+                self._access(result, True)
+        else:
+            self._visit_all(n.args)
+
+    def _conditional(self, n: e.Call) -> None:
+        condition, yes, no = n.args
+        self._visit(condition)
+        if condition.dtype.lanes == 1:
+            self._under(n, condition, True, yes)
+            self._under(n, condition, False, no)
+        else:  # where lanes differ both are computed, for all lanes
+            self._visit_all((yes, no))
+
+    def _address(self, n: e.Call) -> None:
+        load: Any = n.args[0]
+        if isinstance(load, BufferLoad):
+            self._visit_all(load.indices)
+            self._whole(load.buffer.data, n)
+        else:
+            self._visit(load)
+
+    def _access_pointer(self, n: e.Call) -> None:
+        _, data, offset, extent, mask = n.args
+        self._visit_all((offset, extent))
+        allowed = p.as_int(mask) or 3
+        if isinstance(data, Var):
+            self._whole(data, n, [w for w in (False, True) if allowed & (2 if w else 1)])
+        else:
+            self._visit(data)
+
+    def _variable(self, n: Var) -> None:
+        """A bare pointer: whoever gets it may read and write."""
+        if n.dtype.is_handle:
+            self._whole(n, n)
+
+    def _junction(self, n: Any) -> None:
+        """`and`, `or`: the right side is computed where the left one leaves it open."""
+        self._visit(n.a)
+        if n.dtype.lanes == 1:
+            self._under(n, n.a, isinstance(n, e.And), n.b)
+        else:
+            self._visit(n.b)
+
+
+def variable_of(loop: Loop) -> Var | None:
+    """The variable of a loop; a `while` has none."""
+    if isinstance(loop, s.For):
+        return loop.loop_var
+    return loop.node.var if isinstance(loop, s.AttrStmt) else None
+
+
+def loop_name(loop: Loop) -> str:
+    """How a loop is called: by its variable."""
+    var = variable_of(loop)
+    return "while" if var is None else var.name
+
+
+def outside(source: BufferRegion, indices: Indices) -> Indices:
+    """The place in the source of a `match_buffer`: ranges of one element may have no index."""
+    missing = len(source.region) - len(indices)
+    given = iter(indices)
+    places = []
+    for bounds in source.region:
+        if missing > 0 and p.is_const(bounds.extent, 1):
+            missing -= 1
+            places.append(bounds.min)
+        else:
+            places.append(_shifted(bounds.min, next(given, p.const(0))))
+    return tuple(places)
+
+
+def _shifted(start: PrimExpr, index: PrimExpr) -> PrimExpr:
+    if isinstance(index, e.Ramp):
+        return e.Ramp(p.add(start, index.base), index.stride, index.lanes)
+    if index.dtype.lanes > 1:
+        start = e.Broadcast(start, index.dtype.lanes)
+    return p.add(start, index)
+
+
+Handler = Callable[[Reading, Any], None]
+
+_CALLS: dict[str, Handler] = {
+    "tir.if_then_else": Reading._conditional,
+    "tir.address_of": Reading._address,
+    "tir.tvm_access_ptr": Reading._access_pointer,
+}
+
+_HANDLERS: dict[type, Handler] = {
+    s.For: Reading._loop,
+    s.While: Reading._repeat,
+    s.SeqStmt: Reading._sequence,
+    s.IfThenElse: Reading._branch,
+    s.BlockRealize: Reading._realize,
+    s.LetStmt: Reading._let,
+    e.Let: Reading._let,
+    s.AttrStmt: Reading._attribute,
+    s.AssertStmt: Reading._asserted,
+    s.Allocate: Reading._allocate,
+    s.DeclBuffer: Reading._declare,
+    s.Evaluate: Reading._evaluate,
+    s.BufferStore: Reading._store,
+    BufferLoad: Reading._load,
+    e.Call: Reading._call,
+    e.And: Reading._junction,
+    e.Or: Reading._junction,
+    Var: Reading._variable,
+}
