@@ -86,9 +86,13 @@ class Named(Scope):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InBlock(Scope):
-    """Inside a block, whose axes are what they are bound to; its predicate stands around it."""
+    """Inside a block, or its init: its axes are what they are bound to.
+
+    Its predicate stands around it.
+    """
 
     node: s.BlockRealize
+    is_init: bool
 
 
 #: where nothing is around
@@ -368,16 +372,16 @@ class Reading:
         scope: Scope = around
         if not p.is_const(n.predicate, 1):
             scope = Under(scope, scope.loops, scope.blocks, n, n.predicate, True)
-        inner: Scope = InBlock(scope, scope.loops, (*scope.blocks, block), n)
+        blocks = (*scope.blocks, block)
         if block.init is not None:
-            starts = inner
+            starts: Scope = InBlock(scope, scope.loops, blocks, n, True)
             for axis in block.iter_vars:
                 if axis.iter_type is s.IterType.REDUCE:
                     first = p.equal(axis.var, axis.dom.min)
                     starts = Under(starts, starts.loops, starts.blocks, block, first, True)
             self._inside(starts, block.init)
             self._next()
-        self._inside(inner, block.body)
+        self._inside(InBlock(scope, scope.loops, blocks, n, False), block.body)
 
     def _allocate(self, n: s.Allocate) -> None:
         self._place(n)

@@ -25,7 +25,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Range, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.program_order import Access, Accesses, Condition, Side
+from mlcnb.tir.access.order import Condition, Order, Ordered, Side
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.functor import substitute
 
@@ -43,7 +43,7 @@ class Carried:
     """Answers for buffers that live in a statement: to which loops below are they private?"""
 
     def __init__(self, body: s.Stmt, buffers: Iterable[Buffer]) -> None:
-        self.found = Accesses(body, buffers)
+        self.found = Order(body, buffers)
         self.analyzer = Analyzer()
         loops = {x: None for each in self.found.of.values() for a in each for x in a.loops}
         #: whether a variable stands for one loop here and for another one there
@@ -69,7 +69,7 @@ class Carried:
 
     # iterations touch elements of their own
 
-    def is_apart(self, accesses: Sequence[Access], loop: s.For) -> bool:
+    def is_apart(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
         """True if an element that one iteration touches is touched by no other."""
         if self.is_ambiguous:
             return False
@@ -85,7 +85,7 @@ class Carried:
                     digits.append(atom.args[1:])
         return bool(digits) and self.make_up(var, digits)
 
-    def periods(self, accesses: Sequence[Access], loop: s.For, axis: int) -> list[int]:
+    def periods(self, accesses: Sequence[Ordered], loop: s.For, axis: int) -> list[int]:
         """Steps that loops inside make: what is left of an index modulo one may tell more."""
         found = set()
         for access in accesses:
@@ -96,7 +96,7 @@ class Carried:
         return sorted(found - {1})
 
     def hull(
-        self, accesses: Sequence[Access], loop: s.For, axis: int, modulo: int | None = None
+        self, accesses: Sequence[Ordered], loop: s.For, axis: int, modulo: int | None = None
     ) -> tuple[Poly, Poly] | None:
         """Smallest and largest index in one iteration, if they are a fixed distance apart.
 
@@ -133,11 +133,11 @@ class Carried:
 
     # each read is covered by a write before it
 
-    def is_covered(self, accesses: Sequence[Access], loop: s.For) -> bool:
+    def is_covered(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
         """True if one write before each read, in the same iteration, writes all that it reads."""
         if len(accesses) > MOST:
             return False
-        writes: list[Access] = []
+        writes: list[Ordered] = []
         for access in accesses:
             if access.is_write:
                 writes.append(access)
@@ -145,7 +145,7 @@ class Carried:
                 return False
         return True
 
-    def covers(self, write: Access, read: Access, loop: s.For) -> bool:
+    def covers(self, write: Ordered, read: Ordered, loop: s.For) -> bool:
         """True if `write`, which stands before `read` in the program, wrote all that it reads."""
         shared = _common(write.loops, read.loops)
         own = write.loops[len(shared) :]
@@ -159,7 +159,7 @@ class Carried:
         )
 
     def first_steps(
-        self, write: Access, read: Access, inside: Sequence[s.For]
+        self, write: Ordered, read: Ordered, inside: Sequence[s.For]
     ) -> dict[Var, e.PrimExpr] | None:
         """The values of loops in whose first step the write runs: `if k == 0`, k one of `inside`.
 
@@ -177,7 +177,7 @@ class Carried:
         return None if any(_variables(x) & set(first) for x in fixed) else first
 
     def written(
-        self, write: Access, read: Access, own: Sequence[s.For], first: Mapping[Var, e.PrimExpr]
+        self, write: Ordered, read: Ordered, own: Sequence[s.For], first: Mapping[Var, e.PrimExpr]
     ) -> list[Limits] | None:
         """The box that a write fills while its own loops run; None if it may leave holes."""
         sides = [self.forms(side, first) for side in write.sides]
@@ -223,7 +223,7 @@ class Carried:
                 return True
         return False
 
-    def needed(self, read: Access, own: Sequence[s.For]) -> list[Limits]:
+    def needed(self, read: Ordered, own: Sequence[s.For]) -> list[Limits]:
         """What the indices of a read are never below and never above: ends, shape, conditions."""
         found: list[Limits] = []
         moving = {x.loop_var for x in own}
@@ -383,7 +383,7 @@ def _inside(loops: tuple[s.For, ...], loop: s.For) -> tuple[s.For, ...]:
     return loops[loops.index(loop) + 1 :]
 
 
-def _open(write: Access, read: Access, first: Mapping[Any, Any]) -> list[Condition]:
+def _open(write: Ordered, read: Ordered, first: Mapping[Any, Any]) -> list[Condition]:
     """The conditions of a write that do not hold already because the read is reached.
 
     What both stand under holds, unless it is asked again in an earlier step (`first`) of a loop.
