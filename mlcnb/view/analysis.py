@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import simplify
-from mlcnb.tir.access.read import loop_name
+from mlcnb.tir.access.scope import loop_name
 from mlcnb.tir.analysis.dependences import place_of
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import shows

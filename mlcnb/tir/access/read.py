@@ -24,79 +24,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.scope import ROOT, Loop, Scope, variable_of
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
 
-#: a loop, a `while` (which counts from 0), or the attribute that launches threads
-Loop = s.For | s.While | s.AttrStmt
 Indices = tuple[PrimExpr, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scope:
-    """A place in a program: what stands around it, and what stands around that (`outer`).
-
-    loops, blocks: those around it, outermost first.
-    """
-
-    outer: Scope | None
-    loops: tuple[Loop, ...]
-    blocks: tuple[s.Block, ...]
-
-    def around(self) -> list[Scope]:
-        """It and the scopes around it, outermost first."""
-        found: list[Scope] = []
-        scope: Scope | None = self
-        while scope is not None:
-            found.append(scope)
-            scope = scope.outer
-        return found[::-1]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InLoop(Scope):
-    """Inside a loop: its variable runs over a range; a `while` has neither."""
-
-    node: Loop
-    var: Var | None
-    domain: Range | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Under(Scope):
-    """Where a condition holds, or does not.
-
-    node: what asks: a branch, an assertion, `and`, `or`, a block by its predicate or its init.
-    """
-
-    node: Any
-    condition: PrimExpr
-    holds: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Named(Scope):
-    """Inside a `let`."""
-
-    var: Var
-    value: PrimExpr
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InBlock(Scope):
-    """Inside a block, or its init: its axes are what they are bound to.
-
-    Its predicate stands around it.
-    """
-
-    node: s.BlockRealize
-    is_init: bool
-
-
-#: where nothing is around
-ROOT = Scope(None, (), ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,13 +127,13 @@ class Reading:
         scope: Scope = ROOT,
         outer: Reading | None = None,
     ) -> None:
-        self.root = root
+        self.root: Any = outer.root if outer else root
         self.accesses: list[Access] = []
         self.statements: list[Placed] = []
-        self.matched: dict[Buffer, BufferRegion] = dict(outer.matched) if outer else {}
+        self.matched: dict[Buffer, BufferRegion] = outer.matched if outer else {}
         #: pointer -> the buffer that it belongs to; other names of a pointer -> the pointer
-        self.pointers: dict[Var, Buffer] = dict(outer.pointers) if outer else {}
-        self.aliases: dict[Var, Var] = dict(outer.aliases) if outer else {}
+        self.pointers: dict[Var, Buffer] = outer.pointers if outer else {}
+        self.aliases: dict[Var, Var] = outer.aliases if outer else {}
         self.pointers.update((buffer.data, buffer) for buffer in buffers)
         self._scope = scope
         self._stmt: s.Stmt | None = None
@@ -281,8 +215,7 @@ class Reading:
         self._scope = outer
 
     def _under(self, node: Any, condition: PrimExpr, holds: bool, body: Any) -> None:
-        around = self._scope
-        self._inside(Under(around, around.loops, around.blocks, node, condition, holds), body)
+        self._inside(self._scope.under(node, condition, holds), body)
 
     def _place(self, n: s.Stmt) -> None:
         self._stmt = n
@@ -300,8 +233,7 @@ class Reading:
         self._counted(n, None, None, (n.condition, n.body))
 
     def _counted(self, n: Loop, var: Var | None, domain: Range | None, parts: Any) -> None:
-        around = self._scope
-        scope = InLoop(around, (*around.loops, n), around.blocks, n, var, domain)
+        scope = self._scope.loop(n, var, domain)
         self._path.append(0)
         for part in parts:
             self._inside(scope, part)
@@ -344,8 +276,7 @@ class Reading:
             self._visit(n.value)
         else:
             self.aliases[n.var] = known
-        around = self._scope
-        self._inside(Named(around, around.loops, around.blocks, n.var, n.value), n.body)
+        self._inside(self._scope.named(n.var, n.value), n.body)
 
     def _pointed(self, value: Any) -> Var | None:
         """The pointer that a value is, or points into."""
@@ -363,25 +294,22 @@ class Reading:
     def _realize(self, n: s.BlockRealize) -> None:
         self._place(n)
         self._visit_all((*n.iter_values, n.predicate))
-        block, around = n.block, self._scope
+        block, scope = n.block, self._scope
         for buffer in block.alloc_buffers:
             self.pointers[buffer.data] = buffer
         for match in block.match_buffers:
             self.matched[match.buffer] = match.source
             self.aliases[match.buffer.data] = match.source.buffer.data
-        scope: Scope = around
         if not p.is_const(n.predicate, 1):
-            scope = Under(scope, scope.loops, scope.blocks, n, n.predicate, True)
-        blocks = (*scope.blocks, block)
+            scope = scope.under(n, n.predicate)
         if block.init is not None:
-            starts: Scope = InBlock(scope, scope.loops, blocks, n, True)
+            starts = scope.block(n, True)
             for axis in block.iter_vars:
                 if axis.iter_type is s.IterType.REDUCE:
-                    first = p.equal(axis.var, axis.dom.min)
-                    starts = Under(starts, starts.loops, starts.blocks, block, first, True)
+                    starts = starts.under(block, p.equal(axis.var, axis.dom.min))
             self._inside(starts, block.init)
             self._next()
-        self._inside(InBlock(scope, scope.loops, blocks, n, False), block.body)
+        self._inside(scope.block(n, False), block.body)
 
     def _allocate(self, n: s.Allocate) -> None:
         self._place(n)
@@ -461,19 +389,6 @@ class Reading:
             self._under(n, n.a, isinstance(n, e.And), n.b)
         else:
             self._visit(n.b)
-
-
-def variable_of(loop: Loop) -> Var | None:
-    """The variable of a loop; a `while` has none."""
-    if isinstance(loop, s.For):
-        return loop.loop_var
-    return loop.node.var if isinstance(loop, s.AttrStmt) else None
-
-
-def loop_name(loop: Loop) -> str:
-    """How a loop is called: by its variable."""
-    var = variable_of(loop)
-    return "while" if var is None else var.name
 
 
 def outside(source: BufferRegion, indices: Indices) -> Indices:

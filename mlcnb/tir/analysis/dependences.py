@@ -24,8 +24,8 @@ from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Loop, loop_name
 from mlcnb.tir.access.relation import Related, accesses_of
+from mlcnb.tir.access.scope import Loop, loop_name
 from mlcnb.tir.analysis.reduction import updated_by
 from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.buffer import Buffer

@@ -12,7 +12,7 @@ from mlcnb.arith.isl import Point
 from mlcnb.arith.presburger import Translator
 from mlcnb.core.node import walk
 from mlcnb.ir.expr import Var
-from mlcnb.tir.access.read import Loop, loop_name
+from mlcnb.tir.access.scope import Loop, loop_name
 from mlcnb.tir.stmt import For
 
 

@@ -12,17 +12,20 @@ loop around both counts. Threads that touch only elements of their own need none
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace as changed
 from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, children, map_children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.conflicts import Access, Threads, any_conflict
+from mlcnb.tir.access.read import Access, Reading
+from mlcnb.tir.access.scope import ROOT, Scope
+from mlcnb.tir.access.threads import Pending, Threads, any_conflict
 from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -55,7 +58,8 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
     return replace(func, body=body, attrs=attrs if len(attrs) < len(func.attrs) else func.attrs)
 
 
-Pending = tuple[Access, ...]
+#: the accesses since the last barrier
+Waiting = tuple[Pending, ...]
 
 
 class _Planner:
@@ -65,13 +69,14 @@ class _Planner:
         launch = launch_of(kernel)
         self.func = func
         self.kernel = kernel
-        self.scope = scope
+        self.memory = scope
         self.threads = Threads({a.var: a.dom.extent for a in launch.in_block.values()})
         self.varying = set(self.threads.extents)
-        self.roots: dict[Var, Var] = {}
         self.before: set[int] = set()
-        self.loops: tuple[s.Stmt, ...] = ()
-        self.guards: tuple[PrimExpr, ...] = ()
+        self.known = Reading(kernel, func.buffers)
+        self.scope = ROOT
+        self.loops: dict[tuple[Node, Scope], Scope] = {}
+        self.found: dict[tuple[Node, Scope], Waiting] = {}
 
     def placed(self) -> s.Stmt:
         """The kernel with its barriers."""
@@ -85,11 +90,11 @@ class _Planner:
         rebuilt = s.flattened(rebuilt) or rebuilt
         if id(n) not in self.before:
             return rebuilt
-        return s.seq(s.Evaluate(tvm_storage_sync(self.scope)), rebuilt)
+        return s.seq(s.Evaluate(tvm_storage_sync(self.memory)), rebuilt)
 
     # the walk
 
-    def scan(self, n: s.Stmt, pending: Pending) -> Pending:
+    def scan(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """The accesses since the last barrier after a statement."""
         if id(n) in self.before:
             pending = ()
@@ -103,15 +108,16 @@ class _Planner:
             case s.IfThenElse(condition=condition):
                 return self.branch(n, condition, [n.then_case, n.else_case], pending)
             case s.BlockRealize(predicate=condition):
-                for match in n.block.match_buffers:
-                    self.roots[match.buffer.data] = self.root(match.source.buffer.data)
                 return self.branch(n, condition, [n.block.init, n.block.body], pending)
             case s.LetStmt():
-                self.threads.lets.add(n.var)
                 if self.varies(n.value):
                     self.varying.add(n.var)
-                return self.scan(n.body, self.leaf(n, [n.value], pending))
-            case s.Evaluate() if _is_barrier(n, self.scope):
+                pending = self.leaf(n, [n.value], pending)
+                outer, self.scope = self.scope, self.scope.named(n.var, n.value)
+                after = self.scan(n.body, pending)
+                self.scope = outer
+                return after
+            case s.Evaluate() if _is_barrier(n, self.memory):
                 return ()
             case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
                 return self.scan(n.body, pending)
@@ -120,35 +126,39 @@ class _Planner:
             case _:
                 return self.leaf(n, [n], pending)
 
-    def leaf(self, n: s.Stmt, parts: Iterable[Node], pending: Pending) -> Pending:
-        found = tuple(a for part in parts for a in self.accesses(part, n))
+    def leaf(self, n: s.Stmt, parts: Iterable[Node], pending: Waiting) -> Waiting:
+        found = tuple(a for part in parts for a in self.accesses(part))
         return self.meet(n, found, pending) + found
 
-    def meet(self, n: s.Stmt, found: Pending, pending: Pending) -> Pending:
+    def meet(self, n: s.Stmt, found: Waiting, pending: Waiting) -> Waiting:
         """A barrier before the statement where it conflicts with what is pending."""
         if pending and found and any_conflict(self.threads, pending, found):
             self.before.add(id(n))
             return ()
         return pending
 
-    def loop(self, n: s.For | s.While, pending: Pending) -> Pending:
+    def loop(self, n: s.For | s.While, pending: Waiting) -> Waiting:
         if self.varies(*_heads(n)):
             return self.together(n, pending)
-        found = tuple(self.accesses(n, n))
+        found = self.accesses(n)
         if not found:
             return pending
         known = id(n) in self.before
         pending = self.meet(n, found, pending)
-        outer, self.loops = self.loops, (*self.loops, n)
+        outer = self.scope
+        self.scope = self.loops.setdefault((n, outer), _entered(n, outer))
         after = self.scan(n.body, self.leaf(n, _heads(n), pending))
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
             # a barrier in each iteration orders all but what the one before did after it
             adjacent = self.waits(n.body)
-            earlier = tuple(a.from_earlier(n, adjacent) if n in a.loops else a for a in after)
-            self.scan(n.body, earlier)
-        self.loops = outer
+            earlier = [
+                changed(a, carried=n, adjacent=adjacent) if n in a.access.loops else a
+                for a in after
+            ]
+            self.scan(n.body, tuple(earlier))
+        self.scope = outer
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
-        free = not any(True for head in _heads(n) for _ in self.accesses(head, n))
+        free = not any(map(self.accesses, _heads(n)))
         if runs and free and not known and self.begins(n.body):
             self.before.discard(id(n))  # the barrier inside comes before anything else does
         return after if runs else tuple(dict.fromkeys((*pending, *after)))
@@ -159,11 +169,11 @@ class _Planner:
             return True
         match n:
             case s.SeqStmt():
-                parts = (x for x in n.seq if self.waits(x) or any(self.accesses(x, x)))
+                parts = (x for x in n.seq if self.waits(x) or self.accesses(x))
                 first = next(parts, None)
                 return first is not None and self.begins(first)
             case s.Evaluate():
-                return _is_barrier(n, self.scope)
+                return _is_barrier(n, self.memory)
             case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
                 return self.begins(n.body)
             case _:
@@ -179,30 +189,31 @@ class _Planner:
             case s.For():
                 return (p.as_int(n.extent) or 0) > 0 and self.waits(n.body)
             case s.Evaluate():
-                return _is_barrier(n, self.scope)
+                return _is_barrier(n, self.memory)
             case s.AttrStmt() | s.DeclBuffer() | s.Allocate() | s.LetStmt():
                 return self.waits(n.body)
             case _:
                 return False
 
-    def branch(self, n: s.Stmt, condition: PrimExpr, cases: list, pending: Pending) -> Pending:
+    def branch(self, n: s.Stmt, condition: PrimExpr, cases: list, pending: Waiting) -> Waiting:
         if self.varies(condition):
             return self.together(n, pending)
         pending = self.leaf(n, [condition], pending)
         ends = [self.scan(case, pending) for case in cases if case is not None]
         return tuple(dict.fromkeys(a for end in (*ends, pending) for a in end))
 
-    def together(self, n: s.Stmt, pending: Pending) -> Pending:
+    def together(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """A statement that threads run differently: no barrier can stand inside."""
-        found = tuple(self.accesses(n, n))
+        found = self.accesses(n)
         pending = self.meet(n, found, pending)
         for i, first in enumerate(found):
             for second in found[i + 1 :]:
-                if first.where is not second.where and self.threads.conflict(first, second):
+                a, b = first.access, second.access
+                if a.stmt is not b.stmt and self.threads.conflict(first, second):
                     raise PassError(
-                        f"ThreadSync: {first.buffer.name} needs a barrier between two statements "
+                        f"ThreadSync: {a.buffer.name} needs a barrier between two statements "
                         "that not all threads of the block come by",
-                        where=second.where,
+                        where=b.stmt,
                         root=self.func,
                         hint="move what depends on the thread into the statements",
                     )
@@ -225,82 +236,25 @@ class _Planner:
             return False
         return any(self._varies(c) for c in children(n))
 
-    def root(self, data: Var) -> Var:
-        return self.roots.get(data, data)
-
-    def in_scope(self, data: Var) -> bool:
-        scope = self.root(data).pointee[1] if self.root(data).pointee else "global"  # type: ignore[index]
-        return scope.startswith("shared") if self.scope == "shared" else scope == self.scope
-
-    def accesses(self, n: Node, where: s.Stmt) -> Iterator[Access]:
+    def accesses(self, n: Node) -> Waiting:
         """Accesses to the scope's memory below a node, reads of a store before its write."""
-        yield from _Collector(self, self.loops, self.guards).visit(n, where)
+        key = n, self.scope
+        if key not in self.found:
+            reading = Reading(n, scope=self.scope, outer=self.known)
+            self.found[key] = tuple(map(Pending, filter(self.in_scope, reading.accesses)))
+        return self.found[key]
+
+    def in_scope(self, access: Access) -> bool:
+        """True for memory of the scope."""
+        scope = access.buffer.scope
+        return scope.startswith("shared") if self.memory == "shared" else scope == self.memory
 
 
-class _Collector:
-    """Finds accesses, with the loops and conditions between."""
-
-    def __init__(self, planner: _Planner, loops: tuple, guards: tuple) -> None:
-        self.planner = planner
-        self.loops = loops
-        self.guards = guards
-
-    def visit(self, n: Any, where: s.Stmt) -> Iterator[Access]:
-        match n:
-            case s.BufferStore():
-                yield from self.below([n.value, *n.indices], n)
-                yield from self.access(n, True, n)
-            case BufferLoad():
-                yield from self.below(n.indices, where)
-                yield from self.access(n, False, where)
-            case s.For() | s.While():
-                inner = _Collector(self.planner, (*self.loops, n), self.guards)
-                yield from inner.below([*_heads(n), n.body], n)
-            case s.IfThenElse(condition=condition):
-                yield from self.below([condition], n)
-                under = self.under(condition)
-                yield from under.below([n.then_case], n)
-                yield from self.below([n.else_case] if n.else_case else [], n)
-            case s.BlockRealize(predicate=condition):
-                block = n.block
-                inside = [block.init, block.body] if block.init else [block.body]
-                yield from self.under(condition).below(inside, n)
-            case e.Call(op="tir.address_of"):
-                yield from self.pointer(n.args[0].buffer.data, n.args[0].buffer, where)  # type: ignore[attr-defined]
-            case e.Call(op="tir.tvm_access_ptr"):
-                yield from self.pointer(n.args[1], None, where)
-            case Buffer():
-                return
-            case s.Stmt():
-                yield from self.below(children(n), n)
-            case _:
-                yield from self.below(children(n), where)
-
-    def below(self, parts: Iterable[Node], where: s.Stmt) -> Iterator[Access]:
-        for part in parts:
-            yield from self.visit(part, where)
-
-    def under(self, condition: PrimExpr) -> _Collector:
-        return _Collector(self.planner, self.loops, (*self.guards, condition))
-
-    def access(self, n: Any, writes: bool, where: s.Stmt) -> Iterator[Access]:
-        data = self.planner.root(n.buffer.data)
-        if self.planner.in_scope(data):
-            indices = n.indices if data is n.buffer.data else None
-            yield Access(data, n.buffer, indices, writes, where, self.loops, self.guards)
-
-    def pointer(self, data: Any, buffer: Buffer | None, where: s.Stmt) -> Iterator[Access]:
-        root = self.planner.root(data)
-        if self.planner.in_scope(root):
-            named = buffer or _named(root)
-            yield Access(root, named, None, True, where, self.loops, self.guards)
-
-
-def _named(data: Var) -> Buffer:
-    kind, scope = data.pointee or ("float32", "global")
-    from mlcnb.tir.buffer import decl_buffer
-
-    return decl_buffer((1,), kind, data.name, scope, data=data)
+def _entered(n: s.For | s.While, scope: Scope) -> Scope:
+    """Inside a loop."""
+    if isinstance(n, s.While):
+        return scope.loop(n, None, None)
+    return scope.loop(n, n.loop_var, Range(n.min, n.extent))
 
 
 def _heads(n: s.Stmt) -> list[PrimExpr]:

@@ -1,0 +1,114 @@
+"""Places in a loop program: what stands around them.
+
+for i in range(8):                  InLoop i
+    if i > 0:                         Under i > 0
+        with T.block("B"):              InBlock B
+            ...
+
+A scope knows its own thing and the scope outside; places in one body share it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.tir import stmt as s
+
+#: a loop, a `while` (which counts from 0), or the attribute that launches threads
+Loop = s.For | s.While | s.AttrStmt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """A place in a program: what stands around it, and what stands around that (`outer`).
+
+    loops, blocks: those around it, outermost first.
+    """
+
+    outer: Scope | None
+    loops: tuple[Loop, ...]
+    blocks: tuple[s.Block, ...]
+
+    def around(self) -> list[Scope]:
+        """It and the scopes around it, outermost first."""
+        found: list[Scope] = []
+        scope: Scope | None = self
+        while scope is not None:
+            found.append(scope)
+            scope = scope.outer
+        return found[::-1]
+
+    def loop(self, n: Loop, var: Var | None, domain: Range | None) -> Scope:
+        """Inside a loop that stands here."""
+        return InLoop(self, (*self.loops, n), self.blocks, n, var, domain)
+
+    def under(self, node: Any, condition: PrimExpr, holds: bool = True) -> Scope:
+        """Where a condition holds, or does not."""
+        return Under(self, self.loops, self.blocks, node, condition, holds)
+
+    def named(self, var: Var, value: PrimExpr) -> Scope:
+        """Inside a `let`."""
+        return Named(self, self.loops, self.blocks, var, value)
+
+    def block(self, n: s.BlockRealize, is_init: bool) -> Scope:
+        """Inside a block, or its init."""
+        return InBlock(self, self.loops, (*self.blocks, n.block), n, is_init)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InLoop(Scope):
+    """Inside a loop: its variable runs over a range; a `while` has neither."""
+
+    node: Loop
+    var: Var | None
+    domain: Range | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Under(Scope):
+    """Where a condition holds, or does not.
+
+    node: what asks: a branch, an assertion, `and`, `or`, a block by its predicate or its init.
+    """
+
+    node: Any
+    condition: PrimExpr
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Named(Scope):
+    """Inside a `let`."""
+
+    var: Var
+    value: PrimExpr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InBlock(Scope):
+    """Inside a block, or its init: its axes are what they are bound to.
+
+    Its predicate stands around it.
+    """
+
+    node: s.BlockRealize
+    is_init: bool
+
+
+#: where nothing is around
+ROOT = Scope(None, (), ())
+
+
+def variable_of(loop: Loop) -> Var | None:
+    """The variable of a loop; a `while` has none."""
+    if isinstance(loop, s.For):
+        return loop.loop_var
+    return loop.node.var if isinstance(loop, s.AttrStmt) else None
+
+
+def loop_name(loop: Loop) -> str:
+    """How a loop is called: by its variable."""
+    var = variable_of(loop)
+    return "while" if var is None else var.name
