@@ -18,8 +18,8 @@ from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Access, Reading
-from mlcnb.tir.access.scope import InBlock, InLoop, Named, Scope, Under
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.functor import substitute

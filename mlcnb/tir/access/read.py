@@ -15,7 +15,6 @@ pointer of a `match_buffer`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,82 +23,11 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.scope import ROOT, Loop, Scope, variable_of
+from mlcnb.tir.access.scope import ROOT, Access, Indices, Loop, Placed, Scope, variable_of
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
-
-Indices = tuple[PrimExpr, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Access:
-    """One read or write of a buffer.
-
-    Args:
-        buffer: the buffer, outside of `match_buffer`.
-        node: the load or store; a call or pointer that may touch any element.
-        indices: the element, or lanes of a vector; None for any element.
-        is_write: whether it writes.
-        scope: what stands around it.
-        path: its place among the statements outside of the loops, and in each loop.
-        stmt: the statement that it is a part of.
-    """
-
-    buffer: Buffer
-    node: Any
-    indices: Indices | None
-    is_write: bool
-    scope: Scope
-    path: tuple[int, ...]
-    stmt: s.Stmt | None
-
-    @property
-    def loops(self) -> tuple[Loop, ...]:
-        """The loops around it, outermost first."""
-        return self.scope.loops
-
-    @property
-    def blocks(self) -> tuple[s.Block, ...]:
-        """The blocks around it, outermost first."""
-        return self.scope.blocks
-
-    @property
-    def block(self) -> s.Block | None:
-        """The innermost block around it."""
-        return self.scope.blocks[-1] if self.scope.blocks else None
-
-    @property
-    def is_masked(self) -> bool:
-        """True if some lanes may be left out."""
-        return getattr(self.node, "predicate", None) is not None
-
-    def common_loops(self, other: Access) -> int:
-        """How many of the loops around both are the same."""
-        count = 0
-        for a, b, x, y in zip(self.loops, other.loops, self.path, other.path, strict=False):
-            if a is not b or x != y:
-                break
-            count += 1
-        return count
-
-    def is_before(self, other: Access) -> bool:
-        """True if it comes first in one iteration of the common loops."""
-        return self.path[self.common_loops(other) :] < other.path[self.common_loops(other) :]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """A statement that is no loop, branch or let, where it stands.
-
-    first: how many accesses of the program come before it.
-    """
-
-    stmt: s.Stmt
-    scope: Scope
-    path: tuple[int, ...]
-    first: int
 
 
 def read(func: PrimFunc) -> Reading:

@@ -18,8 +18,8 @@ from mlcnb.arith.isl import ask, read_map
 from mlcnb.arith.presburger import Translator
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.access.read import Access, read
-from mlcnb.tir.access.scope import InBlock, InLoop, Named, Scope, Under
+from mlcnb.tir.access.read import read
+from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.function import PrimFunc
 

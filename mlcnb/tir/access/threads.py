@@ -19,8 +19,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Access
-from mlcnb.tir.access.scope import InBlock, InLoop, Named, Scope, Under
+from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.tir.analysis.footprint": "block_bytes memory_footprint working_sets domain_touched",
         "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
         "mlcnb.tir.analysis.reduction": "reduction_pattern ReductionPattern",
-        "mlcnb.tir.access.read": "Access",
         "mlcnb.tir.access.relation": "accesses_of",
-        "mlcnb.tir.access.scope": "loop_name",
+        "mlcnb.tir.access.scope": "Access loop_name",
         "mlcnb.tir.analysis.safety": "secured",
         "mlcnb.tir.analysis.scope": (
             "get_block_scope get_block_dependence BlockScope Dependency region_cover "

@@ -23,9 +23,9 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Access, outside
+from mlcnb.tir.access.read import outside
 from mlcnb.tir.access.relation import Relations
-from mlcnb.tir.access.scope import Scope, variable_of
+from mlcnb.tir.access.scope import Access, Scope, variable_of
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.analysis.made import is_made
 from mlcnb.tir.analysis.solutions import told

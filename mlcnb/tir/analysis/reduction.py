@@ -17,7 +17,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Access
+from mlcnb.tir.access.scope import Access
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.reducers import REDUCERS, is_neutral
 

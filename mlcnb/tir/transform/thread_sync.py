@@ -23,8 +23,8 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.read import Access, Reading
-from mlcnb.tir.access.scope import ROOT, Scope
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import ROOT, Access, Scope
 from mlcnb.tir.access.threads import Pending, Threads, any_conflict
 from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
