@@ -11,16 +11,16 @@ from tests.house import COUNTS
 
 #: today's count, and what it is to become
 CEILINGS = {
-    "classes named access": (5, 1),
+    "classes named access": (3, 1),
     "files that import islpy": (1, 1),
     "folders that import islpy": (1, 1),
     "sums outside arith": (4, 0),
     "questions which kernel": (0, 0),
-    "walks by hand": (37, 10),
+    "walks by hand": (36, 10),
     "strings that go up": (46, 0),
     "operators named by passes": (107, 0),
     "modules in the root": (0, 0),
-    "modules with one importer": (184, 100),
+    "modules with one importer": (183, 100),
     "names of layers": (20, 20),
     "names at the top": (40, 40),
     "long files": (21, 0),
