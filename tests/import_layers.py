@@ -9,7 +9,8 @@
 import-linter's own `layers` contract takes a package with all that lies in it; here a module
 belongs to the layer with the longest matching name. Every module lies in a layer, so looking at
 direct imports is enough: a chain that goes up has a link that goes up. The root package itself is
-matched only by its own name, so a new folder has to be given a place.
+matched only by its own name, so a new folder has to be given a place. A contract `within` a package
+says the order of what lies in it; what may go up nevertheless is listed as `exceptions`.
 """
 
 from __future__ import annotations
@@ -30,22 +31,29 @@ class Place(NamedTuple):
 
 
 class LongestNameLayers(Contract):
-    """Imports go to the same or a lower layer; `a | b` are siblings that stay apart."""
+    """Imports go to the same or a lower layer; `a | b` stay apart, `a & b` are one."""
 
     type_name = "longest_name"
     layers = fields.ListField(subfield=fields.StringField())
+    within = fields.StringField(required=False)
+    exceptions = fields.ListField(subfield=fields.StringField(), required=False)
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         """Look at each direct import of the package."""
         places = read_layers(self.layers)
         faults = []
+        within = f"{self.within or self.layers[-1].partition('.')[0]}."
         for module in sorted(graph.modules):
+            if not f"{module}.".startswith(within):
+                continue
             here = place_of(module, places)
             if here is None:
                 faults.append(f"{module} belongs to no layer: give it a line in pyproject.toml")
                 continue
             for imported in sorted(graph.find_modules_directly_imported_by(module)):
                 there = place_of(imported, places)
+                if f"{module} -> {imported}" in (self.exceptions or ()):
+                    continue
                 if there is not None and not goes_down(here, there):
                     lines = graph.get_import_details(importer=module, imported=imported)
                     at = ", ".join(str(line["line_number"]) for line in lines)
@@ -61,15 +69,16 @@ class LongestNameLayers(Contract):
 def read_layers(layers: list[str]) -> dict[str, Place]:
     """The place of each name in the list."""
     return {
-        name.strip(): Place(depth, name.strip())
+        name.strip(): Place(depth, part.strip())
         for depth, line in enumerate(layers)
-        for name in line.split("|")
+        for part in line.split("|")
+        for name in part.split("&")
     }
 
 
 def place_of(module: str, places: dict[str, Place]) -> Place | None:
     """The place with the longest name that `module` is or lies in."""
-    if "." not in module:
+    if module in places or "." not in module:
         return places.get(module)
     name = module
     while "." in name:

@@ -36,3 +36,4 @@ def test_layers_take_the_longest_name():
     up, down = place_of("a.x.top", places), place_of("a.x", places)
     assert goes_down(up, down) and goes_down(up, up) and not goes_down(down, up)
     assert not goes_down(place_of("a.y", places), place_of("a.z", places))
+    assert goes_down(*(place_of(name, read_layers(["a.y & a.z"])) for name in ("a.y", "a.z")))

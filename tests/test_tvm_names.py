@@ -173,7 +173,7 @@ def test_wrong_names_are_refused(package):
 def test_names_of_the_loop_level():
     from mlcnb.ir import PointerType, PrimType
     from mlcnb.ir.diagnostics import override_renderer
-    from mlcnb.tir.schedule.state import ScheduleDebugMask
+    from mlcnb.tir.schedule.record.state import ScheduleDebugMask
 
     assert tvm.te.AXIS_SEPARATOR == tir.IndexMap.AXIS_SEPARATOR
     state = tir.ScheduleState(Module["mm_relu"], debug_mask=ScheduleDebugMask.VERIFY_SREF_TREE)

@@ -10,7 +10,7 @@ from mlcnb.core.doc import Page, Where
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.core.render import Text
 from mlcnb.script.printer import document
-from mlcnb.tir.schedule.repairs import repairs
+from mlcnb.tir.schedule.offers.repairs import repairs
 from mlcnb.view import iterations
 from mlcnb.view.highlight import code
 from mlcnb.view.parts import Code, Column, Facts, Line, Part, Picture, Table, Title
@@ -47,7 +47,7 @@ def instead(e: ScheduleError) -> list[Part]:
     return [table]
 
 
-@shows("mlcnb.tir.schedule.counterexample:CounterExample")
+@shows("mlcnb.tir.schedule.legality.counterexample:CounterExample")
 def counterexample(found: Any) -> list[Part]:
     """A counter-example without the program that it is about."""
     return evidence(found, None)

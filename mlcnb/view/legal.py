@@ -17,7 +17,7 @@ from mlcnb.view.words import clip, plural
 ROWS = 40
 
 
-@shows("mlcnb.tir.schedule.legal:LegalSteps")
+@shows("mlcnb.tir.schedule.offers.legal:LegalSteps")
 def legal(found: Any) -> list[Part]:
     """The calls, those that need an argument of the caller's, and the refusals."""
     count = len({x.primitive for x in found})

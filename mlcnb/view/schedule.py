@@ -17,7 +17,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.handles import Handle
+from mlcnb.tir.schedule.record.handles import Handle
 from mlcnb.view.cost import change_of_cost, cost_parts
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code
@@ -149,14 +149,14 @@ class _Words:
             return "…"
 
 
-@shows("mlcnb.tir.schedule.history:StepDiff")
+@shows("mlcnb.tir.schedule.record.history:StepDiff")
 def step_diff(d: Any) -> list[Part]:
     """What changed between two steps."""
     made = Diff(d.before.mod, d.after.mod, context=2)
     return [Title(f"{d.before!r} -> {d.after!r}: {made.summary}"), *change_parts(made)]
 
 
-@shows("mlcnb.tir.schedule.trace:Trace")
+@shows("mlcnb.tir.schedule.record.trace:Trace")
 def trace(t: Any) -> list[Part]:
     """The steps as a Python function."""
     return [Title(f"Trace: {plural(len(t), 'instruction')}"), code(str(t), PYTHON)]

@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`mlcnb/tir/schedule/judge.py:120 in refuse`."""
+        """`mlcnb/tir/schedule/legality/promises/promises/promises/judge.py:120 in refuse`."""
         path = Path(self.file)
         short = path.relative_to(PACKAGE.parent).as_posix() if self.is_ours else path.name
         return f"{short}:{self.line} in {self.function}"

@@ -15,9 +15,9 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.target import Target
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legal import LegalStep
-from mlcnb.tir.schedule.repairs import repairs
+from mlcnb.tir.schedule.offers.legal import LegalStep
+from mlcnb.tir.schedule.offers.repairs import repairs
+from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.view import error as error_view
 from mlcnb.view import iterations
 from mlcnb.view.parts import Part, narrow

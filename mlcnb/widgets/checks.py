@@ -18,7 +18,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.proof import backwards, run
+from mlcnb.tir.schedule.legality.proof import backwards, run
 from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.tir.stmt import Block, For
 from mlcnb.view.words import clip

@@ -21,12 +21,12 @@ from mlcnb.core.text import visible
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.candidates import Call
-from mlcnb.tir.schedule.cell_code import cell_code, cell_lines
-from mlcnb.tir.schedule.doing import do
-from mlcnb.tir.schedule.handles import Handle
-from mlcnb.tir.schedule.legal import LegalStep, LegalSteps, legal_at
-from mlcnb.tir.schedule.repairs import repairs
+from mlcnb.tir.schedule.offers.candidates import Call
+from mlcnb.tir.schedule.offers.cell_code import cell_code, cell_lines
+from mlcnb.tir.schedule.offers.doing import do
+from mlcnb.tir.schedule.offers.legal import LegalStep, LegalSteps, legal_at
+from mlcnb.tir.schedule.offers.repairs import repairs
+from mlcnb.tir.schedule.record.handles import Handle
 from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view.parts import Part
 from mlcnb.view.schedule import call_text

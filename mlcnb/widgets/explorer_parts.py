@@ -16,7 +16,7 @@ from mlcnb.core import display
 from mlcnb.machine.prediction import Prediction
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.cell_code import cell_code
+from mlcnb.tir.schedule.offers.cell_code import cell_code
 from mlcnb.view.beside import side_by_side
 from mlcnb.view.diff import Diff, change_parts
 from mlcnb.view.highlight import PYTHON, code

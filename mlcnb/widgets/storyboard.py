@@ -19,7 +19,7 @@ from mlcnb.script.printer import document
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.tree import sub_stmts
+from mlcnb.tir.schedule.record.tree import sub_stmts
 from mlcnb.view.parts import narrow
 from mlcnb.view.words import clip, count, dim, listed, size
 from mlcnb.widgets.base import spans

@@ -55,7 +55,7 @@ from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import CounterExample, LegalSteps, Schedule, legal_steps
 from mlcnb.tir.schedule.analysis import analyze
-from mlcnb.tir.schedule.polyhedral.carried import Event
+from mlcnb.tir.schedule.legality.polyhedral.carried import Event
 from mlcnb.tir.transform import lower
 from mlcnb.view.diff import diff
 from mlcnb.view.graph import graph

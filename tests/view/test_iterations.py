@@ -6,7 +6,7 @@ import pytest
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import CounterExample, Schedule
-from mlcnb.tir.schedule.polyhedral.carried import Event
+from mlcnb.tir.schedule.legality.polyhedral.carried import Event
 from mlcnb.view import to_html, to_text
 from mlcnb.view.iterations import MOST, draw, grids
 from tests.tir.schedule.carried import CARRIED

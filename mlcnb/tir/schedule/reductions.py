@@ -14,8 +14,8 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.reducers import Step, matched_step
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.state import State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, BufferStore, LetStmt, SeqStmt, Stmt, seq
 
 

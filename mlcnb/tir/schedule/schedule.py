@@ -25,17 +25,17 @@ from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import primitives as do
-from mlcnb.tir.schedule.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
-from mlcnb.tir.schedule.history import History
-from mlcnb.tir.schedule.instruction import Instruction
-from mlcnb.tir.schedule.judge import PROVED, RULE, Judge
-from mlcnb.tir.schedule.layouts import with_separators
-from mlcnb.tir.schedule.prepare import asked, prepared
-from mlcnb.tir.schedule.regions import symbols
-from mlcnb.tir.schedule.rerun import meet
-from mlcnb.tir.schedule.state import Change, Random, Snapshot, State, StmtSRef
-from mlcnb.tir.schedule.step import Primitive, handles_in, resolved, step
-from mlcnb.tir.schedule.trace import Trace
+from mlcnb.tir.schedule.edit.layouts import with_separators
+from mlcnb.tir.schedule.edit.prepare import asked, prepared
+from mlcnb.tir.schedule.legality.judge import PROVED, RULE, Judge
+from mlcnb.tir.schedule.legality.regions import symbols
+from mlcnb.tir.schedule.record.handles import BlockRV, Gone, Handle, LoopRV, Mark, describe, name_of
+from mlcnb.tir.schedule.record.history import History
+from mlcnb.tir.schedule.record.instruction import Instruction
+from mlcnb.tir.schedule.record.rerun import meet
+from mlcnb.tir.schedule.record.state import Change, Random, Snapshot, State, StmtSRef
+from mlcnb.tir.schedule.record.step import Primitive, handles_in, resolved, step
+from mlcnb.tir.schedule.record.trace import Trace
 
 
 class Schedule(History, display.Shown):

@@ -14,8 +14,8 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule.record.trace import Trace
 from mlcnb.tir.schedule.schedule import Schedule
-from mlcnb.tir.schedule.trace import Trace
 
 
 def assert_structural_equal_ignore_global_symbol(

@@ -12,8 +12,8 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir import IndexMap, PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.legality import reduce_variables
-from mlcnb.tir.schedule.proof import backwards
+from mlcnb.tir.schedule.legality.promises import reduce_variables
+from mlcnb.tir.schedule.legality.proof import backwards
 from tests.codegen.gpu_courses import blocking
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (

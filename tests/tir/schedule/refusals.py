@@ -28,8 +28,8 @@ from mlcnb.tir import PrimFunc
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.well_formed import verify_well_formed
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.judge import Judge
-from mlcnb.tir.schedule.proof import backwards
+from mlcnb.tir.schedule.legality.judge import Judge
+from mlcnb.tir.schedule.legality.proof import backwards
 from tests.tir.schedule.programs import numbers, only
 
 #: random inputs that a forced step is tried with

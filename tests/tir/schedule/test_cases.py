@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.tir.schedule.legal import primitives
+from mlcnb.tir.schedule.offers.legal import primitives
 from tests.tir.schedule.cases import CALLS, CASES
 from tests.tir.schedule.programs import only, replays, same_numbers, text
 from tests.view.snapshot import same

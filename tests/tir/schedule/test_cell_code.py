@@ -7,8 +7,8 @@ import pytest
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.tir.schedule import Schedule, legal_steps
-from mlcnb.tir.schedule.cell_code import cell_code, cell_lines
-from mlcnb.tir.schedule.doing import do
+from mlcnb.tir.schedule.offers.cell_code import cell_code, cell_lines
+from mlcnb.tir.schedule.offers.doing import do
 from tests.tir.schedule.programs import matmul, matmul_relu
 from tests.view.names import NAMES
 from tests.view.samples import named_loops

@@ -10,7 +10,7 @@ from mlcnb import te
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir.schedule import CounterExample, Schedule
-from mlcnb.tir.schedule.proof import check_numeric
+from mlcnb.tir.schedule.legality.proof import check_numeric
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import copy_2d, elementwise, matmul, matmul_relu, softmax
 
@@ -102,7 +102,7 @@ def test_a_refusal_that_is_about_something_else_has_none():
 
 def test_it_is_looked_for_when_it_is_shown(monkeypatch):
     asked = []
-    monkeypatch.setattr("mlcnb.tir.schedule.judge.find", lambda *a: asked.append(a))
+    monkeypatch.setattr("mlcnb.tir.schedule.legality.judge.find", lambda *a: asked.append(a))
     sch = Schedule(CARRIED["scan"])
     error = refused(sch.parallel, sch.get_loops("B")[0])
     assert asked == []

@@ -6,7 +6,7 @@ import pytest
 
 from mlcnb import tir
 from mlcnb.script import tir as T
-from mlcnb.tir.schedule.state import CachedFlags
+from mlcnb.tir.schedule.record.state import CachedFlags
 
 
 def sref(state, name: str):

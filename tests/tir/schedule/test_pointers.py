@@ -8,7 +8,7 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.script import from_source
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.legal import primitives
+from mlcnb.tir.schedule.offers.legal import primitives
 
 PROGRAM = """
 @T.prim_func

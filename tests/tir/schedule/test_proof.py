@@ -10,7 +10,7 @@ from mlcnb.arith.presburger import NotAffine
 from mlcnb.core.errors import ScheduleError
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.polyhedral.answers import carried_by, flow_of, why_not_equal
+from mlcnb.tir.schedule.legality.polyhedral.answers import carried_by, flow_of, why_not_equal
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import (
     conv2d,
@@ -173,12 +173,14 @@ def test_partial_results_are_not_computed_again_and_again():
 
 
 def test_rules_alone_ask_nobody():
-    for name in [n for n in sys.modules if n.startswith("mlcnb.tir.schedule.polyhedral.equal")]:
+    for name in [
+        n for n in sys.modules if n.startswith("mlcnb.tir.schedule.legality.polyhedral.equal")
+    ]:
         del sys.modules[name]
     sch = Schedule(CARRIED["scan"], check="rules")
     with pytest.raises(ScheduleError):
         sch.parallel(sch.get_loops("B")[0])
-    assert "mlcnb.tir.schedule.polyhedral.equal" not in sys.modules
+    assert "mlcnb.tir.schedule.legality.polyhedral.equal" not in sys.modules
 
 
 # -- what is wrong is found -------------------------------------------------------------

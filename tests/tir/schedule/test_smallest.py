@@ -6,7 +6,7 @@ import pytest
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.smallest import smallest
+from mlcnb.tir.schedule.legality.smallest import smallest
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import elementwise, matmul, matmul_relu
 

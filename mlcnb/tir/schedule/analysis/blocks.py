@@ -19,10 +19,10 @@ from mlcnb.ir.module import IRModule
 from mlcnb.tir import analysis
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule import legality
-from mlcnb.tir.schedule.handles import Handle
-from mlcnb.tir.schedule.prepare import prepared_function
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.edit.prepare import prepared_function
+from mlcnb.tir.schedule.legality import promises as legality
+from mlcnb.tir.schedule.record.handles import Handle
+from mlcnb.tir.schedule.record.tree import Tree
 
 
 class BlockKind(Enum):

@@ -26,7 +26,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.dependences import LoopDependence
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.analysis.blocks import BlockKind, block_kind, tree_of
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.record.tree import Tree
 
 #: pairs of accesses that are compared at most: about ten seconds
 MOST_PAIRS = 10_000

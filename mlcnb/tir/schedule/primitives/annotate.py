@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 

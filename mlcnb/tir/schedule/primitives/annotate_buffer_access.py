@@ -29,11 +29,11 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferLoad, BufferRegion
 from mlcnb.tir.index_map import RegionMap
-from mlcnb.tir.schedule.caching import chosen_index
-from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.regions import symbols
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import chosen_index
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.legality.regions import symbols
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 #: values of axes that one index is computed for, at most

@@ -11,10 +11,10 @@ from __future__ import annotations
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES, VIRTUAL_AXES
-from mlcnb.tir.schedule.dependence import why_not_one_fetch
-from mlcnb.tir.schedule.handles import name_of
+from mlcnb.tir.schedule.legality.dependence import why_not_one_fetch
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 #: threads that a block can have along x or y, on any GPU so far

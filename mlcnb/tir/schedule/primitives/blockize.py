@@ -24,12 +24,19 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.buffer import BufferRegion
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_affine, why_not_reduction, why_ragged
+from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution, FreshCopy
+from mlcnb.tir.schedule.legality.promises import why_not_affine, why_not_reduction, why_ragged
+from mlcnb.tir.schedule.legality.regions import (
+    bindings,
+    box_of,
+    conjuncts,
+    is_full,
+    loops_below,
+    spans,
+)
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
-from mlcnb.tir.schedule.rebuild import AxisSubstitution, FreshCopy
-from mlcnb.tir.schedule.regions import bindings, box_of, conjuncts, is_full, loops_below, spans
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, IterVar, Stmt, seq
 
 

@@ -18,10 +18,10 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
-from mlcnb.tir.schedule.caching import refuse_scope
-from mlcnb.tir.schedule.nests import looped, point
-from mlcnb.tir.schedule.rebuild import FreshCopy, Rebuilder
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import refuse_scope
+from mlcnb.tir.schedule.edit.nests import looped, point
+from mlcnb.tir.schedule.edit.rebuild import FreshCopy, Rebuilder
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 
 #: an index expression, and how often it occurs

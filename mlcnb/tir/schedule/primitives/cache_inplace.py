@@ -11,7 +11,7 @@ for i in range(4):                          X_local = T.alloc_buffer(..., scope=
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     cached,
     chosen_buffer,
     index_dtype,
@@ -20,11 +20,11 @@ from mlcnb.tir.schedule.caching import (
     refuse_views,
     replace_block,
 )
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.nests import copy_nest, joined
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Side, box_of, known_bounds
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.nests import copy_nest, joined
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.legality.regions import Side, box_of, known_bounds
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

@@ -10,7 +10,7 @@ with T.block("C"):                      A_shared = T.alloc_buffer(..., scope="sh
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     cached,
     chosen_buffer,
     index_dtype,
@@ -20,14 +20,14 @@ from mlcnb.tir.schedule.caching import (
     refuse_views,
     replace_block,
 )
-from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.nests import copy_nest, joined
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Side, bindings, box_of, known_bounds
-from mlcnb.tir.schedule.state import Change, State
-from mlcnb.tir.schedule.tile_cache import Tile, tile_of
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.edit.nests import copy_nest, joined
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.tile_cache import Tile, tile_of
+from mlcnb.tir.schedule.legality.regions import Side, bindings, box_of, known_bounds
+from mlcnb.tir.schedule.record.handles import name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, Stmt
 
 

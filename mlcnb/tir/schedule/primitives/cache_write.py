@@ -11,7 +11,7 @@ with T.block("C"):                      C_local = T.alloc_buffer(..., scope="loc
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     cached,
     chosen_buffer,
     index_dtype,
@@ -22,16 +22,16 @@ from mlcnb.tir.schedule.caching import (
     refuse_views,
     replace_block,
 )
-from mlcnb.tir.schedule.dependence import is_covered
-from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import read_buffers, reduce_variables, why_not_sole_writer
-from mlcnb.tir.schedule.nests import copy_nest
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import Box, bindings, box_of, known_bounds, loops_below
-from mlcnb.tir.schedule.state import Change, State
-from mlcnb.tir.schedule.tile_cache import tile_of
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.edit.nests import copy_nest
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.tile_cache import tile_of
+from mlcnb.tir.schedule.legality.dependence import is_covered
+from mlcnb.tir.schedule.legality.promises import read_buffers, reduce_variables, why_not_sole_writer
+from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, Stmt
 
 

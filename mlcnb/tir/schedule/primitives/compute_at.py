@@ -16,20 +16,25 @@ are bound to threads, a buffer in shared memory is made for all threads of the b
 from __future__ import annotations
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
-from mlcnb.tir.schedule.handles import INLINE, Mark, name_of, names_of
-from mlcnb.tir.schedule.legality import is_output_block, read_buffers, why_neither, written_buffers
-from mlcnb.tir.schedule.moving import (
+from mlcnb.tir.schedule.edit.moving import (
     Sides,
     body_items,
     nest_for,
     put_in,
     solve,
 )
-from mlcnb.tir.schedule.nests import joined
+from mlcnb.tir.schedule.edit.nests import joined
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
+from mlcnb.tir.schedule.legality.promises import (
+    is_output_block,
+    read_buffers,
+    why_neither,
+    written_buffers,
+)
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
-from mlcnb.tir.schedule.regions import box_of, known_bounds
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 

@@ -17,14 +17,14 @@ from collections.abc import Mapping
 from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Bounds
 from mlcnb.ir import expr as e
-from mlcnb.tir.schedule.caching import refuse_views
-from mlcnb.tir.schedule.dependence import why_inputs_change
-from mlcnb.tir.schedule.elementwise import LoadRule, axis_bounds, inverted, substituted_value
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import is_output_block, why_not_complete
-from mlcnb.tir.schedule.pointers import refuse_held
-from mlcnb.tir.schedule.regions import bindings
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import refuse_views
+from mlcnb.tir.schedule.edit.elementwise import LoadRule, axis_bounds, inverted, substituted_value
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change
+from mlcnb.tir.schedule.legality.pointers import refuse_held
+from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_complete
+from mlcnb.tir.schedule.legality.regions import bindings
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
 

@@ -24,15 +24,21 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.dependence import is_covered
-from mlcnb.tir.schedule.elementwise import axis_bounds, refreshed, substituted_value
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_complete
-from mlcnb.tir.schedule.moving import full, only_values
-from mlcnb.tir.schedule.nests import at_least, below
-from mlcnb.tir.schedule.rebuild import FreshCopy, mentions
-from mlcnb.tir.schedule.regions import bindings, conjuncts, dimensions, known_bounds, limit_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds, refreshed, substituted_value
+from mlcnb.tir.schedule.edit.moving import full, only_values
+from mlcnb.tir.schedule.edit.nests import at_least, below
+from mlcnb.tir.schedule.edit.rebuild import FreshCopy, mentions
+from mlcnb.tir.schedule.legality.dependence import is_covered
+from mlcnb.tir.schedule.legality.promises import why_not_complete
+from mlcnb.tir.schedule.legality.regions import (
+    bindings,
+    conjuncts,
+    dimensions,
+    known_bounds,
+    limit_of,
+)
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
 
 NAME = "decompose_padding"

@@ -19,17 +19,17 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.access import detect_buffer_access
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import (
+from mlcnb.tir.schedule.edit.rebuild import FreshCopy
+from mlcnb.tir.schedule.legality.promises import (
     read_buffers,
     reduce_variables,
     why_not_affine,
     why_not_reduction,
     written_buffers,
 )
-from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.regions import conjuncts
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.legality.regions import conjuncts
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt
 
 

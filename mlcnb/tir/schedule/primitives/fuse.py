@@ -17,11 +17,11 @@ from mlcnb.arith.sum import ZERO, Bounds, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.handles import name_of, text_of
+from mlcnb.tir.schedule.edit.rebuild import Substitution
+from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.primitives.split import refuse_marked
-from mlcnb.tir.schedule.rebuild import Substitution
-from mlcnb.tir.schedule.regions import known_bounds
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 #: characters of a name that is put together from the names of the loops

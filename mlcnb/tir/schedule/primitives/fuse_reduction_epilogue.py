@@ -22,15 +22,19 @@ from mlcnb.ir import expr as e
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.reducers import Reducer, is_neutral, matched_update
-from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind, why_uncovered
-from mlcnb.tir.schedule.elementwise import loads_of, refreshed
-from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import is_output_block, why_not_affine, why_not_reduction
+from mlcnb.tir.schedule.edit.elementwise import loads_of, refreshed
+from mlcnb.tir.schedule.edit.rebuild import rewrite_values
+from mlcnb.tir.schedule.legality.dependence import (
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
+from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_affine, why_not_reduction
+from mlcnb.tir.schedule.legality.regions import box_of, inside, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
-from mlcnb.tir.schedule.rebuild import rewrite_values
-from mlcnb.tir.schedule.regions import box_of, inside, known_bounds
-from mlcnb.tir.schedule.state import Change, State, arrived
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.record.handles import name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State, arrived
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar
 
 NAME = "fuse_reduction_epilogue"

@@ -8,7 +8,7 @@ get_producers(C)    the blocks before it that write what it touches
 from __future__ import annotations
 
 from mlcnb.ir.expr import GlobalVar
-from mlcnb.tir.schedule.state import State
+from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, For
 
 

@@ -25,12 +25,12 @@ from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.reducers import update_of
-from mlcnb.tir.schedule.elementwise import refreshed, within_buffers
-from mlcnb.tir.schedule.handles import listed, name_of, text_of
+from mlcnb.tir.schedule.edit.elementwise import refreshed, within_buffers
+from mlcnb.tir.schedule.edit.rebuild import FreshCopy
+from mlcnb.tir.schedule.legality.regions import dimensions, known_bounds
 from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
-from mlcnb.tir.schedule.rebuild import FreshCopy
-from mlcnb.tir.schedule.regions import dimensions, known_bounds
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt, seq
 
 Known = Mapping[e.Var, Bounds]

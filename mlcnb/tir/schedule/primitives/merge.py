@@ -18,12 +18,12 @@ from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.dependence import touched
-from mlcnb.tir.schedule.handles import name_of, names_of, text_of
-from mlcnb.tir.schedule.interleave import why_overtaken
+from mlcnb.tir.schedule.edit.rebuild import Substitution
+from mlcnb.tir.schedule.legality.dependence import touched
+from mlcnb.tir.schedule.legality.interleave import why_overtaken
 from mlcnb.tir.schedule.primitives.split import refuse_marked
-from mlcnb.tir.schedule.rebuild import Substitution
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
 
 #: the loops from the common place inwards, the innermost is the one that was given

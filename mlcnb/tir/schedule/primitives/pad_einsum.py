@@ -18,13 +18,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.reducers import matched_update
-from mlcnb.tir.schedule.dependence import why_inputs_change, why_readers_mind
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_reduction, why_offset
-from mlcnb.tir.schedule.nests import looped, point
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import bindings
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.nests import looped, point
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
+from mlcnb.tir.schedule.legality.promises import why_not_reduction, why_offset
+from mlcnb.tir.schedule.legality.regions import bindings
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 
 

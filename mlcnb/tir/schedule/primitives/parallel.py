@@ -9,9 +9,9 @@ reads it does not count, for each gets its own.
 
 from __future__ import annotations
 
-from mlcnb.tir.schedule.dependence import why_carried
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.legality.dependence import why_carried
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 REDUCTION_HINT = "rfactor the loop first, or choose a spatial loop"

@@ -14,14 +14,14 @@ The block is marked `auto_copy`. Into shared memory, it copies for all threads o
 
 from __future__ import annotations
 
-from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.moving import body_items
+from mlcnb.tir.schedule.edit.caching import cached, chosen_buffer, refuse_views, replace_block
+from mlcnb.tir.schedule.edit.moving import body_items
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import box_of, known_bounds
-from mlcnb.tir.schedule.staging import copy_block, item_of, refuse_elsewhere, tile_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.tir.schedule.caching import named_buffer, place_of
-from mlcnb.tir.schedule.reindexing import reindexed
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import named_buffer, place_of
+from mlcnb.tir.schedule.edit.reindexing import reindexed
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.caching import chosen_buffer, index_of, refuse_scope
-from mlcnb.tir.schedule.reindexing import axes_map, reindexed
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import chosen_buffer, index_of, refuse_scope
+from mlcnb.tir.schedule.edit.reindexing import axes_map, reindexed
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from mlcnb.arith.reading import of
 from mlcnb.core.node import replace
-from mlcnb.tir.schedule.dependence import why_not_reordered
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.legality import why_not_chain
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.legality.dependence import why_not_reordered
+from mlcnb.tir.schedule.legality.promises import why_not_chain
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
 
 

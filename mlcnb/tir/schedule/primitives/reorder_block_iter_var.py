@@ -9,8 +9,8 @@ The order of axes means nothing for what is computed: it is how layouts and intr
 from __future__ import annotations
 
 from mlcnb.core.node import replace
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

@@ -18,22 +18,7 @@ from __future__ import annotations
 
 from mlcnb.arith.extremes import extremes
 from mlcnb.tir.buffer import Buffer, BufferRegion
-from mlcnb.tir.schedule.dependence import (
-    is_covered,
-    why_inputs_change,
-    why_readers_mind,
-    why_uncovered,
-)
-from mlcnb.tir.schedule.handles import INLINE, Mark, name_of, names_of
-from mlcnb.tir.schedule.legality import (
-    read_buffers,
-    reduce_variables,
-    why_late,
-    why_neither,
-    why_not_affine,
-    why_overwrites,
-)
-from mlcnb.tir.schedule.moving import (
+from mlcnb.tir.schedule.edit.moving import (
     Sides,
     body_items,
     nest_for,
@@ -42,10 +27,22 @@ from mlcnb.tir.schedule.moving import (
     reads_within,
     solve,
 )
-from mlcnb.tir.schedule.nests import Nest
-from mlcnb.tir.schedule.primitives.compute_at import refuse_place
-from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
-from mlcnb.tir.schedule.regions import (
+from mlcnb.tir.schedule.edit.nests import Nest
+from mlcnb.tir.schedule.legality.dependence import (
+    is_covered,
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
+from mlcnb.tir.schedule.legality.promises import (
+    read_buffers,
+    reduce_variables,
+    why_late,
+    why_neither,
+    why_not_affine,
+    why_overwrites,
+)
+from mlcnb.tir.schedule.legality.regions import (
     Box,
     Side,
     bindings,
@@ -55,8 +52,11 @@ from mlcnb.tir.schedule.regions import (
     loops_below,
     spans,
 )
-from mlcnb.tir.schedule.state import Change, State, arrived
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.primitives.compute_at import refuse_place
+from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State, arrived
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, For
 
 NAME = "reverse_compute_at"

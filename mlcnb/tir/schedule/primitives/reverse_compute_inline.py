@@ -20,14 +20,8 @@ from mlcnb.core.node import Node, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.caching import refuse_views
-from mlcnb.tir.schedule.dependence import (
-    is_covered,
-    why_inputs_change,
-    why_readers_mind,
-    why_uncovered,
-)
-from mlcnb.tir.schedule.elementwise import (
+from mlcnb.tir.schedule.edit.caching import refuse_views
+from mlcnb.tir.schedule.edit.elementwise import (
     axis_bounds,
     hits,
     inverted,
@@ -35,16 +29,22 @@ from mlcnb.tir.schedule.elementwise import (
     refreshed,
     substituted_value,
 )
-from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import is_output_block
-from mlcnb.tir.schedule.moving import full, limits, reads_within
-from mlcnb.tir.schedule.nests import at_least, below
-from mlcnb.tir.schedule.pointers import refuse_held
+from mlcnb.tir.schedule.edit.moving import full, limits, reads_within
+from mlcnb.tir.schedule.edit.nests import at_least, below
+from mlcnb.tir.schedule.edit.rebuild import rewrite_values
+from mlcnb.tir.schedule.legality.dependence import (
+    is_covered,
+    why_inputs_change,
+    why_readers_mind,
+    why_uncovered,
+)
+from mlcnb.tir.schedule.legality.pointers import refuse_held
+from mlcnb.tir.schedule.legality.promises import is_output_block
+from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, spans
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
-from mlcnb.tir.schedule.rebuild import rewrite_values
-from mlcnb.tir.schedule.regions import bindings, conjuncts, spans
-from mlcnb.tir.schedule.state import Change, State, arrived
-from mlcnb.tir.schedule.tree import Tree
+from mlcnb.tir.schedule.record.handles import name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State, arrived
+from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
 
 

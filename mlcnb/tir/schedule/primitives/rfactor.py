@@ -25,19 +25,19 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.reducers import Step
-from mlcnb.tir.schedule.elementwise import refreshed
-from mlcnb.tir.schedule.handles import name_of, text_of
-from mlcnb.tir.schedule.legality import (
+from mlcnb.tir.schedule.edit.elementwise import refreshed
+from mlcnb.tir.schedule.edit.moving import body_items
+from mlcnb.tir.schedule.edit.rebuild import FreshCopy
+from mlcnb.tir.schedule.legality.promises import (
     reduce_variables,
     spatial_variables,
     why_not_affine,
     why_not_reduction,
 )
-from mlcnb.tir.schedule.moving import body_items
-from mlcnb.tir.schedule.rebuild import FreshCopy
+from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, known_bounds
+from mlcnb.tir.schedule.record.handles import name_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.schedule.reductions import reading_in_order, reduction_of, stored
-from mlcnb.tir.schedule.regions import bindings, conjuncts, known_bounds
-from mlcnb.tir.schedule.state import Change, State
 from mlcnb.tir.stmt import (
     Block,
     BlockRealize,

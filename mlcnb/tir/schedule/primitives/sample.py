@@ -15,11 +15,11 @@ from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.handles import INLINE, ROOT, Mark, name_of, text_of
-from mlcnb.tir.schedule.legality import reduce_variables
+from mlcnb.tir.schedule.legality.promises import reduce_variables
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
-from mlcnb.tir.schedule.state import State
+from mlcnb.tir.schedule.record.handles import INLINE, ROOT, Mark, name_of, text_of
+from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, For
 
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     named_buffer,
     place_of,
     refuse_views,
     replaced_everywhere,
     users_of,
 )
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

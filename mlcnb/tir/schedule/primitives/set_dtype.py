@@ -18,7 +18,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer, BufferLoad
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     chosen_buffer,
     home_of,
     index_of,
@@ -26,9 +26,9 @@ from mlcnb.tir.schedule.caching import (
     replaced_everywhere,
     users_of,
 )
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer, MatchBufferRegion
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     chosen_buffer,
     home_of,
     index_of,
     refuse_scope,
     replaced_everywhere,
 )
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

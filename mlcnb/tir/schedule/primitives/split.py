@@ -20,10 +20,10 @@ from mlcnb.arith.sum import ZERO, Sum
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.handles import listed, name_of, text_of
-from mlcnb.tir.schedule.rebuild import Guard, Substitution
-from mlcnb.tir.schedule.regions import known_bounds, spans
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.rebuild import Guard, Substitution
+from mlcnb.tir.schedule.legality.regions import known_bounds, spans
+from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind, Stmt
 
 

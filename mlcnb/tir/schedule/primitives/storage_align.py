@@ -7,10 +7,10 @@ B[i, j] with a row of 128 elements, storage_align(block, 0, axis=0, factor=32, o
 from __future__ import annotations
 
 from mlcnb.core.node import FrozenDict
-from mlcnb.tir.schedule.caching import chosen_buffer
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.pointers import refuse_held
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import chosen_buffer
+from mlcnb.tir.schedule.legality.pointers import refuse_held
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 KEY = "buffer_dim_align"

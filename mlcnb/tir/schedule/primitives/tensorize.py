@@ -14,14 +14,14 @@ from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc, TensorIntrin
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.matching import Matcher, Mismatch
-from mlcnb.tir.schedule.prepare import prepared_function
+from mlcnb.tir.schedule.edit.prepare import prepared_function
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
+from mlcnb.tir.schedule.legality.matching import Matcher, Mismatch
+from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.primitives.blockize import blockize
-from mlcnb.tir.schedule.rebuild import BufferSwap, FreshCopy
-from mlcnb.tir.schedule.regions import known_bounds
-from mlcnb.tir.schedule.state import Change, State, arrived
-from mlcnb.tir.schedule.tree import Edit, Tree
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State, arrived
+from mlcnb.tir.schedule.record.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BlockRealize, For
 
 

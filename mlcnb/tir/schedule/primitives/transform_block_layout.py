@@ -16,14 +16,14 @@ from mlcnb.arith.sum import Bounds
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.caching import index_dtype
-from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.handles import name_of
-from mlcnb.tir.schedule.layouts import Layout
-from mlcnb.tir.schedule.legality import why_neither, why_offset
-from mlcnb.tir.schedule.nests import looped, own_nest
-from mlcnb.tir.schedule.rebuild import AxisSubstitution
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.caching import index_dtype
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.edit.layouts import Layout
+from mlcnb.tir.schedule.edit.nests import looped, own_nest
+from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution
+from mlcnb.tir.schedule.legality.promises import why_neither, why_offset
+from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, IterType, IterVar
 
 

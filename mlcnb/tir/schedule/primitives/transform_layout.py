@@ -24,18 +24,18 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.caching import (
+from mlcnb.tir.schedule.edit.caching import (
     named_buffer,
     place_of,
     refuse_views,
     replaced_everywhere,
     users_of,
 )
-from mlcnb.tir.schedule.elementwise import axis_bounds
-from mlcnb.tir.schedule.layouts import Layout
-from mlcnb.tir.schedule.padding import padded
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.edit.elementwise import axis_bounds
+from mlcnb.tir.schedule.edit.layouts import Layout
+from mlcnb.tir.schedule.edit.padding import padded
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 

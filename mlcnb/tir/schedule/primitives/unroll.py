@@ -5,7 +5,7 @@ for i in range(4):     ->     for i in T.unroll(4):
 
 from __future__ import annotations
 
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 

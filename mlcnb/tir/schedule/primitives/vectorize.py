@@ -6,9 +6,9 @@ for i in range(8):     ->     for i in T.vectorized(8):
 from __future__ import annotations
 
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.schedule.handles import name_of, text_of
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.record.handles import name_of, text_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 

@@ -21,14 +21,13 @@ from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer
-from mlcnb.tir.schedule.caching import cached, chosen_buffer, refuse_views, replace_block
-from mlcnb.tir.schedule.dependence import is_covered
-from mlcnb.tir.schedule.handles import name_of, names_of
-from mlcnb.tir.schedule.legality import reduce_variables
-from mlcnb.tir.schedule.moving import body_items
-from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
-from mlcnb.tir.schedule.rebuild import BufferSwap
-from mlcnb.tir.schedule.regions import (
+from mlcnb.tir.schedule.edit.caching import cached, chosen_buffer, refuse_views, replace_block
+from mlcnb.tir.schedule.edit.moving import body_items
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
+from mlcnb.tir.schedule.legality.dependence import is_covered
+from mlcnb.tir.schedule.legality.promises import reduce_variables
+from mlcnb.tir.schedule.legality.regions import (
     Box,
     box_of,
     conjuncts,
@@ -36,8 +35,9 @@ from mlcnb.tir.schedule.regions import (
     known_bounds,
     loops_below,
 )
-from mlcnb.tir.schedule.staging import copy_block, item_of, refuse_elsewhere, tile_of
-from mlcnb.tir.schedule.state import Change, State
+from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
+from mlcnb.tir.schedule.record.handles import name_of, names_of
+from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 NAME = "write_at"

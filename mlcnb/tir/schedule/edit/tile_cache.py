@@ -1,0 +1,106 @@
+"""A cache of no more than a nested block uses: indices count from where the tile begins.
+
+with T.block("scope"):                       with T.block("scope"):
+    v = ...                                      v = ...
+    ... A[v * 16 + x] ...          ->            A_local = T.alloc_buffer((16,), scope="local")
+                                                 A_local[v0] = A[v * 16 + v0]
+                                                 ... A_local[x] ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Bounds, Sum
+from mlcnb.core.node import replace
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import dtype as dtype_of
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
+from mlcnb.tir.schedule.edit.nests import looped, point
+from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.legality.regions import Box
+from mlcnb.tir.schedule.record.tree import Tree
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where the used part of a buffer begins, and its extents.
+
+    known: bounds of the variables of the program.
+    """
+
+    begins: tuple[Sum, ...]
+    extents: tuple[int, ...]
+    known: dict[e.Var, Bounds]
+
+    def shaped(self, buffer: Buffer) -> Buffer:
+        """A buffer of the tile's extents."""
+        kinds = [n.dtype for n in buffer.shape]
+        shape = tuple(p.const(n, k) for n, k in zip(self.extents, kinds, strict=True))
+        return replace(buffer, shape=shape)
+
+    def within(self, indices: tuple[e.PrimExpr, ...]) -> tuple[e.PrimExpr, ...]:
+        """Indices of the whole buffer, counted from where the tile begins."""
+        context = Context(self.known)
+        pairs = zip(indices, self.begins, strict=True)
+        return tuple(of(i, context).minus(begin).expr(i.dtype) for i, begin in pairs)
+
+    def box(self, region: BufferRegion, new: Buffer) -> BufferRegion:
+        """A region of the whole buffer, counted likewise."""
+        mins = self.within(tuple(r.min for r in region.region))
+        sides = zip(mins, region.region, strict=True)
+        return BufferRegion(new, tuple(replace(r, min=low) for low, r in sides))
+
+    def swap(self, old: Buffer, new: Buffer, forward: dict[s.Stmt, s.Stmt]) -> BufferSwap:
+        """Accesses of the whole buffer turned into accesses of the tile."""
+        return BufferSwap({old: new}, forward, rule=self.within, box=self.box)
+
+    def copy(self, old: Buffer, new: Buffer, dtype: str, fills: bool) -> tuple[s.Stmt, s.Block]:
+        """Loops that copy the tile, and their block; fills: into the tile, else out of it."""
+        axes = tuple(
+            s.IterVar(
+                e.Range(p.const(0, dtype), p.const(n, dtype)), e.Var(f"v{i}", dtype_of(dtype))
+            )
+            for i, n in enumerate(self.extents)
+        )
+        near = tuple(axis.var for axis in axes)
+        far = tuple(
+            v if begin.value == 0 else p.add(begin.expr(dtype), v)
+            for begin, v in zip(self.begins, near, strict=True)
+        )
+        source, target = ((old, far), (new, near)) if fills else ((new, near), (old, far))
+        store = s.BufferStore(target[0], BufferLoad(*source), target[1])
+        block = s.Block(axes, (point(*source),), (point(*target),), new.name, store)
+        return looped(block), block
+
+
+def tile_of(
+    tree: Tree, parent: s.Stmt, boxes: Sequence[Box], known: dict[e.Var, Bounds]
+) -> Tile | None:
+    """The tile that a block inside of another uses of a buffer, all of it surely there.
+
+    parent: where the cache is filled. None where that is a loop or the whole function, where the
+    tile has no fixed size or is the whole buffer, and where parts of it may lie outside.
+    """
+    if not isinstance(parent, s.Block) or parent is tree.root or not boxes or not boxes[0].sides:
+        return None
+    sides = boxes[0].sides
+    whole = [of(n).shifted(-1) for n in boxes[0].buffer.shape]
+    for box in boxes:
+        same = zip(box.sides, sides, strict=True)
+        if not box.exact or not all(
+            len(x.lows) == len(x.highs) == 1 and x.low.is_same(y.low) and x.high.is_same(y.high)
+            for x, y in same
+        ):
+            return None
+    counts = [side.high.minus(side.low).shifted(1).value for side in sides]
+    full = all(
+        side.low.value == 0 and side.high.is_same(n) for side, n in zip(sides, whole, strict=True)
+    )
+    if full or any(n is None or n < 1 for n in counts):
+        return None
+    return Tile(tuple(x.low for x in sides), tuple(n for n in counts if n is not None), known)

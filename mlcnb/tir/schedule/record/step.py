@@ -1,0 +1,109 @@
+"""From a primitive, a function of nodes, to a method of Schedule, a function of handles.
+
+    split = step(primitives.split)          # one line on Schedule
+
+The method takes handles (or names of blocks, or drawn numbers) and gives handles; the primitive
+sees the
+nodes that they stand for. The call becomes an instruction of the trace, the new program a snapshot.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlcnb.arith.atoms import variables_of
+from mlcnb.core.errors import ScheduleError
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir import stmt as s
+from mlcnb.tir.schedule.record.handles import Handle, Mark, name_of
+
+
+class Primitive:
+    """A primitive and what its signature says of it."""
+
+    def __init__(self, function: Callable[..., Any], pure: bool) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.pure = pure
+        given = list(inspect.signature(function).parameters.values())[1:]
+        self.signature = inspect.Signature(given)
+        self.varargs = next((q.name for q in given if q.kind is q.VAR_POSITIONAL), None)
+        self.block_parameters = frozenset(q.name for q in given if "Block" in str(q.annotation))
+        self.kinds = {q.name: k for q in given if (k := _KINDS.get(str(q.annotation))) is not None}
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, in order, defaults filled in."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def check(self, nodes: Mapping[str, Any]) -> None:
+        """Refuse a block where a loop is wanted, and what is neither.
+
+        Raises:
+            ScheduleError: an argument is of the wrong kind.
+        """
+        for name, (kinds, what, hint) in self.kinds.items():
+            for given in nodes[name] if name == self.varargs else (nodes[name],):
+                if not isinstance(given, kinds):
+                    shown = (
+                        name_of(given) if isinstance(given, s.For | s.Block | Mark) else repr(given)
+                    )
+                    raise ScheduleError(f"{self.name}: {shown} is no {what}", hint=hint)
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
+    "For": ((s.For,), "loop", "pass a loop that get_loops gives"),
+    "For | Mark": ((s.For, Mark), "loop", "pass a loop that get_loops gives"),
+    "Block": ((s.Block,), "block", "pass a block that get_block gives, or its name"),
+    "Block | For": ((s.Block, s.For), "block or loop", "pass what get_block or get_loops gives"),
+}
+
+
+def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]:
+    """The method of Schedule for a primitive; `pure` for those that only look."""
+    primitive = Primitive(function, pure)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._do(primitive, primitive.arguments(args, kwargs))
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [own, *primitive.signature.parameters.values()]
+    method.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    method.__name__ = primitive.name
+    method.__qualname__ = f"Schedule.{primitive.name}"
+    method.__doc__ = (function.__doc__ or "").replace("    state: the program.\n    ", "")
+    method.primitive = primitive  # type: ignore[attr-defined]
+    return method
+
+
+def resolved(value: Any, node: Callable[[Handle], Any], numbers: Mapping[e.Var, int]) -> Any:
+    """An argument with handles replaced by nodes and drawn numbers by their values."""
+    if isinstance(value, Handle):
+        return node(value)
+    if isinstance(value, list | tuple):
+        return type(value)(resolved(v, node, numbers) for v in value)
+    if isinstance(value, e.PrimExpr) and numbers:
+        return _number(value, numbers)
+    return value
+
+
+def _number(value: e.PrimExpr, numbers: Mapping[e.Var, int]) -> Any:
+    from mlcnb.tir.functor import substitute
+
+    drawn = {v: p.const(numbers[v]) for v in variables_of(value) if v in numbers}
+    found = substitute(value, drawn)
+    known = p.as_int(found)
+    return found if known is None else known
+
+
+def handles_in(value: Any) -> list[Handle]:
+    """The handles in an argument, lists looked into."""
+    if isinstance(value, Handle):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [h for v in value for h in handles_in(v)]
+    return []

@@ -1,0 +1,239 @@
+"""Trace: the instructions of a schedule, as data, as Python, as JSON, and run again.
+
+# from tvm import tir
+def apply_trace(sch: tir.Schedule) -> None:
+  b0 = sch.get_block(name="C", func_name="main")
+  l1, l2, l3 = sch.get_loops(block=b0)
+  l4, l5 = sch.split(loop=l1, factors=[None, 4], preserve_unit_iters=True,
+  disable_predication=False)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from mlcnb.arith.atoms import variables_of
+from mlcnb.core import display
+from mlcnb.ir import expr as e
+from mlcnb.tir.index_map import IndexMap, RegionMap
+from mlcnb.tir.schedule.record import trace_json
+from mlcnb.tir.schedule.record.handles import BlockRV, Handle, LoopRV, text_of
+from mlcnb.tir.schedule.record.instruction import Instruction
+
+_HEADER = ("# from tvm import tir", "def apply_trace(sch: tir.Schedule) -> None:")
+
+
+class Trace(display.Shown):
+    """Instructions in order, with the decisions that sampling made."""
+
+    def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+        self.insts: list[Instruction] = list(insts)
+        for i, inst in enumerate(self.insts):
+            if decisions and inst in decisions:
+                self.insts[i] = inst.deciding(decisions[inst])
+
+    def __len__(self) -> int:
+        return len(self.insts)
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(self.insts)
+
+    def __repr__(self) -> str:
+        lines = [f"  {line}" for line in self.as_python()] or ["  pass"]
+        if any(re.search(r"\bT\.\w+\(", line) for line in lines):
+            lines.insert(0, "  from mlcnb.script import tir as T")
+        return "\n".join([*_HEADER, *lines])
+
+    @property
+    def decisions(self) -> dict[Instruction, Any]:
+        """Each sampling instruction -> what it drew."""
+        return {inst: inst.decision for inst in self.insts if inst.decision is not None}
+
+    def append(self, inst: Instruction, decision: Any = None) -> None:
+        """Add an instruction at the end."""
+        self.insts.append(inst if decision is None else inst.deciding(decision))
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction off."""
+        return self.insts.pop() if self.insts else None
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What a sampling instruction drew."""
+        return inst.decision
+
+    def with_decision(
+        self, inst: Instruction, decision: Any, remove_postproc: bool = False
+    ) -> Trace:
+        """A trace in which `inst` draws `decision`."""
+        kept = self._before_postproc() if remove_postproc else self.insts
+        return Trace(i.deciding(decision) if i is inst else i for i in kept)
+
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """A trace without the inspections whose results nothing uses."""
+        kept: list[Instruction] = []
+        used: set[int] = set()
+        for inst in reversed(self._before_postproc() if remove_postproc else self.insts):
+            if inst.pure and not any(id(o) in used for o in inst.outputs):
+                continue
+            used.update(id(v) for v in _variables(inst.arguments))
+            kept.append(inst)
+        return Trace(reversed(kept))
+
+    def _before_postproc(self) -> list[Instruction]:
+        names = [inst.name for inst in self.insts]
+        return (
+            self.insts[: names.index("enter_postproc")] if "enter_postproc" in names else self.insts
+        )
+
+    def apply_to_schedule(
+        self,
+        sch: Any,
+        remove_postproc: bool = False,
+        decision_provider: Callable[..., Any] | None = None,
+    ) -> None:
+        """Do the same steps on another schedule.
+
+        Args:
+            sch: the schedule to work on.
+            remove_postproc: stop at `enter_postproc`.
+            decision_provider: called as (inst, inputs, attrs, decision), gives the decision to
+                take.
+        """
+        known: dict[int, Any] = {}
+        for inst in self._before_postproc() if remove_postproc else self.insts:
+            arguments = {k: _mapped(v, known) for k, v in inst.arguments.items()}
+            decision = inst.decision
+            if decision_provider is not None and decision is not None:
+                decision = decision_provider(inst, inst.inputs, inst.attrs, decision)
+            given = inst.run(sch, arguments, decision)
+            known.update((id(old), new) for old, new in zip(inst.outputs, given, strict=True))
+
+    def as_python(self) -> list[str]:
+        """The steps as statements of Python, as TVM prints them."""
+        names = _Names()
+        drawn = {id(o) for i in self.insts for o in i.outputs}
+        given = (v for i in self.insts for v in _symbols(i.arguments) if id(v) not in drawn)
+        symbols = dict.fromkeys(v.name for v in given)
+        lines = [f"{name} = sch.symbol({name!r})" for name in symbols]
+        for inst in self.insts:
+            call = inst.call(names.value)
+            made = ", ".join(names.make(o) for o in inst.outputs)
+            trailing = "," if len(inst.outputs) == 1 and _gives_list(inst) else ""
+            lines.append(f"{made}{trailing} = {call}" if made else call)
+        return lines
+
+    def as_json(self) -> list[Any]:
+        """[instructions, decisions] as TVM writes it: each [kind, inputs, attrs, outputs]."""
+        names = _Names()
+        insts, decisions = [], []
+        for i, inst in enumerate(self.insts):
+            inputs = [trace_json.written(x, names.given, quoted=True) for x in inst.inputs]
+            attrs = [trace_json.written(x, names.given, quoted=False) for x in inst.attrs]
+            made = [names.make(o) for o in inst.outputs]
+            insts.append([inst.kind.name, inputs, attrs, made])
+            if inst.decision is not None:
+                decisions.append([i, inst.decision])
+        return [insts, decisions]
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
+        """Do the steps that `as_json` wrote on a schedule."""
+        trace_json.apply_json(json_obj, sch)
+
+    def show(self) -> None:
+        """Print the Python form."""
+        print(self)
+
+
+def _gives_list(inst: Instruction) -> bool:
+    return inst.name in _LISTS
+
+
+_LISTS = frozenset(
+    "split get_loops get_child_blocks get_producers get_consumers get_output_blocks "
+    "sample_perfect_tile sample_partitioned_tile loop_partition cache_inplace cache_index".split()
+)
+
+
+def _mapped(value: Any, known: Mapping[int, Any]) -> Any:
+    if id(value) in known:
+        return known[id(value)]
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(v, known) for v in value)
+    return value
+
+
+def _symbols(value: Any) -> Iterator[e.Var]:
+    """The variables of the function in sizes that were given as expressions."""
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _symbols(item)
+    elif isinstance(value, IndexMap | RegionMap):
+        yield from trace_json.free_variables(value)
+    elif isinstance(value, e.PrimExpr):
+        yield from sorted(variables_of(value), key=lambda v: v.name)
+
+
+def _variables(value: Any) -> Iterator[Any]:
+    if isinstance(value, Handle | e.Var):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _variables(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _variables(item)
+
+
+def _lambda(layout: IndexMap) -> str:
+    names = ", ".join(v.name for v in layout.initial_indices)
+    results = "".join(f"{text_of(x)}, " for x in layout.final_indices)
+    return (
+        f"lambda {names}: ({results.strip() if len(layout.final_indices) == 1 else results[:-2]})"
+    )
+
+
+def _region_lambda(region: RegionMap) -> str:
+    names = ", ".join(v.name for v in region.axes)
+    pairs = zip(region.begins, region.ends, strict=True)
+    results = ", ".join(f"({text_of(low)}, {text_of(end)})" for low, end in pairs)
+    return f"lambda {names}: [{results}]"
+
+
+class _Names:
+    """b0, l1, v2, …: a name for each result, in order."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, str] = {}
+
+    def make(self, output: Any) -> str:
+        prefix = "b" if isinstance(output, BlockRV) else "l" if isinstance(output, LoopRV) else "v"
+        self.given[id(output)] = f"{prefix}{len(self.given)}"
+        return self.given[id(output)]
+
+    def value(self, arg: Any) -> str:
+        """An argument as Python text."""
+        if id(arg) in self.given:
+            return self.given[id(arg)]
+        if isinstance(arg, str):
+            return json.dumps(arg)
+        if isinstance(arg, list):
+            return f"[{', '.join(map(self.value, arg))}]"
+        if isinstance(arg, tuple):
+            inner = ", ".join(map(self.value, arg))
+            return f"({inner},)" if len(arg) == 1 else f"({inner})"
+        if isinstance(arg, Mapping):
+            return f"{{{', '.join(f'{k!r}: {self.value(v)}' for k, v in arg.items())}}}"
+        if isinstance(arg, e.IntImm | e.FloatImm):
+            return self.value(bool(arg.value) if arg.dtype == "bool" else arg.value)
+        if isinstance(arg, float) and not math.isfinite(arg):
+            return f'float("{arg}")'
+        if isinstance(arg, bool | int | float) or arg is None:
+            return repr(arg)
+        if isinstance(arg, RegionMap):
+            return _region_lambda(arg)
+        return _lambda(arg) if isinstance(arg, IndexMap) else text_of(arg)
