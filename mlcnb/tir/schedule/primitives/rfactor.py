@@ -28,6 +28,7 @@ from mlcnb.tir.reducers import Step
 from mlcnb.tir.schedule.edit.elementwise import refreshed
 from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
+from mlcnb.tir.schedule.edit.reductions import reading_in_order, reduction_of, stored
 from mlcnb.tir.schedule.legality.promises import (
     reduce_variables,
     spatial_variables,
@@ -37,7 +38,6 @@ from mlcnb.tir.schedule.legality.promises import (
 from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, known_bounds
 from mlcnb.tir.schedule.record.handles import name_of, text_of
 from mlcnb.tir.schedule.record.state import Change, State
-from mlcnb.tir.schedule.reductions import reading_in_order, reduction_of, stored
 from mlcnb.tir.stmt import (
     Block,
     BlockRealize,
