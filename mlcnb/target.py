@@ -24,6 +24,7 @@ from mlcnb.core.node import FrozenDict, Node, node
 KINDS = {
     "llvm": "CPU code through LLVM",
     "cuda": "GPU code as CUDA C++",
+    "cuda-sim": "GPU code simulated on this CPU",
     "interp": "the reference interpreter, element by element",
 }
 _ATTRIBUTES = {
@@ -186,8 +187,8 @@ class Target(TargetNode):
 
     @property
     def is_cpu(self) -> bool:
-        """True for kinds that run on the CPU: all but GPUs."""
-        return self.kind != "cuda"
+        """True for kinds that are programmed as a CPU is: all but GPUs, simulated ones included."""
+        return self.kind not in ("cuda", "cuda-sim")
 
     @property
     def mcpu(self) -> str:

@@ -6,7 +6,7 @@
     backend_of("llvm").build(funcs, target)           the kernels of some functions, by name
 
 `argv` is an array of 8-byte slots that `Signature` describes. A backend is a folder beside this
-file whose name is the target's kind, with a `backend.py` that has `build`.
+file whose name is the target's kind ("cuda-sim": `cuda_sim`), with a `backend.py` that has `build`.
 """
 
 from __future__ import annotations
@@ -80,10 +80,11 @@ def backend_of(kind: str) -> Backend:
     Raises:
         TargetError: there is none.
     """
-    known = sorted(found.name for found in pkgutil.iter_modules(codegen.__path__) if found.ispkg)
+    folders = sorted(found.name for found in pkgutil.iter_modules(codegen.__path__) if found.ispkg)
+    known = [folder.replace("_", "-") for folder in folders]
     if kind not in known:
         raise TargetError(f"no backend compiles for {kind!r}", hint=f"there are {', '.join(known)}")
-    made: Any = importlib.import_module(f"mlcnb.codegen.{kind}.backend")
+    made: Any = importlib.import_module(f"mlcnb.codegen.{kind.replace('-', '_')}.backend")
     return made
 
 

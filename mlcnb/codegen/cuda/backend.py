@@ -46,7 +46,7 @@ class CudaKernel(Kernel):
         self.target = target
         self.schedule = schedule
         self.scheduled = scheduled_by(schedule, func)
-        _check_bound(name, self.scheduled)
+        check_bound(name, self.scheduled)
         self.lowered: PrimFunc = lower(self.scheduled)
         assert_gpu_code(self.lowered, GpuLimits.of(target))
         self.host, self.device_functions = split_host_device(self.lowered, identifier(name))
@@ -133,7 +133,7 @@ def identifier(name: str) -> str:
     return plain if plain and not plain[0].isdigit() else f"_{plain}"
 
 
-def _check_bound(name: str, func: PrimFunc) -> None:
+def check_bound(name: str, func: PrimFunc) -> None:
     found = why_unbound(func)
     if found is not None:
         message, where = found

@@ -1,0 +1,1 @@
+"""GPU kernels on the CPU: threads as loops, which LLVM compiles."""

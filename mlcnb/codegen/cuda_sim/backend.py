@@ -1,0 +1,108 @@
+"""GPU kernels without a GPU: the same thread-bound PrimFunc, its threads as loops of this CPU.
+
+ex = mlc.compile(sch, target="cuda-sim")
+ex.kernels[0].simulated      the loops that stand for the threads, as a PrimFunc
+ex.kernels[0].source         the CUDA C++ that a GPU would run
+ex(a, b, c)                  runs on NumPy's arrays
+
+Blocks run in parallel on the cores, the threads of a block one after the other between two places
+where they meet. So a result is that of a program without races; a race is not seen here, but by
+`target="interp"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from mlcnb.codegen.cuda.backend import CudaKernel, check_bound
+from mlcnb.codegen.cuda_sim.threads import threads_to_loops
+from mlcnb.codegen.kernel import scheduled_by
+from mlcnb.codegen.llvm import backend as llvm
+from mlcnb.target import Target
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, assert_gpu_code
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.transform.lower import Lowering, lower
+
+Schedule = Callable[[PrimFunc, Target], Any]
+
+
+class SimulatedKernel(llvm.CompiledKernel):
+    """One function for a GPU, as loops for the CPU that LLVM compiled.
+
+    bound: the function as it was scheduled, on threads; simulated: its loops.
+    """
+
+    def __init__(
+        self, made: llvm.CompiledKernel, func: PrimFunc, bound: PrimFunc, target: Target
+    ) -> None:
+        super().__init__(
+            made.name, func, target, None, made.compiled, made.signature, made.messages
+        )
+        self.library = made.library
+        self.bound = bound
+
+    @cached_property
+    def scheduled(self) -> PrimFunc:  # type: ignore[override]
+        """The function on threads."""
+        return self.bound
+
+    @cached_property
+    def simulated(self) -> PrimFunc:
+        """The loops that stand for the threads."""
+        return simulated(self.bound)
+
+    @cached_property
+    def lowered(self) -> PrimFunc:
+        """The loops as LLVM was given them."""
+        return lower(self.simulated)
+
+    @property
+    def steps(self) -> Lowering:
+        """What every lowering pass made of the function on threads."""
+        return lower(self.bound, steps=True)
+
+    @cached_property
+    def cuda(self) -> CudaKernel:
+        """The same function for a GPU: its CUDA C++, PTX, registers."""
+        attrs = {k: v for k, v in self.target.attrs.items() if k != "vector-bits"}
+        return CudaKernel(self.name, self.bound, Target({"kind": "cuda", **attrs}))
+
+    @property
+    def source(self) -> str:
+        """The CUDA C++ that a GPU would run."""
+        return self.cuda.source
+
+
+def simulated(func: PrimFunc, _target: Target | None = None) -> PrimFunc:
+    """A function on threads as loops."""
+    return threads_to_loops(lower(func))
+
+
+def build(
+    funcs: Mapping[str, PrimFunc],
+    target: Target,
+    schedule: Schedule | None = None,
+    progress: Callable[[float], Any] | None = None,
+    **host: Any,
+) -> dict[str, SimulatedKernel]:
+    """Kernels of PrimFuncs bound to threads, that run on this CPU.
+
+    Raises:
+        CodegenError: a function that is not bound to threads, or whose threads wait for each other
+            where not all of them come by.
+        PassError: a kernel that no GPU of the target can run.
+    """
+    bound = {
+        name: scheduled_by(schedule(func, target) if schedule else None, func)
+        for name, func in funcs.items()
+    }
+    for name, func in bound.items():
+        check_bound(name, func)
+        assert_gpu_code(lower(func), GpuLimits.of(target))
+    made = llvm.build(bound, Target("llvm"), simulated, progress, **host)
+    return {
+        name: SimulatedKernel(kernel, funcs[name], bound[name], target)
+        for name, kernel in made.items()
+    }

@@ -1,0 +1,102 @@
+"""What threads of a block do together, as what each of them reads of memory that all have written.
+
+tvm_warp_shuffle_down(mask, x, 4, 32, 32)      lanes[thread] = x, and when all have: lanes[thread + 4]
+ptx_mma("m16n8k16", …)                         each thread's four sums over the fragments of its warp
+
+Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.core.node import Node
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.expr import PrimExpr
+from mlcnb.tir import stmt as s
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.tensor_intrin import mma_sync
+
+#: threads of a warp
+WARP = 32
+BARRIER = "tir.tvm_storage_sync"
+ACTIVE = "tir.tvm_warp_activemask"
+MMA = "tir.ptx_mma"
+_SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{way}" for way in ("", "_up", "_down"))
+#: what PTX calls the dtypes of a product -> dtype
+_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+
+
+def is_shuffle(n: Node) -> bool:
+    """True for a value that a thread takes from another one of its warp."""
+    return isinstance(n, e.Call) and n.op in _SHUFFLES
+
+
+def is_collective(n: Node) -> bool:
+    """True for what several threads have to come by."""
+    return isinstance(n, e.Call) and (n.op in _SHUFFLES or n.op in (BARRIER, MMA))
+
+
+def active(n: e.Call, threads: int) -> PrimExpr:
+    """The mask of the lanes that run."""
+    return p.const((1 << min(threads, WARP)) - 1, n.dtype)
+
+
+def source(n: e.Call, thread: PrimExpr, threads: int) -> PrimExpr:
+    """The number of the thread whose value a shuffle takes; the thread itself where none is there."""
+    by, width = p.cast("int32", n.args[2]), p.cast("int32", n.args[3])
+    lane = p.floormod(thread, WARP)
+    first = p.multiply(p.floordiv(lane, width), width)
+    if n.op == "tir.tvm_warp_shuffle":
+        wanted = p.add(first, p.floormod(by, width))
+    elif n.op == "tir.tvm_warp_shuffle_up":
+        above = p.subtract(lane, by)
+        wanted = p.select(p.greater_equal(above, first), above, lane)
+    else:
+        below = p.add(lane, by)
+        wanted = p.select(p.less(below, p.add(first, width)), below, lane)
+    found = p.add(p.subtract(thread, lane), wanted)
+    return p.select(p.less(found, threads), found, thread) if threads % WARP else found
+
+
+def matrix_product(call: e.Call, thread: PrimExpr) -> s.Stmt:
+    """What one thread does in `mma.sync`: each of its four sums goes up by sixteen products.
+
+    The products are summed in float64 and rounded once to float32: what the reference does. Real
+    tensor cores keep fewer bits on the way.
+
+    Raises:
+        UnsupportedOpError: another shape, layout or dtype than m16n8k16 of halves.
+    """
+    words = [getattr(x, "value", None) for x in call.args[:6]]
+    if words[:3] != ["m16n8k16", "row", "col"] or words[3] != words[4] or words[5] != "fp32":
+        raise UnsupportedOpError(
+            f"no simulation of mma.sync {' '.join(map(str, words))}",
+            hint="m16n8k16 row col of fp16 or bf16, with sums in fp32",
+        )
+    kind = _DTYPES[str(words[3])]
+    (a, at_a), (b, at_b), (c, at_c) = (
+        (_memory(data, name), place)
+        for data, place, name in zip(
+            call.args[6:12:2], call.args[7:12:2], (kind, kind, "float32"), strict=True
+        )
+    )
+    lane = p.floormod(thread, WARP)
+    base_a, base_b = at_a - lane * 8, at_b - lane * 4
+    stores = []
+    for n in range(4):
+        row, column = mma_sync.place_c(lane, n)
+        total: Any = p.cast("float64", BufferLoad(c, (at_c + n,)))
+        for k in range(16):
+            (t_a, n_a), (t_b, n_b) = mma_sync.layout_a(row, k), mma_sync.layout_b(k, column)
+            x = BufferLoad(a, (base_a + t_a * 8 + n_a,))
+            y = BufferLoad(b, (base_b + t_b * 4 + n_b,))
+            total = total + p.cast("float64", x) * p.cast("float64", y)
+        stores.append(s.BufferStore(c, p.cast("float32", total), (at_c + n,)))
+    return s.seq(*stores)
+
+
+def _memory(data: Any, kind: str) -> Buffer:
+    return decl_buffer((1,), kind, data.name, data=data)

@@ -1,0 +1,458 @@
+"""The threads of a GPU as loops of a CPU, split wherever threads wait for each other.
+
+bx = T.launch_thread("blockIdx.x", 4)            for bx in T.parallel(4):
+tx = T.launch_thread("threadIdx.x", 64)              r = T.allocate([64], "float32")
+r = T.allocate([1], "float32", "local")              s = T.allocate([64], "float32")
+s = T.allocate([64], "float32", "shared")     ->     for tx in range(64):
+r[0] = A[bx * 64 + tx]                                   r[tx] = A[bx * 64 + tx]
+s[tx] = r[0]                                             s[tx] = r[tx]
+T.tvm_storage_sync("shared")                         for tx in range(64):
+B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 - tx] + r[tx]
+
+A loop, a branch or a variable that is the same for all threads of a block stays outside of the loops
+over threads, so that these are innermost and LLVM makes vectors of them; a condition that differs
+goes inward. What a thread has for itself gets a place for each of them. Threads that exchange
+values (`exchange`) do so through memory: all write, then all read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from mlcnb.codegen.cuda_sim import exchange
+from mlcnb.core.errors import CodegenError
+from mlcnb.core.node import Node, map_children, replace, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr, Var
+from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, is_launch, launch_of
+from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.renew import renew_defs
+from mlcnb.tir.transform.simplify import simplify_stmt
+
+#: threads of a warp
+WARP = 32
+
+
+def threads_to_loops(func: PrimFunc) -> PrimFunc:
+    """`func`, lowered for a GPU, as a function for a CPU: each of its kernels as loops.
+
+    Raises:
+        CodegenError: the number of threads is not known, or some of them would wait at a barrier
+            that others do not come by.
+    """
+
+    def visit(n: Any) -> Any:
+        if is_launch(n):
+            return _Kernel(func, launch_of(n)).loops()
+        return map_children(n, visit) if isinstance(n, s.Stmt) else n
+
+    return simplify_stmt(renew_defs(func.with_body(visit(func.body))))
+
+
+@dataclass(frozen=True)
+class _Each:
+    """A statement that each thread runs by itself; `loops`: whether it holds any."""
+
+    body: s.Stmt
+    loops: bool
+
+
+#: what a kernel is made of: done by each thread, or around what they do
+_Piece = _Each | s.Stmt
+#: between pieces: all threads have done what stands before it
+_MET = s.Evaluate(p.const(0))
+_Guards = tuple[PrimExpr, ...]
+
+
+@dataclass(frozen=True)
+class _Own:
+    """Memory that a thread (or a warp) has for itself, all of it in one array.
+
+    copies: how many there are; number: of the one that a thread has; size: its elements; apart:
+    the elements of one copy lie together, not those of the same place of all.
+    """
+
+    data: Var
+    dtype: DType
+    copies: int
+    number: PrimExpr
+    size: int
+    apart: bool
+
+    def seen_as(self, buffer: Buffer) -> tuple[Buffer, _Own]:
+        """What stands for a view of the memory, with its size in elements of the view."""
+        size = self.size * self.dtype.nbytes // buffer.dtype.nbytes
+        shape = (p.const(self.copies * size),)
+        whole = replace(buffer, shape=shape, data=self.data, strides=(), elem_offset=None)
+        return whole, dataclasses.replace(self, dtype=buffer.dtype, size=size)
+
+    def place(self, index: PrimExpr) -> PrimExpr:
+        """Where the element at `index` lies."""
+        if self.apart:
+            return p.add(index, _as_lanes(p.multiply(self.number, self.size), index))
+        if isinstance(index, e.Ramp):
+            base = p.add(p.multiply(index.base, self.copies), self.number)
+            return e.Ramp(base, p.multiply(index.stride, self.copies), index.lanes)
+        number = _as_lanes(self.number, index)
+        return p.add(p.multiply(index, self.copies), number)
+
+
+class _Kernel:
+    """One launch on its way."""
+
+    def __init__(self, func: PrimFunc, launch: Launch) -> None:
+        self.func = func
+        self.launch = launch
+        self.axes = [(x.var, self.known(x)) for x in launch.in_block.values()]
+        self.threads = prod(n for _, n in self.axes)
+        #: the number of a thread in its block, x fastest
+        self.thread: PrimExpr = p.const(0)
+        for var, extent in reversed(self.axes):
+            self.thread = p.add(p.multiply(self.thread, extent), p.cast("int32", var))
+        self.own: dict[Var, _Own] = {}
+        #: views of it, and what stands for them
+        self.views: dict[Buffer, tuple[Buffer, _Own]] = {}
+        #: variables that differ between threads, and those of them that memory holds
+        self.differing: set[Var] = {var for var, _ in self.axes}
+        self.held: dict[Var, BufferLoad] = {}
+        #: memory for what threads exchange, and for variables
+        self.scratch: list[Buffer] = []
+
+    def known(self, axis: s.IterVar) -> int:
+        """The number of threads of an axis."""
+        extent = p.as_int(axis.dom.extent)
+        if extent is None:
+            raise self.refusal(
+                f"{axis.thread_tag} has no fixed number of threads",
+                axis,
+                "split the loop by a number, and bind the inner loop",
+            )
+        return extent
+
+    def refusal(self, message: str, where: Node, hint: str = "") -> CodegenError:
+        return CodegenError(message, where=where, root=self.func, hint=hint or None)
+
+    def loops(self) -> s.Stmt:
+        """The kernel as loops over its blocks."""
+        body = self.joined(self.pieces(self.launch.body, ()))
+        for buffer in self.scratch:
+            body = _allocated(buffer.data, buffer, body)
+        for axis in self.launch.grid.values():
+            start, extent = p.const(0, axis.var.dtype), p.cast(axis.var.dtype, axis.dom.extent)
+            body = s.For(axis.var, start, extent, s.ForKind.PARALLEL, body)
+        return body
+
+    # pieces and their loops
+
+    def joined(self, pieces: Sequence[_Piece]) -> s.Stmt:
+        """Pieces one after the other; what each thread does without a loop goes together."""
+        done: list[s.Stmt] = []
+        run: list[s.Stmt] = []
+        for piece in (*pieces, None):
+            if isinstance(piece, _Each) and not piece.loops:
+                run.append(piece.body)
+                continue
+            if run:
+                done.append(self.over_threads(s.seq(*run)))
+                run = []
+            if isinstance(piece, _Each):
+                done.append(self.over_threads(piece.body))
+            elif piece is not None and piece is not _MET:
+                done.append(piece)
+        return s.seq(*done) if done else s.Evaluate(p.const(0))
+
+    def over_threads(self, body: s.Stmt) -> s.Stmt:
+        for var, extent in self.axes:
+            start, count = p.const(0, var.dtype), p.const(extent, var.dtype)
+            body = s.For(var, start, count, s.ForKind.SERIAL, body)
+        return body
+
+    def each(self, n: s.Stmt, guards: _Guards) -> list[_Piece]:
+        """What every thread does for which the guards hold."""
+        body = self.rewritten(n)
+        for guard in reversed(guards):
+            body = s.IfThenElse(guard, body)
+        return [_Each(body, any(isinstance(x, s.For | s.While) for x in walk(n)))]
+
+    def pieces(self, n: s.Stmt, guards: _Guards) -> list[_Piece]:
+        """A statement as pieces."""
+        rule = _RULES.get(type(n))
+        if rule is None:
+            raise self.refusal(
+                f"a kernel for a GPU has no {type(n).__name__}",
+                n,
+                "lower the function first: mlcnb.tir.transform.lower(func)",
+            )
+        return rule(self, n, guards)  # type: ignore[no-any-return]
+
+    # what differs between threads
+
+    def is_same(self, n: Node) -> bool:
+        """True if an expression is the same for all threads of a block."""
+        return not any(
+            x in self.differing
+            if isinstance(x, Var)
+            else isinstance(x, BufferLoad)
+            and x.buffer.data in self.own
+            or exchange.is_shuffle(x)
+            for x in walk(n)
+        )
+
+    def kept(self, value: PrimExpr, name: str, guards: _Guards) -> tuple[list[_Piece], PrimExpr]:
+        """A value that each thread computes now, and what reads it later."""
+        buffer = decl_buffer((self.threads,), str(value.dtype), name)
+        self.scratch.append(buffer)
+        before, value = self.exchanged(value, guards)
+        store = s.BufferStore(buffer, value, (self.thread,))
+        return [*before, *self.each(store, guards)], BufferLoad(buffer, (self.thread,))
+
+    def exchanged(self, n: Any, guards: _Guards) -> tuple[list[_Piece], Any]:
+        """A statement or expression without shuffles, and what goes before it."""
+        before: list[_Piece] = []
+
+        def visit(x: Any) -> Any:
+            new = map_children(x, visit)
+            if not exchange.is_shuffle(new):
+                return new
+            made, seen = self.kept(new.args[1], "lanes", guards)
+            before.extend((*made, _MET))
+            source = exchange.source(new, self.thread, self.threads)
+            return replace(seen, indices=(source,))
+
+        return before, visit(n)
+
+    # memory
+
+    def rewritten(self, n: Any) -> Any:
+        """A statement or expression over the memory and variables of the loops."""
+        if isinstance(n, Var):
+            return self.held.get(n, n)
+        if isinstance(n, Buffer):
+            return self.seen(n)[0] if n.data in self.own else n
+        if isinstance(n, e.Call) and n.op == exchange.ACTIVE:
+            return exchange.active(n, self.threads)
+        new = map_children(n, self.rewritten)
+        if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.data in self.own:
+            place = self.seen(n.buffer)[1].place
+            return replace(new, indices=(place(new.indices[0]),))
+        if isinstance(n, e.Call) and n.op == "tir.tvm_access_ptr":
+            own = self.own.get(n.args[1])  # type: ignore[call-overload]
+            if own is not None:
+                kind, _, offset, *rest = new.args
+                return replace(new, args=(kind, own.data, own.place(offset), *rest))
+        return new
+
+    def seen(self, buffer: Buffer) -> tuple[Buffer, _Own]:
+        """What stands for a view of memory that a thread has for itself."""
+        if buffer not in self.views:
+            self.views[buffer] = self.own[buffer.data].seen_as(buffer)
+        return self.views[buffer]
+
+    def allocate(self, n: s.Allocate, guards: _Guards) -> list[_Piece]:
+        scope = n.buffer_var.pointee[1] if n.buffer_var.pointee else "global"
+        if scope in SHARED_SCOPES:
+            return [replace(n, body=self.joined(self.pieces(n.body, guards)))]
+        if scope not in ("local", "warp"):
+            raise self.refusal(
+                f"a kernel cannot allocate {scope} memory for {n.buffer_var.name}",
+                n,
+                "set_scope to shared or local, or let another kernel fill it",
+            )
+        sizes = [p.as_int(x) for x in n.extents]
+        if None in sizes:
+            raise self.refusal(
+                f"{n.buffer_var.name} in {scope} memory has no fixed size",
+                n,
+                "split the loops so that a tile has a fixed size",
+            )
+        size = prod(sizes)  # type: ignore[arg-type]
+        data = Var(n.buffer_var.name, n.buffer_var.dtype, (str(n.dtype), "global"))
+        copies, number, apart = self.threads, self.thread, _is_taken_whole(n)
+        if scope == "warp":
+            copies, number, apart = -(-copies // WARP), p.floordiv(number, WARP), True
+        self.own[n.buffer_var] = _Own(data, n.dtype, copies, number, size, apart)
+        body = self.joined(self.pieces(n.body, guards))
+        return [s.Allocate(data, n.dtype, (p.const(copies * size),), p.const(True), body)]
+
+
+def _is_taken_whole(n: s.Allocate) -> bool:
+    """True if elements that follow each other are taken together, or a pointer to them is."""
+    for x in walk(n.body):
+        if isinstance(x, BufferLoad | s.BufferStore) and x.buffer.data is n.buffer_var:
+            if x.buffer.dtype != n.dtype or any(i.dtype.lanes != 1 for i in x.indices):
+                return True
+        if isinstance(x, e.Call) and x.op in ("tir.address_of", "tir.tvm_access_ptr"):
+            if any(y is n.buffer_var for y in walk(x)):
+                return True
+    return False
+
+
+def _as_lanes(x: PrimExpr, like: PrimExpr) -> PrimExpr:
+    x = p.cast(like.dtype.element, x)
+    return x if like.dtype.lanes == 1 else e.Broadcast(x, like.dtype.lanes)
+
+
+def _allocated(data: Var, buffer: Buffer, body: s.Stmt) -> s.Stmt:
+    inner = s.DeclBuffer(buffer, body)
+    return s.Allocate(data, buffer.dtype, buffer.shape, p.const(True), inner)
+
+
+# statements
+
+
+def _sequence(k: _Kernel, n: s.SeqStmt, guards: _Guards) -> list[_Piece]:
+    return [piece for part in n.seq for piece in k.pieces(part, guards)]
+
+
+def _loop(k: _Kernel, n: s.For, guards: _Guards) -> list[_Piece]:
+    if n.kind is s.ForKind.THREAD_BINDING:
+        raise k.refusal(
+            f"loop {n.loop_var.name} is bound to {n.thread_binding}",
+            n,
+            "run UnifyThreadBinding and InjectVirtualThread first",
+        )
+    bounds = (n.min, n.extent)
+    read = any(isinstance(x, BufferLoad) for b in bounds for x in walk(b))
+    if all(map(k.is_same, bounds)) and not (guards and read) and not is_left_early(n.body):
+        inner = k.joined(k.pieces(n.body, guards))
+        kind = s.ForKind.SERIAL if n.kind is s.ForKind.PARALLEL else n.kind
+        return [replace(n, min=k.rewritten(n.min), extent=k.rewritten(n.extent),
+                        kind=kind, body=inner)]  # fmt: skip
+    return _alone(k, n, guards, f"loop {n.loop_var.name}")
+
+
+def _while(k: _Kernel, n: s.While, guards: _Guards) -> list[_Piece]:
+    if k.is_same(n.condition) and not guards and not is_left_early(n.body):
+        inner = k.joined(k.pieces(n.body, guards))
+        return [replace(n, condition=k.rewritten(n.condition), body=inner)]
+    return _alone(k, n, guards, "a while loop")
+
+
+def _alone(k: _Kernel, n: s.Stmt, guards: _Guards, what: str) -> list[_Piece]:
+    """Each thread runs a loop by itself, for another number of rounds than others."""
+    together = next((x for x in walk(n) if exchange.is_collective(x)), None)
+    if together is not None:
+        raise k.refusal(
+            f"threads meet ({together.op.removeprefix('tir.')}) in {what}, which differs by thread",
+            n,
+            "a barrier must not stand in a loop that differs by thread",
+        )
+    return k.each(n, guards)
+
+
+def _branch(k: _Kernel, n: s.IfThenElse, guards: _Guards) -> list[_Piece]:
+    reads = any(isinstance(x, BufferLoad) for x in walk(n.condition))
+    if k.is_same(n.condition) and not (guards and reads):
+        parts = [k.joined(k.pieces(x, guards)) if x is not None else None
+                 for x in (n.then_case, n.else_case)]  # fmt: skip
+        return [replace(n, condition=k.rewritten(n.condition),
+                        then_case=parts[0], else_case=parts[1])]  # fmt: skip
+    if not any(_divides(x) for x in walk(n)):
+        return k.each(n, guards)
+    before: list[_Piece] = []
+    condition = n.condition
+    if reads or any(exchange.is_shuffle(x) for x in walk(condition)):
+        before, condition = k.kept(condition, "holds", guards)
+    else:
+        condition = k.rewritten(condition)
+    made = [*before, *k.pieces(n.then_case, (*guards, condition))]
+    if n.else_case is not None:
+        made += k.pieces(n.else_case, (*guards, p.logical_not(condition)))
+    return made
+
+
+def _divides(n: Node) -> bool:
+    """True if what holds it is better, or must be, taken apart."""
+    return isinstance(n, s.For | s.While | s.Allocate) or exchange.is_collective(n)
+
+
+def _let(k: _Kernel, n: s.LetStmt, guards: _Guards) -> list[_Piece]:
+    reads = any(isinstance(x, BufferLoad) for x in walk(n.value))
+    if k.is_same(n.value) and not (guards and reads):
+        return [replace(n, value=k.rewritten(n.value), body=k.joined(k.pieces(n.body, guards)))]
+    if not any(_divides(x) for x in walk(n)):
+        k.differing.add(n.var)
+        return k.each(n, guards)
+    if n.var.dtype.is_handle:
+        raise k.refusal(f"pointer {n.var.name} differs by thread", n)
+    before, value = k.kept(n.value, n.var.name, guards)
+    k.differing.add(n.var)
+    k.held[n.var] = value  # type: ignore[assignment]
+    return [*before, *k.pieces(n.body, guards)]
+
+
+def _check(k: _Kernel, n: s.AssertStmt, guards: _Guards) -> list[_Piece]:
+    here = replace(n, body=s.Evaluate(p.const(0)))
+    return [*k.each(here, guards), *k.pieces(n.body, guards)]
+
+
+def _attribute(k: _Kernel, n: s.AttrStmt, guards: _Guards) -> list[_Piece]:
+    if n.attr_key in ("thread_extent", "virtual_thread", "reduce_scope"):
+        raise k.refusal(
+            f"{n.attr_key} stands inside of a kernel",
+            n,
+            "lower the function first: mlcnb.tir.transform.lower(func)",
+        )
+    return k.pieces(n.body, guards)
+
+
+def _declare(k: _Kernel, n: s.DeclBuffer, guards: _Guards) -> list[_Piece]:
+    return [s.DeclBuffer(k.rewritten(n.buffer), k.joined(k.pieces(n.body, guards)))]
+
+
+def _store(k: _Kernel, n: s.BufferStore, guards: _Guards) -> list[_Piece]:
+    before, store = k.exchanged(n, guards)
+    return [*before, *k.each(store, guards)]
+
+
+def _evaluate(k: _Kernel, n: s.Evaluate, guards: _Guards) -> list[_Piece]:
+    call = n.value
+    if not isinstance(call, e.Call):
+        return []
+    if call.op == exchange.BARRIER:
+        return _barrier(k, call, guards)
+    if call.op == exchange.MMA:
+        return [_MET, *k.each(exchange.matrix_product(call, k.thread), guards), _MET]
+    before, n = k.exchanged(n, guards)
+    return [*before, *k.each(n, guards)]
+
+
+def _barrier(k: _Kernel, call: e.Call, guards: _Guards) -> list[_Piece]:
+    scope = getattr(call.args[0], "value", "")
+    if scope not in (*SHARED_SCOPES, "warp"):
+        raise k.refusal(
+            f"a kernel has no barrier for {scope} memory: its blocks do not wait for each other",
+            call,
+            "make it two kernels",
+        )
+    if guards and scope != "warp":
+        raise k.refusal(
+            "a barrier stands under a condition that differs by thread: others do not come by",
+            call,
+            "move it out of the condition",
+        )
+    return [_MET]
+
+
+_RULES: dict[type, Callable[[_Kernel, Any, _Guards], list[_Piece]]] = {
+    s.SeqStmt: _sequence,
+    s.For: _loop,
+    s.While: _while,
+    s.IfThenElse: _branch,
+    s.LetStmt: _let,
+    s.AssertStmt: _check,
+    s.Allocate: _Kernel.allocate,
+    s.DeclBuffer: _declare,
+    s.AttrStmt: _attribute,
+    s.BufferStore: _store,
+    s.Evaluate: _evaluate,
+}
