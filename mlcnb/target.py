@@ -187,7 +187,7 @@ class Target(TargetNode):
 
     @property
     def is_cpu(self) -> bool:
-        """True for kinds that are programmed as a CPU is: all but GPUs, simulated ones included."""
+        """True for kinds that are programmed as a CPU is: GPUs are not, real or simulated."""
         return self.kind not in ("cuda", "cuda-sim")
 
     @property

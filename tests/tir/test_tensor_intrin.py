@@ -319,8 +319,8 @@ def half_product(n: int, m: int, k: int, dtype: str):
     return te.create_prim_func([A, B, te.compute((n, m), value, name="C")])
 
 
-@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
-def test_a_warp_multiplies(dtype, short):
+def on_tensor_cores(dtype: str, short: str):
+    """A product of halves by mma.sync, each fragment in the registers of a warp."""
     func = half_product(32, 16, 32, dtype)
     sch = Schedule(func)
     C = sch.get_block("C")
@@ -344,6 +344,12 @@ def test_a_warp_multiplies(dtype, short):
     init = sch.decompose_reduction(C, pairs[2][0])
     sch.tensorize(sch.get_loops(init)[2], "mma_fill_16x8_f32")
     sch.tensorize(pairs[0][1], f"mma_sync_16x8x16_{short}{short}f32")
+    return func, sch
+
+
+@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
+def test_a_warp_multiplies(dtype, short):
+    func, sch = on_tensor_cores(dtype, short)
     same(func, sch, run_prim_func, 1e-3)
     replays(sch)
     kind = {"f16": "fp16", "bf16": "bf16"}[short]

@@ -134,6 +134,11 @@ def identifier(name: str) -> str:
 
 
 def check_bound(name: str, func: PrimFunc) -> None:
+    """Refuse a function with work that is bound to no thread.
+
+    Raises:
+        CodegenError: naming the block.
+    """
     found = why_unbound(func)
     if found is not None:
         message, where = found

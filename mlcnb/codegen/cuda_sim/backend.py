@@ -31,27 +31,17 @@ Schedule = Callable[[PrimFunc, Target], Any]
 class SimulatedKernel(llvm.CompiledKernel):
     """One function for a GPU, as loops for the CPU that LLVM compiled.
 
-    bound: the function as it was scheduled, on threads; simulated: its loops.
+    scheduled: the function on threads; simulated: the loops that stand for them.
     """
 
     def __init__(
         self, made: llvm.CompiledKernel, func: PrimFunc, bound: PrimFunc, target: Target
     ) -> None:
-        super().__init__(
-            made.name, func, target, None, made.compiled, made.signature, made.messages
-        )
+        parts = (made.compiled, made.signature, made.messages)
+        super().__init__(made.name, func, target, None, *parts)
         self.library = made.library
-        self.bound = bound
-
-    @cached_property
-    def scheduled(self) -> PrimFunc:  # type: ignore[override]
-        """The function on threads."""
-        return self.bound
-
-    @cached_property
-    def simulated(self) -> PrimFunc:
-        """The loops that stand for the threads."""
-        return simulated(self.bound)
+        self.simulated = made.func
+        self.scheduled = bound
 
     @cached_property
     def lowered(self) -> PrimFunc:
@@ -61,23 +51,18 @@ class SimulatedKernel(llvm.CompiledKernel):
     @property
     def steps(self) -> Lowering:
         """What every lowering pass made of the function on threads."""
-        return lower(self.bound, steps=True)
+        return lower(self.scheduled, steps=True)
 
     @cached_property
     def cuda(self) -> CudaKernel:
         """The same function for a GPU: its CUDA C++, PTX, registers."""
-        attrs = {k: v for k, v in self.target.attrs.items() if k != "vector-bits"}
-        return CudaKernel(self.name, self.bound, Target({"kind": "cuda", **attrs}))
+        gpu = Target({"kind": "cuda", **self.target.attrs})
+        return CudaKernel(self.name, self.func, gpu, self.scheduled)
 
     @property
     def source(self) -> str:
         """The CUDA C++ that a GPU would run."""
         return self.cuda.source
-
-
-def simulated(func: PrimFunc, _target: Target | None = None) -> PrimFunc:
-    """A function on threads as loops."""
-    return threads_to_loops(lower(func))
 
 
 def build(
@@ -98,11 +83,17 @@ def build(
         name: scheduled_by(schedule(func, target) if schedule else None, func)
         for name, func in funcs.items()
     }
-    for name, func in bound.items():
-        check_bound(name, func)
-        assert_gpu_code(lower(func), GpuLimits.of(target))
-    made = llvm.build(bound, Target("llvm"), simulated, progress, **host)
+    loops = {name: simulated(name, func, target) for name, func in bound.items()}
+    made = llvm.build(loops, Target("llvm"), None, progress, **host)
     return {
         name: SimulatedKernel(kernel, funcs[name], bound[name], target)
         for name, kernel in made.items()
     }
+
+
+def simulated(name: str, func: PrimFunc, target: Target) -> PrimFunc:
+    """A function on threads as loops, if a GPU of the target can run it."""
+    check_bound(name, func)
+    lowered = lower(func)
+    assert_gpu_code(lowered, GpuLimits.of(target))
+    return threads_to_loops(lowered)

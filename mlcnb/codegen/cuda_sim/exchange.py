@@ -1,7 +1,7 @@
-"""What threads of a block do together, as what each of them reads of memory that all have written.
+"""What threads of a block do together: each of them reads memory that all have written.
 
-tvm_warp_shuffle_down(mask, x, 4, 32, 32)      lanes[thread] = x, and when all have: lanes[thread + 4]
-ptx_mma("m16n8k16", …)                         each thread's four sums over the fragments of its warp
+tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, lanes[thread + 4]
+ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
 
 Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m16n8k16".
 """
@@ -45,7 +45,7 @@ def active(n: e.Call, threads: int) -> PrimExpr:
 
 
 def source(n: e.Call, thread: PrimExpr, threads: int) -> PrimExpr:
-    """The number of the thread whose value a shuffle takes; the thread itself where none is there."""
+    """The number of the thread whose value a shuffle takes; its own where none is there."""
     by, width = p.cast("int32", n.args[2]), p.cast("int32", n.args[3])
     lane = p.floormod(thread, WARP)
     first = p.multiply(p.floordiv(lane, width), width)

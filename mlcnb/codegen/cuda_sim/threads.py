@@ -9,10 +9,10 @@ s[tx] = r[0]                                             s[tx] = r[tx]
 T.tvm_storage_sync("shared")                         for tx in range(64):
 B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 - tx] + r[tx]
 
-A loop, a branch or a variable that is the same for all threads of a block stays outside of the loops
-over threads, so that these are innermost and LLVM makes vectors of them; a condition that differs
-goes inward. What a thread has for itself gets a place for each of them. Threads that exchange
-values (`exchange`) do so through memory: all write, then all read.
+What is the same for all threads of a block, a loop, a branch or a variable, stays outside of the
+loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
+differs goes inward. What a thread has for itself gets a place for each of them. Threads that
+exchange values (`exchange`) do so through memory: all write, then all read.
 """
 
 from __future__ import annotations
@@ -201,9 +201,7 @@ class _Kernel:
         return not any(
             x in self.differing
             if isinstance(x, Var)
-            else isinstance(x, BufferLoad)
-            and x.buffer.data in self.own
-            or exchange.is_shuffle(x)
+            else isinstance(x, BufferLoad) and x.buffer.data in self.own or exchange.is_shuffle(x)
             for x in walk(n)
         )
 
@@ -339,7 +337,7 @@ def _while(k: _Kernel, n: s.While, guards: _Guards) -> list[_Piece]:
 
 def _alone(k: _Kernel, n: s.Stmt, guards: _Guards, what: str) -> list[_Piece]:
     """Each thread runs a loop by itself, for another number of rounds than others."""
-    together = next((x for x in walk(n) if exchange.is_collective(x)), None)
+    together: Any = next((x for x in walk(n) if exchange.is_collective(x)), None)
     if together is not None:
         raise k.refusal(
             f"threads meet ({together.op.removeprefix('tir.')}) in {what}, which differs by thread",

@@ -1,0 +1,182 @@
+"""Kernels for a GPU run on the CPU: the numbers of the reference, the refusals of a GPU."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import mlcnb as mlc
+from mlcnb.codegen.interp import run_prim_func
+from mlcnb.core.errors import CodegenError, PassError, ScheduleError
+from mlcnb.script import tir as T
+from mlcnb.tir.schedule import Schedule
+from tests.codegen.gpu_courses import COURSES
+from tests.codegen.gpu_programs import PROGRAMS
+from tests.codegen.test_threads_random import FUNCTIONS, REFUSALS, step
+from tests.tir.schedule import programs
+from tests.tir.test_tensor_intrin import inputs, on_tensor_cores
+
+ALL = {**PROGRAMS, **COURSES}
+
+
+def simulated(func):
+    """The function on threads, compiled for this CPU."""
+    return mlc.compile(func, target="cuda-sim")
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_program(name):
+    made = ALL[name]()
+    args = made.arguments()
+    simulated(made.schedule)(*args)
+    np.testing.assert_allclose(args[-1], made.expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_schedules(seed):
+    """Whatever schedule is accepted computes what the loops do, or is refused in words."""
+    dice = random.Random(seed)
+    func = dice.choice(FUNCTIONS)()
+    sch = Schedule(func)
+    for _ in range(dice.randint(3, 14)):
+        try:
+            step(sch, dice)
+        except ScheduleError:
+            continue
+    expected = programs.numbers(func)
+    args = [x.copy() for x in expected]
+    args[-1][...] = np.nan
+    try:
+        simulated(sch)(*args)
+    except (CodegenError, PassError) as error:
+        assert any(text in error.message for text in (*REFUSALS, *REFUSED)), error
+        return
+    for x, y in zip(expected, args, strict=True):
+        np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-5)
+
+
+#: what no kernel can do, whether simulated or not
+REFUSED = ("is not bound to threads", "in a kernel", "of a reduction")
+
+
+def run_both(func, *shapes, dtype="float32"):
+    """What the interpreter and the simulation make of the same random arguments; the last array."""
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+    one, other = ([x.copy() for x in given] for _ in range(2))
+    run_prim_func(func, one, simulate=True)
+    simulated(func)(*other)
+    return one[-1], other[-1]
+
+
+@T.prim_func
+def uneven(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
+    """Loops, branches and variables that differ by thread, values kept over a barrier."""
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for tx in T.thread_binding(8, thread="threadIdx.x"):
+            s = T.allocate([8], "float32", "shared")
+            S = T.decl_buffer((8,), data=s, scope="shared")
+            r = T.allocate([2], "float32", "local")
+            R = T.decl_buffer((2,), data=r, scope="local")
+            R[0] = 0.0
+            for k in range(tx + 1):
+                R[0] = R[0] + A[bx, k]
+            with T.LetStmt(R[0] * 2.0) as twice:
+                S[tx] = twice
+                T.evaluate(T.tvm_storage_sync("shared"))
+                if tx % 3 == 1:
+                    R[1] = twice + S[7 - tx]
+                    for k in range(2):
+                        R[1] = R[1] + S[k]
+                else:
+                    R[1] = -twice
+            B[bx, tx] = R[1]
+
+
+def test_what_differs_by_thread_is_its_own():
+    expected, found = run_both(uneven, (4, 8), (4, 8))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def shuffles(way: str, by: int, width: int, threads: int = 64):
+    """B[i] = what the thread takes from another one, twice."""
+
+    @T.prim_func
+    def func(A: T.Buffer((threads,), "float32"), B: T.Buffer((threads,), "float32")):
+        for tx in T.thread_binding(threads, thread="threadIdx.x"):
+            B[tx] = T.call_intrin(
+                "float32", way, T.uint32(0xFFFFFFFF), A[tx] * 2.0, by, width, 32
+            ) + T.call_intrin("float32", way, T.uint32(0xFFFFFFFF), A[tx], 1, width, 32)
+
+    return func
+
+
+@pytest.mark.parametrize("width", [4, 16, 32])
+@pytest.mark.parametrize("by", [0, 1, 3, 8])
+@pytest.mark.parametrize("way", ["", "_up", "_down"])
+def test_shuffle(way, by, width):
+    func = shuffles(f"tir.tvm_warp_shuffle{way}", by, width)
+    expected, found = run_both(func, (64,), (64,))
+    np.testing.assert_array_equal(found, expected)
+
+
+@T.prim_func
+def waits_alone(A: T.Buffer((8,), "float32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        if tx < 4:
+            T.evaluate(T.tvm_storage_sync("shared"))
+            A[tx] = 1.0
+
+
+@T.prim_func
+def waits_at_times(A: T.Buffer((8,), "float32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        for k in range(tx):  # noqa: B007
+            T.evaluate(T.tvm_storage_sync("shared"))
+            A[tx] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (waits_alone, "a barrier stands under a condition that differs by thread"),
+        (waits_at_times, "threads meet (tvm_storage_sync) in loop k, which differs by thread"),
+    ],
+)
+def test_threads_that_do_not_come_by_are_refused(func, message):
+    with pytest.raises(CodegenError) as caught:
+        simulated(func)
+    assert message in caught.value.message
+
+
+def test_what_is_bound_to_no_thread_is_refused():
+    with pytest.raises(CodegenError, match="it cannot run on a GPU"):
+        simulated(programs.elementwise(8))
+
+
+def test_more_threads_than_a_gpu_has_are_refused():
+    sch = PROGRAMS["vector_add"]().schedule
+    with pytest.raises(PassError, match="16 threads"):
+        mlc.compile(sch, target="cuda-sim -max_threads_per_block=8")
+
+
+@pytest.mark.parametrize(("dtype", "short"), [("float16", "f16"), ("bfloat16", "bf16")])
+def test_tensor_cores(dtype, short):
+    """mma.sync by its definition: the fragments of a warp, sums of sixteen products."""
+    func, sch = on_tensor_cores(dtype, short)
+    expected = inputs(func)
+    args = [x.copy() for x in expected]
+    run_prim_func(func, expected)
+    simulated(sch)(*args)
+    np.testing.assert_allclose(args[-1], expected[-1], rtol=1e-3, atol=1e-3)
+
+
+def test_kernel_shows_what_stands_for_its_threads():
+    kernel = simulated(PROGRAMS["row_sum"]().schedule).kernels[0]
+    assert "thread_binding" in kernel.scheduled.script()
+    text = kernel.simulated.script()
+    assert "T.parallel(6)" in text and "launch_thread" not in text and "shuffle" not in text
+    assert "__shfl_down_sync" in kernel.source
+    assert kernel.facts.instructions
