@@ -60,7 +60,8 @@ def compile(
     Args:
         mod: an IRModule, a relax Function or a PrimFunc.
         target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (loop functions
-            that are bound to threads); default: the current Target, else "llvm".
+            that are bound to threads), "cuda-sim" (the same, simulated on this CPU); default: the
+            current Target, else "llvm".
         params: values of parameters by name, which become constants: of the function `main`, or of
             the only one that there is.
         relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered

@@ -38,7 +38,7 @@ def test_spellings(spec, text):
     ("spec", "message"),
     [
         ("", 'an empty target string\nhint: e.g. "llvm"'),
-        ("tpu", "no target kind 'tpu'\nhint: there are llvm, cuda, interp"),
+        ("tpu", "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp"),
         ("llvm x", "target 'llvm x': cannot read 'x'\nhint: write -name=value"),
         ("llvm -num-cores=many", "target attribute num-cores='many' is no int"),
         (7, "a target is a string or a dict, not int"),

@@ -15,7 +15,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.script.printer": "document script script_with_constants",
-        "mlcnb.script.display": "show",
+        "mlcnb.script.highlight": "show",
         "mlcnb.script.parser.decorators": "ir_module",
         "mlcnb.script.parser": "parse from_source=parse",
     },

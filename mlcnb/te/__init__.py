@@ -18,10 +18,9 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.te.operation": (
             "placeholder compute reduce_axis thread_axis extern extern_primfunc scan var size_var "
-            "const"
+            "const tag_scope"
         ),
         "mlcnb.te.prim_func": "create_prim_func",
-        "mlcnb.te.tag": "tag_scope",
         "mlcnb.ir.prim_ops": (
             "add subtract multiply indexdiv=floordiv indexmod=floormod div floordiv floormod "
             "truncdiv truncmod ceildiv if_then_else min_value max_value infinity bitwise_and "

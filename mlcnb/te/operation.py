@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ContextDecorator
+from contextvars import ContextVar
 from typing import Any
 
-from mlcnb.core.errors import MLCError
+from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import IntImm, PrimExpr, Range, SizeVar, Var
-from mlcnb.te.tag import tag_of
 from mlcnb.te.tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor
 from mlcnb.tir.buffer import Buffer, decl_buffer
 from mlcnb.tir.function import PrimFunc
@@ -21,6 +22,8 @@ from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.stmt import BlockRealize, Evaluate, IterType, IterVar, Reduce, Stmt
 
 const = p.const
+
+_current_tag: ContextVar[str] = ContextVar("tag", default="")
 
 
 def var(name: str = "tindex", dtype: Any = "int32") -> Var:
@@ -317,3 +320,39 @@ def scan(
     op = ScanOp(name, first, step, state, tuple(inputs or ()))
     made = tuple(op.output(i) for i in range(len(state)))
     return made if several else made[0]
+
+
+class TagScope(ContextDecorator):
+    """A tag for what is made inside of a `with` block, or of a function that it decorates."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> TagScope:
+        if _current_tag.get():
+            raise ArgumentError(
+                f"tag_scope {self.tag!r} stands in tag_scope {_current_tag.get()!r}"
+            )
+        self._tokens.append(_current_tag.set(self.tag))
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        _current_tag.reset(self._tokens.pop())
+
+
+def tag_scope(tag: str) -> TagScope:
+    """A tag for all computes and externs inside that have none of their own.
+
+    with te.tag_scope(tag="injective"):            @te.tag_scope(tag="conv")
+        B = te.compute(…)                          def conv(A, W): …
+
+    Raises:
+        ArgumentError: on entering, inside of another scope.
+    """
+    return TagScope(tag)
+
+
+def tag_of(given: str) -> str:
+    """The tag of a new operation: its own, else that of the scope."""
+    return given or _current_tag.get()

@@ -12,23 +12,33 @@ B[bx * 64 + tx] = s[63 - tx] + r[0]                      B[bx * 64 + tx] = s[63 
 What is the same for all threads of a block, a loop, a branch or a variable, stays outside of the
 loops over threads, so that these are innermost and LLVM makes vectors of them; a condition that
 differs goes inward. What a thread has for itself gets a place for each of them. Threads that
-exchange values (`exchange`) do so through memory: all write, then all read.
+exchange values (`registers`) do so through memory: all write, then all read.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from mlcnb.codegen.cuda_sim import exchange
+from mlcnb.codegen.cuda_sim.registers import (
+    ACTIVE,
+    BARRIER,
+    MMA,
+    WARP,
+    Own,
+    active,
+    is_collective,
+    is_shuffle,
+    is_taken_whole,
+    matrix_product,
+    source,
+)
 from mlcnb.core.errors import CodegenError
 from mlcnb.core.node import Node, map_children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES, Launch, is_launch, launch_of
@@ -37,9 +47,6 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 from mlcnb.tir.transform.simplify import simplify_stmt
-
-#: threads of a warp
-WARP = 32
 
 
 def threads_to_loops(func: PrimFunc) -> PrimFunc:
@@ -73,39 +80,6 @@ _MET = s.Evaluate(p.const(0))
 _Guards = tuple[PrimExpr, ...]
 
 
-@dataclass(frozen=True)
-class _Own:
-    """Memory that a thread (or a warp) has for itself, all of it in one array.
-
-    copies: how many there are; number: of the one that a thread has; size: its elements; apart:
-    the elements of one copy lie together, not those of the same place of all.
-    """
-
-    data: Var
-    dtype: DType
-    copies: int
-    number: PrimExpr
-    size: int
-    apart: bool
-
-    def seen_as(self, buffer: Buffer) -> tuple[Buffer, _Own]:
-        """What stands for a view of the memory, with its size in elements of the view."""
-        size = self.size * self.dtype.nbytes // buffer.dtype.nbytes
-        shape = (p.const(self.copies * size),)
-        whole = replace(buffer, shape=shape, data=self.data, strides=(), elem_offset=None)
-        return whole, dataclasses.replace(self, dtype=buffer.dtype, size=size)
-
-    def place(self, index: PrimExpr) -> PrimExpr:
-        """Where the element at `index` lies."""
-        if self.apart:
-            return p.add(index, _as_lanes(p.multiply(self.number, self.size), index))
-        if isinstance(index, e.Ramp):
-            base = p.add(p.multiply(index.base, self.copies), self.number)
-            return e.Ramp(base, p.multiply(index.stride, self.copies), index.lanes)
-        number = _as_lanes(self.number, index)
-        return p.add(p.multiply(index, self.copies), number)
-
-
 class _Kernel:
     """One launch on its way."""
 
@@ -118,9 +92,9 @@ class _Kernel:
         self.thread: PrimExpr = p.const(0)
         for var, extent in reversed(self.axes):
             self.thread = p.add(p.multiply(self.thread, extent), p.cast("int32", var))
-        self.own: dict[Var, _Own] = {}
+        self.own: dict[Var, Own] = {}
         #: views of it, and what stands for them
-        self.views: dict[Buffer, tuple[Buffer, _Own]] = {}
+        self.views: dict[Buffer, tuple[Buffer, Own]] = {}
         #: variables that differ between threads, and those of them that memory holds
         self.differing: set[Var] = {var for var, _ in self.axes}
         self.held: dict[Var, BufferLoad] = {}
@@ -145,10 +119,10 @@ class _Kernel:
         """The kernel as loops over its blocks."""
         body = self.joined(self.pieces(self.launch.body, ()))
         for buffer in self.scratch:
-            body = _allocated(buffer.data, buffer, body)
+            body = s.DeclBuffer(buffer, body)
+            body = s.Allocate(buffer.data, buffer.dtype, buffer.shape, p.const(True), body)
         for axis in self.launch.grid.values():
-            start, extent = p.const(0, axis.var.dtype), p.cast(axis.var.dtype, axis.dom.extent)
-            body = s.For(axis.var, start, extent, s.ForKind.PARALLEL, body)
+            body = _counted(axis.var, axis.dom.extent, s.ForKind.PARALLEL, body)
         return body
 
     # pieces and their loops
@@ -172,8 +146,7 @@ class _Kernel:
 
     def over_threads(self, body: s.Stmt) -> s.Stmt:
         for var, extent in self.axes:
-            start, count = p.const(0, var.dtype), p.const(extent, var.dtype)
-            body = s.For(var, start, count, s.ForKind.SERIAL, body)
+            body = _counted(var, p.const(extent), s.ForKind.SERIAL, body)
         return body
 
     def each(self, n: s.Stmt, guards: _Guards) -> list[_Piece]:
@@ -201,7 +174,7 @@ class _Kernel:
         return not any(
             x in self.differing
             if isinstance(x, Var)
-            else isinstance(x, BufferLoad) and x.buffer.data in self.own or exchange.is_shuffle(x)
+            else isinstance(x, BufferLoad) and x.buffer.data in self.own or is_shuffle(x)
             for x in walk(n)
         )
 
@@ -219,12 +192,11 @@ class _Kernel:
 
         def visit(x: Any) -> Any:
             new = map_children(x, visit)
-            if not exchange.is_shuffle(new):
+            if not is_shuffle(new):
                 return new
             made, seen = self.kept(new.args[1], "lanes", guards)
             before.extend((*made, _MET))
-            source = exchange.source(new, self.thread, self.threads)
-            return replace(seen, indices=(source,))
+            return replace(seen, indices=(source(new, self.thread, self.threads),))
 
         return before, visit(n)
 
@@ -236,8 +208,8 @@ class _Kernel:
             return self.held.get(n, n)
         if isinstance(n, Buffer):
             return self.seen(n)[0] if n.data in self.own else n
-        if isinstance(n, e.Call) and n.op == exchange.ACTIVE:
-            return exchange.active(n, self.threads)
+        if isinstance(n, e.Call) and n.op == ACTIVE:
+            return active(n, self.threads)
         new = map_children(n, self.rewritten)
         if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.data in self.own:
             place = self.seen(n.buffer)[1].place
@@ -249,7 +221,7 @@ class _Kernel:
                 return replace(new, args=(kind, own.data, own.place(offset), *rest))
         return new
 
-    def seen(self, buffer: Buffer) -> tuple[Buffer, _Own]:
+    def seen(self, buffer: Buffer) -> tuple[Buffer, Own]:
         """What stands for a view of memory that a thread has for itself."""
         if buffer not in self.views:
             self.views[buffer] = self.own[buffer.data].seen_as(buffer)
@@ -274,37 +246,16 @@ class _Kernel:
             )
         size = prod(sizes)  # type: ignore[arg-type]
         data = Var(n.buffer_var.name, n.buffer_var.dtype, (str(n.dtype), "global"))
-        copies, number, apart = self.threads, self.thread, _is_taken_whole(n)
+        copies, number, apart = self.threads, self.thread, is_taken_whole(n)
         if scope == "warp":
             copies, number, apart = -(-copies // WARP), p.floordiv(number, WARP), True
-        self.own[n.buffer_var] = _Own(data, n.dtype, copies, number, size, apart)
+        self.own[n.buffer_var] = Own(data, n.dtype, copies, number, size, apart)
         body = self.joined(self.pieces(n.body, guards))
         return [s.Allocate(data, n.dtype, (p.const(copies * size),), p.const(True), body)]
 
 
-def _is_taken_whole(n: s.Allocate) -> bool:
-    """True if elements that follow each other are taken together, or a pointer to them is."""
-    for x in walk(n.body):
-        if isinstance(x, BufferLoad | s.BufferStore) and x.buffer.data is n.buffer_var:
-            if x.buffer.dtype != n.dtype or any(i.dtype.lanes != 1 for i in x.indices):
-                return True
-        if isinstance(x, e.Call) and x.op in ("tir.address_of", "tir.tvm_access_ptr"):
-            if any(y is n.buffer_var for y in walk(x)):
-                return True
-    return False
-
-
-def _as_lanes(x: PrimExpr, like: PrimExpr) -> PrimExpr:
-    x = p.cast(like.dtype.element, x)
-    return x if like.dtype.lanes == 1 else e.Broadcast(x, like.dtype.lanes)
-
-
-def _allocated(data: Var, buffer: Buffer, body: s.Stmt) -> s.Stmt:
-    inner = s.DeclBuffer(buffer, body)
-    return s.Allocate(data, buffer.dtype, buffer.shape, p.const(True), inner)
-
-
-# statements
+def _counted(var: Var, extent: PrimExpr, kind: s.ForKind, body: s.Stmt) -> s.Stmt:
+    return s.For(var, p.const(0, var.dtype), p.cast(var.dtype, extent), kind, body)
 
 
 def _sequence(k: _Kernel, n: s.SeqStmt, guards: _Guards) -> list[_Piece]:
@@ -313,11 +264,8 @@ def _sequence(k: _Kernel, n: s.SeqStmt, guards: _Guards) -> list[_Piece]:
 
 def _loop(k: _Kernel, n: s.For, guards: _Guards) -> list[_Piece]:
     if n.kind is s.ForKind.THREAD_BINDING:
-        raise k.refusal(
-            f"loop {n.loop_var.name} is bound to {n.thread_binding}",
-            n,
-            "run UnifyThreadBinding and InjectVirtualThread first",
-        )
+        bound = f"loop {n.loop_var.name} is bound to {n.thread_binding}"
+        raise k.refusal(bound, n, "run UnifyThreadBinding and InjectVirtualThread first")
     bounds = (n.min, n.extent)
     read = any(isinstance(x, BufferLoad) for b in bounds for x in walk(b))
     if all(map(k.is_same, bounds)) and not (guards and read) and not is_left_early(n.body):
@@ -337,7 +285,7 @@ def _while(k: _Kernel, n: s.While, guards: _Guards) -> list[_Piece]:
 
 def _alone(k: _Kernel, n: s.Stmt, guards: _Guards, what: str) -> list[_Piece]:
     """Each thread runs a loop by itself, for another number of rounds than others."""
-    together: Any = next((x for x in walk(n) if exchange.is_collective(x)), None)
+    together: Any = next((x for x in walk(n) if is_collective(x)), None)
     if together is not None:
         raise k.refusal(
             f"threads meet ({together.op.removeprefix('tir.')}) in {what}, which differs by thread",
@@ -358,7 +306,7 @@ def _branch(k: _Kernel, n: s.IfThenElse, guards: _Guards) -> list[_Piece]:
         return k.each(n, guards)
     before: list[_Piece] = []
     condition = n.condition
-    if reads or any(exchange.is_shuffle(x) for x in walk(condition)):
+    if reads or any(is_shuffle(x) for x in walk(condition)):
         before, condition = k.kept(condition, "holds", guards)
     else:
         condition = k.rewritten(condition)
@@ -370,7 +318,7 @@ def _branch(k: _Kernel, n: s.IfThenElse, guards: _Guards) -> list[_Piece]:
 
 def _divides(n: Node) -> bool:
     """True if what holds it is better, or must be, taken apart."""
-    return isinstance(n, s.For | s.While | s.Allocate) or exchange.is_collective(n)
+    return isinstance(n, s.For | s.While | s.Allocate) or is_collective(n)
 
 
 def _let(k: _Kernel, n: s.LetStmt, guards: _Guards) -> list[_Piece]:
@@ -407,19 +355,14 @@ def _declare(k: _Kernel, n: s.DeclBuffer, guards: _Guards) -> list[_Piece]:
     return [s.DeclBuffer(k.rewritten(n.buffer), k.joined(k.pieces(n.body, guards)))]
 
 
-def _store(k: _Kernel, n: s.BufferStore, guards: _Guards) -> list[_Piece]:
-    before, store = k.exchanged(n, guards)
-    return [*before, *k.each(store, guards)]
-
-
-def _evaluate(k: _Kernel, n: s.Evaluate, guards: _Guards) -> list[_Piece]:
-    call = n.value
-    if not isinstance(call, e.Call):
+def _step(k: _Kernel, n: s.BufferStore | s.Evaluate, guards: _Guards) -> list[_Piece]:
+    call = n.value if isinstance(n, s.Evaluate) else None
+    if call is not None and not isinstance(call, e.Call):
         return []
-    if call.op == exchange.BARRIER:
+    if call is not None and call.op == BARRIER:
         return _barrier(k, call, guards)
-    if call.op == exchange.MMA:
-        return [_MET, *k.each(exchange.matrix_product(call, k.thread), guards), _MET]
+    if call is not None and call.op == MMA:
+        return [_MET, *k.each(matrix_product(call, k.thread), guards), _MET]
     before, n = k.exchanged(n, guards)
     return [*before, *k.each(n, guards)]
 
@@ -451,6 +394,6 @@ _RULES: dict[type, Callable[[_Kernel, Any, _Guards], list[_Piece]]] = {
     s.Allocate: _Kernel.allocate,
     s.DeclBuffer: _declare,
     s.AttrStmt: _attribute,
-    s.BufferStore: _store,
-    s.Evaluate: _evaluate,
+    s.BufferStore: _step,
+    s.Evaluate: _step,
 }

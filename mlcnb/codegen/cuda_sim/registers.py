@@ -1,4 +1,6 @@
-"""What threads of a block do together: each of them reads memory that all have written.
+"""What a thread has for itself, and what threads take from each other: places in memory.
+
+r = T.allocate([2], …, "local")               r[i] is r[i * threads + thread]
 
 tvm_warp_shuffle_down(mask, x, 4, 32, 32)     lanes[thread] = x; when all have, lanes[thread + 4]
 ptx_mma("m16n8k16", …)                        four sums of each thread, over its warp's fragments
@@ -8,13 +10,16 @@ Semantics: CUDA C++ Programming Guide, "Warp Shuffle Functions"; PTX ISA, "mma.m
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
-from mlcnb.core.node import Node
+from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr
+from mlcnb.ir.dtype import DType
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.tensor_intrin import mma_sync
@@ -27,6 +32,56 @@ MMA = "tir.ptx_mma"
 _SHUFFLES = frozenset(f"tir.tvm_warp_shuffle{way}" for way in ("", "_up", "_down"))
 #: what PTX calls the dtypes of a product -> dtype
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+
+
+@dataclass(frozen=True)
+class Own:
+    """Memory that a thread (or a warp) has for itself, all of it in one array.
+
+    copies: how many there are; number: of the one that a thread has; size: its elements; apart:
+    the elements of one copy lie together, not those of the same place of all.
+    """
+
+    data: Var
+    dtype: DType
+    copies: int
+    number: PrimExpr
+    size: int
+    apart: bool
+
+    def seen_as(self, buffer: Buffer) -> tuple[Buffer, Own]:
+        """What stands for a view of the memory, with its size in elements of the view."""
+        size = self.size * self.dtype.nbytes // buffer.dtype.nbytes
+        shape = (p.const(self.copies * size),)
+        whole = replace(buffer, shape=shape, data=self.data, strides=(), elem_offset=None)
+        return whole, dataclasses.replace(self, dtype=buffer.dtype, size=size)
+
+    def place(self, index: PrimExpr) -> PrimExpr:
+        """Where the element at `index` lies."""
+        if self.apart:
+            return p.add(index, _as_lanes(p.multiply(self.number, self.size), index))
+        if isinstance(index, e.Ramp):
+            base = p.add(p.multiply(index.base, self.copies), self.number)
+            return e.Ramp(base, p.multiply(index.stride, self.copies), index.lanes)
+        number = _as_lanes(self.number, index)
+        return p.add(p.multiply(index, self.copies), number)
+
+
+def is_taken_whole(n: s.Allocate) -> bool:
+    """True if elements that follow each other are taken together, or a pointer to them is."""
+    for x in walk(n.body):
+        if isinstance(x, BufferLoad | s.BufferStore) and x.buffer.data is n.buffer_var:
+            if x.buffer.dtype != n.dtype or any(i.dtype.lanes != 1 for i in x.indices):
+                return True
+        if isinstance(x, e.Call) and x.op in ("tir.address_of", "tir.tvm_access_ptr"):
+            if any(y is n.buffer_var for y in walk(x)):
+                return True
+    return False
+
+
+def _as_lanes(x: PrimExpr, like: PrimExpr) -> PrimExpr:
+    x = p.cast(like.dtype.element, x)
+    return x if like.dtype.lanes == 1 else e.Broadcast(x, like.dtype.lanes)
 
 
 def is_shuffle(n: Node) -> bool:
