@@ -179,4 +179,4 @@ def test_kernel_shows_what_stands_for_its_threads():
     text = kernel.simulated.script()
     assert "T.parallel(6)" in text and "launch_thread" not in text and "shuffle" not in text
     assert "__shfl_down_sync" in kernel.source
-    assert kernel.facts.instructions
+    assert kernel.facts.hottest.total.instructions
