@@ -90,5 +90,5 @@ def test_no_such_backend():
     with pytest.raises(TargetError) as error:
         backend_of("webgpu")
     assert str(error.value) == (
-        "no backend compiles for 'webgpu'\nhint: there are cuda, interp, llvm"
+        "no backend compiles for 'webgpu'\nhint: there are cuda, cuda-sim, interp, llvm"
     )
