@@ -18,7 +18,8 @@ from mlcnb.core.lazy import attach
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "mlcnb.tir.schedule.schedule": "Schedule ScheduleState",
+        "mlcnb.tir.schedule.schedule": "Schedule",
+        "mlcnb.tir.schedule.free_state": "ScheduleState",
         "mlcnb.tir.schedule.record.history": "Step",
         "mlcnb.tir.schedule.record.handles": "BlockRV SBlockRV=BlockRV LoopRV ExprRV",
         "mlcnb.tir.schedule.record.trace": "Trace",

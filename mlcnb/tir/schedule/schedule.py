@@ -381,14 +381,3 @@ def _main(mod: IRModule) -> str:
     if len(names) == 1:
         return names[0]
     return "main" if "main" in names else ""
-
-
-def ScheduleState(
-    mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True
-) -> Snapshot:
-    """The state of a schedule that begins with `mod`, by TVM's name.
-
-    Raises:
-        WellFormedError: a function breaks a rule of the IR.
-    """
-    return Schedule(mod, debug_mask=debug_mask, enable_check=enable_check).state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, replace
@@ -145,6 +145,21 @@ def refuse_views(state: State, primitive: str, buffer: Buffer, users: Sequence[s
             raise state.refusal(
                 f"{primitive}: {name_of(user)} looks at {buffer.name} through match_buffer", user
             )
+
+
+def with_views(
+    tree: Tree, old: Buffer, changed: Callable[[Buffer, int], Buffer]
+) -> dict[Buffer, Buffer]:
+    """What a buffer and all views of it become.
+
+    `changed` is given each, and how many leading dimensions of the buffer it does not have.
+    """
+    lost = {old: 0}
+    for match in (m for b in tree.blocks for m in b.match_buffers):
+        source = match.source.buffer
+        if source in lost:
+            lost[match.buffer] = lost[source] + source.ndim - match.buffer.ndim
+    return {buffer: changed(buffer, fewer) for buffer, fewer in lost.items()}
 
 
 def home_of(tree: Tree, buffer: Buffer) -> s.Block | None:

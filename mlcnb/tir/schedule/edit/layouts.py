@@ -18,6 +18,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule.record.handles import text_of
@@ -92,6 +93,11 @@ class Layout:
     def pads(self) -> bool:
         """True if some new indices stand for nothing."""
         return not p.is_const(self.unused, 0)
+
+    @property
+    def stays(self) -> bool:
+        """True if each new index is the old one: views of the buffer stay as they are."""
+        return structural_equal(self.map.initial_indices, tuple(self.map.final_indices))
 
     def indices(
         self, old: Sequence[e.PrimExpr], known: Mapping[e.Var, Bounds]

@@ -6,6 +6,7 @@ Guard           blocks get a condition more
 Substitution    loop variables replaced by index expressions, and simplified
 AxisSubstitution    the same for axes of a block, which the blocks inside see too
 BufferSwap      accesses of one buffer turned into accesses of another
+ViewSwap        the same for a buffer with the views of it
 FreshCopy       the same statements with new loop variables and axes
 """
 
@@ -240,6 +241,15 @@ class BufferSwap(Rebuilder):
             indices = self._indices(new.indices)
             new = replace(new, buffer=self.swaps[n.buffer], indices=indices)
         return new
+
+
+class ViewSwap(BufferSwap):
+    """Buffers and views of them become others; boxes and indices stay."""
+
+    def matches(self, given: tuple[MatchBufferRegion, ...]) -> tuple[MatchBufferRegion, ...]:
+        """The views of a block."""
+        made = super().matches(given)
+        return tuple(replace(m, buffer=self.swaps.get(m.buffer, m.buffer)) for m in made)
 
 
 class FreshCopy(Rebuilder):

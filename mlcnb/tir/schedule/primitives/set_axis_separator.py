@@ -12,14 +12,14 @@ from typing import Any
 
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit.caching import (
     named_buffer,
     place_of,
-    refuse_views,
     replaced_everywhere,
-    users_of,
+    with_views,
 )
-from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
@@ -49,10 +49,14 @@ def set_axis_separator(
             f"{name}: {list(places)} cannot part the {old.ndim} dimensions of {old.name}: {reason}",
             block,
         )
-    refuse_views(state, name, old, users_of(state.tree, old))
-    data = Var(old.data.name, old.data.dtype, old.data.pointee)
-    new = replace(old, axis_separators=places, data=data)
+    swaps = with_views(state.tree, old, lambda b, fewer: _parted(b, places, fewer))
     edit = state.edit()
-    func = replaced_everywhere(state, old, new, edit, BufferSwap({old: new}, edit.forward))
+    func = replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
     place = place_of(block, old, buffer)
     return Change.of(edit, func=func).noting(buffer=place, axis_separators=list(places))
+
+
+def _parted(buffer: Buffer, places: tuple[int, ...], fewer: int) -> Buffer:
+    """A buffer, or a view that has `fewer` dimensions at the front, with separators."""
+    data = Var(buffer.data.name, buffer.data.dtype, buffer.data.pointee)
+    return replace(buffer, axis_separators=tuple(max(n - fewer, 0) for n in places), data=data)

@@ -22,11 +22,11 @@ from mlcnb.tir.schedule.edit.caching import (
     chosen_buffer,
     home_of,
     index_of,
-    refuse_views,
     replaced_everywhere,
     users_of,
+    with_views,
 )
-from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore
@@ -98,21 +98,25 @@ def _kind(state: State, name: str, block: Block, given: Any) -> DType:
 
 
 def _changed(state: State, name: str, block: Block, old: Buffer, kind: DType) -> Change:
-    users = users_of(state.tree, old)
-    refuse_views(state, name, old, users)
-    for user in users:
-        if any(n is old.data for part in _parts(user) for n in _bare(part)):
+    kind = kind.with_lanes(old.dtype.lanes)
+    swaps = with_views(state.tree, old, lambda b, _: _holding(b, kind))
+    pointers = {b.data for b in swaps}
+    for user in users_of(state.tree, old):
+        if any(n in pointers for part in _parts(user) for n in _bare(part)):
             raise state.refusal(
                 f"{name}: {name_of(user)} passes on a pointer to {old.name}, behind which "
                 f"{old.dtype} is expected",
                 user,
             )
-    kind = kind.with_lanes(old.dtype.lanes)
-    data = Var(old.data.name, old.data.dtype, (str(kind), old.scope))
-    new = replace(old, dtype=kind, data=data)
     edit = state.edit()
-    func = replaced_everywhere(state, old, new, edit, _Converted({old: new}, edit.forward))
+    func = replaced_everywhere(state, old, swaps[old], edit, _Converted(swaps, edit.forward))
     return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))
+
+
+def _holding(buffer: Buffer, kind: DType) -> Buffer:
+    """The buffer with elements of another dtype."""
+    data = Var(buffer.data.name, buffer.data.dtype, (str(kind), buffer.scope))
+    return replace(buffer, dtype=kind, data=data)
 
 
 def _parts(block: Block) -> list[Node]:
@@ -134,7 +138,7 @@ def _bare(n: Node) -> list[Var]:
     return found
 
 
-class _Converted(BufferSwap):
+class _Converted(ViewSwap):
     """Loads and stores of the old buffer become those of the new one, with casts around them."""
 
     def _swap(self, n: Node) -> Node | None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from mlcnb.core.node import replace
 from mlcnb.ir.expr import Var
-from mlcnb.tir.buffer import Buffer, MatchBufferRegion
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.edit.caching import (
     chosen_buffer,
     home_of,
     index_of,
     refuse_scope,
     replaced_everywhere,
+    with_views,
 )
-from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.rebuild import ViewSwap
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
@@ -43,12 +44,9 @@ def set_scope(
             block,
             hint=f"cache_write it into {storage_scope!r}",
         )
-    swaps = {old: _moved(old, storage_scope)}
-    for match in (m for b in state.tree.blocks for m in b.match_buffers):
-        if match.source.buffer in swaps:  # a view lies where its buffer does
-            swaps[match.buffer] = _moved(match.buffer, storage_scope)
+    swaps = with_views(state.tree, old, lambda b, _: _moved(b, storage_scope))
     edit = state.edit()
-    func = replaced_everywhere(state, old, swaps[old], edit, _Swap(swaps, edit.forward))
+    func = replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
     return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))
 
 
@@ -56,12 +54,3 @@ def _moved(buffer: Buffer, scope: str) -> Buffer:
     """The buffer in another memory scope."""
     data = buffer.data
     return replace(buffer, data=Var(data.name, data.dtype, (str(buffer.dtype), scope)))
-
-
-class _Swap(BufferSwap):
-    """Buffers of the old scope become those of the new one, views too."""
-
-    def matches(self, given: tuple[MatchBufferRegion, ...]) -> tuple[MatchBufferRegion, ...]:
-        """The views of a block."""
-        made = super().matches(given)
-        return tuple(replace(m, buffer=self.swaps.get(m.buffer, m.buffer)) for m in made)

@@ -138,11 +138,11 @@ def arrived(forward: dict[s.Stmt, s.Stmt], n: Any) -> Any:
     return n
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class StmtSRef:
     """A loop or block at its place in a program, by TVM's name.
 
-    stmt: the For or Block; owner: the state that it belongs to.
+    stmt: the For or Block, None once it was replaced; owner: the state that it belongs to.
     """
 
     stmt: s.Stmt
@@ -155,7 +155,7 @@ class StmtSRef:
             if self.stmt in tree:
                 around = (n for n in tree.ancestors(self.stmt) if isinstance(n, s.For | s.Block))
                 found = next(around, None)
-                return None if found is None else StmtSRef(found, self.owner)
+                return None if found is None else self.owner.get_sref(found)
         return None
 
     def same_as(self, other: Any) -> bool:
