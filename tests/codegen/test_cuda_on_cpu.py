@@ -48,6 +48,7 @@ SCHEDULES = {
     "integers": lambda: elementwise(integers, "int32", "int32"),
     "wide": lambda: elementwise(integers, "int64", "int64", lanes=2),
     "narrow": lambda: elementwise(lambda x, y: x * y + x, "int8", "int8", lanes=4),
+    "truth": lambda: elementwise(lambda x, y: ~x ^ (x & ~y), "bool", "bool"),
     "whole": lambda: elementwise(lambda x: mlc.tir.Cast("int8", x), "float32"),
 }
 
@@ -117,12 +118,14 @@ def test_symbolic_sizes(n, kernels, library):
     np.testing.assert_array_equal(b, a + n)
 
 
-@pytest.mark.parametrize("name", ["vectors", "integers", "wide", "narrow", "whole"])
+@pytest.mark.parametrize("name", ["vectors", "integers", "wide", "narrow", "truth", "whole"])
 def test_arithmetic_is_that_of_the_interpreter(name, kernels, library):
     kernel = kernels[name]
     *inputs, output = kernel.signature.params
     random = np.random.default_rng(1)
     args = [(random.standard_normal(64) * 100).astype(b.dtype.numpy) for b in inputs]
+    if name == "truth":
+        args = [random.integers(0, 2, 64).astype(bool) for _ in args]
     if name in ("integers", "wide"):
         args[1][args[1] == 0] = 3
     if name == "whole":

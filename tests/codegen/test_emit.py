@@ -106,6 +106,35 @@ def test_casts(source, to):
     run_both(func, x.astype(numpy_dtype(source)), np.zeros(n, numpy_dtype(to)))
 
 
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("to", INTS)
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_casts_of_what_no_integer_is(source, to, lanes):
+    """NaN is 0, beyond the ends are the ends; one element at a time and in vectors."""
+    a = te.placeholder((40,), source, name="A")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((40,), lambda i: a[i].astype(to))]))
+    sch.vectorize(sch.split(sch.get_loops("compute")[0], [None, lanes])[1])
+    some = [np.nan, np.inf, -np.inf, 1e30, -1e30, 6e4, -6e4, 300.7, -300.7, -1.5, -0.5, -0.0, 2.5]
+    with np.errstate(over="ignore"):
+        x = np.resize(np.array(some), 40).astype(numpy_dtype(source))
+    ends = np.iinfo(to)
+    wide = x.astype("float64")
+    expected = [0 if v != v else int(max(ends.min, min(ends.max, v))) for v in wide.tolist()]
+    (_, got) = run_both(sch.mod["main"], x, np.zeros(40, to))
+    assert got.tolist() == expected
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_bits_of_truth(lanes):
+    a, b = te.placeholder((40,), "bool", name="A"), te.placeholder((40,), "bool", name="B")
+    c = te.compute((40,), lambda i: ~a[i] ^ (b[i] & ~b[i] | a[i] & ~b[i]), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, c]))
+    sch.vectorize(sch.split(sch.get_loops("C")[0], [None, lanes])[1])
+    x, y = np.random.default_rng(0).integers(0, 2, (2, 40)).astype(bool)
+    (_, _, got) = run_both(sch.mod["main"], x, y, np.zeros(40, bool))
+    np.testing.assert_array_equal(got, ~x ^ (x & ~y))
+
+
 @pytest.mark.parametrize("name", "exp log tanh erf sigmoid sqrt sin cos log2 exp2 atan".split())
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_math_functions(name, dtype):

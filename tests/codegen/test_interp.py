@@ -564,6 +564,14 @@ def test_integer_division(kind, a, b):
     assert elementwise(p.truncdiv, x, y)[0] == quotient
 
 
+def test_bits_of_truth():
+    x, y = np.array([[False, True, False, True], [False, False, True, True]])
+    np.testing.assert_array_equal(elementwise(p.bitwise_not, x), ~x)
+    np.testing.assert_array_equal(elementwise(p.bitwise_and, x, y), x & y)
+    np.testing.assert_array_equal(elementwise(p.bitwise_or, x, y), x | y)
+    np.testing.assert_array_equal(elementwise(p.bitwise_xor, x, y), x ^ y)
+
+
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64"])
 def test_bits(kind):
     x = np.array([0, 1, 5, 100, 77], kind)

@@ -144,6 +144,10 @@ def _bitwise(fn: Callable[..., int]) -> Callable[[DType, tuple], Scalar]:
     return make
 
 
+def _bitwise_not(kind: DType, operands: tuple[DType, ...]) -> Scalar:
+    return (lambda a: not a) if kind.is_bool else _bitwise(lambda a: ~a)(kind, operands)
+
+
 def _shift(fn: Callable[[int, int], int]) -> Callable[[DType, tuple], Scalar]:
     def make(kind: DType, operands: tuple[DType, ...]) -> Scalar:
         fit, bits = wrapper(kind), kind.bits
@@ -239,7 +243,7 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "bitwise_and": _bitwise(lambda a, b: a & b),
     "bitwise_or": _bitwise(lambda a, b: a | b),
     "bitwise_xor": _bitwise(lambda a, b: a ^ b),
-    "bitwise_not": _bitwise(lambda a: ~a),
+    "bitwise_not": _bitwise_not,
     "shift_left": _shift(lambda a, b: a << b),
     "shift_right": _shift(lambda a, b: a >> b),
     "popcount": _popcount,

@@ -267,7 +267,8 @@ def _call(em: Emitter, x: e.Call) -> Text:
         a, b = x.args
         return _cut(f"{em.operand(a, binds)} {sign} {em.operand(b, binds + 1)}", binds, x.dtype)
     if x.op == "tir.bitwise_not":
-        return _cut(f"~{em.operand(x.args[0], UNARY)}", UNARY, x.dtype)
+        sign = "!" if x.dtype.is_bool else "~"
+        return _cut(f"{sign}{em.operand(x.args[0], UNARY)}", UNARY, x.dtype)
     if x.op == "tir.if_then_else":
         return _choice(em, *x.args)
     if x.op == LANE:

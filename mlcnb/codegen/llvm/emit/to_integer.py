@@ -37,7 +37,15 @@ def cast_to_integer(em: Emitter, x: e.Cast) -> str:
 
 
 def saturated(em: Emitter, value: str, source: DType, to: DType) -> str:
-    """A float operand as an integer."""
+    """A float operand as an integer.
+
+    float16 goes by float32, which holds all of it: with AVX512-FP16 LLVM's own conversion to int16
+    makes -32768 of NaN.
+    """
+    if source.element == "float16":
+        single = dtype("float32").with_lanes(source.lanes)
+        value = em.f.emit(f"fpext {em.type(source)} {value} to {em.type(single)}")
+        source = single
     if to.lanes != 1 and to.bits <= 32 and source.element in ("float32", "float64"):
         return _clamped(em, value, source, to)
     a, b = em.type(source), em.type(to)
