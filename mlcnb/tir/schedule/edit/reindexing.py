@@ -11,7 +11,7 @@ What reindex, reindex_cache_read and reindex_cache_write share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mlcnb.arith.extremes import at_most, extremes
@@ -201,7 +201,7 @@ def _refuse(
             reason = f"it updates what {old.name} held before"
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
-        if not _runs_everywhere(tree, block):
+        if not runs_everywhere(tree, block, block.iter_vars):
             raise state.refusal(
                 f"{name}: the predicate of {name_of(block)} keeps some of its instances from being "
                 f"run, and the copy would write {old.name} for them",
@@ -211,13 +211,13 @@ def _refuse(
             raise state.refusal(f"{name}: a reduce axis indexes {old.name}", block)
 
 
-def _runs_everywhere(tree: Tree, block: Block) -> bool:
-    """True if the predicate does no more than keep each axis within its domain."""
+def runs_everywhere(tree: Tree, block: Block, axes: Iterable[IterVar]) -> bool:
+    """True if the predicate does no more than keep each of these axes within its domain."""
     said = limits(tree, block)
     if said is None:
         return False
     known = known_bounds(tree, block)
-    for axis in block.iter_vars:
+    for axis in axes:
         side = said.get(axis.var, full(axis))
         last, first = full(axis).high, full(axis).low
         if not all(at_most(last, x, known) for x in side.highs):

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.digits import determined, injective
-from mlcnb.arith.reading import of
+from mlcnb.arith.reading import Context, of
+from mlcnb.arith.sum import Quotient, Sum
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.schedule.legality.regions import (
     bindings,
+    conjuncts,
     known_bounds,
+    limit_of,
     loops_below,
 )
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
@@ -98,8 +102,8 @@ def why_not_reduction(tree: Tree, block: s.Block) -> str | None:
         if any(of(side.min).uses(reducing) for side in region.region):
             return f"a reduce axis indexes {region.buffer.name}, which it writes"
     reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
-    reason = reason or why_late(tree, block) or why_in_parts(tree, block)
-    return reason or why_ragged(tree, block)
+    reason = reason or why_late(tree, block) or why_skipped(tree, block)
+    return reason or why_in_parts(tree, block) or why_ragged(tree, block)
 
 
 def why_neither(tree: Tree, block: s.Block) -> str | None:
@@ -142,6 +146,47 @@ def why_late(tree: Tree, block: s.Block) -> str | None:
     if mixed and len(reducing) > 1:
         return f"{name_of(mixed[0])} runs over spatial and reduce axes at once"
     return None
+
+
+def why_skipped(tree: Tree, block: s.Block) -> str | None:
+    """The reason why the first step of a reduction, and with it the init, may be left out by the
+    predicate though later steps run: what was there before is then updated.
+    """
+    reducing, context = reduce_variables(tree, block), bindings(tree, block)
+    starts = {x.loop_var: of(x.min) for x in tree.loops(block) if x.loop_var in reducing}
+    for v in spatial_variables(tree, block):
+        starts.pop(v, None)
+    at_first = Context(context.bounds, starts)
+    for condition in conjuncts(tree.realize(block).predicate):
+        if reducing.isdisjoint(variables_of(condition)):
+            continue
+        gaps = [_gap(condition, x) for x in (context, at_first)]
+        if gaps[0] is None or gaps[1] is None or not _rises(gaps[0], reducing):
+            last = None if gaps[1] is None else gaps[1].bounds(context.bounds)[1]
+            if last is None or last > 0:
+                return f"its first step does not run unless {text_of(condition)}, nor does its init"
+    return None
+
+
+def _gap(condition: e.PrimExpr, context: Context) -> Sum | None:
+    """A condition as X, where it says X <= 0."""
+    limit = limit_of(condition, context)
+    return None if limit is None else limit[0].minus(limit[1])
+
+
+def _rises(x: Sum, variables: set[e.Var]) -> bool:
+    """True if a sum never falls while `variables` grow: what holds further on held at the first."""
+    for atom, coefficient in x.terms.items():
+        part = Sum(0, {atom: coefficient})
+        if part.uses(variables) and not (
+            coefficient > 0
+            and (
+                isinstance(atom, e.Var)
+                or (isinstance(atom, Quotient) and _rises(atom.inner, variables))
+            )
+        ):
+            return False
+    return True
 
 
 def why_in_parts(tree: Tree, block: s.Block) -> str | None:

@@ -27,7 +27,12 @@ from mlcnb.tir.schedule.edit.nests import copy_nest
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.tile_cache import tile_of
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import read_buffers, reduce_variables, why_not_sole_writer
+from mlcnb.tir.schedule.legality.promises import (
+    read_buffers,
+    reduce_variables,
+    why_not_sole_writer,
+    why_skipped,
+)
 from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
@@ -120,6 +125,11 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
     if block.init is None and old in read_buffers(block) and not _fills_first(tree, block, old):
         raise state.refusal(
             f"cache_write: {name_of(block)} updates what {old.name} held before", block
+        )
+    skipped = None if block.init is None else why_skipped(tree, block)
+    if skipped and state.checks:
+        raise state.refusal(
+            f"cache_write: {name_of(block)} updates what {old.name} held before: {skipped}", block
         )
     refuse_views(state, "cache_write", old, [block, *readers])
     early = [b for b in readers if tree.position[b] < tree.position[block]]

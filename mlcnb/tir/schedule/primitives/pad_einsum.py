@@ -20,6 +20,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.reducers import matched_update
 from mlcnb.tir.schedule.edit.nests import looped, point
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.edit.reindexing import runs_everywhere
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.promises import why_not_reduction, why_offset
 from mlcnb.tir.schedule.legality.regions import bindings
@@ -100,6 +101,12 @@ def _refuse(state: State, block: Block, padding: list[int]) -> None:
                     f"{without[0]} is not indexed by {axis.var.name}, so an infinity in it would "
                     "meet the zeros that are added"
                 )
+    spatial = [v for v in block.iter_vars if v.iter_type is IterType.SPATIAL]
+    if not runs_everywhere(tree, block, spatial):
+        reason = reason or (
+            f"its predicate keeps elements of {block.writes[0].buffer.name} from being written, "
+            "and the copy would write them"
+        )
     if reason:
         raise state.refusal(f"pad_einsum: {name_of(block)} cannot be padded: {reason}", block)
 

@@ -26,7 +26,7 @@ from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import reduce_variables
+from mlcnb.tir.schedule.legality.promises import reduce_variables, why_skipped
 from mlcnb.tir.schedule.legality.regions import (
     Box,
     box_of,
@@ -111,6 +111,11 @@ def _refuse(
                 f"{name_of(running[0])}, which is not under {name_of(loop)}",
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
+            )
+        skipped = None if writer.init is None else why_skipped(tree, writer)
+        if skipped:
+            raise state.refusal(
+                f"{NAME}: {name_of(writer)} updates what {old.name} held before: {skipped}", writer
             )
     for reader in readers:
         if not is_covered(tree, reader, old, tree.blocks_under(loop)):
