@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mlcnb.ir.structural import structural_equal, structural_text
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.structural import structural_equal, structural_hash, structural_text
+from mlcnb.relax import op
+from mlcnb.relax.expr import Var, const, tensor_info
 from mlcnb.script import parse
 
 PROGRAM = """
@@ -37,3 +40,16 @@ def test_another_meaning_is_another_text(change):
 
 def test_equal_programs_have_equal_texts():
     assert structural_text(program()) == structural_text(program())
+
+
+def test_a_dtype_and_its_text_are_one():
+    """Equality says what the digest says: text that is read back holds a str."""
+    x = Var("x", tensor_info((2,), "float32"))
+    one, two = (
+        op.quantize(x, const(0.5, "float32"), const(0, "uint8"), axis=0, out_dtype=kind)
+        for kind in (dtype("uint8"), "uint8")
+    )
+    assert structural_equal(one, two, map_free_vars=True)
+    assert structural_hash(one, map_free_vars=True) == structural_hash(two, map_free_vars=True)
+    other = op.quantize(x, const(0.5, "float32"), const(0, "uint8"), axis=0, out_dtype="int8")
+    assert not structural_equal(one, other, map_free_vars=True)
