@@ -81,19 +81,27 @@ class _Checker(Mutator):
             for pair in found:
                 self.ask(pair, call, var)
 
+    def visit_match_cast(self, binding: MatchCast) -> None:
+        """A cast of one size to another asks for them, whoever wrote it."""
+        match binding:
+            case MatchCast(value=ShapeExpr((given,)), struct_info=ShapeStructInfo((wanted,))):
+                self.asked.add(_key(given, wanted))
+
     def ask(self, pair: Agreement, call: Call, var: Var) -> None:
         """Bind a cast that stops the program where the two dimensions do not agree."""
-        key = _key(pair)
-        if same(pair.a, pair.b) or key in self.asked:
+        if same(pair.a, pair.b):
             return
-        self.asked.add(key)
-        self.count += 1
         first = pair.repeats == "a" or as_int(pair.b) is not None
         given, wanted = map(_size, (pair.a, pair.b) if first else (pair.b, pair.a))
         if pair.repeats != "none":
             both = pair.repeats == "either"
             free = logical_or(equal(given, 1), equal(wanted, 1)) if both else equal(given, 1)
             wanted = _size(tidy(select(free, given, wanted)))
+        key = _key(given, wanted)
+        if key in self.asked:
+            return
+        self.asked.add(key)
+        self.count += 1
         kind = DataflowVar if self.emitter.dataflow else Var
         name = self.emitter.names.fresh(_name(call, given))
         info = ShapeStructInfo((wanted,), 1)
@@ -108,10 +116,9 @@ def _size(dim: Any) -> PrimExpr:
     return as_expr(dim) if number is None else const(number, "int64")
 
 
-def _key(pair: Agreement) -> tuple[Any, ...]:
-    exprs = (as_expr(pair.a), as_expr(pair.b))
+def _key(*exprs: PrimExpr) -> tuple[Any, ...]:
     names = tuple(id(v) for e in exprs for v in walk(e) if isinstance(v, PrimVar))
-    return structural_text(exprs)[0], names, pair.repeats
+    return structural_text(exprs)[0], names
 
 
 def _name(call: Call, dim: Any) -> str:

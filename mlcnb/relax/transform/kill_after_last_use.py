@@ -34,7 +34,10 @@ _KILLS: dict[type[OpDecl], type[OpDecl]] = {
 
 
 class KillAfterLastUse(FunctionPass):
-    """Say where tensors and storage that the function allocates are not used any more."""
+    """Say where tensors and storage that the function allocates are not used any more.
+
+    What the function kills already is not killed again.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """A kill after the last use of everything allocated that is not returned."""
@@ -66,6 +69,7 @@ def _last_uses(func: Function) -> dict[int, list[tuple[Var, type[OpDecl]]]]:
     owners: dict[Var, set[Var]] = {}
     kills: dict[Var, type[OpDecl]] = {}
     last: dict[Var, int] = {}
+    killed: set[Var] = set()
     for step, binding in enumerate(func.body.bindings):
         var, value = binding.var, binding.value
         for leaf in value_uses(value):
@@ -76,10 +80,12 @@ def _last_uses(func: Function) -> dict[int, list[tuple[Var, type[OpDecl]]]]:
         if kill is not None:
             kills[var], last[var] = kill, step
             owners[var] = {var, *owners[var]}
+        if called(value) in _KILLS.values():
+            killed.add(value.args[0])
     returned = {o for leaf in leaves(func.body.body) for o in owners.get(leaf, ())}
     dying: dict[int, list[tuple[Var, type[OpDecl]]]] = {}
     for var, kill in reversed(kills.items()):
-        if var not in returned:
+        if var not in returned | killed:
             dying.setdefault(last[var], []).append((var, kill))
     return dying
 

@@ -19,7 +19,7 @@ from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import leaves, value_uses
 from mlcnb.relax.emitter import block_is_dataflow, with_bindings
-from mlcnb.relax.expr import Binding, BindingBlock, Function, MatchCast, SeqExpr
+from mlcnb.relax.expr import Binding, BindingBlock, Function, MatchCast, SeqExpr, Var
 
 ORDERS = ("depth-first", "breadth-first")
 DIRECTIONS = ("from-inputs", "from-outputs")
@@ -89,46 +89,49 @@ class _Graph:
         self.needs: dict[Any, list[Any]] = {}
         self.users: dict[Any, list[Any]] = {}
         self.outside: dict[Any, list[Any]] = {}
+        #: what a binding needs of the block and of what stands outside
+        self.reads: dict[Any, list[Any]] = {}
         for binding in bindings:
             self._add(binding)
 
     def _add(self, binding: Binding) -> None:
-        needs: dict[Any, None] = {}
-        for used in value_uses(binding.value):
-            if used in self.by_var:
-                needs[used] = None
-            else:
-                self.outside.setdefault(used, []).append(binding.var)
+        used = [u for u in dict.fromkeys(value_uses(binding.value)) if isinstance(u, Var)]
+        needs: dict[Any, None] = {u: None for u in used if u in self.by_var}
+        outside = [u for u in used if u not in needs]
+        for var in outside:
+            self.outside.setdefault(var, []).append(binding.var)
         for symbol in _symbols(binding):
             maker = self.sizes.get(symbol)
             if maker is not None and maker is not binding:
                 needs[maker.var] = None
         self.needs[binding.var] = list(needs)
+        self.reads[binding.var] = [*needs, *outside]
         for need in needs:
             self.users.setdefault(need, []).append(binding.var)
 
     def from_inputs(self, params: Iterable[Any], order: str) -> list[Binding]:
-        """A search from the parameters along the uses; a binding waits for all it needs."""
+        """A search from the parameters along the uses; who waits for others is met after them.
+
+        What stands outside of the block, and what needs nothing, follows the parameters.
+        """
         known = set(params)
         rest = [u for u in self.outside if u not in known]
+        alone = [v for v in self.by_var if not self.reads[v]]
         seen: set[Any] = set()
         done: list[Binding] = []
-        queue: deque[Any] = deque([*params, *rest, *self.by_var])
+        queue: deque[Any] = deque([*params, *rest, *alone])
         while queue:
             node = queue.popleft()
-            inside = node in self.by_var
-            if node in seen or (inside and not self._is_ready(node, seen)):
+            if node in seen:
                 continue
             seen.add(node)
+            inside = node in self.by_var
             if inside:
                 done.append(self.by_var[node])
             users = self.users.get(node, []) if inside else self.outside.get(node, [])
-            queue.extendleft(reversed(users)) if order == "depth-first" else queue.extend(users)
+            ready = [u for u in users if u not in seen and seen.issuperset(self.reads[u])]
+            queue.extendleft(reversed(ready)) if order == "depth-first" else queue.extend(ready)
         return done
-
-    def _is_ready(self, var: Any, seen: set[Any]) -> bool:
-        reads = (u for u in value_uses(self.by_var[var].value) if u in self.outside)
-        return all(n in seen for n in (*self.needs[var], *reads))
 
     def from_outputs(self, wanted: list[Any], order: str) -> list[Binding]:
         """What the outputs need, before them, in the order in which they are used.

@@ -49,6 +49,8 @@ class UpdateVDevice(FunctionPass):
                 hint='I.module_global_infos({"vdevice": [I.vdevice("llvm")]})',
             )
         made = super().transform_module(mod, ctx)
+        if known[self.index] == self.new_vdevice:
+            return made
         known[self.index] = self.new_vdevice
         infos = type(mod.global_infos)({**mod.global_infos, "vdevice": tuple(known)})
         return replace(made, global_infos=infos)

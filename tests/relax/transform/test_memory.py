@@ -317,7 +317,7 @@ def test_tensors_share_one_storage_and_are_killed() -> None:
         "relax.builtin.alloc_tensor",
     ]
     assert int(bindings[0].value.args[0].values[0]) == 128
-    killed = check_pass(KillAfterLastUse(), planned, again=False)
+    killed = check_pass(KillAfterLastUse(), planned)
     texts = [line.strip().split(" = ")[-1] for line in killed["main"].script().splitlines()]
     kills = [t for t in texts if "kill" in t]
     assert kills == [
