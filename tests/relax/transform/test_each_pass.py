@@ -25,7 +25,7 @@ from mlcnb.relax import transform
 
 TESTS = Path(__file__).parents[2]
 #: where passes are tested that stand above `relax.transform`, or belong to pattern and libraries
-MORE = ("relax/dpl", "relax/backend", "meta_schedule", "test_choice.py", "dlight")
+MORE = ("relax/dpl", "relax/backend", "meta_schedule", "dlight")
 #: no passes, but what a pass is made of
 BASES = {"FunctionPass", "DataflowBlockPass"}
 
@@ -124,9 +124,8 @@ def is_text(node: ast.AST) -> bool:
 def claims_of_tests() -> dict[str, set[str]]:
     """ "changes" and "stays" -> names that tests claim it of."""
     files = [*Path(__file__).parent.glob("test_*.py")]
-    for part in MORE:
-        path = TESTS / part
-        files += path.rglob("test_*.py") if path.is_dir() else [path]
+    files += [f for part in MORE for f in (TESTS / part).rglob("test_*.py")]
+    files += TESTS.rglob("test_choice.py")
     found: dict[str, set[str]] = {"changes": set(), "stays": set()}
     for file in files:
         for kind, names in File(file).claims():
