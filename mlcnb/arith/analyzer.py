@@ -28,8 +28,8 @@ from mlcnb.arith.known import (
     RewriteSimplifyStats,
 )
 from mlcnb.arith.normal import Normalizer, is_index
-from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import equals, is_nonnegative
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e
@@ -67,8 +67,8 @@ class Analyzer:
             self.context.bounds[atom] = numbers
             self.context.forget()
             return
-        low: Poly | None
-        high: Poly | None
+        low: Sum | None
+        high: Sum | None
         if isinstance(bound, Range):
             start = self.normal_form(bound.min)
             low, high = start, start.plus(self.normal_form(bound.extent)).shifted(-1)
@@ -78,17 +78,17 @@ class Analyzer:
             low, high = (self.normal_form(x) if _is_limit(x) else None for x in bound)
         else:
             bound = self.normal_form(bound)
-        if isinstance(bound, Poly):
+        if isinstance(bound, Sum):
             self.context.values[var] = bound
             self.context.forget()
             return
         self._bind_limits(atom, low, high)
 
-    def normal_form(self, x: Any) -> Poly:
+    def normal_form(self, x: Any) -> Sum:
         """The polynomial of an int32 or int64 expression."""
         return self.normalizer.poly(p.as_expr(x))
 
-    def _bind_limits(self, atom: Atom, low: Poly | None, high: Poly | None) -> None:
+    def _bind_limits(self, atom: Atom, low: Sum | None, high: Sum | None) -> None:
         ctx = self.context
         ctx.bounds.pop(atom, None)
         ctx.symbolic.pop(atom, None)
@@ -255,7 +255,7 @@ class Analyzer:
             self._is_exact(one, a) and self._is_exact(two, b) and equals(self.context, one, two)
         )
 
-    def _is_exact(self, x: Poly, of: PrimExpr) -> bool:
+    def _is_exact(self, x: Sum, of: PrimExpr) -> bool:
         return division.is_exact(self.context, x, of.dtype)
 
     def can_prove_greater_equal(self, a: Any, b: Any) -> bool:

@@ -13,15 +13,15 @@ from mlcnb.arith.context import Context
 from mlcnb.arith.division import coarser, is_exact
 from mlcnb.arith.emission import emit
 from mlcnb.arith.interval import bounds_of, modular_of
-from mlcnb.arith.poly import Poly
 from mlcnb.arith.proof import equals, is_nonnegative, sign_of
+from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
 
 
-def compare(ctx: Context, kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExpr:
+def compare(ctx: Context, kind: type, a: Sum, b: Sum, dtype: DType) -> PrimExpr:
     """`a kind b` (kind: LT, LE, GT, GE, EQ or NE) in its short form, or a bool constant."""
     if not (is_exact(ctx, a, dtype) and is_exact(ctx, b, dtype)):
         return _wrapping(kind, a, b, dtype)
@@ -36,13 +36,13 @@ def compare(ctx: Context, kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExp
     return _at_least_zero(_shortest(ctx, margin), kind, dtype)
 
 
-def _wrapping(kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExpr:
+def _wrapping(kind: type, a: Sum, b: Sum, dtype: DType) -> PrimExpr:
     if a.is_same(b):
         return p.const(kind in (e.EQ, e.LE, e.GE))
     return kind(emit(a, dtype), emit(b, dtype))
 
 
-def _shortest(ctx: Context, x: Poly) -> Poly:
+def _shortest(ctx: Context, x: Sum) -> Sum:
     """x >= 0 without a common factor and without a division: one may uncover the other."""
     while True:
         shorter = _without_division(_coarsest(ctx, x))
@@ -51,7 +51,7 @@ def _shortest(ctx: Context, x: Poly) -> Poly:
         x = shorter
 
 
-def _coarsest(ctx: Context, x: Poly) -> Poly:
+def _coarsest(ctx: Context, x: Sum) -> Sum:
     """x >= 0 is the same as x // g >= 0: drops what is smaller than a common factor."""
     while True:
         factors = [abs(c) for c in x.terms.values()]
@@ -61,25 +61,24 @@ def _coarsest(ctx: Context, x: Poly) -> Poly:
         x = parts[0]
 
 
-def _without_division(x: Poly) -> Poly:
+def _without_division(x: Sum) -> Sum:
     """k - y // c >= 0 says k * c + c - 1 - y >= 0, and y // c - k >= 0 says y - k * c >= 0."""
     while len(x.terms) == 1:
-        ((monomial, factor),) = x.terms.items()
-        atom = monomial[0]
-        if len(monomial) != 1 or atom.kind != "split" or atom.args[2] is not None:
+        ((atom, factor),) = x.terms.items()
+        if atom.kind != "split" or atom.args[2] is not None:
             break
         if abs(factor) != 1:
             break
         inner, by, _ = atom.args
         slack = by - 1 if factor < 0 else 0
-        x = Poly(x.const * by + slack).plus(inner, factor)
+        x = Sum(x.const * by + slack).plus(inner, factor)
     return x
 
 
-def _at_least_zero(margin: Poly, kind: type, dtype: DType) -> PrimExpr:
+def _at_least_zero(margin: Sum, kind: type, dtype: DType) -> PrimExpr:
     """margin >= 0 as a comparison: negative terms on the left, positive ones on the right."""
-    left = Poly(0, {m: -c for m, c in margin.terms.items() if c < 0})
-    right = Poly(0, {m: c for m, c in margin.terms.items() if c > 0})
+    left = Sum(0, {m: -c for m, c in margin.terms.items() if c < 0})
+    right = Sum(0, {m: c for m, c in margin.terms.items() if c > 0})
     const = margin.const
     if not left.terms:
         return e.LE(e.IntImm(dtype, -const), emit(right, dtype))
@@ -94,26 +93,26 @@ def _at_least_zero(margin: Poly, kind: type, dtype: DType) -> PrimExpr:
     return kind(emit(left.shifted(-const), dtype), emit(right, dtype))
 
 
-def _equal(ctx: Context, kind: type, a: Poly, b: Poly, dtype: DType) -> PrimExpr:
+def _equal(ctx: Context, kind: type, a: Sum, b: Sum, dtype: DType) -> PrimExpr:
     difference = a.minus(b)
     if equals(ctx, a, b):
         return p.const(kind is e.EQ)
     if _never_zero(ctx, difference):
         return p.const(kind is e.NE)
     difference = difference.divided(gcd(*difference.terms.values(), difference.const))
-    left = Poly(0, {m: c for m, c in difference.terms.items() if (c > 0) is _leads(difference)})
+    left = Sum(0, {m: c for m, c in difference.terms.items() if (c > 0) is _leads(difference)})
     right = left.minus(difference)
     if not _leads(difference):
         left, right = left.scaled(-1), right.scaled(-1)
     return kind(emit(left, dtype), emit(right, dtype))
 
 
-def _leads(x: Poly) -> bool:
+def _leads(x: Sum) -> bool:
     """True if the first term is positive."""
     return next(iter(x.terms.values())) > 0
 
 
-def _never_zero(ctx: Context, x: Poly) -> bool:
+def _never_zero(ctx: Context, x: Sum) -> bool:
     low, high = bounds_of(ctx, x)
     if low > 0 or high < 0:
         return True

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.ir.expr import PrimExpr, SizeVar, Var
 
 #: (smallest, largest) value, both included; infinite where unknown
@@ -22,22 +22,22 @@ class Context:
         self.atoms: dict[Any, Atom] = {}
         self.alive: list[Any] = []
         #: variable -> polynomial that stands for it (a let binding)
-        self.values: dict[Var, Poly] = {}
+        self.values: dict[Var, Sum] = {}
         #: atom -> bounds that were given or follow from conditions
         self.bounds: dict[Atom, Bound] = {}
         #: variable atom -> (lowest, highest) as polynomials, where these are symbolic
-        self.symbolic: dict[Atom, tuple[Poly | None, Poly | None]] = {}
+        self.symbolic: dict[Atom, tuple[Sum | None, Sum | None]] = {}
         #: variable atom -> (coefficient, base): value = coefficient * something + base
         self.modular: dict[Atom, tuple[int, int]] = {}
         #: polynomials that are >= 0
-        self.constraints: list[Poly] = []
+        self.constraints: list[Sum] = []
         #: key of a condition -> whether it holds
         self.truths: dict[Any, bool] = {}
         self.forget()
 
     def forget(self) -> None:
         """Drop what was concluded: after a change of what is known."""
-        self.polys: dict[int, Poly] = {}
+        self.polys: dict[int, Sum] = {}
         self.exprs: dict[int, PrimExpr] = {}
         self.bound_memo: dict[Any, Bound] = {}
 

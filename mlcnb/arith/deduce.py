@@ -16,8 +16,8 @@ from mlcnb.arith.forms import flattened
 from mlcnb.arith.int_set import EVERYTHING, NOTHING, IntSet, ends_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.linear import depends_on
-from mlcnb.arith.poly import Monomial, Poly
 from mlcnb.arith.proof import is_nonnegative
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -65,7 +65,7 @@ def _range_of(domain: Any) -> Range | None:
     return Range(domain.low, domain.high - domain.low + 1)
 
 
-def margins(analyzer: Analyzer, condition: Any) -> list[Poly] | None:
+def margins(analyzer: Analyzer, condition: Any) -> list[Sum] | None:
     """Polynomials that are >= 0 just where a comparison holds; None for anything else."""
     if isinstance(condition, e.Call) and condition.op == "tir.likely":
         return margins(analyzer, condition.args[0])
@@ -104,7 +104,7 @@ def _solved(
 
 
 def _bound(
-    analyzer: Analyzer, var: Var, margin: Poly, relaxed: Mapping[Var, Range]
+    analyzer: Analyzer, var: Var, margin: Sum, relaxed: Mapping[Var, Range]
 ) -> IntSet | None:
     """The interval of `var` where factor * var + rest >= 0 for all values of relaxed variables."""
     parts = margin.coefficient_of(analyzer.context.var(var))
@@ -128,21 +128,21 @@ def _bound(
     return None
 
 
-def _quotient_of(margin: Poly, var: Var) -> Monomial | None:
+def _quotient_of(margin: Sum, var: Var) -> Atom | None:
     """The term `… // c` of a margin that alone depends on the variable."""
-    found = [m for m in margin.terms if depends_on(Poly(0, {m: 1}), {var})]
-    if len(found) != 1 or len(found[0]) != 1 or found[0][0].kind != "split":
+    found = [m for m in margin.terms if depends_on(Sum(0, {m: 1}), {var})]
+    if len(found) != 1 or found[0].kind != "split":
         return None
-    return found[0] if found[0][0].args[2] is None else None
+    return found[0] if found[0].args[2] is None else None
 
 
 def _bound_of_quotient(
-    analyzer: Analyzer, var: Var, margin: Poly, term: Monomial, relaxed: Mapping[Var, Range]
+    analyzer: Analyzer, var: Var, margin: Sum, term: Atom, relaxed: Mapping[Var, Range]
 ) -> IntSet | None:
     """factor * (inner // by) + rest >= 0 says inner >= k * by, or inner < (k + 1) * by."""
-    inner, by, _ = term[0].args
+    inner, by, _ = term.args
     factor = margin.terms[term]
-    rest = Poly(margin.const, {m: c for m, c in margin.terms.items() if m is not term})
+    rest = margin.without(term)
     least = ends_of(analyzer, rest, relaxed)[0]
     if least is None:
         return None
@@ -154,7 +154,7 @@ def _bound_of_quotient(
     return _bound(analyzer, var, last.scaled(by).shifted(by - 1).minus(inner), relaxed)
 
 
-def _quotient(analyzer: Analyzer, x: Poly, by: Poly, kind: DType, up: bool) -> PrimExpr:
+def _quotient(analyzer: Analyzer, x: Sum, by: Sum, kind: DType, up: bool) -> PrimExpr:
     """x / by, rounded up or down, for by > 0."""
     if up:
         x = x.plus(by).shifted(-1)

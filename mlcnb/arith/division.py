@@ -13,12 +13,12 @@ from math import gcd
 
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, fits, floor_divide, modular_of
-from mlcnb.arith.poly import Atom, Monomial, Poly, product
 from mlcnb.arith.proof import is_nonnegative
+from mlcnb.arith.sum import Atom, Sum, product_of
 from mlcnb.ir.dtype import DType
 
 
-def floordiv(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+def floordiv(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x // y"""
     if y.is_const and y.const != 0 and is_exact(ctx, x, dtype):
         if y.const < 0:
@@ -27,7 +27,7 @@ def floordiv(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
     return _by_symbol(ctx, x, y, dtype, "floordiv")
 
 
-def floormod(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+def floormod(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x % y"""
     if y.is_const and y.const != 0 and is_exact(ctx, x, dtype):
         if y.const < 0:
@@ -36,25 +36,25 @@ def floormod(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
     return _by_symbol(ctx, x, y, dtype, "floormod")
 
 
-def is_exact(ctx: Context, x: Poly, dtype: DType) -> bool:
+def is_exact(ctx: Context, x: Sum, dtype: DType) -> bool:
     """True if `x` cannot wrap around: index arithmetic, or data with small enough bounds."""
     return not x.is_data or fits(bounds_of(ctx, x), dtype)
 
 
-def strip(x: Poly, by: int) -> tuple[Poly, Poly]:
+def strip(x: Sum, by: int) -> tuple[Sum, Sum]:
     """(q, r) with x = q * by + r: what every term holds of `by`; 0 <= constant of r < by."""
-    quotient: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in x.terms.items():
+    quotient: dict[Atom, int] = {}
+    rest: dict[Atom, int] = {}
+    for atom, coefficient in x.terms.items():
         q = abs(coefficient) // by * (1 if coefficient > 0 else -1)
         if q:
-            quotient[monomial] = q
+            quotient[atom] = q
         if coefficient - q * by:
-            rest[monomial] = coefficient - q * by
-    return Poly(x.const // by, quotient), Poly(x.const % by, rest)
+            rest[atom] = coefficient - q * by
+    return Sum(x.const // by, quotient), Sum(x.const % by, rest)
 
 
-def divide(ctx: Context, x: Poly, by: int) -> Poly:
+def divide(ctx: Context, x: Sum, by: int) -> Sum:
     """x // by for a number by > 0."""
     if by == 1:
         return x
@@ -62,7 +62,7 @@ def divide(ctx: Context, x: Poly, by: int) -> Poly:
     only = _only_multiple(ctx, rest, by)
     if only is not None:
         return quotient.shifted(only)
-    atom = rest.single_atom()
+    atom = rest.only_atom
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
         if upper is None or upper % (lower * by) == 0:
@@ -74,18 +74,18 @@ def divide(ctx: Context, x: Poly, by: int) -> Poly:
     return quotient.plus(split(ctx, rest, by, None))
 
 
-def remainder(ctx: Context, x: Poly, by: int) -> Poly:
+def remainder(ctx: Context, x: Sum, by: int) -> Sum:
     """x % by for a number by > 0."""
     if by == 1:
-        return Poly()
+        return Sum()
     _, rest = strip(x, by)
     only = _only_multiple(ctx, rest, by)
     if only is not None:
         return rest.shifted(-only * by)
     step, base = modular_of(ctx, rest)
     if step % by == 0:
-        return Poly(base % by)
-    atom = rest.single_atom()
+        return Sum(base % by)
+    atom = rest.only_atom
     if atom is not None and atom.kind == "split":
         inner, lower, upper = atom.args
         if upper is None or upper % (lower * by) == 0:
@@ -97,18 +97,18 @@ def remainder(ctx: Context, x: Poly, by: int) -> Poly:
     return split(ctx, rest, 1, by)
 
 
-def _part(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
+def _part(ctx: Context, x: Sum, lower: int, upper: int | None) -> Sum:
     """x % upper // lower, where x may have factors in common with both."""
     if upper is None:
         return divide(ctx, x, lower)
     low = remainder(ctx, x, upper)
-    atom = low.single_atom()
+    atom = low.only_atom
     if atom is not None and atom.kind == "split" and atom.args[1] == 1:
         return split(ctx, atom.args[0], lower, atom.args[2])
     return divide(ctx, low, lower)
 
 
-def _only_multiple(ctx: Context, x: Poly, by: int) -> int | None:
+def _only_multiple(ctx: Context, x: Sum, by: int) -> int | None:
     """k where k * by <= x < (k + 1) * by, if there is such a number."""
     low, high = bounds_of(ctx, x)
     first = floor_divide(low, by)
@@ -117,36 +117,36 @@ def _only_multiple(ctx: Context, x: Poly, by: int) -> int | None:
     return None
 
 
-def coarser(ctx: Context, x: Poly, by: int) -> tuple[Poly, Poly, int] | None:
+def coarser(ctx: Context, x: Sum, by: int) -> tuple[Sum, Sum, int] | None:
     """(coarse, fine, g) with x = coarse * g + fine, 0 <= fine < g, and g a divisor of `by`.
 
     Then x // by = coarse // (by / g).
     """
     for step in _common_factors(x, by):
         coarse = {m: c for m, c in x.terms.items() if c % step == 0}
-        fine = Poly(x.const % step, {m: c for m, c in x.terms.items() if c % step})
+        fine = Sum(x.const % step, {m: c for m, c in x.terms.items() if c % step})
         extra = _only_multiple(ctx, fine, step)
         if coarse and extra is not None:
-            whole = Poly(x.const - x.const % step, coarse).divided(step).shifted(extra)
+            whole = Sum(x.const - x.const % step, coarse).divided(step).shifted(extra)
             return whole, fine.shifted(-extra * step), step
     return None
 
 
-def _common_factors(x: Poly, by: int) -> list[int]:
+def _common_factors(x: Sum, by: int) -> list[int]:
     """Divisors of `by` (more than 1) that some coefficients of `x` share with it, largest first."""
     found = {gcd(c, by) for c in x.terms.values()}
     found |= {gcd(a, b) for a in found for b in found}
     return sorted((g for g in found if g > 1), reverse=True)
 
 
-def split(ctx: Context, x: Poly, lower: int, upper: int | None) -> Poly:
+def split(ctx: Context, x: Sum, lower: int, upper: int | None) -> Sum:
     """The atom x % upper // lower."""
     key = ("split", x.key, lower, upper)
     atom = ctx.atom(key, "split", (x, lower, upper), None, x.is_data)
-    return Poly(0, {(atom,): 1})
+    return Sum(0, {atom: 1})
 
 
-def _by_symbol(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
+def _by_symbol(ctx: Context, x: Sum, y: Sum, dtype: DType, kind: str) -> Sum:
     """Division by something symbolic: what is surely a multiple of it goes out."""
     if not y.is_const and y.const <= 0 and all(c < 0 for c in y.terms.values()):
         found = _by_symbol(ctx, x.scaled(-1), y.scaled(-1), dtype, kind)
@@ -162,48 +162,48 @@ def _by_symbol(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
     return quotient.plus(found) if kind == "floordiv" else found
 
 
-def _opaque(ctx: Context, x: Poly, y: Poly, kind: str) -> Poly:
+def _opaque(ctx: Context, x: Sum, y: Sum, kind: str) -> Sum:
     atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, x.is_data or y.is_data)
-    return Poly(0, {(atom,): 1})
+    return Sum(0, {atom: 1})
 
 
-def _strip_symbolic(x: Poly, y: Poly) -> tuple[Poly, Poly]:
+def _strip_symbolic(x: Sum, y: Sum) -> tuple[Sum, Sum]:
     """(q, r) with x = q * y + r, for y of one term, or x a multiple of y."""
     if y.const or len(y.terms) != 1:
         ratio = _ratio(x, y)
-        return (Poly(), x) if ratio is None else (Poly(ratio), Poly())
+        return (Sum(), x) if ratio is None else (Sum(ratio), Sum())
     ((divisor, factor),) = y.terms.items()
-    quotient: dict[Monomial, int] = {}
+    quotient: dict[Atom, int] = {}
     const = 0
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in x.terms.items():
-        left = _without(monomial, divisor)
+    rest: dict[Atom, int] = {}
+    for atom, coefficient in x.terms.items():
+        left = _without(atom, divisor)
         if left is None or coefficient % factor:
-            rest[monomial] = coefficient
+            rest[atom] = coefficient
         elif left:
-            quotient[left] = coefficient // factor
+            quotient[product_of(left)] = coefficient // factor
         else:
             const = coefficient // factor
-    return Poly(const, quotient), Poly(x.const, rest)
+    return Sum(const, quotient), Sum(x.const, rest)
 
 
-def _ratio(x: Poly, y: Poly) -> int | None:
-    monomial = next(iter(y.terms))
-    ratio, left = divmod(x.terms.get(monomial, 0), y.terms[monomial])
+def _ratio(x: Sum, y: Sum) -> int | None:
+    atom = next(iter(y.terms))
+    ratio, left = divmod(x.terms.get(atom, 0), y.terms[atom])
     return ratio if not left and ratio and x.is_same(y.scaled(ratio)) else None
 
 
-def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """monomial / divisor, or None where it does not divide."""
-    rest = list(monomial)
-    for atom in divisor:
+def _without(product: Atom, divisor: Atom) -> list[Atom] | None:
+    """The factors of product / divisor, or None where it does not divide."""
+    rest = list(product.factors)
+    for atom in divisor.factors:
         if atom not in rest:
             return None
         rest.remove(atom)
-    return tuple(rest)
+    return rest
 
 
-def recombine(ctx: Context, x: Poly) -> Poly:
+def recombine(ctx: Context, x: Sum) -> Sum:
     """`i // 4 * 4 + i % 4` becomes `i`, wherever quotient and remainder of one thing meet."""
     while len(x.terms) > 1:
         merged = _recombine_numbers(ctx, x) or _recombine_symbols(x)
@@ -213,11 +213,10 @@ def recombine(ctx: Context, x: Poly) -> Poly:
     return x
 
 
-def _recombine_numbers(ctx: Context, x: Poly) -> Poly | None:
+def _recombine_numbers(ctx: Context, x: Sum) -> Sum | None:
     parts: dict[tuple, tuple[Atom, int]] = {}
-    for monomial, coefficient in x.terms.items():
-        atom = monomial[0]
-        if len(monomial) == 1 and atom.kind == "split":
+    for atom, coefficient in x.terms.items():
+        if atom.kind == "split":
             parts[(atom.args[0].key, atom.args[2])] = (atom, coefficient)
     if len(parts) < 2:
         return None
@@ -227,43 +226,42 @@ def _recombine_numbers(ctx: Context, x: Poly) -> Poly | None:
         if fine is not None and coefficient * fine[0].args[1] == fine[1] * lower:
             start = fine[0].args[1]
             whole = inner if start == 1 and upper is None else split(ctx, inner, start, upper)
-            return _put_in_place(x, (atom,), (fine[0],), whole.scaled(fine[1]))
+            return _put_in_place(x, atom, fine[0], whole.scaled(fine[1]))
     return None
 
 
-def _put_in_place(x: Poly, coarse: Monomial, fine: Monomial, whole: Poly) -> Poly:
+def _put_in_place(x: Sum, coarse: Atom, fine: Atom, whole: Sum) -> Sum:
     """`x` with `whole` for two of its terms, where the first of them stood."""
     terms = list(x.terms.items())
     at = min(i for i, (m, _) in enumerate(terms) if m in (coarse, fine))
-    before = Poly(x.const, dict(terms[:at]))
-    after = Poly(0, {m: c for m, c in terms[at:] if m not in (coarse, fine)})
+    before = Sum(x.const, dict(terms[:at]))
+    after = Sum(0, {m: c for m, c in terms[at:] if m not in (coarse, fine)})
     return before.plus(whole).plus(after)
 
 
-def _recombine_symbols(x: Poly) -> Poly | None:
-    for monomial, coefficient in x.terms.items():
-        atom = monomial[0]
-        if len(monomial) != 1 or atom.kind not in ("floormod", "truncmod"):
+def _recombine_symbols(x: Sum) -> Sum | None:
+    for atom, coefficient in x.terms.items():
+        if atom.kind not in ("floormod", "truncmod"):
             continue
         if atom.kind == "truncmod":
-            merged = _recombine_truncated(x, monomial)
+            merged = _recombine_truncated(x, atom)
             if merged is not None:
                 return merged
             continue
         for other, factor in x.terms.items():
-            match = [a for a in other if a.kind == "floordiv" and _same_args(a, atom)]
+            match = [a for a in other.factors if a.kind == "floordiv" and _same_args(a, atom)]
             if match and factor == coefficient and _is_multiple(other, match[0], atom.args[1]):
-                return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
+                return _put_in_place(x, other, atom, atom.args[0].scaled(coefficient))
     return None
 
 
-def _recombine_truncated(x: Poly, monomial: Monomial) -> Poly | None:
+def _recombine_truncated(x: Sum, atom: Atom) -> Sum | None:
     """tdiv(y, c) * c + tmod(y, c) is y."""
-    atom, coefficient = monomial[0], x.terms[monomial]
+    coefficient = x.terms[atom]
     for other, factor in x.terms.items():
-        if len(other) == 1 and other[0].kind == "truncdiv" and _same_args(other[0], atom):
+        if other.kind == "truncdiv" and _same_args(other, atom):
             if atom.args[1].is_const and factor == coefficient * atom.args[1].const:
-                return _put_in_place(x, other, monomial, atom.args[0].scaled(coefficient))
+                return _put_in_place(x, other, atom, atom.args[0].scaled(coefficient))
     return None
 
 
@@ -271,9 +269,9 @@ def _same_args(a: Atom, b: Atom) -> bool:
     return a.args[0].is_same(b.args[0]) and a.args[1].is_same(b.args[1])
 
 
-def _is_multiple(monomial: Monomial, quotient: Atom, by: Poly) -> bool:
-    """True if the monomial is quotient * by, for `by` of one term with coefficient 1."""
+def _is_multiple(product: Atom, quotient: Atom, by: Sum) -> bool:
+    """True if the product is quotient * by, for `by` of one term with coefficient 1."""
     if by.const or len(by.terms) != 1:
         return False
     ((divisor, factor),) = by.terms.items()
-    return factor == 1 and product((quotient,), divisor) == monomial
+    return factor == 1 and quotient.by(divisor) is product

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -20,12 +20,12 @@ from mlcnb.ir.expr import PrimExpr
 Term = tuple[int, PrimExpr]
 
 
-def emit(x: Poly, dtype: DType) -> PrimExpr:
+def emit(x: Sum, dtype: DType) -> PrimExpr:
     """`x` as an expression of an integer dtype."""
-    for monomial, coefficient in x.terms.items():
-        if len(monomial) == 1 and monomial[0].kind == "min":
-            return _with_extremum(x, monomial, coefficient, dtype)
-    return _sum([(c, _product(m, dtype)) for m, c in x.terms.items()], x.const, dtype)
+    for atom, coefficient in x.terms.items():
+        if atom.kind == "min":
+            return _with_extremum(x, atom, coefficient, dtype)
+    return _sum([(c, atom_expr(atom, dtype)) for atom, c in x.terms.items()], x.const, dtype)
 
 
 def _sum(terms: Iterable[Term], const: int, dtype: DType) -> PrimExpr:
@@ -57,18 +57,18 @@ def _times(factor: PrimExpr, coefficient: int, dtype: DType) -> PrimExpr:
     return factor if coefficient == 1 else e.Mul(factor, e.IntImm(dtype, coefficient))
 
 
-def _product(monomial: Monomial, dtype: DType) -> PrimExpr:
-    result = atom_expr(monomial[0], dtype)
-    for atom in monomial[1:]:
-        result = e.Mul(result, atom_expr(atom, dtype))
-    return result
-
-
 def atom_expr(atom: Atom, dtype: DType) -> PrimExpr:
     """The expression of an atom; made once."""
     if atom.expr is None:
         atom.expr = _EMIT[atom.kind](atom, dtype)
     return atom.expr
+
+
+def _product(atom: Atom, dtype: DType) -> PrimExpr:
+    result = atom_expr(atom.args[0], dtype)
+    for factor in atom.args[1:]:
+        result = e.Mul(result, atom_expr(factor, dtype))
+    return result
 
 
 def _split(atom: Atom, dtype: DType) -> PrimExpr:
@@ -104,6 +104,7 @@ def _max(atom: Atom, dtype: DType) -> PrimExpr:
 
 
 _EMIT = {
+    "product": _product,
     "split": _split,
     "floordiv": _floordiv,
     "floormod": _floormod,
@@ -128,42 +129,39 @@ def _extremum(build: type, operands: list[PrimExpr]) -> PrimExpr:
     return result
 
 
-def _with_extremum(x: Poly, monomial: Monomial, factor: int, dtype: DType) -> PrimExpr:
+def _with_extremum(x: Sum, atom: Atom, factor: int, dtype: DType) -> PrimExpr:
     """rest + k * min(0, d), with that part of rest inside the min that makes it short.
 
     For k < 0 it is a max.
     """
-    rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-    args = monomial[0].args
+    rest, args = x.without(atom), atom.args
     size = abs(factor)
     shared = {m for arg in args for m in arg.terms}
     movable = {m: c for m, c in rest.terms.items() if m in shared and c % size == 0}
     cancelling = {m: c for m, c in movable.items() if _cancels(m, c, factor, args)}
     const = rest.const if rest.const % size == 0 and any(arg.const for arg in args) else 0
-    parts = [Poly(const, cancelling)]
+    parts = [Sum(const, cancelling)]
     if movable.keys() != cancelling.keys():
-        parts.append(Poly(const, movable))
+        parts.append(Sum(const, movable))
     forms = [_around(rest, part, args, factor, dtype) for part in parts]
     return min(forms, key=size_of)
 
 
-def _around(
-    rest: Poly, inside: Poly, args: tuple[Poly, ...], factor: int, dtype: DType
-) -> PrimExpr:
+def _around(rest: Sum, inside: Sum, args: tuple[Sum, ...], factor: int, dtype: DType) -> PrimExpr:
     """rest + k * min(0, d), with the terms `inside` in the min."""
     size, sign = abs(factor), 1 if factor > 0 else -1
     part = inside.divided(size)
     operands = [emit(part.plus(arg, sign), dtype) for arg in args]
     extremum = _extremum(e.Min if factor > 0 else e.Max, operands)
     outside = rest.minus(inside)
-    if any(m[0].kind == "min" and len(m) == 1 for m in outside.terms):
+    if any(atom.kind == "min" for atom in outside.terms):
         return p.add(emit(outside, dtype), _times(extremum, size, dtype))
-    terms = [(c, _product(m, dtype)) for m, c in outside.terms.items()]
+    terms = [(c, atom_expr(atom, dtype)) for atom, c in outside.terms.items()]
     return _sum([*terms, (size, extremum)], outside.const, dtype)
 
 
-def _cancels(monomial: Monomial, coefficient: int, factor: int, args: tuple[Poly, ...]) -> bool:
-    return any(arg.terms.get(monomial, 0) * factor == -coefficient for arg in args)
+def _cancels(atom: Atom, coefficient: int, factor: int, args: tuple[Sum, ...]) -> bool:
+    return any(arg.terms.get(atom, 0) * factor == -coefficient for arg in args)
 
 
 def size_of(x: Any) -> int:
@@ -175,7 +173,7 @@ def size_of(x: Any) -> int:
     return 1 + sum(size_of(n) for n in children(x) if isinstance(n, PrimExpr))
 
 
-def emit_shorter(high: Poly, low: Poly, dtype: DType) -> PrimExpr:
+def emit_shorter(high: Sum, low: Sum, dtype: DType) -> PrimExpr:
     """high - low, as one sum or as a difference, whichever is shorter."""
     one = emit(high.minus(low), dtype)
     two = p.subtract(emit(high, dtype), emit(low, dtype))

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from mlcnb.arith.context import Context
 from mlcnb.arith.division import is_exact
-from mlcnb.arith.poly import Poly, is_before
 from mlcnb.arith.proof import is_nonnegative
+from mlcnb.arith.sum import Sum
 from mlcnb.ir.dtype import DType
 
 #: more operands than this are not compared pair by pair
 _MANY = 6
 
 
-def minimum(ctx: Context, a: Poly, b: Poly, dtype: DType) -> Poly:
+def minimum(ctx: Context, a: Sum, b: Sum, dtype: DType) -> Sum:
     """min(a, b)"""
     if not (is_exact(ctx, a, dtype) and is_exact(ctx, b, dtype)):
         return _wrapping(ctx, a, b, "wrapping_min")
     return _smallest(ctx, [*_operands(a, 1), *_operands(b, 1)])
 
 
-def maximum(ctx: Context, a: Poly, b: Poly, dtype: DType) -> Poly:
+def maximum(ctx: Context, a: Sum, b: Sum, dtype: DType) -> Sum:
     """max(a, b)"""
     if not (is_exact(ctx, a, dtype) and is_exact(ctx, b, dtype)):
         return _wrapping(ctx, a, b, "wrapping_max")
@@ -36,25 +36,25 @@ def maximum(ctx: Context, a: Poly, b: Poly, dtype: DType) -> Poly:
     return _atom_of(ctx, kept).scaled(-1)
 
 
-def _operands(x: Poly, sign: int) -> list[Poly]:
+def _operands(x: Sum, sign: int) -> list[Sum]:
     """[p, q] where x is min(p, q) (sign 1) or max(p, q) (sign -1); [x] where it is neither."""
-    found = [m for m, c in x.terms.items() if len(m) == 1 and m[0].kind == "min" and c == sign]
+    found = [atom for atom, c in x.terms.items() if atom.kind == "min" and c == sign]
     if len(found) != 1:
         return [x]
-    rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not found[0]})
-    return [rest.plus(arg, sign) for arg in found[0][0].args]
+    rest = x.without(found[0])
+    return [rest.plus(arg, sign) for arg in found[0].args]
 
 
-def _smallest(ctx: Context, each: list[Poly]) -> Poly:
+def _smallest(ctx: Context, each: list[Sum]) -> Sum:
     return _atom_of(ctx, _undominated(ctx, each))
 
 
-def _undominated(ctx: Context, each: list[Poly]) -> list[Poly]:
+def _undominated(ctx: Context, each: list[Sum]) -> list[Sum]:
     """The operands that may be the smallest."""
     unique = list({x.key: x for x in each}.values())
     if len(unique) > _MANY:
         return unique
-    kept: list[Poly] = []
+    kept: list[Sum] = []
     for i, x in enumerate(unique):
         others = kept + unique[i + 1 :]
         if not any(is_nonnegative(ctx, x.minus(y)) for y in others):
@@ -62,11 +62,20 @@ def _undominated(ctx: Context, each: list[Poly]) -> list[Poly]:
     return kept
 
 
-def _atom_of(ctx: Context, each: list[Poly]) -> Poly:
+def _is_before(a: Sum, b: Sum) -> bool:
+    """A total order that does not change when both are shifted by the same amount."""
+    difference = b.minus(a)
+    if not difference.terms:
+        return difference.const > 0
+    leading = min(difference.terms, key=lambda atom: [x.serial for x in atom.factors])
+    return difference.terms[leading] > 0
+
+
+def _atom_of(ctx: Context, each: list[Sum]) -> Sum:
     """min(each) as base + min(0, …)."""
     base = each[0]
     for x in each[1:]:
-        if is_before(x, base):
+        if _is_before(x, base):
             base = x
     if len(each) == 1:
         return base
@@ -74,9 +83,9 @@ def _atom_of(ctx: Context, each: list[Poly]) -> Poly:
     key = ("min", frozenset(d.key for d in differences))
     is_data = any(d.is_data for d in differences)
     atom = ctx.atom(key, "min", tuple(differences), None, is_data)
-    return base.plus(Poly(0, {(atom,): 1}))
+    return base.plus(Sum(0, {atom: 1}))
 
 
-def _wrapping(ctx: Context, a: Poly, b: Poly, kind: str) -> Poly:
+def _wrapping(ctx: Context, a: Sum, b: Sum, kind: str) -> Sum:
     atom = ctx.atom((kind, a.key, b.key), kind, (a, b), None, True)
-    return Poly(0, {(atom,): 1})
+    return Sum(0, {atom: 1})

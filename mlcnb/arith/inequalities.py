@@ -22,7 +22,7 @@ from mlcnb.arith.emission import emit
 from mlcnb.arith.forms import flattened
 from mlcnb.arith.int_set import set_of
 from mlcnb.arith.interval import bounds_of
-from mlcnb.arith.poly import Poly
+from mlcnb.arith.sum import Sum
 from mlcnb.arith.systems import (
     NO_SOLUTION,
     IntConstraints,
@@ -99,7 +99,7 @@ def inequality_bounds(
     flat = [part for x in inequalities for part in flattened(p.as_expr(x), e.And)]
     for var, bounds in (ranges or {}).items():
         flat += [p.less_equal(bounds.min, var), p.less(var, bounds.min + bounds.extent)]
-    waiting: list[Poly] = []
+    waiting: list[Sum] = []
     plain = Analyzer()
     for condition in flat:
         parts = [] if p.is_const(condition, 1) else margins(plain, condition)
@@ -115,22 +115,22 @@ def inequality_bounds(
     return found, tuple(left)
 
 
-def _tightened(form: Poly) -> Poly:
+def _tightened(form: Sum) -> Sum:
     """`form >= 0` divided by what its factors have in common; the constant is rounded down."""
     common = gcd(*form.terms.values())
     if common < 2:
         return form
-    return Poly(form.const // common, {m: c // common for m, c in form.terms.items()})
+    return form.divided(common)
 
 
 def _eliminated(
-    analyzer: Analyzer, ranged: Analyzer, var: Var, waiting: list[Poly], kind: Any
-) -> tuple[IntGroupBounds, list[Poly]]:
+    analyzer: Analyzer, ranged: Analyzer, var: Var, waiting: list[Sum], kind: Any
+) -> tuple[IntGroupBounds, list[Sum]]:
     """The bounds of one variable, and the conditions on the others that follow."""
     atom = analyzer.context.var(var)
-    lows: list[tuple[int, Poly]] = []
-    highs: list[tuple[int, Poly]] = []
-    rest: list[Poly] = []
+    lows: list[tuple[int, Sum]] = []
+    highs: list[tuple[int, Sum]] = []
+    rest: list[Sum] = []
     for form in waiting:
         parts = form.coefficient_of(atom)
         factor = parts[0].const if parts is not None and parts[0].is_const else 0
@@ -149,7 +149,7 @@ def _eliminated(
 
 
 def _grouped(
-    ranged: Analyzer, lows: list[tuple[int, Poly]], highs: list[tuple[int, Poly]], kind: Any
+    ranged: Analyzer, lows: list[tuple[int, Sum]], highs: list[tuple[int, Sum]], kind: Any
 ) -> IntGroupBounds:
     """Bounds with one factor; those that say less than another are left out."""
     common = 1
@@ -172,13 +172,13 @@ def _grouped(
     return IntGroupBounds(common, *(tuple(emit(x, kind) for x in side) for side in sides))
 
 
-def _strongest(ranged: Analyzer, forms: list[Poly], sign: int, kind: Any) -> list[Poly]:
+def _strongest(ranged: Analyzer, forms: list[Sum], sign: int, kind: Any) -> list[Sum]:
     """Without the bounds that another one is at least as strong as."""
 
-    def says_no_more(form: Poly, other: Poly) -> bool:
+    def says_no_more(form: Sum, other: Sum) -> bool:
         return ranged.const_bounds(emit(other.minus(form).scaled(sign), kind))[0] >= 0
 
-    kept: list[Poly] = []
+    kept: list[Sum] = []
     for form in forms:
         if not any(says_no_more(form, other) for other in kept):
             kept = [x for x in kept if not says_no_more(x, form)]

@@ -16,8 +16,8 @@ from typing import Any
 from mlcnb.arith import division, extrema
 from mlcnb.arith.analyzer import Analyzer, can_prove, simplify
 from mlcnb.arith.emission import emit
-from mlcnb.arith.interval import atom_bounds, bounds_of, monomial_bounds
-from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.arith.interval import atom_bounds, bounds_of
+from mlcnb.arith.sum import Atom, Sum, product_of
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -25,7 +25,7 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Range, Var
 
 #: both ends, included; None: no end
-Ends = tuple[Poly | None, Poly | None]
+Ends = tuple[Sum | None, Sum | None]
 
 #: an interval this wide says nothing: the range of a dtype
 _UNKNOWN = 1 << 31
@@ -224,7 +224,7 @@ def set_of(x: Any, domains: Mapping[Var, Range], analyzer: Analyzer | None = Non
         return as_set(low, high, x.dtype)
 
 
-def as_set(low: Poly | None, high: Poly | None, dtype: DType) -> IntSet:
+def as_set(low: Sum | None, high: Sum | None, dtype: DType) -> IntSet:
     """Ends as expressions."""
     first = None if low is None else emit(low, dtype)
     if low is not None and high is not None and low.is_same(high):
@@ -232,10 +232,10 @@ def as_set(low: Poly | None, high: Poly | None, dtype: DType) -> IntSet:
     return IntSet(first, None if high is None else emit(high, dtype))
 
 
-def ends_of(analyzer: Analyzer, x: Poly, domains: Mapping[Var, Range]) -> Ends:
+def ends_of(analyzer: Analyzer, x: Sum, domains: Mapping[Var, Range]) -> Ends:
     """`set_of`, in normal form."""
-    low: Poly | None = x
-    high: Poly | None = x
+    low: Sum | None = x
+    high: Sum | None = x
     for var, domain in reversed(list(domains.items())):
         first = analyzer.normal_form(domain.min)
         last = first.plus(analyzer.normal_form(domain.extent)).shifted(-1)
@@ -265,7 +265,7 @@ _BY_EXPRESSION = ("opaque", "within", "cases", "cast", "bitwise_and", "shift_rig
 class _Runner:
     """Ends of polynomials while one variable runs from first to last."""
 
-    def __init__(self, analyzer: Analyzer, var: Var, first: Poly, last: Poly) -> None:
+    def __init__(self, analyzer: Analyzer, var: Var, first: Sum, last: Sum) -> None:
         self.ctx = analyzer.context
         self.var = var
         self.atom = self.ctx.var(var)
@@ -280,36 +280,36 @@ class _Runner:
             return False
         if atom.expr is not None and atom.kind in _BY_EXPRESSION:
             return any(n is self.var for n in walk(atom.expr))
-        return any(self.changes(x) for x in atom.args if isinstance(x, Poly))
+        return any(self.changes(x) for x in atom.args if isinstance(x, Sum))
 
-    def changes(self, x: Poly) -> bool:
+    def changes(self, x: Sum) -> bool:
         """True if the value of a polynomial changes with the variable."""
         return any(self.depends(atom) for atom in x.atoms())
 
-    def ends(self, x: Poly) -> Ends:
+    def ends(self, x: Sum) -> Ends:
         """The ends of `x`, free of the variable."""
         if not self.changes(x):
             return x, x
-        for monomial, factor in x.terms.items():
-            if len(monomial) == 1 and monomial[0].kind == "min" and self.depends(monomial[0]):
-                return self.by_cases(x, monomial, factor)
-        low: Poly | None = Poly(x.const)
-        high: Poly | None = Poly(x.const)
-        for monomial, factor in x.terms.items():
-            first, last = self.monomial(monomial)
+        for atom, factor in x.terms.items():
+            if atom.kind == "min" and self.depends(atom):
+                return self.by_cases(x, atom, factor)
+        low: Sum | None = Sum(x.const)
+        high: Sum | None = Sum(x.const)
+        for atom, factor in x.terms.items():
+            first, last = self.term(atom)
             if factor < 0:
                 first, last = last, first
             low = None if low is None or first is None else low.plus(first, factor)
             high = None if high is None or last is None else high.plus(last, factor)
         return self.tidy(low), self.tidy(high)
 
-    def tidy(self, x: Poly | None) -> Poly | None:
+    def tidy(self, x: Sum | None) -> Sum | None:
         return None if x is None else division.recombine(self.ctx, x)
 
-    def by_cases(self, x: Poly, monomial: Monomial, factor: int) -> Ends:
+    def by_cases(self, x: Sum, atom: Atom, factor: int) -> Ends:
         """rest + k * min(…): the min is one of its arguments."""
-        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-        each = [self.ends(rest.plus(arg, factor)) for arg in monomial[0].args]
+        rest = x.without(atom)
+        each = [self.ends(rest.plus(arg, factor)) for arg in atom.args]
         pick = extrema.minimum if factor > 0 else extrema.maximum
         lows = [low for low, _ in each if low is not None]
         highs = [high for _, high in each if high is not None]
@@ -320,28 +320,29 @@ class _Runner:
             self.fold(pick, highs) if len(highs) >= enough[1] else None,
         )
 
-    def fold(self, pick: Any, each: list[Poly]) -> Poly:
+    def fold(self, pick: Any, each: list[Sum]) -> Sum:
         result = each[0]
         for x in each[1:]:
             result = pick(self.ctx, result, x, p.dtype("int64"))
         return result
 
-    def monomial(self, monomial: Monomial) -> Ends:
+    def term(self, atom: Atom) -> Ends:
         """Ends of a product: one factor runs, the sign of the others must be known."""
-        running = [atom for atom in monomial if self.depends(atom)]
-        fixed = tuple(atom for atom in monomial if not self.depends(atom))
+        running = [x for x in atom.factors if self.depends(x)]
+        fixed = [x for x in atom.factors if not self.depends(x)]
         if not running:
-            same = Poly(0, {monomial: 1})
+            same = Sum(0, {atom: 1})
             return same, same
         if len(running) > 1:
-            return self.constant(monomial_bounds(self.ctx, monomial))
+            return self.constant(atom_bounds(self.ctx, atom))
         first, last = self.atom_ends(running[0])
         if not fixed:
             return first, last
-        low, high = monomial_bounds(self.ctx, fixed)
+        others = product_of(fixed)
+        low, high = atom_bounds(self.ctx, others)
         if low < 0 < high:
             return None, None
-        factor = Poly(0, {fixed: 1})
+        factor = Sum(0, {others: 1})
         ends = [None if x is None else x.times(factor) for x in (first, last)]
         return (ends[0], ends[1]) if low >= 0 else (ends[1], ends[0])
 
@@ -350,8 +351,8 @@ class _Runner:
         if high - low >= _UNKNOWN:
             return None, None
         return (
-            None if low == -inf else Poly(int(low)),
-            None if high == inf else Poly(int(high)),
+            None if low == -inf else Sum(int(low)),
+            None if high == inf else Sum(int(high)),
         )
 
     def atom_ends(self, atom: Atom) -> Ends:
@@ -366,7 +367,7 @@ class _Runner:
             return self.case_ends(atom)
         return self.constant(atom_bounds(self.ctx, atom))
 
-    def split_ends(self, inner: Poly, lower: int, upper: int | None) -> Ends:
+    def split_ends(self, inner: Sum, lower: int, upper: int | None) -> Ends:
         low, high = self.ends(inner)
         if upper is None:
             return self.divided(low, lower), self.divided(high, lower)
@@ -375,9 +376,9 @@ class _Runner:
             if first is not None and last is not None and first.is_same(last):
                 ends = [division.remainder(self.ctx, x, upper) for x in (low, high)]
                 return self.divided(ends[0], lower), self.divided(ends[1], lower)
-        return Poly(0), Poly((upper - 1) // lower)
+        return Sum(0), Sum((upper - 1) // lower)
 
-    def divided(self, x: Poly | None, by: int) -> Poly | None:
+    def divided(self, x: Sum | None, by: int) -> Sum | None:
         return None if x is None else division.divide(self.ctx, x, by)
 
     def division_ends(self, atom: Atom) -> Ends:
@@ -385,7 +386,7 @@ class _Runner:
         if self.changes(by) or bounds_of(self.ctx, by)[0] < 1:
             return self.constant(atom_bounds(self.ctx, atom))
         if atom.kind == "floormod":
-            return Poly(0), by.shifted(-1)
+            return Sum(0), by.shifted(-1)
         low, high = self.ends(inner)
         kind = p.dtype("int64")
         return (

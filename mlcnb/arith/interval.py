@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, floor, gcd, inf
 
 from mlcnb.arith.context import EVERYTHING, Bound, Context
-from mlcnb.arith.poly import Atom, Monomial, Poly
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.ir.dtype import DType
 
 #: at most so many min atoms of a polynomial are taken case by case
 _CASES = 3
 
 
-def bounds_of(ctx: Context, x: Poly) -> Bound:
+def bounds_of(ctx: Context, x: Sum) -> Bound:
     """(smallest, largest) value of `x` under what the context knows; infinite where unknown."""
     if not x.terms:
         return (x.const, x.const)
@@ -24,42 +24,39 @@ def bounds_of(ctx: Context, x: Poly) -> Bound:
     return found
 
 
-def _bounds(ctx: Context, x: Poly, cases: int) -> Bound:
+def _bounds(ctx: Context, x: Sum, cases: int) -> Bound:
     low: float = x.const
     high: float = x.const
-    for monomial, coefficient in x.terms.items():
-        first, last = monomial_bounds(ctx, monomial)
+    for atom, coefficient in x.terms.items():
+        first, last = atom_bounds(ctx, atom)
         if coefficient < 0:
             first, last = last, first
         low += first * coefficient
         high += last * coefficient
     if cases:
-        for monomial in x.terms:
-            if len(monomial) == 1 and monomial[0].kind == "min":
-                first, last = _by_cases(ctx, x, monomial, cases - 1)
+        for atom in x.terms:
+            if atom.kind == "min":
+                first, last = _by_cases(ctx, x, atom, cases - 1)
                 return max(low, first), min(high, last)
     return low, high
 
 
-def _by_cases(ctx: Context, x: Poly, monomial: Monomial, cases: int) -> Bound:
+def _by_cases(ctx: Context, x: Sum, atom: Atom, cases: int) -> Bound:
     """Bounds of rest + k * min(…): the min is one of its arguments."""
-    factor = x.terms[monomial]
-    rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-    each = [_bounds(ctx, rest.plus(arg, factor), cases) for arg in monomial[0].args]
+    factor, rest = x.terms[atom], x.without(atom)
+    each = [_bounds(ctx, rest.plus(arg, factor), cases) for arg in atom.args]
     pick = min if factor > 0 else max
     return pick(b[0] for b in each), pick(b[1] for b in each)
 
 
-def monomial_bounds(ctx: Context, monomial: Monomial) -> Bound:
+def _product_bounds(ctx: Context, factors: Sequence[Atom]) -> Bound:
     """Bounds of a product of atoms."""
-    if len(monomial) == 1:
-        return atom_bounds(ctx, monomial[0])
-    if len(monomial) == 2 and monomial[0] is monomial[1]:
-        low, high = atom_bounds(ctx, monomial[0])
+    if len(factors) == 2 and factors[0] is factors[1]:
+        low, high = atom_bounds(ctx, factors[0])
         largest = max(times(low, low), times(high, high))
         return (0 if low <= 0 <= high else min(low * low, high * high)), largest
-    low, high = atom_bounds(ctx, monomial[0])
-    for atom in monomial[1:]:
+    low, high = atom_bounds(ctx, factors[0])
+    for atom in factors[1:]:
         first, last = atom_bounds(ctx, atom)
         corners = [times(low, first), times(low, last), times(high, first), times(high, last)]
         low, high = min(corners), max(corners)
@@ -85,6 +82,8 @@ def _derived(ctx: Context, atom: Atom) -> Bound:
     kind, args = atom.kind, atom.args
     if kind == "split":
         return split_bounds(bounds_of(ctx, args[0]), args[1], args[2])
+    if kind == "product":
+        return _product_bounds(ctx, args)
     if kind == "min":
         each = [bounds_of(ctx, x) for x in args]
         return min(b[0] for b in each), min(b[1] for b in each)
@@ -218,19 +217,19 @@ def fits(bound: Bound, dtype: DType) -> bool:
     return dtype.min_value <= bound[0] and bound[1] <= dtype.max_value
 
 
-def modular_of(ctx: Context, x: Poly) -> tuple[int, int]:
+def modular_of(ctx: Context, x: Sum) -> tuple[int, int]:
     """(coefficient, base) with x = coefficient * something + base; coefficient 0 for a constant."""
     coefficient, base = 0, x.const
-    for monomial, factor in x.terms.items():
-        step, start = _monomial_modular(ctx, monomial)
+    for atom, factor in x.terms.items():
+        step, start = atom_modular(ctx, atom)
         coefficient = gcd(coefficient, step * factor)
         base += start * factor
     return coefficient, base % coefficient if coefficient else base
 
 
-def _monomial_modular(ctx: Context, monomial: Monomial) -> tuple[int, int]:
-    step, start = atom_modular(ctx, monomial[0])
-    for atom in monomial[1:]:
+def _product_modular(ctx: Context, factors: Sequence[Atom]) -> tuple[int, int]:
+    step, start = atom_modular(ctx, factors[0])
+    for atom in factors[1:]:
         other, base = atom_modular(ctx, atom)
         step, start = gcd(step * other, step * base, other * start), start * base
     return step, start
@@ -245,6 +244,8 @@ def atom_modular(ctx: Context, atom: Atom) -> tuple[int, int]:
         step, start = modular_of(ctx, atom.args[0])
         step = gcd(step, atom.args[2])
         return step, start % step
+    if atom.kind == "product":
+        return _product_modular(ctx, atom.args)
     if atom.kind == "min":
         return _one_of([(0, 0), *(modular_of(ctx, x) for x in atom.args)])
     if atom.kind == "cases":
@@ -256,7 +257,7 @@ def atom_modular(ctx: Context, atom: Atom) -> tuple[int, int]:
     return 1, 0
 
 
-def _is_kept(ctx: Context, x: Poly, source: DType, to: DType) -> bool:
+def _is_kept(ctx: Context, x: Sum, source: DType, to: DType) -> bool:
     """True if a cast changes no number that its operand may be."""
     low, high = bounds_of(ctx, x)
     if x.is_data and not fits((low, high), source):

@@ -256,7 +256,7 @@ class Fuser:
 def step_size(analyzer: Analyzer, scale: PrimExpr) -> tuple[int, int]:
     """What steps are ordered by: how many symbols are multiplied, then by what number."""
     form = analyzer.normal_form(scale)
-    degree = max((len(monomial) for monomial in form.terms), default=0)
+    degree = max((len(atom.factors) for atom in form.terms), default=0)
     return degree, abs(form.const or min(form.terms.values(), default=0))
 
 

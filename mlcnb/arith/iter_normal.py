@@ -15,7 +15,7 @@ from mlcnb.arith.iter_fuse import step_size
 from mlcnb.arith.iter_map import detect_iter_map
 from mlcnb.arith.iter_sum import IterMapLevel, IterMark, IterSplit, IterSum, whole
 from mlcnb.arith.linear import depends_on
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.sum import Atom, Sum, product_of
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -95,16 +95,15 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
         analyzer.bind(var, domain)
     form = analyzer.normal_form(index)
     variables, kind = set(input_iters), index.dtype
-    base = Poly(form.const)
+    base = Sum(form.const)
     splits: list[IterSplit] = []
-    for monomial, factor in form.terms.items():
-        term = Poly(0, {monomial: factor})
-        running = [atom for atom in monomial if depends_on(Poly(0, {(atom,): 1}), variables)]
-        rest = tuple(atom for atom in monomial if atom not in running)
-        scale = emit(Poly(0, {rest: factor}) if rest else Poly(factor), kind)
+    for atom, factor in form.terms.items():
+        running = [x for x in atom.factors if depends_on(Sum(0, {x: 1}), variables)]
+        rest = [x for x in atom.factors if x not in running]
+        scale = emit(Sum(0, {product_of(rest): factor}) if rest else Sum(factor), kind)
         split = _split_of(running[0], scale, input_iters, kind) if len(running) == 1 else None
         if split is None:
-            base = base.plus(term)
+            base = base.plus(Sum(0, {atom: factor}))
         else:
             splits.append(split)
     splits.sort(key=lambda split: step_size(analyzer, split.scale), reverse=True)
@@ -121,7 +120,7 @@ def _split_of(
     if atom.kind != "split":
         return None
     inner, lower, upper = atom.args
-    source = inner.single_atom()
+    source = inner.only_atom
     if source is None or source.kind != "var":
         return None
     mark = IterMark(source.expr, input_iters[source.expr].extent)

@@ -10,7 +10,7 @@ from typing import Any
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, ceil_divide, floor_divide
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
@@ -36,7 +36,7 @@ class Learner:
 
     ctx: Context
 
-    def poly(self, x: PrimExpr) -> Poly:
+    def poly(self, x: PrimExpr) -> Sum:
         """The polynomial of an expression (see Normalizer)."""
         raise NotImplementedError
 
@@ -80,40 +80,39 @@ class Learner:
         else:
             self._learn_different(a.minus(b))
 
-    def learn(self, x: Poly) -> None:
+    def learn(self, x: Sum) -> None:
         """Note that `x` >= 0."""
         ctx = self.ctx
         if x.is_const or bounds_of(ctx, x)[0] >= 0:
             return
         ctx.constraints.append(x)
         limits = []
-        for monomial, factor in x.terms.items():
-            if len(monomial) == 1:
-                rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-                most = bounds_of(ctx, rest)[1]
-                limits.append((monomial[0], factor, most))
+        for atom, factor in x.terms.items():
+            if atom.kind != "product":
+                limits.append((atom, factor, bounds_of(ctx, x.without(atom))[1]))
         for atom, factor, most in limits:
             _limit(ctx, atom, factor, most)
         ctx.forget()
 
-    def _learn_residue(self, difference: Poly) -> None:
+    def _learn_residue(self, difference: Sum) -> None:
         """v % c == k says v = c * something + k."""
-        terms = [(m[0], c) for m, c in difference.terms.items() if len(m) == 1]
-        if len(terms) != 1 or len(difference.terms) != 1 or abs(terms[0][1]) != 1:
+        if len(difference.terms) != 1:
             return
-        atom, factor = terms[0]
+        ((atom, factor),) = difference.terms.items()
+        if abs(factor) != 1:
+            return
         by = None
         if atom.kind == "split" and atom.args[1] == 1:
             by = atom.args[2]
         elif atom.kind == "truncmod" and atom.args[1].is_const:
             by = abs(atom.args[1].const)
-        inner = atom.args[0].single_atom() if by else None
+        inner = atom.args[0].only_atom if by else None
         if by and inner is not None:
             known = self.ctx.modular.get(inner, (1, 0))
             residue = -difference.const * factor % by
             self.ctx.modular[inner] = _both_residues(known, (by, residue))
 
-    def _learn_different(self, difference: Poly) -> None:
+    def _learn_different(self, difference: Sum) -> None:
         """x != 0 where x >= 0 says x >= 1."""
         low, high = bounds_of(self.ctx, difference)
         if low == 0:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlcnb.arith.analyzer import Analyzer
 from mlcnb.arith.emission import emit
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Var
@@ -26,7 +26,7 @@ def detect_linear_equation(
     analyzer = analyzer or Analyzer()
     x = p.as_expr(x)
     rest = analyzer.normal_form(x)
-    found: list[Poly] = []
+    found: list[Sum] = []
     for var in variables:
         parts = rest.coefficient_of(analyzer.context.var(var))
         if parts is None:
@@ -39,7 +39,7 @@ def detect_linear_equation(
     return [emit(part, x.dtype) for part in (*found, rest)]
 
 
-def depends_on(x: Poly, variables: set[Var]) -> bool:
+def depends_on(x: Sum, variables: set[Var]) -> bool:
     """True if one of the variables stands anywhere in `x`."""
     return any(_atom_depends(atom, variables) for atom in x.atoms())
 
@@ -47,4 +47,4 @@ def depends_on(x: Poly, variables: set[Var]) -> bool:
 def _atom_depends(atom: Atom, variables: set[Var]) -> bool:
     if atom.expr is not None:
         return any(isinstance(n, Var) and n in variables for n in walk(atom.expr))
-    return any(depends_on(x, variables) for x in atom.args if isinstance(x, Poly))
+    return any(depends_on(x, variables) for x in atom.args if isinstance(x, Sum))

@@ -16,8 +16,8 @@ from mlcnb.arith.emission import emit, size_of
 from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.learning import NEGATED, Learner, is_index
-from mlcnb.arith.poly import Poly
 from mlcnb.arith.ranges import bounds_by_operator, limits
+from mlcnb.arith.sum import Sum
 from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.errors import IntegerRangeError
 from mlcnb.core.node import Node, map_children
@@ -47,10 +47,10 @@ class Normalizer(Learner):
 
     # integers
 
-    def poly(self, x: PrimExpr) -> Poly:
+    def poly(self, x: PrimExpr) -> Sum:
         """The polynomial of an int32 or int64 expression."""
         if type(x) is e.IntImm:
-            return Poly(x.value)
+            return Sum(x.value)
         found = self.ctx.polys.get(id(x))
         if found is None:
             try:
@@ -62,46 +62,46 @@ class Normalizer(Learner):
             self.ctx.alive.append(x)
         return found
 
-    def _var(self, x: e.Var) -> Poly:
+    def _var(self, x: e.Var) -> Sum:
         given = self.ctx.values.get(x)
         if given is not None:
             return given
         atom = self.ctx.var(x)
         low, high = self.ctx.bounds.get(atom, EVERYTHING)
-        return Poly(int(low)) if low == high else Poly(0, {(atom,): 1})
+        return Sum(int(low)) if low == high else Sum(0, {atom: 1})
 
-    def _add(self, x: e.Add) -> Poly:
+    def _add(self, x: e.Add) -> Sum:
         return division.recombine(self.ctx, self.poly(x.a).plus(self.poly(x.b)))
 
-    def _sub(self, x: e.Sub) -> Poly:
+    def _sub(self, x: e.Sub) -> Sum:
         return division.recombine(self.ctx, self.poly(x.a).minus(self.poly(x.b)))
 
-    def _mul(self, x: e.Mul) -> Poly:
+    def _mul(self, x: e.Mul) -> Sum:
         a, b = self.poly(x.a), self.poly(x.b)
         if (len(a.terms) + 1) * (len(b.terms) + 1) > _MANY_TERMS and a.terms and b.terms:
             return self._opaque(e.Mul(emit(a, x.dtype), emit(b, x.dtype)), "opaque", (a, b))
         return division.recombine(self.ctx, a.times(b))
 
-    def _floordiv(self, x: e.FloorDiv) -> Poly:
+    def _floordiv(self, x: e.FloorDiv) -> Sum:
         return division.floordiv(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
-    def _floormod(self, x: e.FloorMod) -> Poly:
+    def _floormod(self, x: e.FloorMod) -> Sum:
         return division.floormod(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
-    def _truncated(self, x: e.Div | e.Mod) -> Poly:
+    def _truncated(self, x: e.Div | e.Mod) -> Sum:
         build = truncation.truncdiv if isinstance(x, e.Div) else truncation.truncmod
         return build(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
-    def _min(self, x: e.Min) -> Poly:
+    def _min(self, x: e.Min) -> Sum:
         return extrema.minimum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
-    def _max(self, x: e.Max) -> Poly:
+    def _max(self, x: e.Max) -> Sum:
         return extrema.maximum(self.ctx, self.poly(x.a), self.poly(x.b), x.dtype)
 
-    def _select(self, x: e.Select) -> Poly:
+    def _select(self, x: e.Select) -> Sum:
         return self._cases(x, x.condition, x.true_value, x.false_value)
 
-    def _call(self, x: e.Call) -> Poly:
+    def _call(self, x: e.Call) -> Sum:
         if x.op == "tir.if_then_else":
             return self._cases(x, *x.args)
         if x.op == "tir.likely":
@@ -114,7 +114,7 @@ class Normalizer(Learner):
         limits = self._limits(rebuilt)
         return self._opaque(rebuilt, *limits)
 
-    def _polys(self, x: e.Call) -> tuple[Poly, ...] | None:
+    def _polys(self, x: e.Call) -> tuple[Sum, ...] | None:
         """The operands as polynomials, where these do not wrap around."""
         if not all(is_index(a.dtype) for a in x.args):
             return None
@@ -122,10 +122,10 @@ class Normalizer(Learner):
         exact = (division.is_exact(self.ctx, a, x.dtype) for a in found)
         return found if all(exact) else None
 
-    def _shift(self, x: e.Call, by: int) -> Poly:
+    def _shift(self, x: e.Call, by: int) -> Sum:
         value = self.poly(x.args[0])
         if x.op == "tir.shift_right":
-            return division.floordiv(self.ctx, value, Poly(1 << by), x.dtype)
+            return division.floordiv(self.ctx, value, Sum(1 << by), x.dtype)
         if division.is_exact(self.ctx, value.scaled(1 << by), x.dtype):
             return value.scaled(1 << by)
         return self._opaque(x, "opaque", ())
@@ -147,7 +147,7 @@ class Normalizer(Learner):
             return "within", (0, x.args[0].dtype.bits)
         return "within", (x.dtype.min_value, x.dtype.max_value)
 
-    def _cast(self, x: e.Cast) -> Poly:
+    def _cast(self, x: e.Cast) -> Sum:
         inner = self.simplify(x.value)
         folded = p.cast(x.dtype, inner)
         if not isinstance(folded, e.Cast):
@@ -167,7 +167,7 @@ class Normalizer(Learner):
                 limits = (low, high)
         return self._opaque(folded, "within", limits)
 
-    def _cases(self, x: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Poly:
+    def _cases(self, x: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Sum:
         chosen = self._choose(condition, yes, no)
         if len(chosen) == 1:
             return self.poly(chosen[0])
@@ -178,14 +178,14 @@ class Normalizer(Learner):
             rebuilt = e.Call(x.dtype, x.op, (condition, yes, no), x.span)
         return self._opaque(rebuilt, "cases", (self.poly(yes), self.poly(no)))
 
-    def _other(self, x: PrimExpr) -> Poly:
+    def _other(self, x: PrimExpr) -> Sum:
         rebuilt = self._rebuilt(x)
         return self._opaque(rebuilt, "within", (x.dtype.min_value, x.dtype.max_value))
 
-    def _opaque(self, x: Any, kind: str, args: tuple) -> Poly:
+    def _opaque(self, x: Any, kind: str, args: tuple) -> Sum:
         """An atom for an expression whose children are simplified already."""
         atom = self.ctx.atom(("opaque", self._built(x)), kind, args, x, reads_data(x))
-        return Poly(0, {(atom,): 1})
+        return Sum(0, {atom: 1})
 
     def bounds(self, x: PrimExpr) -> tuple[float, float]:
         """Between which numbers an integer or bool expression lies."""
@@ -390,7 +390,7 @@ class Normalizer(Learner):
         return (type(x).__name__, *map(self.key, fields))
 
 
-_POLY: dict[type, Callable[[Normalizer, Any], Poly]] = {
+_POLY: dict[type, Callable[[Normalizer, Any], Sum]] = {
     e.Var: Normalizer._var,
     e.SizeVar: Normalizer._var,
     e.Add: Normalizer._add,

@@ -11,13 +11,13 @@ from functools import reduce
 from math import inf
 
 from mlcnb.arith.context import Context
-from mlcnb.arith.interval import bounds_of
-from mlcnb.arith.poly import Atom, Poly
+from mlcnb.arith.interval import atom_bounds, bounds_of
+from mlcnb.arith.sum import Atom, Sum
 
 _DEPTH = 5
 
 
-def is_nonnegative(ctx: Context, x: Poly, depth: int = _DEPTH) -> bool:
+def is_nonnegative(ctx: Context, x: Sum, depth: int = _DEPTH) -> bool:
     """True if `x >= 0` can be proved."""
     if bounds_of(ctx, x)[0] >= 0:
         return True
@@ -34,7 +34,7 @@ def is_nonnegative(ctx: Context, x: Poly, depth: int = _DEPTH) -> bool:
     )
 
 
-def _by_symbolic_bounds(ctx: Context, x: Poly, depth: int) -> bool:
+def _by_symbolic_bounds(ctx: Context, x: Sum, depth: int) -> bool:
     """A variable with symbolic bounds takes its worst value."""
     if not ctx.symbolic:
         return False
@@ -51,26 +51,23 @@ def _by_symbolic_bounds(ctx: Context, x: Poly, depth: int) -> bool:
     return False
 
 
-def _by_cases(ctx: Context, x: Poly, depth: int) -> bool:
+def _by_cases(ctx: Context, x: Sum, depth: int) -> bool:
     """A min is one of its arguments."""
-    for monomial, factor in x.terms.items():
-        if len(monomial) == 1 and monomial[0].kind == "min":
-            rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
-            cases = [rest.plus(arg, factor) for arg in monomial[0].args]
+    for atom, factor in x.terms.items():
+        if atom.kind == "min":
+            rest = x.without(atom)
+            cases = [rest.plus(arg, factor) for arg in atom.args]
             if factor > 0:
                 return all(is_nonnegative(ctx, case, depth - 1) for case in cases)
-            together = reduce(Poly.plus, cases)  # the largest is no less than the average
+            together = reduce(Sum.plus, cases)  # the largest is no less than the average
             return any(is_nonnegative(ctx, case, depth - 1) for case in [*cases, together])
     return False
 
 
-def _by_remainder(ctx: Context, x: Poly, depth: int) -> bool:
+def _by_remainder(ctx: Context, x: Sum, depth: int) -> bool:
     """x % n lies between 0 and n - 1; x - x % c is (x // c) * c."""
-    for monomial, factor in x.terms.items():
-        atom = monomial[0]
-        if len(monomial) != 1:
-            continue
-        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+    for atom, factor in x.terms.items():
+        rest = x.without(atom)
         if atom.kind == "floormod" and bounds_of(ctx, atom.args[1])[0] > 0:
             worst = rest if factor > 0 else rest.plus(atom.args[1].shifted(-1), factor)
             return is_nonnegative(ctx, worst, depth - 1)
@@ -80,25 +77,24 @@ def _by_remainder(ctx: Context, x: Poly, depth: int) -> bool:
             if len(whole.terms) < len(x.terms):
                 key = ("split", inner.key, by, None)
                 quotient = ctx.atom(key, "split", (inner, by, None), None, inner.is_data)
-                whole = whole.plus(Poly(0, {(quotient,): 1}), -factor * by)
+                whole = whole.plus(Sum(0, {quotient: 1}), -factor * by)
                 return is_nonnegative(ctx, whole, depth - 1)
     return False
 
 
-def _by_division(ctx: Context, x: Poly, depth: int) -> bool:
+def _by_division(ctx: Context, x: Sum, depth: int) -> bool:
     """x // c lies between (x - c + 1) / c and x / c; x % c below c."""
-    for monomial, factor in x.terms.items():
-        atom = monomial[0]
-        if len(monomial) != 1 or atom.kind != "split" or atom.args[2] is not None:
+    for atom, factor in x.terms.items():
+        if atom.kind != "split" or atom.args[2] is not None:
             continue
         inner, by, _ = atom.args
-        rest = Poly(x.const, {m: c for m, c in x.terms.items() if m is not monomial})
+        rest = x.without(atom)
         bound = inner.shifted(1 - by) if factor > 0 else inner
         return is_nonnegative(ctx, rest.scaled(by).plus(bound, factor), depth - 1)
     return False
 
 
-def _by_sum_of_conditions(ctx: Context, x: Poly, depth: int) -> bool:
+def _by_sum_of_conditions(ctx: Context, x: Sum, depth: int) -> bool:
     """A condition that cancels a term of x that has no bound."""
     for known in ctx.constraints:
         if any(x.terms.get(m, 0) * c > 0 and _is_unbounded(ctx, m) for m, c in known.terms.items()):
@@ -111,12 +107,12 @@ def _by_sum_of_conditions(ctx: Context, x: Poly, depth: int) -> bool:
     return False
 
 
-def _is_unbounded(ctx: Context, monomial: tuple[Atom, ...]) -> bool:
-    low, high = bounds_of(ctx, Poly(0, {monomial: 1}))
+def _is_unbounded(ctx: Context, atom: Atom) -> bool:
+    low, high = atom_bounds(ctx, atom)
     return low == -inf or high == inf
 
 
-def sign_of(ctx: Context, x: Poly) -> bool | None:
+def sign_of(ctx: Context, x: Sum) -> bool | None:
     """True if x >= 0 always, False if x < 0 always, None if neither can be proved."""
     if is_nonnegative(ctx, x):
         return True
@@ -125,7 +121,7 @@ def sign_of(ctx: Context, x: Poly) -> bool | None:
     return None
 
 
-def equals(ctx: Context, x: Poly, y: Poly) -> bool:
+def equals(ctx: Context, x: Sum, y: Sum) -> bool:
     """True if x == y can be proved."""
     difference = x.minus(y)
     if not difference.terms:

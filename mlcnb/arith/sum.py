@@ -14,7 +14,7 @@ There is one addition, and two ways to read an expression, which differ in what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mlcnb.ir import expr as e
@@ -129,6 +129,29 @@ class Sum:
             return atom if coefficient == 1 else None
         return None
 
+    @property
+    def is_data(self) -> bool:
+        """True if a term depends on values in memory."""
+        return any(atom.is_data for atom in self.terms)
+
+    def atoms(self) -> Iterable[Any]:
+        """The atoms, and the factors of products, each once, in order."""
+        return dict.fromkeys(x for atom in self.terms for x in atom.factors)
+
+    def coefficient_of(self, atom: Any) -> tuple[Sum, Sum] | None:
+        """(c, rest) with self = c * atom + rest, neither with the atom in it; None if nonlinear."""
+        factor: dict[Any, int] = {}
+        rest: dict[Any, int] = {}
+        for term, coefficient in self.terms.items():
+            others = [x for x in term.factors if x is not atom]
+            if len(others) == len(term.factors):
+                rest[term] = coefficient
+            elif len(others) < len(term.factors) - 1:
+                return None
+            elif others:
+                factor[product_of(others)] = coefficient
+        return Sum(self.terms.get(atom, 0), factor), Sum(self.const, rest)
+
     def variables(self) -> set[e.Var]:
         """All variables, those inside atoms too."""
         found: set[e.Var] = set()
@@ -191,6 +214,59 @@ def _negative(term: tuple[Any, int]) -> bool:
 
 def _as_dtype(term: e.PrimExpr, kind: str) -> e.PrimExpr:
     return term if term.dtype == kind else p.cast(kind, term)
+
+
+class Atom:
+    """What `Analyzer.normal_form` does not take apart; one for each meaning (`Context.atom`).
+
+    Atom = var                      a variable
+         | split (x; lower, upper)  x % upper // lower     (no upper: x // lower)
+         | floordiv (x; d), floormod (x; d)                d symbolic
+         | min (0; d1, d2 …)        the smallest of them
+         | product (atoms)          of two or more, in the order of their serial numbers
+         | opaque                   anything else: a load, a call, a cast
+
+    is_data: it depends on values in memory, where integers may wrap around; index arithmetic is
+    assumed not to overflow.
+    """
+
+    __slots__ = ("args", "expr", "is_data", "kind", "products", "serial")
+
+    def __init__(self, serial: int, kind: str, args: tuple, expr: Any, is_data: bool) -> None:
+        self.serial = serial
+        self.kind = kind
+        self.args = args
+        self.expr: e.PrimExpr | None = expr
+        self.is_data = is_data
+        self.products: dict[Atom, Atom] = {}
+
+    @property
+    def factors(self) -> tuple[Atom, ...]:
+        """What it is a product of: itself, if it is none."""
+        return self.args if self.kind == "product" else (self,)
+
+    def by(self, other: Atom) -> Atom:
+        """The product of both."""
+        return product_of((*self.factors, *other.factors))
+
+    def __repr__(self) -> str:
+        return f"Atom({self.serial}, {self.kind})"
+
+
+def product_of(factors: Iterable[Atom]) -> Atom:
+    """The one atom that is the product of some others."""
+    first, *rest = sorted(factors, key=_serial)
+    for atom in rest:
+        found = first.products.get(atom)
+        if found is None:
+            args, is_data = (*first.factors, atom), first.is_data or atom.is_data
+            found = first.products[atom] = Atom(atom.serial, "product", args, None, is_data)
+        first = found
+    return first
+
+
+def _serial(atom: Atom) -> int:
+    return atom.serial
 
 
 # parts of sums by numbers: digits

@@ -17,7 +17,7 @@ from mlcnb.arith.emission import emit
 from mlcnb.arith.forms import flattened
 from mlcnb.arith.int_set import set_of
 from mlcnb.arith.linear import depends_on
-from mlcnb.arith.poly import Poly
+from mlcnb.arith.sum import Sum
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, node, rewrite, walk
 from mlcnb.ir import expr as e
@@ -139,7 +139,7 @@ def _open(analyzer: Analyzer, conditions: Sequence[PrimExpr]) -> list[PrimExpr]:
 
 def _matrix(
     analyzer: Analyzer, equations: Sequence[PrimExpr], variables: Sequence[Var]
-) -> tuple[list[list[int]], list[Poly]]:
+) -> tuple[list[list[int]], list[Sum]]:
     """Factors of the variables, and what they add up to, for each equation."""
     rows, constants = [], []
     for equation in equations:
@@ -153,8 +153,8 @@ def _matrix(
 
 
 def _factors(
-    analyzer: Analyzer, form: Poly, variables: Sequence[Var], what: PrimExpr
-) -> tuple[list[int], Poly]:
+    analyzer: Analyzer, form: Sum, variables: Sequence[Var], what: PrimExpr
+) -> tuple[list[int], Sum]:
     factors = []
     for var in variables:
         parts = form.coefficient_of(analyzer.context.var(var))
@@ -167,8 +167,8 @@ def _factors(
     return factors, form
 
 
-def _combined(factors: Sequence[int], values: Sequence[Poly]) -> Poly:
-    total = Poly()
+def _combined(factors: Sequence[int], values: Sequence[Sum]) -> Sum:
+    total = Sum()
     for factor, value in zip(factors, values, strict=True):
         total = total.plus(value, factor)
     return total
@@ -231,10 +231,10 @@ class _Hermite:
 
 
 def _triangular(
-    analyzer: Analyzer, steps: _Hermite, constants: list[Poly], kind: Any
-) -> tuple[list[Poly], list[PrimExpr]]:
+    analyzer: Analyzer, steps: _Hermite, constants: list[Sum], kind: Any
+) -> tuple[list[Sum], list[PrimExpr]]:
     """Values of the pivots by forward substitution, and the conditions under which there are."""
-    values: list[Poly] = []
+    values: list[Sum] = []
     relations: list[PrimExpr] = []
     for at, constant in enumerate(constants):
         row = steps.rows[at]

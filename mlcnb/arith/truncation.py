@@ -13,25 +13,25 @@ from math import gcd
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, modular_of
-from mlcnb.arith.poly import Poly
+from mlcnb.arith.sum import Sum
 from mlcnb.ir.dtype import DType
 
 
-def truncdiv(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+def truncdiv(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x / y, rounded towards zero."""
     if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
         return _exact(ctx, x, y, dtype, "truncdiv")
     return _atom(ctx, x, y, "wrapping_truncdiv")
 
 
-def truncmod(ctx: Context, x: Poly, y: Poly, dtype: DType) -> Poly:
+def truncmod(ctx: Context, x: Sum, y: Sum, dtype: DType) -> Sum:
     """x - truncdiv(x, y) * y"""
     if division.is_exact(ctx, x, dtype) and division.is_exact(ctx, y, dtype):
         return _exact(ctx, x, y, dtype, "truncmod")
     return _atom(ctx, x, y, "wrapping_truncmod")
 
 
-def _exact(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
+def _exact(ctx: Context, x: Sum, y: Sum, dtype: DType, kind: str) -> Sum:
     quotient = kind == "truncdiv"
     low, high = bounds_of(ctx, y)
     if high < 0:
@@ -56,28 +56,28 @@ def _exact(ctx: Context, x: Poly, y: Poly, dtype: DType, kind: str) -> Poly:
     return _atom(ctx, x, y, kind)
 
 
-def _by_number(ctx: Context, x: Poly, by: int, dtype: DType, kind: str) -> Poly | None:
+def _by_number(ctx: Context, x: Sum, by: int, dtype: DType, kind: str) -> Sum | None:
     """Division by a number > 0: a common factor goes out, and a division of a division is one."""
     common = gcd(by, x.const, *x.terms.values())
     if common > 1:
-        found = _exact(ctx, x.divided(common), Poly(by // common), dtype, kind)
+        found = _exact(ctx, x.divided(common), Sum(by // common), dtype, kind)
         return found if kind == "truncdiv" else found.scaled(common)
     low, high = bounds_of(ctx, x)
     if -by < low and high < by:
-        return Poly() if kind == "truncdiv" else x
-    atom = x.single_atom()
+        return Sum() if kind == "truncdiv" else x
+    atom = x.only_atom
     if kind == "truncdiv" and atom is not None and atom.kind == kind and atom.args[1].is_const:
         inner, lower = atom.args
         if lower.const > 0:
-            return _exact(ctx, inner, Poly(lower.const * by), dtype, kind)
+            return _exact(ctx, inner, Sum(lower.const * by), dtype, kind)
     return None
 
 
-def _leads_negative(x: Poly) -> bool:
+def _leads_negative(x: Sum) -> bool:
     return bool(x.terms) and all(c < 0 for c in x.terms.values()) and x.const <= 0
 
 
-def _atom(ctx: Context, x: Poly, y: Poly, kind: str) -> Poly:
+def _atom(ctx: Context, x: Sum, y: Sum, kind: str) -> Sum:
     wraps = kind.startswith("wrapping") or x.is_data or y.is_data
     atom = ctx.atom((kind, x.key, y.key), kind, (x, y), None, wraps)
-    return Poly(0, {(atom,): 1})
+    return Sum(0, {atom: 1})

@@ -348,7 +348,7 @@ def _steps(x: PrimExpr, var: Var) -> list[int]:
         poly = analyzer.normal_form(n.a)
         if poly.coefficient_of(analyzer.context.var(var)) is None or not depends_on(poly, {var}):
             continue
-        factors = [abs(c) for m, c in poly.terms.items() if m[0].expr is var]
+        factors = [abs(c) for x, c in poly.terms.items() if x.factors[0].expr is var]
         if len(poly.terms) == 1 and factors:
             found.append(by // gcd(by, factors[0]))
     return found

@@ -268,12 +268,12 @@ def _negative(bound: tuple[float, float]) -> tuple[float, float]:
 def _product_of_sum(self: Any, x: PrimExpr) -> tuple[PrimExpr, ...] | None:
     """(A, B, C, D) of (A + B) * C - (A * B) * D, however it is written."""
     form = self.normalizer.poly(x)
-    atoms = {atom for monomial in form.terms for atom in monomial if atom.kind == "var"}
+    atoms = {atom for atom in form.atoms() if atom.kind == "var"}
     if form.const or len(form.terms) != 3 or len(atoms) != 2:
         return None
     one, two = sorted(atoms, key=lambda atom: atom.serial)
-    pair = next((m for m in form.terms if set(m) == {one, two} and len(m) == 2), None)
-    sums = [form.terms.get((atom,)) for atom in (one, two)]
+    pair = next((x for x in form.terms if x is one.by(two)), None)
+    sums = [form.terms.get(atom) for atom in (one, two)]
     if pair is None or None in sums or sums[0] != sums[1]:
         return None
     kind = x.dtype

@@ -305,8 +305,8 @@ def _solver(dim: PrimExpr) -> tuple[Var, Callable[[int], int]] | None:
     poly = Analyzer().normal_form(dim)
     if len(poly.terms) != 1:
         return None
-    ((monomial, factor),) = poly.terms.items()
-    if len(monomial) != 1 or monomial[0].kind != "var":
+    ((atom, factor),) = poly.terms.items()
+    if atom.kind != "var":
         return None
-    var: Any = monomial[0].expr
+    var: Any = atom.expr
     return var, lambda size: (size - poly.const) // factor

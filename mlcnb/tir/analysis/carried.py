@@ -18,8 +18,8 @@ from typing import Any
 from mlcnb.arith import Analyzer
 from mlcnb.arith.int_set import ends_of
 from mlcnb.arith.interval import bounds_of
-from mlcnb.arith.poly import Atom, Poly
 from mlcnb.arith.proof import is_nonnegative
+from mlcnb.arith.sum import Atom, Sum
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -34,7 +34,7 @@ ORDERED = (s.ForKind.SERIAL, s.ForKind.UNROLLED)
 #: accesses to one buffer of which pairs are looked at
 MOST = 64
 #: the lower ends and the upper ends of one dimension
-Limits = tuple[list[Poly], list[Poly]]
+Limits = tuple[list[Sum], list[Sum]]
 #: x % upper // lower, of some x (no upper: x // lower)
 Digit = tuple[int, int | None]
 
@@ -81,7 +81,7 @@ class Carried:
                 atom = None if hull is None else _told(hull, loop.loop_var)
                 if atom is var:
                     return True
-                if atom is not None and atom.kind == "split" and atom.args[0].single_atom() is var:
+                if atom is not None and atom.kind == "split" and atom.args[0].only_atom is var:
                     digits.append(atom.args[1:])
         return bool(digits) and self.make_up(var, digits)
 
@@ -97,13 +97,13 @@ class Carried:
 
     def hull(
         self, accesses: Sequence[Ordered], loop: s.For, axis: int, modulo: int | None = None
-    ) -> tuple[Poly, Poly] | None:
+    ) -> tuple[Sum, Sum] | None:
         """Smallest and largest index in one iteration, if they are a fixed distance apart.
 
         modulo: of the indices modulo this number.
         """
-        low: Poly | None = None
-        high: Poly | None = None
+        low: Sum | None = None
+        high: Sum | None = None
         for access in accesses:
             side = access.sides[axis]
             if modulo is not None and side is not None:
@@ -122,7 +122,7 @@ class Carried:
 
     def make_up(self, var: Atom, digits: Collection[Digit]) -> bool:
         """True if these digits of a variable tell its value."""
-        low, high = bounds_of(self.analyzer.context, Poly(0, {(var,): 1}))
+        low, high = bounds_of(self.analyzer.context, Sum(0, {var: 1}))
         place: int | None = 1
         while place is not None and place <= high:
             ends = [upper for lower, upper in digits if lower == place]
@@ -183,7 +183,7 @@ class Carried:
         sides = [self.forms(side, first) for side in write.sides]
         if any(side is None for side in sides):
             return None
-        forms: list[tuple[Poly, Poly]] = sides  # type: ignore[assignment]
+        forms: list[tuple[Sum, Sum]] = sides  # type: ignore[assignment]
         if not self.fills_a_box(forms, own):
             return None
         box: list[Limits] = []
@@ -200,7 +200,7 @@ class Carried:
     def cut(
         self,
         box: list[Limits],
-        forms: Sequence[tuple[Poly, Poly]],
+        forms: Sequence[tuple[Sum, Sum]],
         condition: Condition,
         own: Sequence[s.For],
         first: Mapping[Var, e.PrimExpr],
@@ -210,7 +210,7 @@ class Carried:
             return False
         form = self.analyzer.normal_form(substitute(condition.form, first))
         if condition.is_equality:
-            return form.is_same(Poly())
+            return form.is_same(Sum())
         if is_nonnegative(self.analyzer.context, form.scaled(-1)):
             return True
         moving = {x.loop_var for x in own}
@@ -230,7 +230,7 @@ class Carried:
         for side, extent in zip(read.sides, read.buffer.shape, strict=True):
             low, high = self.ends(side, own)
             last = self.analyzer.normal_form(extent).shifted(-1)
-            limits = [Poly(), *([low] if low else [])], [last, *([high] if high else [])]
+            limits = [Sum(), *([low] if low else [])], [last, *([high] if high else [])]
             form = self.forms(side, {})
             for condition in read.conditions if form is not None else ():
                 if condition.form is not None and not condition.is_equality:
@@ -249,7 +249,7 @@ class Carried:
             any(is_nonnegative(ctx, end.minus(x)) for x in part[1]) for end in whole[1]
         )
 
-    def fills_a_box(self, sides: Sequence[tuple[Poly, Poly]], own: Sequence[s.For]) -> bool:
+    def fills_a_box(self, sides: Sequence[tuple[Sum, Sum]], own: Sequence[s.For]) -> bool:
         """True if the indices take every value between their ends, in all combinations."""
         moving = {x.loop_var: x for x in own}
         seen: dict[Var, list[Digit]] = {}
@@ -258,8 +258,8 @@ class Carried:
             terms = [(abs(c), m) for m, c in low.terms.items() if _depends(m, moving)]
             terms.sort(key=lambda term: term[0])
             reach = width.const
-            for at, (coefficient, monomial) in enumerate(terms, start=1):
-                span = self.span(monomial, moving, seen, may_be_symbolic=at == len(terms))
+            for at, (coefficient, atom) in enumerate(terms, start=1):
+                span = self.span(atom, moving, seen, may_be_symbolic=at == len(terms))
                 if width.terms or span is None or coefficient > reach + 1:
                     return False
                 reach += coefficient * span
@@ -271,7 +271,7 @@ class Carried:
 
     def span(
         self,
-        monomial: tuple[Atom, ...],
+        atom: Atom,
         moving: Mapping[Var, s.For],
         seen: dict[Var, list[Digit]],
         may_be_symbolic: bool,
@@ -280,10 +280,9 @@ class Carried:
 
         seen: the digits used so far; one that is used twice makes dimensions move together.
         """
-        atom = monomial[0]
-        inner = atom.args[0].single_atom() if atom.kind == "split" else atom
+        inner = atom.args[0].only_atom if atom.kind == "split" else atom
         var = None if inner is None or inner.kind != "var" else inner.expr
-        if len(monomial) > 1 or not isinstance(var, Var) or var not in moving:
+        if not isinstance(var, Var) or var not in moving:
             return None
         extent = p.as_int(moving[var].extent)
         lower, upper = (1, None) if atom is inner else atom.args[1:]
@@ -305,21 +304,21 @@ class Carried:
         """The atom of a loop's variable."""
         return self.analyzer.context.var(loop.loop_var)
 
-    def forms(self, side: Side, values: Mapping[Var, e.PrimExpr]) -> tuple[Poly, Poly] | None:
+    def forms(self, side: Side, values: Mapping[Var, e.PrimExpr]) -> tuple[Sum, Sum] | None:
         """First and last index as polynomials, with the values of some variables put in."""
         if side is None:
             return None
         low, high = (self.analyzer.normal_form(substitute(x, values)) for x in side)
         return low, high
 
-    def ends(self, side: Side, loops: Sequence[s.For]) -> tuple[Poly | None, Poly | None]:
+    def ends(self, side: Side, loops: Sequence[s.For]) -> tuple[Sum | None, Sum | None]:
         """Smallest and largest index while some loops run."""
         forms = self.forms(side, {})
         if forms is None:
             return None, None
         return self.ends_of(forms[0], loops)[0], self.ends_of(forms[1], loops)[1]
 
-    def ends_of(self, x: Poly, loops: Sequence[s.For]) -> tuple[Poly | None, Poly | None]:
+    def ends_of(self, x: Sum, loops: Sequence[s.For]) -> tuple[Sum | None, Sum | None]:
         """Smallest and largest value while some loops run."""
         domains = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
         return ends_of(self.analyzer, x, domains)
@@ -335,21 +334,21 @@ def _domain(loop: s.For) -> tuple[Var, Any, Any]:
     )
 
 
-def _told(hull: tuple[Poly, Poly], var: Var) -> Atom | None:
+def _told(hull: tuple[Sum, Sum], var: Var) -> Atom | None:
     """The one atom with `var` in it, if its step is larger than what is between the ends."""
     low, high = hull
     moving = [(m, c) for m, c in low.terms.items() if _depends(m, {var})]
-    if len(moving) != 1 or len(moving[0][0]) != 1:
+    if len(moving) != 1 or moving[0][0].kind == "product":
         return None
-    (monomial, coefficient) = moving[0]
-    return monomial[0] if abs(coefficient) > high.const - low.const else None
+    atom, coefficient = moving[0]
+    return atom if abs(coefficient) > high.const - low.const else None
 
 
-def _depends(monomial: tuple[Atom, ...], variables: Collection[Var]) -> bool:
-    return _uses(Poly(0, {monomial: 1}), variables)
+def _depends(atom: Atom, variables: Collection[Var]) -> bool:
+    return any(_atom_uses(x, variables) for x in atom.factors)
 
 
-def _uses(x: Poly, variables: Collection[Var]) -> bool:
+def _uses(x: Sum, variables: Collection[Var]) -> bool:
     """True if the value of a polynomial may change with one of the variables."""
     return any(_atom_uses(atom, variables) for atom in x.atoms())
 
@@ -359,7 +358,7 @@ def _atom_uses(atom: Atom, variables: Collection[Var]) -> bool:
         return atom.expr in variables
     if atom.expr is not None and _variables(atom.expr) & set(variables):
         return True
-    return any(_uses(x, variables) for x in atom.args if isinstance(x, Poly))
+    return any(_uses(x, variables) for x in atom.args if isinstance(x, Sum))
 
 
 def _variables(x: e.PrimExpr) -> set[Var]:
