@@ -254,6 +254,7 @@ def _declare(
         "__doc__": f"{doc}, elementwise.",
         "__annotations__": dict.fromkeys(arguments, "Tensor"),
         "takes_scalars": len(arguments) > 1,
+        "tir_name": f"tir_{name}" if len(arguments) == 1 and "." not in name else "",
         "__firstlineno__": caller.f_lineno,
         "meaning": staticmethod(meaning),
         "loop": staticmethod(loop),

@@ -112,6 +112,8 @@ class OpDecl(Node):
     numbers: ClassVar[dict[str, Any]] = {}
     #: the argument that is the result's shape, where one is
     shape_argument: ClassVar[str] = ""
+    #: TVM's name of its loop function, where that is not the last part of `op_name`
+    tir_name: ClassVar[str] = ""
     #: True where a scalar (`R.prim_value`) may stand for a tensor
     takes_scalars: ClassVar[bool] = False
     #: False for operators with effects or randomness

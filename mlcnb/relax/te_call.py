@@ -118,14 +118,21 @@ def te_call(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) 
     return replace(found, func=renew_defs(found.func))
 
 
-def finish(inputs: TeInputs, outputs: list[te.Tensor]) -> TeCall:
+def finish(
+    inputs: TeInputs, outputs: list[te.Tensor], index_dtype: str | None = "int64"
+) -> TeCall:
     """The PrimFunc from placeholders to `outputs`, and its call.
 
     Placeholders that no output needs stay parameters, so that the call keeps its arguments.
+
+    Args:
+        inputs: what became placeholders and scalars.
+        outputs: the results.
+        index_dtype: as `index_dtype_override` of `create_prim_func`; sizes of a graph are int64.
     """
     results = [_fresh(out, inputs.tensors, outputs[:i]) for i, out in enumerate(outputs)]
     scalars = _unbound(inputs, results)
-    func = te.create_prim_func([*inputs.tensors, *results, *scalars])
+    func = te.create_prim_func([*inputs.tensors, *results, *scalars], index_dtype)
     back = {new: old for old, new in inputs.variables.items()}
     infos = tuple(_info(out, back) for out in results)
     return TeCall(func, tuple(inputs.args), infos, tuple(back[v] for v in scalars))

@@ -17,7 +17,7 @@ from typing import Any
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, replace, rewrite
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.dtype import dtype
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import GlobalVar, Let
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
@@ -101,8 +101,6 @@ class _Fusion:
 
     def __init__(self, func: Function, mod: IRModule) -> None:
         self.func, self.mod = func, mod
-        infos = [prm.struct_info for prm in func.params]
-        self.index = dtype("int64" if any(map(symbolic_vars, infos)) else "int32")
         self.buffers: dict[Var, Buffer] = {}
         self.symbols: dict[PrimVar, PrimVar] = {}
         self.local: list[Buffer] = []
@@ -115,6 +113,15 @@ class _Fusion:
         #: … and in bounds, or else the mark that they are to be checked
         self.are_declared = True
         self.checked: dict[str, Any] = {}
+        self.index = self.index_dtype()
+
+    def index_dtype(self) -> DType:
+        """The dtype of sizes: int64 where one is symbolic, or where a callee counts so."""
+        if any(symbolic_vars(prm.struct_info) for prm in self.func.params):
+            return dtype("int64")
+        calls = [self.callee(b.value) for b in self.func.body.bindings]
+        dims = (d for func in calls for b in func.buffers for d in b.shape)
+        return dtype("int64" if any(d.dtype.bits > 32 for d in dims) else "int32")
 
     def result(self) -> PrimFunc:
         """Parameters, calls in order, then the function."""

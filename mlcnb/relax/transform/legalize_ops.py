@@ -20,16 +20,18 @@ from typing import Any
 
 from mlcnb.core.errors import CodegenError, IntegerRangeError, UnsupportedOpError
 from mlcnb.core.node import replace
-from mlcnb.ir.dtype import DType
+from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import GlobalVar, IntImm
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
+from mlcnb.ir.prim_ops import const
 from mlcnb.ir.rules import Rule, declare, declare_family
 from mlcnb.ir.structural import structural_digest
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.relax.analysis.struct_info import static_shape, symbolic_vars
 from mlcnb.relax.expr import (
     Call,
+    Constant,
     Expr,
     Function,
     Op,
@@ -64,12 +66,15 @@ class LegalizeOps(ModulePass):
     skip_ops: Sequence[str] | None = None
     #: warn of every operator that stays although it was not skipped
     enable_warning: bool = False
+    #: dtype of loops and of sizes: a graph's own, or None: int32 where everything fits
+    index_dtype: str | None = "int64"
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All graph functions, with one table of PrimFuncs."""
         table = FunctionTable(mod.functions)
         skipped = frozenset(self.skip_ops or ())
-        legalizer = _Legalizer(table, self.customize_legalize_map or {}, skipped)
+        custom = self.customize_legalize_map or {}
+        legalizer = _Legalizer(table, custom, skipped, self.index_dtype)
         for key, func in mod.items():
             if isinstance(func, Function) and "Codegen" not in func.attrs:
                 table.set(key, legalizer.rewrite(func))
@@ -100,9 +105,14 @@ class _Legalizer(Mutator):
     """Also what a custom legalization gets as its builder: emit, emit_te, call_te, normalize."""
 
     def __init__(
-        self, table: FunctionTable, custom: Mapping[str, Legalizer], skip: frozenset[str]
+        self,
+        table: FunctionTable,
+        custom: Mapping[str, Legalizer],
+        skip: frozenset[str],
+        index_dtype: str | None,
     ) -> None:
         super().__init__(table.functions)
+        self.index_dtype = index_dtype
         self.table, self.custom, self.skip = table, custom, skip
         self.count = 0
         self.kept: dict[str, str] = {}
@@ -143,6 +153,8 @@ class _Legalizer(Mutator):
     def legalize(self, call: Call, decl: type[OpDecl]) -> Call:
         """The declaration's loops, made or found, and their call."""
         args = [self.opened(arg, kind) for arg, kind in _arguments(call, decl)]
+        if decl.takes_scalars:
+            args = _with_number(args)
         key = _static_key(call, args)
         found = None if key is None else self.known.get(key)
         if found is not None:
@@ -152,7 +164,7 @@ class _Legalizer(Mutator):
         values = [_te_value(inputs, arg, name, kind) for arg, (name, kind) in pairs]
         result = attrs_of(call).compute(*values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
-        made = finish(inputs, outputs)
+        made = finish(inputs, outputs, self.index_dtype)
         note_declared(made.func.body)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
         name = self.table.add_shared(func, _name_of(decl))
@@ -233,7 +245,23 @@ def _arguments(call: Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
 
 
 def _name_of(decl: type[OpDecl]) -> str:
-    return decl.op_name.rpartition(".")[2]
+    return decl.tir_name or decl.op_name.rpartition(".")[2]
+
+
+def _with_number(args: list[Any]) -> list[Any]:
+    """The arguments with one constant that has no dimensions as a number, the last first."""
+    for place in reversed(range(len(args))):
+        found = _number(args[place])
+        if found is not None:
+            return [*args[:place], found, *args[place + 1 :]]
+    return args
+
+
+def _number(arg: Any) -> PrimValue | None:
+    """A constant without dimensions as a number that stands in the loops."""
+    if not isinstance(arg, Constant) or arg.data.ndim:
+        return None
+    return PrimValue(const(arg.data.item(), dtype(arg.data.dtype.name)))
 
 
 def _call(name: GlobalVar, call: Call, args: list[Expr], tir_vars: Any) -> Call:

@@ -41,6 +41,20 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     return func.with_body(_Narrower(target_bits).visit(func.body))
 
 
+def narrow_static(func: PrimFunc) -> PrimFunc:
+    """`func` with narrow indices where no loop counts to a size that is open; else as it is.
+
+    Where one loop is open, narrow variables of others would be widened in each index.
+    """
+    loops = [n for n in walk(func.body) if isinstance(n, For)]
+    if not any(n.loop_var.dtype.bits > 32 for n in loops):
+        return func
+    own = {n.loop_var for n in loops}
+    ends = (x for n in loops for end in (n.min, n.extent) for x in walk(end))
+    is_open = any(isinstance(x, Var | BufferLoad | e.Call) and x not in own for x in ends)
+    return func if is_open else narrow_data_type(func)
+
+
 class _Narrower:
     """Rewrites from the outside in; loops tell the bounds of their variables."""
 
