@@ -28,6 +28,8 @@ class Astype(OpDecl):
     Integers keep their low bits. What is not 0 becomes True.
     """
 
+    tir_name = "cast"
+
     elementwise = True
     x: Tensor
     dtype: str

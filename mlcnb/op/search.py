@@ -154,6 +154,8 @@ class Bucketize(OpDecl):
     out_int32: the result is int32, else int64. Semantics: torch.bucketize.
     """
 
+    tir_name = "searchsorted"
+
     input_tensor: Tensor
     boundaries: Tensor
     out_int32: bool = False

@@ -65,7 +65,7 @@ Log = unary("log", np.log, te.log, FLOATS, "Natural logarithm", onnx="Log", torc
 Sqrt = unary("sqrt", np.sqrt, te.sqrt, FLOATS, "Square root", onnx="Sqrt", torch="sqrt")
 Rsqrt = unary("rsqrt", _rsqrt, loop_in_float32(te.rsqrt), FLOATS, "1 / sqrt(x)", torch="rsqrt")
 Square = unary("square", _square, _square, NUMBERS, "x * x", torch="square")
-Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf", torch="erf")
+Erf = unary("erf", _erf, te.erf, FLOATS, "Error function", onnx="Erf", torch="erf", tir_name="erf")
 Sigmoid = unary(
     "sigmoid",
     _sigmoid,
@@ -191,6 +191,8 @@ class Clip(OpDecl):
 
     A bound outside of an integer dtype is moved inside.
     """
+
+    tir_name = "tir_clip"
 
     elementwise = True
     x: Tensor

@@ -118,9 +118,7 @@ def te_call(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) 
     return replace(found, func=renew_defs(found.func))
 
 
-def finish(
-    inputs: TeInputs, outputs: list[te.Tensor], index_dtype: str | None = "int64"
-) -> TeCall:
+def finish(inputs: TeInputs, outputs: list[te.Tensor], index_dtype: str | None = "int64") -> TeCall:
     """The PrimFunc from placeholders to `outputs`, and its call.
 
     Placeholders that no output needs stay parameters, so that the call keeps its arguments.

@@ -111,9 +111,12 @@ def test_emit_te_adds_a_shared_loop_function() -> None:
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
-        def double(A: T.Buffer((2, 4), "float32"), double: T.Buffer((2, 4), "float32")):
+        def double(
+            A: T.Buffer((T.int64(2), T.int64(4)), "float32"),
+            double: T.Buffer((T.int64(2), T.int64(4)), "float32"),
+        ):
             T.func_attr({"tir.noalias": True})
-            for i0, i1 in T.grid(2, 4):
+            for i0, i1 in T.grid(T.int64(2), T.int64(4)):
                 with T.block("double"):
                     v_i0, v_i1 = T.axis.remap("SS", [i0, i1])
                     T.reads(A[v_i0, v_i1])
@@ -121,9 +124,12 @@ def test_emit_te_adds_a_shared_loop_function() -> None:
                     double[v_i0, v_i1] = A[v_i0, v_i1] * T.float32(2.0)
 
         @T.prim_func(private=True)
-        def triple(A: T.Buffer((2, 4), "float32"), double: T.Buffer((2, 4), "float32")):
+        def triple(
+            A: T.Buffer((T.int64(2), T.int64(4)), "float32"),
+            double: T.Buffer((T.int64(2), T.int64(4)), "float32"),
+        ):
             T.func_attr({"tir.noalias": True})
-            for i0, i1 in T.grid(2, 4):
+            for i0, i1 in T.grid(T.int64(2), T.int64(4)):
                 with T.block("double"):
                     v_i0, v_i1 = T.axis.remap("SS", [i0, i1])
                     T.reads(A[v_i0, v_i1])

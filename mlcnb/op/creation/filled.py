@@ -60,6 +60,8 @@ class Full(OpDecl):
 class FullLike(OpDecl):
     """As full, of x's shape. dtype: of the result; None: that of x."""
 
+    tir_name = "full"
+
     x: Tensor
     fill_value: Tensor
     dtype: str | None = None
@@ -148,6 +150,8 @@ class _FilledLike(OpDecl):
 class OnesLike(_FilledLike):
     """1 everywhere, in x's shape. dtype: of the result; None: that of x."""
 
+    tir_name = "ones"
+
     x: Tensor
     dtype: str | None = None
     value = 1
@@ -156,6 +160,8 @@ class OnesLike(_FilledLike):
 @operator("relax.zeros_like")
 class ZerosLike(_FilledLike):
     """0 everywhere, in x's shape. dtype: of the result; None: that of x."""
+
+    tir_name = "zeros"
 
     x: Tensor
     dtype: str | None = None

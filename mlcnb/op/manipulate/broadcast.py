@@ -110,6 +110,8 @@ def _collapse_sum(x: Any, shape: Sequence[Any], name: str) -> Any:
 class CollapseSumTo(OpDecl):
     """The sum of `x` over the dimensions along which `shape` would be broadcast to x's shape."""
 
+    tir_name = "collapse_sum"
+
     result_shape = "shape"
 
     shape_argument = "shape"
@@ -137,6 +139,8 @@ class CollapseSumTo(OpDecl):
 @operator("relax.collapse_sum_like")
 class CollapseSumLike(OpDecl):
     """collapse_sum_to the shape of `target`."""
+
+    tir_name = "collapse_sum"
 
     x: Tensor
     target: Tensor

@@ -46,6 +46,8 @@ class GatherElements(OpDecl):
     Semantics: https://onnx.ai/onnx/operators/onnx__GatherElements.html
     """
 
+    tir_name = "gather"
+
     x: Tensor
     indices: Tensor
     axis: int = 0
@@ -99,6 +101,8 @@ class GatherNd(OpDecl):
     The first `batch_dims` dimensions of both are the same and are gone through together.
     Semantics: https://onnx.ai/onnx/operators/onnx__GatherND.html
     """
+
+    tir_name = "te_gather_nd"
 
     x: Tensor
     indices: Tensor

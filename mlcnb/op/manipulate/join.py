@@ -29,6 +29,7 @@ class Concat(OpDecl):
     """
 
     moves = True
+    tir_name = "concatenate"
 
     tensors: Tensors
     axis: int | None = 0

@@ -21,6 +21,7 @@ class PermuteDims(OpDecl):
     """
 
     moves = True
+    tir_name = "transpose"
 
     x: Tensor
     axes: tuple[int, ...] | None = None

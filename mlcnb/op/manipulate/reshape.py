@@ -185,6 +185,7 @@ class Flatten(OpDecl):
     """All elements in row-major order, in one dimension."""
 
     view = moves = True
+    tir_name = "reshape"
 
     x: Tensor
 

@@ -117,6 +117,8 @@ class Relu6(Activation):
 class LeakyRelu(Activation):
     """x where x > 0, else alpha * x."""
 
+    tir_name = "leaky_relu"
+
     x: Tensor
     alpha: float = 0.01
     cost = 2

@@ -239,27 +239,29 @@ def test_operators_write_over_what_dies() -> None:
     @I.ir_module
     class After:
         @T.prim_func(private=True)
-        def exp_inplace(x: T.Buffer((4,), "float32")):
+        def exp_inplace(x: T.Buffer((T.int64(4),), "float32")):
             T.func_attr({"tir.noalias": True})
-            for i in range(4):
+            for i in range(T.int64(4)):
                 with T.block("exp"):
-                    v = T.axis.spatial(4, i)
+                    v = T.axis.spatial(T.int64(4), i)
                     x[v] = T.exp(x[v])
 
         @T.prim_func(private=True)
-        def multiply_inplace(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+        def multiply_inplace(
+            x: T.Buffer((T.int64(4),), "float32"), y: T.Buffer((T.int64(4),), "float32")
+        ):
             T.func_attr({"tir.noalias": True})
-            for i in range(4):
+            for i in range(T.int64(4)):
                 with T.block("multiply"):
-                    v = T.axis.spatial(4, i)
+                    v = T.axis.spatial(T.int64(4), i)
                     x[v] = x[v] * y[v]
 
         @T.prim_func(private=True)
-        def relu_inplace(x: T.Buffer((4,), "float32")):
+        def relu_inplace(x: T.Buffer((T.int64(4),), "float32")):
             T.func_attr({"tir.noalias": True})
-            for i in range(4):
+            for i in range(T.int64(4)):
                 with T.block("relu"):
-                    v = T.axis.spatial(4, i)
+                    v = T.axis.spatial(T.int64(4), i)
                     x[v] = T.max(x[v], T.float32(0))
 
         @R.function

@@ -481,12 +481,12 @@ def test_a_transposed_operand_is_read_as_it_lies() -> None:
     class After:
         @T.prim_func(private=True)
         def NT_matmul(
-            x: T.Buffer((3, 4), "float32"),
-            w: T.Buffer((5, 4), "float32"),
-            out: T.Buffer((3, 5), "float32"),
+            x: T.Buffer((T.int64(3), T.int64(4)), "float32"),
+            w: T.Buffer((T.int64(5), T.int64(4)), "float32"),
+            out: T.Buffer((T.int64(3), T.int64(5)), "float32"),
         ):
             T.func_attr({"tir.noalias": True})
-            for i, j, k in T.grid(3, 5, 4):
+            for i, j, k in T.grid(T.int64(3), T.int64(5), T.int64(4)):
                 with T.block("NT_matmul"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
                     with T.init():
