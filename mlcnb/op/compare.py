@@ -72,7 +72,7 @@ LogicalOr = binary(
 LogicalXor = binary(
     "logical_xor",
     np.logical_xor,
-    p.not_equal,
+    p.bitwise_xor,
     BOOLS,
     "One of x1 and x2, not both",
     onnx="Xor",

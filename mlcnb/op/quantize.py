@@ -130,7 +130,7 @@ class Quantize(_Quantized):
         wide = ratio.dtype if ratio.dtype == "float64" else "float32"
         value = p.cast(wide, te.round(ratio) if kind.is_integer else ratio)
         low, high = (p.const(end, wide) for end in _ends(kind))
-        return p.cast(kind, p.minimum(p.maximum(value + p.cast(wide, zero_point), low), high))
+        return p.cast(kind, p.maximum(p.minimum(value + p.cast(wide, zero_point), high), low))
 
 
 def _ends(kind: DType) -> tuple[float, float]:

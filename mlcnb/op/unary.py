@@ -109,6 +109,11 @@ def _sign_loop(x: PrimExpr) -> PrimExpr:
     return te.Select(te.isnan(x), x, known) if x.dtype.is_float else known
 
 
+def _negated(x: PrimExpr) -> PrimExpr:
+    """x * -1, which is what changing the sign is, of -0.0 and infinities too."""
+    return p.neg(x) if x.dtype.is_uint else p.multiply(x, p.const(-1, x.dtype))
+
+
 def _of_floats(fn: Any) -> Any:
     """A rounding function that leaves integers as they are."""
 
@@ -119,7 +124,7 @@ def _of_floats(fn: Any) -> Any:
 
 
 Abs = unary("abs", np.abs, te.abs, NUMBERS, "|x|", onnx="Abs", torch="abs absolute")
-Negative = unary("negative", np.negative, p.neg, NUMBERS, "-x", onnx="Neg", torch="neg negative")
+Negative = unary("negative", np.negative, _negated, NUMBERS, "-x", onnx="Neg", torch="neg negative")
 Sign = unary("sign", np.sign, _sign_loop, NUMBERS, "-1, 0 or 1; NaN of NaN", onnx="Sign")
 _floor, _ceil, _trunc, _rint = map(_of_floats, (np.floor, np.ceil, np.trunc, np.rint))
 
@@ -220,6 +225,8 @@ class Clip(OpDecl):
     def compute(self, x: Any, min: Any, max: Any) -> Any:
         """One loop nest."""
         lo, hi = (_bound(b, x.dtype) for b in (min, max))
+        if p.is_const(lo) and p.is_const(hi) and lo.value <= hi.value:
+            return elementwise(lambda v: p.maximum(p.minimum(v, hi), lo), x, name="clip")
         return elementwise(lambda v: p.minimum(p.maximum(v, lo), hi), x, name="clip")
 
     def flops(self, x: Any, min: Any, max: Any) -> Any:

@@ -20,7 +20,7 @@ from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import GE, GT, LE, LT, PrimExpr, Range, Var
 from mlcnb.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from mlcnb.te.translate import Translator, index_dtype
 from mlcnb.tir.analysis.access import complete_regions
@@ -65,7 +65,7 @@ def create_prim_func(
         MLCError: a placeholder is missing in `args`, or a variable is bound nowhere.
     """
     tensors = [a for a in args if isinstance(a, Tensor)]
-    order = _operations(tensors)
+    order = operations(tensors)
     shapes = [op.output(i).shape for op in order for i in range(op.num_outputs)]
     maker = _Maker(index_dtype(shapes, index_dtype_override))
     maker.parameters(args)
@@ -76,7 +76,7 @@ def create_prim_func(
     return func if any(isinstance(op, ExternOp) for op in order) else note_made(func)
 
 
-def _operations(tensors: Sequence[Tensor]) -> list[Operation]:
+def operations(tensors: Sequence[Tensor]) -> list[Operation]:
     """The operations behind the tensors, inputs first."""
     order: dict[int, Operation] = {}
 
@@ -242,6 +242,7 @@ class _Maker:
             init, stmt = _reduction(body, buffers, indices, translate)
         else:
             stmt = _store(buffers[0], simplify(translate(body)), indices)
+        init, stmt = (rewrite(x, _ascending) if x is not None else x for x in (init, stmt))
         bindings: tuple[PrimExpr, ...] = tuple(loops)
         if not iter_vars:
             zero, one = p.const(0, self.index), p.const(1, self.index)
@@ -279,6 +280,13 @@ class _Maker:
         block = Block((), (), (), self.fresh_name(op.name), body)
         completed = complete_regions(replace(block, annotations=self.annotations(op)), outside)
         return BlockRealize((), p.const(True), completed)
+
+
+def _ascending(n: Any) -> PrimExpr | None:
+    """a > b as b < a, and a >= b as b <= a, as TVM writes them."""
+    if isinstance(n, GT):
+        return LT(n.b, n.a)
+    return LE(n.b, n.a) if isinstance(n, GE) else None
 
 
 def _uses(dom: Range, axes: Sequence[Any]) -> bool:

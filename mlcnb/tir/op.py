@@ -205,7 +205,7 @@ def isinf(x: Any) -> PrimExpr:
     x = p.as_expr(x)
     if not x.dtype.is_float:
         return p.const(False, _bool_like(x))
-    return p.equal(abs(x), p.infinity(x.dtype))
+    return p.logical_and(p.equal(abs(x), p.infinity(x.dtype)), p.logical_not(isnan(x)))
 
 
 def isfinite(x: Any) -> PrimExpr:

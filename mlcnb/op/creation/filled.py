@@ -16,6 +16,7 @@ from mlcnb.op._spell import shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr, const
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
+from mlcnb.relax.struct_info import TensorStructInfo
 
 
 def _full(shape: Any, value: Any, name: str) -> Any:
@@ -23,8 +24,13 @@ def _full(shape: Any, value: Any, name: str) -> Any:
     return te.compute(tuple(shape), lambda *_: value, name=name)
 
 
+def _element(value: Any) -> Any:
+    """What a tensor without dimensions holds, or the number that stands for it."""
+    return value() if isinstance(value, te.Tensor) else value
+
+
 def _want_scalar(op: OpDecl, info: Any) -> None:
-    if info.ndim > 0:
+    if isinstance(info, TensorStructInfo) and info.ndim > 0:
         refuse(op, f"fill_value must be a scalar, but is {tell(info)}")
 
 
@@ -36,6 +42,7 @@ class Full(OpDecl):
     """
 
     shape_argument = "shape"
+    takes_scalars = True
 
     shape: Shape
     fill_value: Tensor
@@ -48,11 +55,13 @@ class Full(OpDecl):
 
     def numpy(self, shape: Any, fill_value: Any) -> Any:
         """numpy.full, as a view of one number"""
-        return np.broadcast_to(convert(fill_value, self.dtype or fill_value.dtype.name), shape)
+        return np.broadcast_to(
+            convert(np.asarray(fill_value), self.dtype or fill_value.dtype.name), shape
+        )
 
     def compute(self, shape: Any, fill_value: Any) -> Any:
         """One loop nest."""
-        value = p.cast(self.dtype or fill_value.dtype, fill_value())
+        value = p.cast(self.dtype or fill_value.dtype, _element(fill_value))
         return _full(shape, value, "full")
 
 
@@ -61,6 +70,7 @@ class FullLike(OpDecl):
     """As full, of x's shape. dtype: of the result; None: that of x."""
 
     tir_name = "full"
+    takes_scalars = True
 
     x: Tensor
     fill_value: Tensor
@@ -77,7 +87,7 @@ class FullLike(OpDecl):
 
     def compute(self, x: Any, fill_value: Any) -> Any:
         """One loop nest, which reads nothing of x."""
-        value = p.cast(self.dtype or x.dtype, fill_value())
+        value = p.cast(self.dtype or x.dtype, _element(fill_value))
         return _full(x.shape, value, "full_like")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
 from mlcnb.core.node import replace
-from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.prim_ops import as_int, less_equal
 from mlcnb.op._dims import axis_at, differ, refuse, tell, tell_dims, tensor, tidy
 from mlcnb.op._spell import ints_of
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -68,7 +68,7 @@ class Concat(OpDecl):
                 return t(*index[:axis], index[axis] - start, *index[axis + 1 :])
 
             parts = [read(t, start) for t, start in zip(tensors, starts, strict=False)]
-            return _chosen(parts, lambda at: index[axis] < starts[at])
+            return _chosen(parts, index[axis], starts)
 
         return te.compute(shape, source, name="concat")
 
@@ -81,16 +81,17 @@ def _total(dims: Sequence[Any]) -> Any:
     return tidy(_total(dims[:half]) + _total(dims[half:]))
 
 
-def _chosen(parts: Sequence[Any], before: Callable[[int], Any], first: int = 0) -> Any:
-    """The part that an index falls into: asked one after the other, of many by halves.
+def _chosen(parts: Sequence[Any], at: Any, starts: Sequence[Any]) -> Any:
+    """The part that the index `at` falls into: asked from the last on, of many by halves.
 
-    before: a number -> whether the index comes before that part; first: the number of parts[0].
+    starts: where each part begins; there may be more.
     """
     if len(parts) == 1:
         return parts[0]
-    half = 1 if len(parts) <= IN_ORDER else len(parts) // 2
-    rest = _chosen(parts[half:], before, first + half)
-    return te.if_then_else(before(first + half), _chosen(parts[:half], before, first), rest)
+    half = len(parts) - 1 if len(parts) <= IN_ORDER else len(parts) // 2
+    first = _chosen(parts[:half], at, starts[:half])
+    rest = _chosen(parts[half:], at, starts[half:])
+    return te.if_then_else(less_equal(starts[half], at), rest, first)
 
 
 def _agree(op: OpDecl, tensors: Sequence[Any]) -> Any:
@@ -159,9 +160,9 @@ class Stack(OpDecl):
             rest = index[:axis] + index[axis + 1 :]
             parts = [t(*rest) for t in tensors]
             if len(parts) > IN_ORDER:
-                return _chosen(parts, lambda at: index[axis] < at)
-            value = parts[-1]
-            for at in range(len(parts) - 2, -1, -1):
+                return _chosen(parts, index[axis], range(len(parts)))
+            value = parts[0]
+            for at in range(1, len(parts)):
                 value = te.if_then_else(index[axis] == at, parts[at], value)
             return value
 

@@ -59,7 +59,7 @@ class Tile(OpDecl):
 
         def source(*index: Any) -> Any:
             triples = zip(index[lead:], dims[lead:], counts[lead:], strict=True)
-            return x(*(i if c == 1 else i % d for i, d, c in triples))
+            return x(*(i % d for i, d, _ in triples))
 
         return te.compute([d * c for d, c in zip(dims, counts, strict=True)], source, name="tile")
 

@@ -52,6 +52,7 @@ from mlcnb.relax.struct_info import (
     TupleStructInfo,
 )
 from mlcnb.relax.te_call import TeInputs, finish, te_call
+from mlcnb.te.prim_func import operations
 from mlcnb.tir.analysis.made import note_declared
 
 Legalizer = Callable[[Any, Call], Any]
@@ -116,8 +117,8 @@ class _Legalizer(Mutator):
         self.table, self.custom, self.skip = table, custom, skip
         self.count = 0
         self.kept: dict[str, str] = {}
-        #: what was made before, by operator, attributes and static shapes
-        self.known: dict[bytes, GlobalVar] = {}
+        #: what was made before, by operator, attributes and static shapes, and what it reads
+        self.known: dict[bytes, tuple[GlobalVar, list[int]]] = {}
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """The call_tir in place of an operator."""
@@ -158,18 +159,21 @@ class _Legalizer(Mutator):
         key = _static_key(call, args)
         found = None if key is None else self.known.get(key)
         if found is not None:
-            return _call(found, call, [e for arg in args for e in _tensors(arg)], ())
+            name, read = found
+            given = [e for arg in args for e in _tensors(arg)]
+            return _call(name, call, [given[i] for i in read], ())
         inputs = TeInputs()
         pairs = zip(args, decl.arguments.items(), strict=True)
         values = [_te_value(inputs, arg, name, kind) for arg, (name, kind) in pairs]
         result = attrs_of(call).compute(*values)
         outputs = list(result) if isinstance(result, tuple | list) else [result]
+        read = _read(inputs, outputs)
         made = finish(inputs, outputs, self.index_dtype)
         note_declared(made.func.body)
         func = replace(made.func.without_attr("global_symbol"), span=call.span)
         name = self.table.add_shared(func, _name_of(decl))
         if key is not None:
-            self.known[key] = name
+            self.known[key] = name, read
         return _call(name, call, list(made.args), made.tir_vars)
 
     def opened(self, arg: Any, kind: str) -> Any:
@@ -246,6 +250,15 @@ def _arguments(call: Call, decl: type[OpDecl]) -> list[tuple[Any, str]]:
 
 def _name_of(decl: type[OpDecl]) -> str:
     return decl.tir_name or decl.op_name.rpartition(".")[2]
+
+
+def _read(inputs: TeInputs, outputs: list[Any]) -> list[int]:
+    """Which tensors the outputs are made of; the others, of which only the shape counts, go."""
+    used = {id(op) for op in operations(outputs)}
+    read = [i for i, t in enumerate(inputs.tensors) if id(t.op) in used]
+    inputs.tensors = [inputs.tensors[i] for i in read]
+    inputs.args = [inputs.args[i] for i in read]
+    return read
 
 
 def _with_number(args: list[Any]) -> list[Any]:

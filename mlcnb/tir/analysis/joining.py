@@ -10,7 +10,6 @@ nothing is left to copy. It is read off the loops, not off the name.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from mlcnb.arith.reading import of
 from mlcnb.core.node import walk
@@ -27,21 +26,20 @@ def joined_at(func: PrimFunc) -> tuple[int, ...] | None:
     store = _only_store(func)
     if store is None or store.buffer is not result or len(operands) < 2:
         return None
-    parts = list(_parts(store.value))
-    loads = [load for load, _ in parts]
-    if [getattr(x, "buffer", None) for x in loads] != operands:
+    loads, edges = _parts(store.value)
+    if [load.buffer for load in loads] != operands:
         return None
-    axis = _joined_axis(store, loads[0], [limit for _, limit in parts[:-1]])
+    axis = _joined_axis(store, loads[0], [tested for tested, _ in edges])
     if axis is None or any(p.as_int(d) != 1 for d in result.shape[:axis]):
         return None
     start, starts = 0, []
-    for load, limit in parts:
+    for load in loads:
         if not _reads(load, store, axis, start):
             return None
         starts.append(start)
         start += p.as_int(load.buffer.shape[axis]) or 0
-        if limit is not None and p.as_int(limit.b) != start:
-            return None
+    if [p.as_int(edge) for _, edge in edges] != starts[1:]:
+        return None
     inner = math.prod(p.as_int(d) or 0 for d in result.shape[axis + 1 :])
     size = inner * result.dtype.bits // 8
     return tuple(s * size for s in starts) if start == p.as_int(result.shape[axis]) else None
@@ -65,25 +63,33 @@ def _whole(buffer: Buffer) -> bool:
     return known and not buffer.strides and not p.as_int(buffer.elem_offset)
 
 
-def _parts(value: e.PrimExpr) -> Iterator[tuple[BufferLoad, e.LT | None]]:
-    """What is read, and the test under which it is, in the order of a chain of choices."""
-    while isinstance(value, e.Call) and value.op == "tir.if_then_else":
-        test, chosen, value = value.args
-        if not isinstance(test, e.LT) or not isinstance(chosen, BufferLoad):
-            return
-        yield chosen, test
-    if isinstance(value, BufferLoad):
-        yield value, None
+#: an expression that is tested, and the number from which on the next part is chosen
+_Edge = tuple[e.PrimExpr, e.PrimExpr]
 
 
-def _joined_axis(store: BufferStore, first: BufferLoad, tests: list[e.LT | None]) -> int | None:
+def _parts(value: e.PrimExpr) -> tuple[list[BufferLoad], list[_Edge]]:
+    """What is read, in the order of a tree of choices and its edges; of what reads else, none."""
+    match value:
+        case BufferLoad():
+            return [value], []
+        case e.Call(_, "tir.if_then_else", (e.LT(tested, edge), before, after)):
+            pass
+        case e.Call(_, "tir.if_then_else", (e.LE(edge, tested), after, before)):
+            pass
+        case _:
+            return [], []
+    (first, left), (second, right) = _parts(before), _parts(after)
+    known = first and second
+    return ([*first, *second], [*left, (tested, edge), *right]) if known else ([], [])
+
+
+def _joined_axis(store: BufferStore, first: BufferLoad, tests: list[e.PrimExpr]) -> int | None:
     """The dimension whose index all tests compare."""
-    if len(first.indices) != len(store.indices) or not tests or tests[0] is None:
+    if len(first.indices) != len(store.indices) or not tests:
         return None
-    tested = tests[0].a
-    if any(t is None or t.a is not tested for t in tests):
+    if any(t is not tests[0] for t in tests):
         return None
-    return next((n for n, i in enumerate(store.indices) if i is tested), None)
+    return next((n for n, i in enumerate(store.indices) if i is tests[0]), None)
 
 
 def _reads(load: BufferLoad, store: BufferStore, axis: int, start: int) -> bool:
