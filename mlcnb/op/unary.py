@@ -225,7 +225,7 @@ class Clip(OpDecl):
     def compute(self, x: Any, min: Any, max: Any) -> Any:
         """One loop nest."""
         lo, hi = (_bound(b, x.dtype) for b in (min, max))
-        if p.is_const(lo) and p.is_const(hi) and lo.value <= hi.value:
+        if p.is_const(p.less_equal(lo, hi), 1):
             return elementwise(lambda v: p.maximum(p.minimum(v, hi), lo), x, name="clip")
         return elementwise(lambda v: p.minimum(p.maximum(v, lo), hi), x, name="clip")
 

@@ -242,7 +242,7 @@ class _Maker:
             init, stmt = _reduction(body, buffers, indices, translate)
         else:
             stmt = _store(buffers[0], simplify(translate(body)), indices)
-        init, stmt = (rewrite(x, _ascending) if x is not None else x for x in (init, stmt))
+        init, stmt = init and rewrite(init, _ascending), rewrite(stmt, _ascending)
         bindings: tuple[PrimExpr, ...] = tuple(loops)
         if not iter_vars:
             zero, one = p.const(0, self.index), p.const(1, self.index)

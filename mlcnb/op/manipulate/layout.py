@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mlcnb import te
-from mlcnb.ir.prim_ops import all_of, as_int, const
+from mlcnb.core.errors import MLCError
+from mlcnb.ir.prim_ops import all_of, as_int, cast, const
 from mlcnb.op import _layout
-from mlcnb.op._dims import differ, refuse, same, tell, tell_dims, tensor
-from mlcnb.op.manipulate import _index_map
+from mlcnb.op._dims import differ, refuse, same, tell, tell_dims, tensor, tidy
 from mlcnb.relax.operator import OpDecl, OptionalShape, Tensor, operator
 from mlcnb.tir.index_map import IndexMap
 
@@ -51,7 +53,7 @@ class LayoutTransform(OpDecl):
     def infer(self, x: Any, shape: Any = None) -> Any:
         """The shape that `dst` makes of x's dimensions, or the map."""
         if self.index_map is not None:
-            return _index_map.infer(self, x, self.index_map, self.pad_value)
+            return _map_info(self, x, self.index_map, self.pad_value)
         if not self.src or not self.dst:
             refuse(self, "neither src and dst nor index_map is given")
         self.check(x)
@@ -97,7 +99,7 @@ class LayoutTransform(OpDecl):
     def numpy(self, x: Any, shape: Any = None) -> Any:
         """reshape, transpose, reshape"""
         if self.index_map is not None:
-            return _index_map.numpy(x, self.index_map, self.pad_value)
+            return _map_array(x, self.index_map, self.pad_value)
         order = _layout.letters(self.dst)
         sizes = {} if shape is None else _layout.sizes_of(self.dst, shape)
         return _layout.from_plain(_layout.to_plain(x, self.src, order, sizes), order, self.dst)
@@ -105,7 +107,7 @@ class LayoutTransform(OpDecl):
     def compute(self, x: Any, shape: Any = None) -> Any:
         """One copy, with zeros where a block is filled up."""
         if self.index_map is not None:
-            return _index_map.compute(self, x, self.index_map, self.pad_value)
+            return _map_loops(self, x, self.index_map, self.pad_value)
         target = self.result_shape(x.shape) if shape is None else tuple(shape)
         have = _layout.sizes_of(self.src, x.shape)
         room = _layout.sizes_of(self.dst, target)
@@ -123,3 +125,47 @@ class LayoutTransform(OpDecl):
             return te.if_then_else(all_of(*inside), value, zero) if inside else value
 
         return te.compute(target, source, name="layout_transform")
+
+
+# by an index map
+
+
+def _map_info(op: OpDecl, x: Any, index_map: IndexMap, pad_value: Any) -> Any:
+    """The shape that the map makes of x's dimensions."""
+    if x.ndim not in (-1, len(index_map.initial_indices)):
+        refuse(op, f"the index map takes {len(index_map.initial_indices)} indices, not {tell(x)}")
+    if x.dims is None:
+        refuse(op, f"an index map needs the dimensions of {tell(x)}", hint="use R.match_cast")
+    whole = x.dtype is not None and not x.dtype.is_float
+    if whole and pad_value is not None and float(pad_value) != int(pad_value):
+        refuse(op, f"pad_value {pad_value} is none of {x.dtype}")
+    return tensor(_map_dims(op, x.dims, index_map), x.dtype)
+
+
+def _map_dims(op: OpDecl, dims: Sequence[Any], index_map: IndexMap) -> list[Any]:
+    """The dimensions of the result."""
+    try:
+        made = index_map.map_shape(dims)
+    except MLCError as error:
+        refuse(op, f"the index map cannot be followed: {error.message}")
+    return [tidy(cast("int64", d)) for d in made]
+
+
+def _map_array(x: np.ndarray, index_map: IndexMap, pad_value: Any) -> np.ndarray:
+    """Every element where the map puts it, `pad_value` (or 0) elsewhere."""
+    return index_map.map_ndarray(np.asarray(x), 0 if pad_value is None else pad_value)
+
+
+def _map_loops(op: OpDecl, x: Any, index_map: IndexMap, pad_value: Any) -> Any:
+    """One copy, which asks for each place which element belongs there."""
+    dims = _map_dims(op, x.shape, index_map)
+    inverse, padding = index_map.non_surjective_inverse(x.shape)
+
+    def source(*index: Any) -> Any:
+        place = inverse.map_indices(index)
+        if as_int(padding) == 0:
+            return x(*place)
+        inside = all_of(*(i < cast(i.dtype, d) for i, d in zip(place, x.shape, strict=True)))
+        return te.if_then_else(inside, x(*place), const(pad_value or 0, x.dtype))
+
+    return te.compute(dims, source, name="layout_transform")
