@@ -49,7 +49,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     submodules=(
         "ir core arith target machine script tir te relax op codegen runtime dlight meta_schedule "
-        "driver view testing widgets"
+        "driver view testing observe widgets"
     ).split(),
     elsewhere={
         "mlcnb": "tirx=tir s_tir=tir",
@@ -58,7 +58,7 @@ __getattr__, __dir__, __all__ = attach(
     },
     aside=(
         "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
-        "contrib core driver error machine nd onnx_backend op peers testing topi view widgets"
+        "contrib core driver error machine nd onnx_backend op peak peers testing topi view widgets"
     ).split(),
 )
 

@@ -100,8 +100,8 @@ def placed(func: PrimFunc) -> Placed:
     """
     if uses_threads(func):
         raise MLCError(
-            "replay: the program runs on the threads of a GPU, which have no one order",
-            hint="mlc.replay(func), without cache, looks at its warps; or replay it before bind",
+            "accesses: the program runs on the threads of a GPU, which have no one order",
+            hint="mlc.observe.warp_lens(func) looks at its warps; or look at it before bind",
         )
     for step in _STEPS:
         func = step(func)
@@ -204,15 +204,15 @@ def _refuse_pointers(func: PrimFunc) -> None:
     for n in walk(func.body):
         if isinstance(n, e.Call) and any(_is_pointer(arg) for arg in n.args):
             raise MLCError(
-                f"replay: {n.op} gets a pointer, and what it touches is not seen",
+                f"accesses: {n.op} gets a pointer, and what it touches is not seen",
                 where=n,
                 root=func,
-                hint="replay the program before tensorize",
+                hint="look at the program before tensorize",
             )
         if isinstance(n, BufferLoad | s.BufferStore) and n.buffer.dtype.lanes != 1:
             raise MLCError(
-                f"replay: {n.buffer.name} holds vectors ({n.buffer.dtype})",
-                hint="replay the program before it is lowered",
+                f"accesses: {n.buffer.name} holds vectors ({n.buffer.dtype})",
+                hint="look at the program before it is lowered",
             )
 
 
@@ -243,8 +243,8 @@ def _laid_out(memory: list[_Memory], otherwise: int | None = None) -> Iterator[A
         known = [n for n in shape if n is not None]
         if len(known) < len(shape):
             raise MLCError(
-                f"replay: the shape of {data.name} is not known",
-                hint="replay a program of fixed sizes: small ones show the same",
+                f"accesses: the shape of {data.name} is not known",
+                hint="take a program of fixed sizes: small ones show the same",
             )
         alignment = max(getattr(owner, "data_alignment", 64), 1)
         at += -at % alignment
@@ -299,7 +299,7 @@ class _Namer:
         buffer = n.buffer
         if buffer.data not in self.arrays:
             raise MLCError(
-                f"replay: {buffer.name} lies in memory that the program does not own",
+                f"accesses: {buffer.name} lies in memory that the program does not own",
                 hint="pass it as an argument with a shape",
             )
         itemsize = buffer.dtype.numpy.itemsize

@@ -76,9 +76,9 @@ NOTHING = Piece(0, np.empty(0, np.int64), np.empty(0, np.int32))
 def too_long(most: int) -> MLCError:
     """What is raised where a program makes more accesses than are looked at."""
     return MLCError(
-        f"replay: the program makes more than {most:,} accesses",
-        hint=f"first={most:_} plays where it begins; trace=False counts all of them and plays "
-        "none; or replay it with smaller shapes: the order of its loops is the same",
+        f"accesses: the program makes more than {most:,} accesses",
+        hint=f"first={most:_} plays where it begins; mlc.observe.access_counts counts all of them "
+        "and plays none; or take smaller shapes: the order of its loops is the same",
     )
 
 

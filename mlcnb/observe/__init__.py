@@ -1,14 +1,33 @@
 """What a program does, looked at: one function and one type of result for each question.
 
-access      what caches make of each of its accesses (`Run`)
-counts      the same, counted and not kept (`AccessCounts`)
-warps       what each warp of a GPU asks of memory (`WarpRun`)
-replay      a schedule's programs, one after the other, timed (`Replay`)
-benchmark   calls timed in turns (`Benchmark`)
-ceilings    how fast this machine can be (`Roofline`)
-peers       other libraries on the same model (`Comparison`)
-choice      each group of operators by whoever is the fastest (`Choices`)
-diagnosis   what this machine has, and what is missing (`Diagnosis`)
-image       photos in, class names out (`Classes`)
-magics      what a line or a cell of a notebook asks for
+accesses(f, cache="32K/8way")   every access through a model of caches, played (`AccessReplay`)
+access_counts(f)                the same of any length, counted and not kept (`AccessCounts`)
+warp_lens(kernel)               what each warp of a GPU asks of memory (`WarpLens`)
+replay(sch)                     a schedule's programs one after the other, timed (`Replay`)
+benchmark(f, *args), peak()     calls timed in turns (`Benchmark`), what a core could do
+roofline()                      how fast this machine can be (`Roofline`)
+compare(model, x)               another library on the same model (`Comparison`)
+doctor()                        what this machine has, and what is missing (`Diagnosis`)
+image                           photos in, class names out
+
+`choice` is a pass that measures, `magics` what a cell of a notebook asks for.
 """
+
+from __future__ import annotations
+
+from mlcnb.core.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "mlcnb.widgets.access": "accesses",
+        "mlcnb.observe.counts": "access_counts",
+        "mlcnb.widgets.warp": "warp_lens",
+        "mlcnb.observe.replay": "replay",
+        "mlcnb.observe.benchmark": "benchmark peak",
+        "mlcnb.observe.ceilings": "roofline",
+        "mlcnb.observe.peers": "compare",
+        "mlcnb.observe.diagnosis": "doctor",
+    },
+    submodules=("image",),
+)

@@ -204,7 +204,7 @@ def of_block(program: Placed, accesses: Stream, block: str) -> Stream:
     if not wanted.any():
         names = dict.fromkeys(site.block for site in program.sites if site.block)
         raise MLCError(
-            f"replay: no block {block!r}", hint=f"the blocks are {', '.join(names) or 'none'}"
+            f"accesses: no block {block!r}", hint=f"the blocks are {', '.join(names) or 'none'}"
         )
     kept = wanted[accesses.sites]
     return Stream(accesses.addresses[kept], accesses.sites[kept])
@@ -224,7 +224,7 @@ def function_of(program: Any) -> PrimFunc:
     if len(functions) == 1 and isinstance(functions[0], PrimFunc):
         return functions[0]
     raise MLCError(
-        f"replay: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
+        f"accesses: a {type(program).__name__} is no single loop program", hint="pass a PrimFunc"
     )
 
 
@@ -252,7 +252,7 @@ def recorded(
         MLCError: more accesses than `most`, or a program that cannot be run.
     """
     if first is not None and not 0 < first <= most:
-        raise MLCError(f"replay: first={first} accesses", hint=f"from 1 to {most:,}")
+        raise MLCError(f"accesses: first={first} accesses", hint=f"from 1 to {most:,}")
     try:
         if first is not None:
             return beginning(program, first)
@@ -297,9 +297,9 @@ class _Record:
             self.bar.update(_TICK)
             if len(self.sites) > self.most:
                 raise MLCError(
-                    f"replay: the program makes more than {self.most:,} accesses, and values in "
+                    f"accesses: the program makes more than {self.most:,} accesses, and values in "
                     "memory decide which",
-                    hint="replay it with smaller shapes: the order of its loops is the same",
+                    hint="take smaller shapes: the order of its loops is the same",
                 )
 
 
@@ -308,6 +308,6 @@ def _arguments(func: PrimFunc) -> list[np.ndarray]:
     if len(func.buffers) != len(func.params):
         numbers = [p.name for p in func.params if p not in func.buffer_map]
         raise MLCError(
-            f"replay: the value of {', '.join(numbers)} is not known", hint="pass args=[…]"
+            f"accesses: the value of {', '.join(numbers)} is not known", hint="pass args=[…]"
         )
     return [np.zeros([int(n.value) for n in b.shape], b.dtype.numpy) for b in func.buffers]  # type: ignore[attr-defined]

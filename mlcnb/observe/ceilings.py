@@ -1,6 +1,6 @@
 """roofline: what this machine can do, measured by kernels that mlcnb itself makes.
 
-    mlc.roofline(threads=1)         mlc.roofline(sch): a schedule, step by step under the roof
+    mlc.roofline(threads=1)         mlc.explore(mlc.replay(sch)): a schedule under the roof
 
     Roofline of 1 thread: 112 GFLOP/s in float32, measured
       level    holds  GB/s  compute-bound from
@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display
+from mlcnb.core.errors import MLCError
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.observe.benchmark import clock_for, fixed_threads, peak
@@ -58,16 +57,21 @@ WORK = 128 << 20
 MOST = 192 << 20
 
 
-def roofline(threads: Any = None, seconds: float = 0.06) -> Any:
-    """The roofline of this machine, measured; the answer is kept for this process.
+def roofline(threads: int | None = None, seconds: float = 0.06) -> Roofline:
+    """The roofline of this machine for float32, measured; the answer is kept for this process.
 
     Args:
-        threads: how many work at once; default: as set. Of a Schedule, or of what `mlc.replay`
-            gives, instead: the page on which its program moves under the roof, step by step.
+        threads: how many work at once; default: as set.
         seconds: how long to measure each ceiling.
+
+    Raises:
+        MLCError: `threads` is no number.
     """
     if threads is not None and not isinstance(threads, int):
-        return display.load("mlcnb.widgets.roofline:trail")(threads)
+        raise MLCError(
+            f"roofline: threads is a number, not a {type(threads).__name__}",
+            hint="mlc.explore(mlc.replay(sch)) shows a schedule under the roof, step by step",
+        )
     return _measured(threads or get_num_threads(), seconds)
 
 

@@ -1,6 +1,6 @@
 """What caches make of programs that are too long to be played: all accesses counted, none kept.
 
-    found = counted_all([func], "32K/8way, 1M/8way")
+    found = mlc.observe.access_counts(func, cache="32K/8way, 1M/8way")
     found.counts["L1"].misses, found.misses["A"]["L1"]
 
 The accesses are made and go through the caches in pieces, so that memory is bounded; each cache
@@ -168,8 +168,8 @@ def counted(func: PrimFunc, cache: Any = None, block: str | None = None, name: s
                 bar.update(size)
     except Unknown as reason:
         raise MLCError(
-            f"replay: values in memory decide what {symbol} touches ({reason})",
-            hint="leave trace=False out: the interpreter runs it",
+            f"accesses: values in memory decide what {symbol} touches ({reason})",
+            hint="mlc.observe.accesses has the interpreter run it",
         ) from None
     return found
 
@@ -186,20 +186,23 @@ def _merged(parts: Iterator[Stream]) -> Iterator[Stream]:
         yield joined(found)
 
 
-def counted_all(
-    programs: Sequence[Any], cache: Any = None, block: str | None = None
-) -> AccessCounts:
-    """The counts of one program or several.
+def access_counts(*programs: Any, cache: Any = None, block: str | None = None) -> AccessCounts:
+    """What caches make of all accesses, however many, with none of them kept: exact.
+
+    Args:
+        programs: one or several, of fixed shapes: each a PrimFunc, a module of one, a schedule or
+            a kernel.
+        cache: as `mlc.observe.accesses` takes it; default: the caches of the current target.
+        block: only the accesses of the block of this name.
 
     Raises:
-        MLCError: one that cannot be followed.
+        MLCError: no such cache or block, or a program that cannot be followed.
     """
-    wanted = None if cache is True else cache
     names = [str(function_of(p).attrs.get("global_symbol") or "main") for p in programs]
     several = [f"{n}: {name}" for n, name in enumerate(names, 1)] if len(names) > 1 else names
     return AccessCounts(
         [
-            counted(function_of(p), wanted, block, name)
+            counted(function_of(p), cache, block, name)
             for p, name in zip(programs, several, strict=True)
         ]
     )

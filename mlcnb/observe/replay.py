@@ -1,10 +1,4 @@
-"""replay: a schedule done again step by step, or a program's accesses one by one.
-
-    mlc.replay(sch, cache="32K/8way/64B")   what caches make of every access: `mlcnb.observe.access`
-    mlc.replay(func)                        the same, with the caches of the target
-    mlc.replay(before, after, cache=…)      two programs side by side on one clock
-    mlc.replay(kernel)                      of one that is bound to the threads of a GPU: what each
-                                            warp asks of memory, by sectors and banks
+"""replay: a schedule done again step by step.
 
     mlc.replay(sch)                         each program compiled, run, timed and counted: a row
                                             where one kind of step ends and another begins
@@ -35,11 +29,9 @@ import numpy as np
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import compile, progress_bar
-from mlcnb.observe.access import function_of
 from mlcnb.observe.benchmark import fixed_threads
 from mlcnb.runtime.kernel_call import written
 from mlcnb.runtime.strip import Strip, arguments, beside_roof, count, measure_on
-from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.schedule import Schedule
 
 #: largest difference from the first stage's result, relative to its largest element
@@ -109,101 +101,7 @@ class Replay(display.Shown):
         return display.text(self)
 
 
-def replay(
-    *programs: Any,
-    cache: Any = None,
-    block: str | Sequence[int] | int | None = None,
-    args: Sequence[Any] | None = None,
-    at: Sequence[int] | None = None,
-    threads: int | None = None,
-    first: int | None = None,
-    trace: bool = True,
-    warp: int | None = None,
-    kernel: int | None = None,
-) -> Any:
-    """The stages of a schedule, timed; or, with `cache`, every access of a program, in order.
-
-    A program that is bound to the threads of a GPU is looked at warp by warp, for coalescing and
-    bank conflicts (`mlcnb.widgets.warp.WarpLens`; the rules are in `mlcnb.machine.warp`).
-
-    Args:
-        programs: one schedule, whose stages are compiled, run and timed (`Replay`). With `cache`,
-            or where it is a PrimFunc, a module or a kernel: one program or two, whose accesses go
-            through a model of caches (`mlcnb.widgets.access.AccessReplay`); nothing is timed.
-        cache: "32K/8way/64B" (bytes, ways, bytes of a line), a list of levels, a Target, or True
-            for the caches of the current target.
-        block: only the accesses of the block of this name; of a program for a GPU the thread block
-            that is looked at: (x, y, z) in the grid, or as many of them as matter.
-        args: arrays that a program runs on, where values in memory decide what it touches.
-        at: of stages: numbers of steps; default: where one kind of step ends and another begins.
-        threads: of stages: how many run the loops that are parallel by then; default: 1.
-        first: only so many accesses, from where the program begins: for long ones.
-        trace: False: count what caches make of all accesses, however many, and keep none of them
-            (`mlcnb.observe.counts.AccessCounts`): exact, but nothing is played.
-        warp: of a program for a GPU: which warp of the block; default: 0.
-        kernel: of a program for a GPU that is several kernels: which; default: 0.
-
-    Raises:
-        MLCError: what is asked for does not go together; a step that there is none of, a program
-            that cannot be run on arrays, or one that computes something else than the first; one
-            whose accesses cannot be followed, or are too many.
-    """
-    on_gpu = [_on_gpu(program) for program in programs]
-    if any(on_gpu):
-        if not all(on_gpu):
-            raise MLCError(
-                "replay: one program is bound to the threads of a GPU, the other is not",
-                hint="replay each by itself",
-            )
-        wrong = [("cache", cache), ("args", args), ("at", at), ("threads", threads)]
-        wrong += [("first", first), ("trace", None if trace else False)]
-        for name, given in wrong:
-            if given is not None:
-                raise MLCError(
-                    f"replay: {name} is not for a program that is bound to the threads of a GPU",
-                    hint="choose block=(x, y), warp=n and kernel=n",
-                )
-        look: Any = display.load("mlcnb.widgets.warp:warp_lens")
-        return look(programs, block, warp or 0, kernel or 0)
-    for name, number in (("warp", warp), ("kernel", kernel)):
-        if number is not None:
-            raise MLCError(
-                f"replay: {name} is for a program that is bound to the threads of a GPU",
-                hint='bind its loops: sch.bind(loop, "threadIdx.x")',
-            )
-    is_timed = len(programs) == 1 and isinstance(programs[0], Schedule) and cache is None
-    counted_only = None if trace else False
-    named = ("block", block), ("args", args), ("first", first), ("trace", counted_only)
-    of_accesses = [name for name, x in named if x is not None]
-    of_stages = [name for name, x in (("at", at), ("threads", threads)) if x is not None]
-    if not programs:
-        raise MLCError("replay: nothing to replay", hint="pass a schedule or a PrimFunc")
-    if is_timed and of_accesses:
-        raise MLCError(f"replay: {of_accesses[0]} goes with cache", hint='cache="32K/8way/64B"')
-    if is_timed:
-        return stages(programs[0], at, threads or 1)
-    if of_stages:
-        hint = "leave cache out to time the stages of one schedule"
-        raise MLCError(f"replay: {of_stages[0]} goes with the stages of a schedule", hint=hint)
-    if not trace:
-        if args is not None or first is not None:
-            wrong_one = "args" if args is not None else "first"
-            raise MLCError(f"replay: {wrong_one} goes with a trace", hint="leave trace=False out")
-        count: Any = display.load("mlcnb.observe.counts:counted_all")
-        return count(programs, cache, block)
-    make: Any = display.load("mlcnb.widgets.access:access_replay")
-    return make(programs, cache, block, args, first)
-
-
-def _on_gpu(program: Any) -> bool:
-    """Whether a program is one function that is bound to the threads of a GPU."""
-    try:
-        return uses_threads(function_of(program))
-    except MLCError:
-        return False
-
-
-def stages(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> Replay:
+def replay(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> Replay:
     """Compile, run and count the program at several steps of a schedule.
 
     Args:
@@ -212,9 +110,15 @@ def stages(sch: Schedule, at: Sequence[int] | None = None, threads: int = 1) -> 
         threads: how many run the loops that are parallel by then.
 
     Raises:
-        MLCError: a step that there is none of, a program that cannot be run on arrays, or one
-            that computes something else than the first.
+        MLCError: no schedule, a step that there is none of, a program that cannot be run on arrays
+            of float or integer dtypes that it takes, or one that computes something else than the
+            first.
     """
+    if not isinstance(sch, Schedule):
+        raise MLCError(
+            f"replay: a {type(sch).__name__} has no steps",
+            hint="pass a Schedule; mlc.observe.accesses and mlc.observe.warp_lens follow a program",
+        )
     steps = sch.steps[: sch.position + 1]
     stops = turning_points(sch) if at is None else sorted(set(at))
     if not stops or not all(0 <= n < len(steps) for n in stops):

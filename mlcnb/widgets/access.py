@@ -1,7 +1,7 @@
 """The access replay: touches of arrays as grids, hit, miss and driven out, on a clock.
 
-    found = mlc.replay(func, cache="32K/8way/64B")      or a list of levels; default: the target's
-    found = mlc.replay(before, after, cache=…)          side by side on one clock
+    found = mlc.observe.accesses(func, cache="32K/8way/64B")    default: the target's caches
+    found = mlc.observe.accesses(before, after)                 side by side on one clock
     found.counts["L1"].misses, found.misses["A"]["L1"], found.histogram, found.runs
 
 The page holds all that it plays: of a long run some stretches of touches, evenly spread, each with
@@ -68,35 +68,50 @@ class AccessReplay(Interactive):
         return view.parts_of(self.runs)
 
 
-def access_replay(
-    programs: Sequence[Any],
+def accesses(
+    *programs: Any,
     cache: Any = None,
     block: str | None = None,
     args: Sequence[Any] | None = None,
     first: int | None = None,
 ) -> AccessReplay:
-    """The replay of one program or two.
+    """Every access of a program, in order, through a model of caches; nothing is timed.
+
+    Args:
+        programs: one or two, of fixed shapes: each a PrimFunc, a module of one, a schedule or a
+            kernel.
+        cache: "32K/8way/64B" (bytes, ways, bytes of a line), a list of levels, or a Target;
+            default: the caches of the current target.
+        block: only the accesses of the block of this name.
+        args: arrays that a program runs on, where values in memory decide what it touches.
+        first: only so many accesses, from where the program begins: for long ones.
 
     Raises:
-        MLCError: more programs than can stand side by side, or one that cannot be followed.
+        MLCError: no programs, or more than can stand side by side; no such cache or block; a
+            program whose accesses cannot be followed, or are too many.
     """
-    if len(programs) > MOST_RUNS:
-        raise MLCError(
-            f"replay: {len(programs)} programs, at most {MOST_RUNS} stand side by side",
-            hint="replay them two by two",
-        )
-    wanted = None if cache is True else cache
-    names = names_of(programs)
+    names = names_of("accesses", programs)
     return AccessReplay(
         [
-            replayed(function_of(p), wanted, block=block, args=args, first=first, name=name)
+            replayed(function_of(p), cache, block=block, args=args, first=first, name=name)
             for p, name in zip(programs, names, strict=True)
         ]
     )
 
 
-def names_of(programs: Sequence[Any]) -> list[str]:
-    """Names that tell the programs apart: `matmul`, or `1: matmul` with what was done to it."""
+def names_of(asked: str, programs: Sequence[Any]) -> list[str]:
+    """Names that tell the programs apart: `matmul`, or `1: matmul` with what was done to it.
+
+    Raises:
+        MLCError: no programs, or more than can stand side by side.
+    """
+    if not programs:
+        raise MLCError(f"{asked}: no program", hint="pass a PrimFunc, a schedule or a kernel")
+    if len(programs) > MOST_RUNS:
+        raise MLCError(
+            f"{asked}: {len(programs)} programs, at most {MOST_RUNS} stand side by side",
+            hint="look at them two by two",
+        )
     found = [_name(p) for p in programs]
     if len(found) < 2:
         return found

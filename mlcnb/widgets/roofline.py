@@ -1,6 +1,6 @@
 """Roofline trail: a program moving under the roof of this machine as its schedule goes on.
 
-mlc.roofline(sch)                      its stages, each compiled, run and compared
+mlc.explore(mlc.replay(sch))           its stages, each compiled, run and compared
 mlc.explore(mlc.replay(sch, at=…))     the same of chosen stages
 
 measured    GFLOP/s of a stage; the ceilings of the machine
@@ -17,7 +17,7 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import LINE, predict
-from mlcnb.observe.replay import Replay, Stage, replay
+from mlcnb.observe.replay import Replay, Stage
 from mlcnb.target import Target
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import find
@@ -115,20 +115,6 @@ class RooflineTrail(Interactive):
         ceilings = Fold("ceilings", roof(self.roof) if roof else [], "mlc.roofline()", in_text=True)
         note = "FLOP/B of arguments are counted, all others are predicted by a model of caches."
         return [Title(title), Facts(facts), table, Line(note, "note"), ceilings]
-
-
-def trail(given: Any) -> RooflineTrail:
-    """The page of a schedule, or of its stages.
-
-    Raises:
-        MLCError: a program that cannot be measured.
-    """
-    made = given if isinstance(given, Replay) else replay(given)
-    if not isinstance(made, Replay):
-        raise MLCError(
-            f"roofline: no stages of a {type(given).__name__}", hint="pass a Schedule, or threads"
-        )
-    return RooflineTrail(made)
 
 
 def _dot(stage: Stage, threads: int) -> Dot:

@@ -1,8 +1,8 @@
 """The warp lens: which sectors and banks the lanes of a warp touch, instruction by instruction.
 
-    found = mlc.replay(func)                     a program that is bound to threads
-    found = mlc.replay(func, block=(1, 0), warp=2)
-    found = mlc.replay(plain, padded)            two on one clock
+    found = mlc.observe.warp_lens(func)                 a program that is bound to threads
+    found = mlc.observe.warp_lens(func, block=(1, 0), warp=2)
+    found = mlc.observe.warp_lens(plain, padded)        two on one clock
     found.runs[0].shared.worst, found.runs[0].globals.efficiency, found.pick((3, 0), 1)
 
 The page holds the requests of one warp of one block; another one is a question to Python. Totals
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlcnb.core.errors import MLCError
 from mlcnb.machine.warp import LANES
 from mlcnb.observe.access import function_of
 from mlcnb.observe.warps.kernels import GLOBAL, SHARED, Instruction
@@ -24,7 +23,7 @@ from mlcnb.observe.warps.totals import Count
 from mlcnb.view import warp as view
 from mlcnb.view.parts import Part
 from mlcnb.view.words import clip, percent
-from mlcnb.widgets.access import MOST_RUNS, names_of
+from mlcnb.widgets.access import names_of
 from mlcnb.widgets.base import Interactive
 from mlcnb.widgets.registry import explores
 
@@ -85,22 +84,23 @@ def of_run(run: WarpRun) -> WarpLens:
     return WarpLens([run])
 
 
-def warp_lens(
-    programs: Sequence[Any], block: Any = None, warp: int = 0, kernel: int = 0
-) -> WarpLens:
-    """The lens over one program that is bound to threads, or two.
+def warp_lens(*programs: Any, block: Any = None, warp: int = 0, kernel: int = 0) -> WarpLens:
+    """What each warp asks of memory, by sectors and banks (the rules: `mlcnb.machine.warp`).
+
+    Args:
+        programs: one or two of fixed shapes that are bound to the threads of a GPU: each a
+            PrimFunc, a module of one, a schedule or a kernel.
+        block: the thread block that is looked at: (x, y, z), or as many of them as matter.
+        warp: which warp of the block, of 32 threads each.
+        kernel: of a program that is several kernels: which.
 
     Raises:
-        MLCError: more programs than can stand side by side, or one that cannot be followed.
+        MLCError: no programs, or more than can stand side by side; no such block, warp or kernel;
+            a program that is not bound to threads, or cannot be followed.
     """
-    if len(programs) > MOST_RUNS:
-        raise MLCError(
-            f"replay: {len(programs)} programs, at most {MOST_RUNS} stand side by side",
-            hint="replay them two by two",
-        )
     found = [
         warp_run(function_of(program), block, warp, kernel, name)
-        for program, name in zip(programs, names_of(programs), strict=True)
+        for program, name in zip(programs, names_of("warp_lens", programs), strict=True)
     ]
     return WarpLens(found)
 

@@ -21,7 +21,7 @@ def pair() -> AccessReplay:
     tiles = Schedule(matmul(96, 96, 96))
     split = [tiles.split(loop, [None, 16]) for loop in tiles.get_loops("C")]
     tiles.reorder(*(outer for outer, _ in split), *(inner for _, inner in split))
-    return mlc.replay(Schedule(matmul(96, 96, 96)), tiles, cache="32K/8way/64B, 1M/8way")
+    return mlc.observe.accesses(Schedule(matmul(96, 96, 96)), tiles, cache="32K/8way/64B, 1M/8way")
 
 
 def totals(root) -> list[list[str]]:
@@ -32,7 +32,7 @@ def totals(root) -> list[list[str]]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_small_product(page_of, axe, screenshot, dark):
-    root = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL), dark=dark).locator(".mlcnb")
+    root = page_of(mlc.observe.accesses(matmul(8, 8, 8), cache=SMALL), dark=dark).locator(".mlcnb")
     clock = root.get_by_role("slider", name="access")
     expect(root.locator("canvas").first).to_be_visible()
     clock.press("ArrowRight")
@@ -70,7 +70,7 @@ def test_two_schedules_on_one_clock(page_of, axe, screenshot, dark):
 
 CELLS = [
     "import mlcnb as mlc\nfrom mlcnb.testing.gallery.programs import matmul",
-    "mlc.replay(matmul(8, 8, 8), cache='512B/2way/64B')",
+    "mlc.observe.accesses(matmul(8, 8, 8), cache='512B/2way/64B')",
 ]
 
 
@@ -96,7 +96,7 @@ def test_in_jupyterlab_with_a_kernel_without_and_not_trusted(lab, axe):
 
 
 def test_it_plays_and_stops(page_of):
-    root = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL)).locator(".mlcnb")
+    root = page_of(mlc.observe.accesses(matmul(8, 8, 8), cache=SMALL)).locator(".mlcnb")
     speed = root.get_by_role("slider", name="speed")
     speed.press("End")
     root.get_by_role("button", name="play").click()
@@ -106,7 +106,7 @@ def test_it_plays_and_stops(page_of):
 
 
 def test_less_motion_where_it_is_asked_for(page_of):
-    page = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL))
+    page = page_of(mlc.observe.accesses(matmul(8, 8, 8), cache=SMALL))
     page.emulate_media(reduced_motion="reduce")
     root = page.locator(".mlcnb")
     root.get_by_role("button", name="play").click()
@@ -115,7 +115,7 @@ def test_less_motion_where_it_is_asked_for(page_of):
 
 
 def test_two_copies_in_a_page_are_two(page_of):
-    page = page_of(mlc.replay(matmul(8, 8, 8), cache=SMALL))
+    page = page_of(mlc.observe.accesses(matmul(8, 8, 8), cache=SMALL))
     assert page.locator(".mlcnb [id]").count() == 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import mlcnb as mlc
-from mlcnb.observe.replay import stages
+from mlcnb.observe.replay import replay
 from mlcnb.script import from_source
 from mlcnb.widgets.linked import LinkedSource
 from tests.browser.test_base import HEADINGS
@@ -107,7 +107,7 @@ def test_names_stay_text(page_of, name):
 
 @DARK
 def test_the_trail(page_of, axe, screenshot, dark):
-    root = page_of(mlc.explore(stages(scheduled())), dark=dark).locator(".mlcnb")
+    root = page_of(mlc.explore(replay(scheduled())), dark=dark).locator(".mlcnb")
     slider = root.get_by_role("slider", name="stage")
     expect(root.locator(".mlc-stepper .mlc-at")).to_have_text("1 of 4: step 0")
     assert root.locator(".mlc-later").count() == 3

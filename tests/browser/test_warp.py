@@ -16,7 +16,7 @@ THEMES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 
 
 def pair():
-    return mlc.replay(schedule(1024, False), schedule(1024, True))
+    return mlc.observe.warp_lens(schedule(1024, False), schedule(1024, True))
 
 
 def lanes(root, program=0):
@@ -67,7 +67,9 @@ def test_a_lane_says_where_it_reads(page_of):
 
 @THEMES
 def test_a_naive_transpose_touches_a_sector_for_each_lane(page_of, axe, screenshot, dark):
-    root = page_of(mlc.replay(transposed(64, False, tiled=False)), dark=dark).locator(".mlcnb")
+    root = page_of(mlc.observe.warp_lens(transposed(64, False, tiled=False)), dark=dark).locator(
+        ".mlcnb"
+    )
     expect(root.locator(".warp-now")).to_contain_text("4 sectors in 1 line, coalesced")
     assert "".join(lanes(root)) == "a" * 8 + "b" * 8 + "c" * 8 + "d" * 8
     root.get_by_role("slider", name="request").press("End")
@@ -79,7 +81,7 @@ def test_a_naive_transpose_touches_a_sector_for_each_lane(page_of, axe, screensh
 
 
 def test_vectors_are_served_by_quarters(page_of, axe, screenshot):
-    found = mlc.replay(copied(4096, 4))
+    found = mlc.observe.warp_lens(copied(4096, 4))
     root = page_of(found).locator(".mlcnb")
     expect(root.locator(".warp-now")).to_contain_text("16 sectors in 4 lines, coalesced")
     assert root.locator(".warp-grid .warp-row").count() == 5
@@ -103,7 +105,7 @@ def test_the_page_counts_as_python_does(page_of):
 CELLS = [
     "import mlcnb as mlc\n"
     "from tests.observe.warps.programs import schedule_of_transpose as transpose\n"
-    "found = mlc.replay(transpose(64, False))\nfound",
+    "found = mlc.observe.warp_lens(transpose(64, False))\nfound",
     "found.pick((1, 1), 5); print(found.runs[0].block)",
 ]
 
@@ -134,7 +136,7 @@ def test_in_jupyterlab_another_warp_is_asked_for(lab, axe):
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_hostile_names_are_text(page_of, name):
-    root = page_of(mlc.replay(named_copy(name))).locator(".mlcnb")
+    root = page_of(mlc.observe.warp_lens(named_copy(name))).locator(".mlcnb")
     root.get_by_role("slider", name="request").press("End")
     expect(root.locator(".warp-now")).to_contain_text("coalesced")
     root.get_by_role("tab", name="totals").click()

@@ -146,9 +146,9 @@ def refused(func, *args, **options) -> str:
 
 def test_what_is_refused():
     assert refused(matmul(16, 16, 16), most=1000) == (
-        "replay: the program makes more than 1,000 accesses\n"
-        "hint: first=1_000 plays where it begins; trace=False counts all of them and plays none; "
-        "or replay it with smaller shapes: the order of its loops is the same"
+        "accesses: the program makes more than 1,000 accesses\n"
+        "hint: first=1_000 plays where it begins; mlc.observe.access_counts counts all of "
+        "them and plays none; or take smaller shapes: the order of its loops is the same"
     )
 
     @T.prim_func
@@ -160,12 +160,12 @@ def test_what_is_refused():
             B[i] = A[i]
 
     assert refused(open_size) == (
-        "replay: the shape of A is not known\n"
-        "hint: replay a program of fixed sizes: small ones show the same"
+        "accesses: the shape of A is not known\n"
+        "hint: take a program of fixed sizes: small ones show the same"
     )
     sch = Schedule(matmul(16, 16, 16))
     sch.bind(sch.get_loops("C")[0], "threadIdx.x")
     assert refused(scheduled(sch)) == (
-        "replay: the program runs on the threads of a GPU, which have no one order\n"
-        "hint: mlc.replay(func), without cache, looks at its warps; or replay it before bind"
+        "accesses: the program runs on the threads of a GPU, which have no one order\n"
+        "hint: mlc.observe.warp_lens(func) looks at its warps; or look at it before bind"
     )

@@ -54,12 +54,12 @@ def test_as_the_run_that_is_kept(at_once, monkeypatch):
 
 
 def test_one_block():
-    whole = mlc.replay(matmul(16, 16, 16), cache="1K/2way", block="C").counts
-    assert mlc.replay(matmul(16, 16, 16), cache="1K/2way", block="C", trace=False).counts == whole
+    whole = mlc.observe.accesses(matmul(16, 16, 16), cache="1K/2way", block="C").counts
+    assert mlc.observe.access_counts(matmul(16, 16, 16), cache="1K/2way", block="C").counts == whole
 
 
 def test_text():
-    found = mlc.replay(matmul(8, 8, 8), matmul(8, 8, 8), cache="512B/2way/64B", trace=False)
+    found = mlc.observe.access_counts(matmul(8, 8, 8), matmul(8, 8, 8), cache="512B/2way/64B")
     lines = found.explain().splitlines()
     assert lines[:4] == [
         "Accesses of 1: main, 2: main, counted: 2,112 through L1 512/2way/64B",
@@ -71,7 +71,7 @@ def test_text():
 
 
 def test_where_a_program_begins():
-    found = mlc.replay(matmul(64, 64, 64), cache="1K/2way", first=1_000)
+    found = mlc.observe.accesses(matmul(64, 64, 64), cache="1K/2way", first=1_000)
     whole = replayed(matmul(64, 64, 64), "1K/2way")
     run = found.runs[0]
     assert run.is_part and len(run) == 1_000
@@ -82,28 +82,26 @@ def test_where_a_program_begins():
     assert found.snapshot()["title"] == (
         "Access replay through L1 1K/2way/64B, where the program begins"
     )
-    short = mlc.replay(matmul(4, 4, 4), cache="1K/2way", first=1_000_000)
+    short = mlc.observe.accesses(matmul(4, 4, 4), cache="1K/2way", first=1_000_000)
     assert not short.runs[0].is_part
 
 
-def refused(*programs, **options) -> str:
+def refused(look, *programs, **options) -> str:
     with pytest.raises(MLCError) as caught:
-        mlc.replay(*programs, **options)
+        look(*programs, **options)
     return str(caught.value)
 
 
 def test_what_is_refused(monkeypatch):
     long = matmul(300, 300, 300)
-    assert refused(long, cache="1K/2way") == (
-        "replay: the program makes more than 20,000,000 accesses\n"
-        "hint: first=20_000_000 plays where it begins; trace=False counts all of them and plays "
-        "none; or replay it with smaller shapes: the order of its loops is the same"
+    accesses, counts = mlc.observe.accesses, mlc.observe.access_counts
+    assert refused(accesses, long, cache="1K/2way") == (
+        "accesses: the program makes more than 20,000,000 accesses\n"
+        "hint: first=20_000_000 plays where it begins; mlc.observe.access_counts counts all of "
+        "them and plays none; or take smaller shapes: the order of its loops is the same"
     )
-    assert refused(long, cache="1K/2way", first=0) == (
-        "replay: first=0 accesses\nhint: from 1 to 20,000,000"
-    )
-    assert refused(long, cache="1K/2way", first=3, trace=False) == (
-        "replay: first goes with a trace\nhint: leave trace=False out"
+    assert refused(accesses, long, cache="1K/2way", first=0) == (
+        "accesses: first=0 accesses\nhint: from 1 to 20,000,000"
     )
 
     @T.prim_func
@@ -113,10 +111,7 @@ def test_what_is_refused(monkeypatch):
         for i in range(64):
             B[i] = A[at[i]]
 
-    assert refused(gather, cache="1K/2way", trace=False) == (
-        "replay: values in memory decide what gather touches (an index that is read from memory)\n"
-        "hint: leave trace=False out: the interpreter runs it"
-    )
-    assert refused(Schedule(matmul(8, 8, 8)), trace=False).startswith(
-        "replay: trace goes with cache"
+    assert refused(counts, gather, cache="1K/2way") == (
+        "accesses: values in memory decide what gather touches (an index that is read from "
+        "memory)\nhint: mlc.observe.accesses has the interpreter run it"
     )

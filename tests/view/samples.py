@@ -30,7 +30,7 @@ from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.observe import access
 from mlcnb.observe.benchmark import Benchmark, Timing
 from mlcnb.observe.choice import Choices, Measured
-from mlcnb.observe.counts import counted_all
+from mlcnb.observe.counts import access_counts
 from mlcnb.observe.diagnosis import Diagnosis, Finding
 from mlcnb.observe.image import Classes, ClassScore
 from mlcnb.observe.peers import Comparison
@@ -272,7 +272,7 @@ def everything(name: str) -> dict[str, Any]:
         "roofline": roof(name),
         "replay": replayed(name),
         "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
-        "counted accesses": counted_all([named_loops(name)], "1K/2way"),
+        "counted accesses": access_counts(named_loops(name), cache="1K/2way"),
         "warps": warp_run(copied(name), name=name),
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(

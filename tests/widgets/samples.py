@@ -63,9 +63,9 @@ SAMPLES: dict[str, Callable[[str], Any]] = {
     "IRModule": named_module,
     "Function": lambda name: named_module(name)["main"],
     "Replay": replayed,
-    "AccessReplay": lambda name: mlc.replay(named_loops(name), cache="1K/2way/64B"),
-    "WarpLens": lambda name: mlc.replay(copied(name)),
-    "WarpRun": lambda name: mlc.replay(copied(name)).runs[0],
+    "AccessReplay": lambda name: mlc.observe.accesses(named_loops(name), cache="1K/2way/64B"),
+    "WarpLens": lambda name: mlc.observe.warp_lens(copied(name)),
+    "WarpRun": lambda name: mlc.observe.warp_lens(copied(name)).runs[0],
 }
 
 

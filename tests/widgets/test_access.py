@@ -33,7 +33,7 @@ def tiled(n: int, tile: int) -> Schedule:
 
 
 def test_counts_of_a_replay():
-    found = mlc.replay(matmul(8, 8, 8), cache=SMALL)
+    found = mlc.observe.accesses(matmul(8, 8, 8), cache=SMALL)
     assert isinstance(found, AccessReplay) and len(found) == 1
     level = found.counts["L1"]
     assert (level.touches, level.misses, level.hits) == (2112, 397, 1715)
@@ -45,7 +45,9 @@ def test_counts_of_a_replay():
 
 
 def test_two_schedules_through_two_levels():
-    found = mlc.replay(Schedule(matmul(96, 96, 96)), tiled(96, 16), cache="32K/8way/64B, 1M/8way")
+    found = mlc.observe.accesses(
+        Schedule(matmul(96, 96, 96)), tiled(96, 16), cache="32K/8way/64B, 1M/8way"
+    )
     assert [r.counts["L1"].misses for r in found] == [56_448, 4_608]
     assert [r.counts["L2"].misses for r in found] == [1_728, 1_728]
     assert [r.counts["L2"].touches for r in found] == [56_448, 4_608]
@@ -62,7 +64,7 @@ def test_two_schedules_through_two_levels():
 def test_the_page_plays_the_run(shown, monkeypatch):
     """Each stretch, decoded as the page does, is that part of the run and leads to the next."""
     monkeypatch.setattr(access_state, "SHOWN", shown)
-    found = mlc.replay(matmul(12, 12, 12), cache=SMALL)
+    found = mlc.observe.accesses(matmul(12, 12, 12), cache=SMALL)
     run, data = found[0], unpack(pack(found.snapshot()))
     (page,) = data["runs"]
     arrays = run.arrays
@@ -108,7 +110,9 @@ def cache_before(run, at: int) -> set[int]:
 
 
 def test_sizes():
-    pair = mlc.replay(Schedule(matmul(96, 96, 96)), tiled(96, 16), cache="32K/8way/64B, 1M/8way")
+    pair = mlc.observe.accesses(
+        Schedule(matmul(96, 96, 96)), tiled(96, 16), cache="32K/8way/64B, 1M/8way"
+    )
     sizes = {
         "two products of 96": len(pack(pair.snapshot())),
         "their static view": len(pair.to_html()),
@@ -134,7 +138,7 @@ def gathered() -> AccessReplay:
 
     places = np.random.default_rng(0).integers(0, 1 << 16, 30000).astype("int32")
     args = [np.zeros(1 << 16, "float32"), places, np.zeros(30000, "float32")]
-    return mlc.replay(func, cache="32K", args=args)
+    return mlc.observe.accesses(func, cache="32K", args=args)
 
 
 def test_a_gather_misses_as_its_indices_say():
@@ -151,7 +155,7 @@ def test_elements_of_one_byte_share_a_line_with_sixty_three_others():
         return te.create_prim_func([A, te.compute((64, 64), lambda i, j: A[i, j] + A[i, j])])
 
     for dtype, nbytes in (("int8", 1), ("float16", 2), ("float64", 8)):
-        found = mlc.replay(doubled(dtype), cache="32K/8way/64B")
+        found = mlc.observe.accesses(doubled(dtype), cache="32K/8way/64B")
         assert found.misses["A"]["L1"] == 64 * 64 * nbytes // 64
         assert found.counts["L1"].touches == 3 * 64 * 64
 
@@ -161,13 +165,13 @@ def test_one_block_of_a_program():
     B = te.compute((32, 32), lambda i, j: A[i, j] * 2.0, name="B")
     C = te.compute((32, 32), lambda i, j: B[j, i] + 1.0, name="C")
     func = te.create_prim_func([A, C])
-    whole = mlc.replay(func, cache="1K/2way")
-    only = mlc.replay(func, cache="1K/2way", block="C")
+    whole = mlc.observe.accesses(func, cache="1K/2way")
+    only = mlc.observe.accesses(func, cache="1K/2way", block="C")
     assert only.misses["A"] == {"L1": 0} and only.counts["L1"].touches == 2 * 32 * 32
     assert only.misses["B"] == {"L1": 32 * 32} != whole.misses["B"]
     with pytest.raises(MLCError) as caught:
-        mlc.replay(func, cache=SMALL, block="D")
-    assert str(caught.value) == "replay: no block 'D'\nhint: the blocks are B, C"
+        mlc.observe.accesses(func, cache=SMALL, block="D")
+    assert str(caught.value) == "accesses: no block 'D'\nhint: the blocks are B, C"
 
 
 def test_text_of_a_small_one():
@@ -202,7 +206,7 @@ def test_text_of_a_small_one():
             A[i, j]  read   B            16         16
             B[j, i]  write  B            16         16
         """
-    found = mlc.replay(func, cache="64B/1way")
+    found = mlc.observe.accesses(func, cache="64B/1way")
     kept = "\n".join(line for line in found.explain().splitlines()[:-1])
     assert kept == dedent(expected).strip("\n")
     assert repr(found) == found.explain() and repr(found[0]) == found.explain()
@@ -220,9 +224,9 @@ def test_hostile_names(name):
 def test_a_compiled_kernel_is_what_it_was_scheduled_to():
     ex = mlc.compile(matmul(64, 64, 64), target="llvm", schedule="default")
     kernel = ex.kernels[0]
-    found = mlc.replay(kernel, cache="4K/8way")
-    assert found.counts == mlc.replay(kernel.scheduled, cache="4K/8way").counts
-    given = mlc.replay(matmul(64, 64, 64), cache="4K/8way")
+    found = mlc.observe.accesses(kernel, cache="4K/8way")
+    assert found.counts == mlc.observe.accesses(kernel.scheduled, cache="4K/8way").counts
+    given = mlc.observe.accesses(matmul(64, 64, 64), cache="4K/8way")
     assert found.counts["L1"].misses < given.counts["L1"].misses / 4
 
 
@@ -233,21 +237,22 @@ def test_the_stages_of_a_schedule_are_still_timed():
 
 def refused(*programs, **options) -> str:
     with pytest.raises(MLCError) as caught:
-        mlc.replay(*programs, **options)
+        mlc.observe.accesses(*programs, **options)
     return str(caught.value)
 
 
 def test_what_is_refused():
-    func, sch = matmul(8, 8, 8), Schedule(matmul(8, 8, 8))
-    assert refused() == "replay: nothing to replay\nhint: pass a schedule or a PrimFunc"
+    func = matmul(8, 8, 8)
+    assert refused() == "accesses: no program\nhint: pass a PrimFunc, a schedule or a kernel"
     assert refused(func, func, func) == (
-        "replay: 3 programs, at most 2 stand side by side\nhint: replay them two by two"
-    )
-    assert refused(sch, block="C") == ('replay: block goes with cache\nhint: cache="32K/8way/64B"')
-    assert refused(func, at=[0]) == (
-        "replay: at goes with the stages of a schedule\n"
-        "hint: leave cache out to time the stages of one schedule"
+        "accesses: 3 programs, at most 2 stand side by side\nhint: look at them two by two"
     )
     assert refused(3, cache=SMALL) == (
-        "replay: a int is no single loop program\nhint: pass a PrimFunc"
+        "accesses: a int is no single loop program\nhint: pass a PrimFunc"
+    )
+    with pytest.raises(MLCError) as caught:
+        mlc.replay(func)
+    assert str(caught.value) == (
+        "replay: a PrimFunc has no steps\n"
+        "hint: pass a Schedule; mlc.observe.accesses and mlc.observe.warp_lens follow a program"
     )

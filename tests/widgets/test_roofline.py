@@ -8,7 +8,7 @@ import mlcnb as mlc
 from mlcnb.core.errors import MLCError
 from mlcnb.machine.prediction import predict
 from mlcnb.machine.roofline import COMPUTE, Level, Roofline
-from mlcnb.observe.replay import stages
+from mlcnb.observe.replay import replay
 from mlcnb.script import from_source
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -42,7 +42,7 @@ def scheduled() -> Schedule:
 
 @pytest.fixture(scope="module")
 def page():
-    return mlc.explore(stages(scheduled()))
+    return mlc.explore(replay(scheduled()))
 
 
 def test_a_prediction_is_the_slowest_of_all_limits():
@@ -85,12 +85,16 @@ def test_the_text_says_the_same(page):
         assert f"{dot['gflops']:.3g}" in text and dot["time"] in text
 
 
-def test_roofline_of_a_schedule_is_its_page():
-    page = mlc.roofline(scheduled())
+def test_the_page_of_a_replay_is_not_the_roofline():
+    page = mlc.explore(mlc.replay(scheduled()))
     assert isinstance(page, RooflineTrail) and len(page.dots) == 4
     assert isinstance(mlc.roofline(1, 0.005), Roofline)
-    with pytest.raises(MLCError, match="roofline: no stages of a PrimFunc"):
-        mlc.roofline(from_source(MATMUL))
+    with pytest.raises(MLCError) as caught:
+        mlc.roofline(scheduled())
+    assert str(caught.value) == (
+        "roofline: threads is a number, not a Schedule\n"
+        "hint: mlc.explore(mlc.replay(sch)) shows a schedule under the roof, step by step"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())

@@ -19,7 +19,7 @@ from tests.view.samples import copied as named_copy
 
 
 def test_text_of_a_transpose():
-    found = mlc.replay(transposed(64, False, tiled=False))
+    found = mlc.observe.warp_lens(transposed(64, False, tiled=False))
     expected = """
         Warp lens of main: warp 0 of block (0, 0, 0), threads (0, 0, 0) to (31, 0, 0)
         grid (2, 8, 1), block (32, 8, 1)
@@ -39,7 +39,7 @@ def test_text_of_a_transpose():
 
 
 def test_the_page_has_what_python_counted():
-    found = mlc.replay(schedule_of_transpose(64, False), schedule_of_transpose(64, True))
+    found = mlc.observe.warp_lens(schedule_of_transpose(64, False), schedule_of_transpose(64, True))
     data = unpack(pack(found.snapshot()))
     assert data["verdicts"] == [
         "global memory: 1,024 sectors in each",
@@ -60,7 +60,7 @@ def test_the_page_has_what_python_counted():
 
 
 def test_a_long_warp_shows_each_instruction():
-    found = mlc.replay(product(256, 32))
+    found = mlc.observe.warp_lens(product(256, 32))
     (run,) = found.runs
     page = found.snapshot()["runs"][0]
     assert not run.is_whole or len(run) > 320
@@ -71,7 +71,7 @@ def test_a_long_warp_shows_each_instruction():
 
 
 def test_another_block_and_warp():
-    found = mlc.replay(transposed(64, True))
+    found = mlc.observe.warp_lens(transposed(64, True))
     before = found.runs[0].totals
     found.pick((1,), 2)
     run = found.runs[0]
@@ -80,7 +80,7 @@ def test_another_block_and_warp():
         "lane 5, thread (5, 2, 0): A[34, 5], byte 8,724, sector 272, line 68"
     )
     assert found.answer("pick", {"block": [0, 0, 0], "warp": 8}) == {
-        "error": "replay: no warp 8",
+        "error": "warp_lens: no warp 8",
         "hint": "a block of (32, 8, 1) has warps 0 to 7",
     }
     assert found.runs[0] is run
@@ -88,15 +88,17 @@ def test_another_block_and_warp():
 
 def test_programs_of_every_form():
     sch = schedule_of_transpose(64, True)
-    wanted = mlc.replay(sch).runs[0].shared
+    wanted = mlc.observe.warp_lens(sch).runs[0].shared
     kernel = mlc.compile(sch.mod, target=Target("cuda")).kernels[0]
     for program in (sch.mod, sch.mod["main"], kernel):
-        assert mlc.replay(program).runs[0].shared == wanted
+        assert mlc.observe.warp_lens(program).runs[0].shared == wanted
 
 
 def test_sizes():
-    pair = mlc.replay(schedule_of_transpose(1024, False), schedule_of_transpose(1024, True))
-    long = mlc.replay(product(1024, 32))
+    pair = mlc.observe.warp_lens(
+        schedule_of_transpose(1024, False), schedule_of_transpose(1024, True)
+    )
+    long = mlc.observe.warp_lens(product(1024, 32))
     sizes = {
         "two transposes": len(pack(pair.snapshot())),
         "a product of 1024": len(pack(long.snapshot())),
@@ -110,35 +112,27 @@ def test_sizes():
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
 def test_hostile_names(name):
-    found = mlc.replay(named_copy(name))
+    found = mlc.observe.warp_lens(named_copy(name))
     check_html(found.to_html())
     assert unpack(pack(found.snapshot()))["runs"][0]["instructions"][0]["verb"] == "read"
-    assert found.explain() == mlc.replay(named_copy(name)).explain()
+    assert found.explain() == mlc.observe.warp_lens(named_copy(name)).explain()
 
 
 def refused(*programs, **options) -> str:
     with pytest.raises(MLCError) as caught:
-        mlc.replay(*programs, **options)
+        mlc.observe.warp_lens(*programs, **options)
     return str(caught.value)
 
 
 def test_what_is_refused():
     gpu, cpu = copied(512, 1), matmul(8, 8, 8)
     assert refused(gpu, cpu) == (
-        "replay: one program is bound to the threads of a GPU, the other is not\n"
-        "hint: replay each by itself"
-    )
-    assert refused(gpu, cache="32K") == (
-        "replay: cache is not for a program that is bound to the threads of a GPU\n"
-        "hint: choose block=(x, y), warp=n and kernel=n"
-    )
-    assert refused(cpu, warp=1) == (
-        "replay: warp is for a program that is bound to the threads of a GPU\n"
+        "warp_lens: no loop is bound to threads\n"
         'hint: bind its loops: sch.bind(loop, "threadIdx.x")'
     )
     assert refused(gpu, gpu, gpu) == (
-        "replay: 3 programs, at most 2 stand side by side\nhint: replay them two by two"
+        "warp_lens: 3 programs, at most 2 stand side by side\nhint: look at them two by two"
     )
     assert refused(gpu, block=(1, 2, 3, 4)) == (
-        "replay: no block (1, 2, 3, 4)\nhint: the grid is (16, 1, 1): (x, y, z)"
+        "warp_lens: no block (1, 2, 3, 4)\nhint: the grid is (16, 1, 1): (x, y, z)"
     )

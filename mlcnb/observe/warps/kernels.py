@@ -147,7 +147,10 @@ def kernels_of(func: PrimFunc, name: str = "") -> list[Kernel]:
     layouts = dict(_layouts(steps["FlattenBuffer"].before))
     found = list(kernels_in(program.func.body))
     if not found:
-        raise MLCError("replay: no loop is bound to threads", hint="replay it with cache=…")
+        raise MLCError(
+            "warp_lens: no loop is bound to threads",
+            hint='bind its loops: sch.bind(loop, "threadIdx.x")',
+        )
     symbol = name or str(func.attrs.get("global_symbol") or "main")
     return [
         _kernel(symbol, number, len(found), program, launch_of(n), layouts)
@@ -203,8 +206,8 @@ def _sizes(launch: Launch, part: str) -> Sizes:
         extent = 1 if bound is None else as_int(bound.dom.extent)
         if extent is None:
             raise MLCError(
-                f"replay: {part}.{axis} is as long as the arguments say",
-                hint="replay a program of fixed sizes: small ones show the same",
+                f"warp_lens: {part}.{axis} is as long as the arguments say",
+                hint="take a program of fixed sizes: small ones show the same",
             )
         found.append(extent)
     return (found[0], found[1], found[2])

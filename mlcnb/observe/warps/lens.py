@@ -113,7 +113,7 @@ def warp_run(
     """
     found = kernels_of(func, name)
     if not 0 <= kernel < len(found):
-        raise MLCError(f"replay: no kernel {kernel}", hint=f"there are 0 to {len(found) - 1}")
+        raise MLCError(f"warp_lens: no kernel {kernel}", hint=f"there are 0 to {len(found) - 1}")
     wanted = found[kernel]
     return WarpRun(wanted, checked_block(wanted, block), checked_warp(wanted, warp), name)
 
@@ -131,7 +131,7 @@ def checked_block(kernel: Kernel, block: Any) -> Sizes:
     )
     if len(given) > 3 or not inside:
         raise MLCError(
-            f"replay: no block {tuple(given)}", hint=f"the grid is {kernel.grid}: (x, y, z)"
+            f"warp_lens: no block {tuple(given)}", hint=f"the grid is {kernel.grid}: (x, y, z)"
         )
     return at[0], at[1], at[2]
 
@@ -144,7 +144,7 @@ def checked_warp(kernel: Kernel, warp: int) -> int:
     """
     if not (isinstance(warp, int) and 0 <= warp < kernel.warps):
         raise MLCError(
-            f"replay: no warp {warp}",
+            f"warp_lens: no warp {warp}",
             hint=f"a block of {kernel.block} has warps 0 to {kernel.warps - 1}",
         )
     return warp

@@ -208,9 +208,9 @@ def test_what_is_refused():
             warp_run(func, **options)
         told.append(str(caught.value))
     assert told == [
-        "replay: no block (9, 0)\nhint: the grid is (2, 2, 1): (x, y, z)",
-        "replay: no warp 8\nhint: a block of (32, 8, 1) has warps 0 to 7",
-        "replay: no kernel 1\nhint: there are 0 to 0",
+        "warp_lens: no block (9, 0)\nhint: the grid is (2, 2, 1): (x, y, z)",
+        "warp_lens: no warp 8\nhint: a block of (32, 8, 1) has warps 0 to 7",
+        "warp_lens: no kernel 1\nhint: there are 0 to 0",
     ]
     with pytest.raises(MLCError, match="no loop is bound to threads"):
         warp_run(Schedule(matmul(8, 8, 8)).mod["main"])
