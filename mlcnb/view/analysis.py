@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import simplify
+from mlcnb.tir.access.depend import place_of
 from mlcnb.tir.access.scope import loop_name
-from mlcnb.tir.analysis.dependences import place_of
 from mlcnb.view.parts import Column, Facts, Fold, Line, Part, Table, Title
 from mlcnb.view.registry import shows
 from mlcnb.view.words import clip, count, dim, flops, listed, plural, size

@@ -11,19 +11,24 @@ lets are replaced by their values. A part that depends on values in memory is No
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.depend import never_meet
 from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.relation import Relations
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.functor import substitute
 
+#: accesses to one buffer of which isl is asked
+FEW = 16
 #: first and last index of one dimension; None where it cannot be told
 Side = tuple[e.PrimExpr, e.PrimExpr] | None
 
@@ -81,12 +86,25 @@ class Order:
     def __init__(self, body: s.Stmt, buffers: Iterable[Buffer]) -> None:
         buffers = tuple(buffers)
         self.reading = Reading(body, buffers)
-        self.of: dict[e.Var, list[Ordered]] = {buffer.data: [] for buffer in buffers}
+        pointers = {buffer.data: self.reading.pointer(buffer.data) for buffer in buffers}
+        found: dict[e.Var, list[Ordered]] = {pointer: [] for pointer in pointers.values()}
         self.unknown: set[e.Var] = set()
         self._known: dict[Scope, _Known] = {}
         for access in self.reading.accesses:
-            if access.buffer.data in self.of:
-                self.of[access.buffer.data] += self._ordered(access)
+            if access.buffer.data in found:
+                found[access.buffer.data] += self._ordered(access)
+        self.of = {data: found[pointer] for data, pointer in pointers.items()}
+        self.unknown |= {data for data, pointer in pointers.items() if pointer in self.unknown}
+
+    def never_meet(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
+        """True if no two iterations of a loop touch one element: isl decides it."""
+        if len(accesses) > FEW:
+            return False
+        return never_meet([self._relations.related(x.access) for x in accesses], loop)
+
+    @cached_property
+    def _relations(self) -> Relations:
+        return Relations.inside(self.reading)
 
     def _ordered(self, access: Access) -> Iterator[Ordered]:
         known, indices = self._at(access.scope), access.indices

@@ -80,7 +80,7 @@ class Reading:
         while buffer in self.matched:
             source = self.matched[buffer]
             buffer, indices = source.buffer, outside(source, indices)
-        pointer = self._pointer(buffer.data)
+        pointer = self.pointer(buffer.data)
         if pointer is buffer.data:
             self.pointers.setdefault(pointer, buffer)
             self._note(buffer, node, indices, is_write)
@@ -89,7 +89,7 @@ class Reading:
 
     def _whole(self, pointer: Var, node: Any, writes: Iterable[bool] = (False, True)) -> None:
         """Any element of the buffer behind a pointer."""
-        buffer = self._behind(self._pointer(pointer))
+        buffer = self._behind(self.pointer(pointer))
         if buffer is not None:
             for is_write in writes:
                 self._note(buffer, node, None, is_write)
@@ -100,7 +100,7 @@ class Reading:
         self.accesses.append(made)
         self._next()
 
-    def _pointer(self, data: Var) -> Var:
+    def pointer(self, data: Var) -> Var:
         """The pointer that another name stands for."""
         while data in self.aliases:
             data = self.aliases[data]
@@ -245,7 +245,7 @@ class Reading:
 
     def _declare(self, n: s.DeclBuffer) -> None:
         self._place(n)
-        if self._pointer(n.buffer.data) is n.buffer.data:
+        if self.pointer(n.buffer.data) is n.buffer.data:
             self.pointers.setdefault(n.buffer.data, n.buffer)
         self._visit(n.body)
 

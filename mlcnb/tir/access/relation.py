@@ -11,16 +11,17 @@ relation is too large, never too small, and says so (`exact`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.arith.isl import ask, read_map
 from mlcnb.arith.presburger import Translator
 from mlcnb.ir import expr as e
-from mlcnb.ir import prim_ops as p
-from mlcnb.tir.access.read import read
+from mlcnb.ir.expr import Var
+from mlcnb.tir.access.read import Reading, read
 from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
-from mlcnb.tir.analysis.variables import match_defines
+from mlcnb.tir.analysis.variables import match_defines, undefined_vars
 from mlcnb.tir.function import PrimFunc
 
 
@@ -41,7 +42,7 @@ class Related(Access):
 
 def accesses_of(func: PrimFunc) -> list[Related]:
     """All reads and writes of a function, in the order of the program."""
-    return Relations(func).accesses()
+    return Relations.of(func).accesses()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,28 +58,35 @@ class Told:
 
 
 class Relations:
-    """The accesses of a function as relations.
+    """The accesses of a program as relations.
 
-    reading: the function, read; head: how isl text begins, with the names of the symbolic sizes;
+    reading: the program, read; head: how isl text begins, with the names of the parameters;
     text: writes expressions outside of all loops.
     """
 
-    def __init__(self, func: PrimFunc) -> None:
-        self.reading = read(func)
+    def __init__(self, reading: Reading, parameters: Iterable[Var], sizes: Iterable[Any]) -> None:
+        self.reading = reading
         self.text = Translator()
-        self._known: dict[Scope, Told] = {}
-        self._outermost = Told(self.text, self._parameters(func), ())
+        for x in dict.fromkeys(parameters):
+            self.text.names[x] = f"p{len(self.text.names)}"
+        known = tuple(f"{self.text.value(n)} >= 0" for n in sizes if not isinstance(n, e.IntImm))
         self.head = f"[{', '.join(self.text.names.values())}] -> "
+        self._known: dict[Scope, Told] = {}
+        self._outermost = Told(self.text, known, ())
 
-    def _parameters(self, func: PrimFunc) -> tuple[str, ...]:
-        """Scalars and symbolic dimensions are parameters; a dimension is no less than 0."""
+    @staticmethod
+    def of(func: PrimFunc) -> Relations:
+        """Those of a function: scalars and symbolic dimensions, no less than 0, are parameters."""
         scalars = [x for x in func.params if x not in func.buffer_map and x.dtype.is_integer]
         for buffer in func.buffers:
             scalars += [x for x in match_defines(buffer) if not x.dtype.is_handle]
-        for x in dict.fromkeys(scalars):
-            self.text.names[x] = f"p{len(self.text.names)}"
-        extents = [n for buffer in func.buffers for n in buffer.shape]
-        return tuple(f"{self.text.value(n)} >= 0" for n in extents if not isinstance(n, e.IntImm))
+        return Relations(read(func), scalars, [n for b in func.buffers for n in b.shape])
+
+    @staticmethod
+    def inside(reading: Reading) -> Relations:
+        """Those of a part of a program: what comes from outside of it is a parameter."""
+        free = undefined_vars(reading.root)
+        return Relations(reading, [x for x in free if x.dtype.is_integer], ())
 
     def accesses(self) -> list[Related]:
         """All of them, in the order of the program."""
@@ -91,7 +99,7 @@ class Relations:
         if access.is_masked or self.reading.ends_early:
             text.exact = False
         at = [] if access.indices is None else [text.value(index) for index in access.indices]
-        if access.indices is None or any(map(_shares_elements, (buffer, access.node.buffer))):
+        if access.indices is None:
             at = [text.unknown() for _ in buffer.shape]
         elements = [f"e{n}" for n in range(len(at))]
         same = [f"{name} = {x}" for name, x in zip(elements, at, strict=True)]
@@ -140,8 +148,3 @@ class Relations:
 def _within(text: Translator, domain: e.Range, name: str) -> str:
     low = text.value(domain.min)
     return f"{low} <= {name} < {low} + {text.value(domain.extent)}"
-
-
-def _shares_elements(buffer: Any) -> bool:
-    """True if several indices are one element."""
-    return any(p.is_const(stride, 0) for stride in buffer.strides)

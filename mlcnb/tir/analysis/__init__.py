@@ -16,9 +16,7 @@ __getattr__, __dir__, __all__ = attach(
             "flops bytes_touched allocated_bytes arithmetic_intensity estimate_tir_flops=flops "
             "calculate_allocated_bytes=allocated_bytes block_flops nested_flops find_anchor_block"
         ),
-        "mlcnb.tir.analysis.dependences": (
-            "loop_dependences carried_dependences LoopDependence DepKind"
-        ),
+        "mlcnb.tir.access.depend": ("loop_dependences carried_dependences LoopDependence DepKind"),
         "mlcnb.tir.analysis.footprint": "block_bytes memory_footprint working_sets domain_touched",
         "mlcnb.tir.analysis.pattern": "op_pattern OpPatternKind",
         "mlcnb.tir.analysis.reduction": "reduction_pattern ReductionPattern",

@@ -72,7 +72,7 @@ def _element(access: Related) -> Any:
 
 def check_bounds(func: PrimFunc) -> list[OutOfBounds]:
     """The accesses that leave their buffers or may do so; [] proves that none does."""
-    known = Relations(func)
+    known = Relations.of(func)
     found = []
     for access in known.accesses():
         for axis in range(access.buffer.ndim):

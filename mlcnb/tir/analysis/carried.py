@@ -6,13 +6,15 @@ for i in range(8):                              for i in range(8):
 carries C: iteration i reads what i - 1 wrote   carries nothing: each iteration may have its own T
 
 A buffer is *private* to a loop if every iteration writes all that it reads of it. Two tests, each
-sure when it says yes: iterations touch elements of their own; or each read is covered by one write
-before it in the same iteration. What neither can tell counts as carried.
+sure when it says yes: iterations touch elements of their own, by the look of the indices or by isl;
+or each read is covered by one write before it in the same iteration. What neither can tell counts
+as carried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from mlcnb.arith import Analyzer
@@ -63,19 +65,24 @@ class Carried:
             return False
         return (
             p.as_int(loop.extent) == 1
-            or self.is_apart(accesses, loop)
+            or self.is_told(accesses, loop)
             or self.is_covered(accesses, loop)
+            or self.found.never_meet(accesses, loop)
         )
 
     # iterations touch elements of their own
 
     def is_apart(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
         """True if an element that one iteration touches is touched by no other."""
-        if self.is_ambiguous:
+        return self.is_told(accesses, loop) or self.found.never_meet(accesses, loop)
+
+    def is_told(self, accesses: Sequence[Ordered], loop: s.For) -> bool:
+        """True if indices tell the iteration: the quick answer."""
+        if self.is_ambiguous or any(a.buffer is not accesses[0].buffer for a in accesses):
             return False
         var = self.atom(loop)
         digits: list[Digit] = []
-        for axis in range(len(accesses[0].sides)):
+        for axis in range(len(accesses[0].sides) if accesses else 0):
             for modulo in (None, *self.periods(accesses, loop, axis)):
                 hull = self.hull(accesses, loop, axis, modulo)
                 atom = None if hull is None else _told(hull, loop.loop_var)
@@ -324,14 +331,10 @@ class Carried:
         return ends_of(self.analyzer, x, domains)
 
 
-def _domain(loop: s.For) -> tuple[Var, Any, Any]:
+def _domain(loop: s.For) -> tuple[Any, ...]:
     """The variable of a loop, and its range, the same for the same numbers."""
-    low, extent = p.as_int(loop.min), p.as_int(loop.extent)
-    return (
-        loop.loop_var,
-        loop.min if low is None else low,
-        loop.extent if extent is None else extent,
-    )
+    ends = ((p.as_int(x), x) for x in (loop.min, loop.extent))
+    return (loop.loop_var, *(x if number is None else number for number, x in ends))
 
 
 def _told(hull: tuple[Sum, Sum], var: Var) -> Atom | None:
@@ -371,10 +374,7 @@ def _overlap(a: Digit, b: Digit) -> bool:
 
 def _common(a: tuple[s.For, ...], b: tuple[s.For, ...]) -> tuple[s.For, ...]:
     """The loops that two accesses share."""
-    same = 0
-    while same < min(len(a), len(b)) and a[same] is b[same]:
-        same += 1
-    return a[:same]
+    return tuple(x for x, _ in takewhile(lambda pair: pair[0] is pair[1], zip(a, b, strict=False)))
 
 
 def _inside(loops: tuple[s.For, ...], loop: s.For) -> tuple[s.For, ...]:

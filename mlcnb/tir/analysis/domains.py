@@ -41,7 +41,7 @@ class DomainChecker:
     """Goes through a function; calls `fail(message, where, hint)` for what it refutes."""
 
     def __init__(self, func: PrimFunc, fail: Callable[[str, Any, str], None]) -> None:
-        self.known = Relations(func)
+        self.known = Relations.of(func)
         self.fail = fail
         #: buffer -> number of blocks around the place where it is allocated or matched
         self.depth: dict[Buffer, int] = {}

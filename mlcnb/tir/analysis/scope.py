@@ -17,8 +17,7 @@ from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.relation import Related, accesses_of
-from mlcnb.tir.analysis.dependences import (
+from mlcnb.tir.access.depend import (
     DepKind,
     Iteration,
     has_none,
@@ -26,6 +25,7 @@ from mlcnb.tir.analysis.dependences import (
     order_of,
     same_shape,
 )
+from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer

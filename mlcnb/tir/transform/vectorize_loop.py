@@ -78,7 +78,9 @@ def are_lanes_apart(loop: For) -> bool:
     if not shared:
         return True
     carried = Carried(loop, shared.values())
-    return all(carried.is_apart(carried.found.of[data], loop) for data in shared)
+    return not carried.found.unknown and all(
+        carried.is_apart(carried.found.of[data], loop) for data in shared
+    )
 
 
 class Widen:

@@ -23,7 +23,7 @@ from mlcnb.core.errors import MLCError
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import analysis as a
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.dependences import LoopDependence
+from mlcnb.tir.access.depend import LoopDependence
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.analysis.blocks import BlockKind, block_kind, tree_of
 from mlcnb.tir.schedule.record.tree import Tree

@@ -13,16 +13,18 @@ are linear; else too many are reported, never too few, and such a one is not `ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from itertools import product
 from typing import Any
 
 from mlcnb.arith import isl
 from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.relation import Related, accesses_of
 from mlcnb.tir.access.scope import Loop, loop_name
@@ -168,6 +170,7 @@ def _dependence(source: Related, target: Related, level: int | None) -> LoopDepe
         return None
     count = source.common_loops(target)
     loops = source.loops[:count]
+    comparable = same_shape(source.buffer, target.buffer)
     spans = [(-1, 1)] * count if relation is None else _spans(relation, count)
     return LoopDependence(
         kind_of(source, target),
@@ -180,7 +183,7 @@ def _dependence(source: Related, target: Related, level: int | None) -> LoopDepe
         () if relation is None else _nearest(relation, count),
         ({}, {}) if relation is None else example_of(relation, source, target),
         updated_by(source, target),
-        relation is not None and source.exact and target.exact,
+        relation is not None and source.exact and target.exact and comparable,
         relation,
     )
 
@@ -200,12 +203,36 @@ def has_none(source: Related, target: Related, level: int | None) -> bool:
     return related(source, target, level).is_empty()
 
 
+def never_meet(accesses: Sequence[Related], loop: s.For) -> bool:
+    """True if no two iterations of a loop around some accesses of one memory touch one element."""
+    if any(loop not in access.loops for access in accesses):
+        return False
+    pairs = product(accesses, accesses)
+    return all(ask(partial(has_none, a, b, a.loops.index(loop))) is True for a, b in pairs)
+
+
 def same_shape(a: Buffer, b: Buffer) -> bool:
     """True if equal indices of two views of one memory are the same element."""
     if a is b:
-        return True
+        return not _may_overlap(a)
     layouts = [(x.shape, x.strides, (x.elem_offset,)) for x in (a, b)]
     return all(map(_same_numbers, *layouts)) and a.dtype == b.dtype
+
+
+def _may_overlap(buffer: Buffer) -> bool:
+    """True if strides, all of them numbers, may give two indices one element."""
+    steps = [p.as_int(x) for x in buffer.strides]
+    sizes = [p.as_int(x) for x in buffer.shape]
+    reach = 0
+    for step, size in sorted(zip(steps, sizes, strict=False), key=lambda x: x[0] or 0):
+        if step == 0 and size != 1:
+            return True
+        if step is None or size is None:
+            return False
+        if size > 1 and step <= reach:
+            return True
+        reach += step * (size - 1)
+    return False
 
 
 def _same_numbers(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
