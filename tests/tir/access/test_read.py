@@ -22,7 +22,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import read
 from mlcnb.tir.access.relation import Related
 from mlcnb.tir.analysis.carried import Carried
-from mlcnb.tir.schedule.polyhedral.answers import carried_by
+from mlcnb.tir.schedule.legality.polyhedral.answers import carried_by
 from mlcnb.tir.transform import lower
 from mlcnb.tir.transform.thread_sync import thread_sync
 from tests.tir.programs import FUZZ, SIZE, parsed, programs
