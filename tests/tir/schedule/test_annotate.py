@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.core.errors import ScheduleError
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import becomes, elementwise, matmul, refuses, replays, text
 
@@ -116,3 +117,14 @@ def test_marks_stay_where_blocks_move():
     assert dict(sch.get(sch.get_block("B")).annotations) == {"key": 1}
     sch.unroll(sch.get_loops("C")[0])
     replays(sch)
+
+
+@pytest.mark.parametrize("mark", [[0], 3, [[0, 0, 8]]])
+def test_a_mark_of_another_kind_is_in_the_way(mark):
+    sch = Schedule(elementwise(8))
+    B = sch.get_block("B")
+    sch.annotate(B, "buffer_dim_align", mark)
+    with pytest.raises(ScheduleError, match="the annotation buffer_dim_align of block B is no"):
+        sch.storage_align(B, 0, 0, 8, 1)
+    sch.unannotate(B, "buffer_dim_align")
+    sch.storage_align(B, 0, 0, 8, 1)

@@ -403,12 +403,6 @@ def test_refusals():
         "transform_layout: the index map is no layout of [5]: it takes [0] and [1] both to [0]",
     ):
         sch.transform_layout(C, ("read", 0), lambda i: (i // 2,))
-    with refuses(
-        sch,
-        "transform_layout: nothing here writes A, so its padding cannot be filled",
-        hint="cache_read it, and lay out the copy",
-    ):
-        sch.transform_layout(pad, ("read", 0), lambda i: (i // 3, i % 3), pad_value=0.0)
     sch.split(sch.get_loops(C)[0], [2, 2])
     with refuses(
         sch,

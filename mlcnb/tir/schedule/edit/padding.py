@@ -2,7 +2,8 @@
 
 A layout of 14 elements as 4 x 4 leaves two elements over. Where one elementwise block writes the
 whole buffer, it is run over the new layout, and the buffer keeps one writer; else (a reduction,
-several writers, loops that were split) a second block behind it writes the padding.
+several writers, loops that were split) a second block behind it writes the padding. That of an
+input is the caller's to fill: a block in front says so, by T.assume.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import dataclasses
 
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds, Sum
-from mlcnb.core.node import replace
+from mlcnb.core.node import replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.buffer import Buffer
+from mlcnb.ir.dtype import dtype
+from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.index_map import IndexMap
-from mlcnb.tir.schedule.edit.caching import index_dtype
+from mlcnb.tir.schedule.edit.caching import home_of, index_dtype
 from mlcnb.tir.schedule.edit.elementwise import (
     axis_bounds,
     hits,
@@ -29,7 +31,7 @@ from mlcnb.tir.schedule.edit.nests import looped, own_nest, point
 from mlcnb.tir.schedule.legality.promises import why_not_complete
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Edit, Tree
-from mlcnb.tir.stmt import Block, BufferStore, ForKind, IterVar, Stmt
+from mlcnb.tir.stmt import Block, BufferStore, Evaluate, ForKind, IterVar, SeqStmt, Stmt
 
 #: what stands in the padding: a number, or a function of the new indices
 Value = IndexMap | e.PrimExpr
@@ -48,13 +50,19 @@ def padded(
     old, new = buffers
     writers = [b for b in tree.blocks if any(r.buffer is old for r in b.writes)]
     inner = [b for b in writers if not any(tree.inside(x, b) and x is not b for x in writers)]
-    if not inner:
-        raise state.refusal(
-            f"transform_layout: nothing here writes {old.name}, so its padding cannot be filled",
-            block,
-            hint="cache_read it, and lay out the copy",
-        )
     made = Tree(done.func)
+    if not inner:
+        if home_of(tree, old) is not None or _is_stored(tree, old):
+            raise state.refusal(
+                f"transform_layout: no block writes {old.name}, so its padding cannot be filled",
+                block,
+                hint="cache_read it, and lay out the copy",
+            )
+        edit = Edit(made)
+        top = made.root.body
+        first = top.seq[0] if isinstance(top, SeqStmt) else top
+        edit.before(first, _assumption(new, layout, value, index_dtype(tree, block)))
+        return _after(done, edit)
     if len(writers) == 1:
         how = _elementwise(tree, inner[0], old)
         if how is not None:
@@ -64,6 +72,10 @@ def padded(
     top = made.child_towards(made.scope(last), made.realize(last))
     edit.after(top, _fill(new, layout, value, index_dtype(tree, block)))
     return _after(done, edit)
+
+
+def _is_stored(tree: Tree, buffer: Buffer) -> bool:
+    return any(isinstance(n, BufferStore) and n.buffer is buffer for n in walk(tree.func.body))
 
 
 def _after(done: Change, edit: Edit) -> Change:
@@ -80,6 +92,17 @@ def _fill(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
     store = BufferStore(new, p.cast(new.dtype, _at(value, indices)), indices)
     block = Block(axes, (), (point(new, indices),), f"{new.name}_pad", store)
     return looped(block, predicate=layout.padding_at(indices))
+
+
+def _assumption(new: Buffer, layout: Layout, value: Value, kind: str) -> Stmt:
+    """Loops over the new layout of an input that say what the caller has put into the padding."""
+    axes = _axes(layout, kind)
+    indices = tuple(axis.var for axis in axes)
+    held = p.equal(BufferLoad(new, indices), p.cast(new.dtype, _at(value, indices)))
+    told = p.logical_or(p.logical_not(layout.padding_at(indices)), held)
+    body = Evaluate(e.Call(dtype("bool"), "tir.assume", (told,)))
+    name = f"buffer_{new.name}_assumption"
+    return looped(Block(axes, (point(new, indices),), (), name, body))
 
 
 def _axes(layout: Layout, kind: str) -> tuple[IterVar, ...]:

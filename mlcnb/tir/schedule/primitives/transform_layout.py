@@ -11,7 +11,7 @@ for i in range(14):                          for ax0, ax1 in T.grid(4, 4):
     B[v_i] = A[v_i]                   ->         B[v0, v1] = T.if_then_else(
                                                      14 <= v0 * 4 + v1, 0.0, A[v0 * 4 + v1])
 
-and else by a block of its own, behind it.
+and else by a block of its own, behind it; what is filled by the caller is said by T.assume.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def transform_layout(
         buffer: ("read", n) or ("write", n), its name, or the Buffer.
         index_map: a function of the old indices that gives the new ones, or a tir.IndexMap.
         pad_value: what the elements are that no old index maps to, a number or a function of the
-            new indices; None leaves them undefined.
+            new indices; None leaves them undefined. An input of the function must be given with it.
         assume_injective_transform: take it on trust that no two elements come to one place, where
             that can neither be proved nor tried.
 
     Raises:
-        ScheduleError: the map is not injective, or padding is asked for an input of the function.
+        ScheduleError: the map is not injective, or its padding cannot be told.
     """
     old = named_buffer(state, "transform_layout", block, buffer)
     layout = Layout(

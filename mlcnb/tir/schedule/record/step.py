@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
+from types import FunctionType
 from typing import Any
 
 from mlcnb.arith.atoms import variables_of
@@ -81,14 +83,25 @@ def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]
 
 
 def resolved(value: Any, node: Callable[[Handle], Any], numbers: Mapping[e.Var, int]) -> Any:
-    """An argument with handles replaced by nodes and drawn numbers by their values."""
+    """An argument with handles replaced by nodes and drawn numbers by their values, also in what a
+    function of indices gives."""
     if isinstance(value, Handle):
         return node(value)
     if isinstance(value, list | tuple):
         return type(value)(resolved(v, node, numbers) for v in value)
     if isinstance(value, e.PrimExpr) and numbers:
         return _number(value, numbers)
+    if isinstance(value, FunctionType) and numbers:
+        return _on_numbers(value, numbers)
     return value
+
+
+def _on_numbers(function: FunctionType, numbers: Mapping[e.Var, int]) -> Callable[..., Any]:
+    @wraps(function)
+    def with_numbers(*indices: Any, **behind: Any) -> Any:
+        return resolved(function(*indices, **behind), lambda handle: handle, numbers)
+
+    return with_numbers
 
 
 def _number(value: e.PrimExpr, numbers: Mapping[e.Var, int]) -> Any:

@@ -24,7 +24,7 @@ from mlcnb.script import parse, script
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.peer.items import ITEMS, Item
 
-MODULES = [f"tests.tir.schedule.peer.{n}" for n in ("reductions", "loops", "buffers")]
+MODULES = [f"tests.tir.schedule.peer.{n}" for n in ("reductions", "loops", "buffers", "intrinsics")]
 
 
 def load() -> None:
