@@ -14,7 +14,7 @@ CEILINGS = {
     "classes named access": (3, 1),
     "files that import islpy": (1, 1),
     "folders that import islpy": (1, 1),
-    "sums outside arith": (4, 0),
+    "sums outside arith": (0, 0),
     "questions which kernel": (0, 0),
     "walks by hand": (36, 10),
     "strings that go up": (46, 0),

@@ -27,9 +27,9 @@ from mlcnb.arith.known import (
     ProofStrength,
     RewriteSimplifyStats,
 )
-from mlcnb.arith.normal import Normalizer, is_index
+from mlcnb.arith.normal import Normalizer
 from mlcnb.arith.proof import equals, is_nonnegative
-from mlcnb.arith.sum import Atom, Sum
+from mlcnb.arith.sum import Atom, Sum, is_index
 from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.arith.sum import UNKNOWN, Bounds, Sum
+from mlcnb.arith.sum import UNKNOWN, Bounds, Sum, is_index
 from mlcnb.core.node import Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -53,8 +53,9 @@ class Extreme:
 
 
 class Opaque:
-    """An expression that is not looked into, told apart by structure; `inner` is what a cast
-    casts.
+    """An expression that is not looked into, told apart by structure.
+
+    `inner` is what a cast casts, if that cannot wrap around.
     """
 
     __slots__ = ("inner", "key", "node")
@@ -75,8 +76,13 @@ class Opaque:
         return variables_of(self.node)
 
     def bounds(self, known: Mapping[e.Var, Bounds]) -> Bounds:
-        """Bounds of a cast integer are those of what is cast; of anything else, unknown."""
-        return UNKNOWN if self.inner is None else self.inner.bounds(known)
+        """Bounds of a cast integer are those of what is cast, where its dtype holds these."""
+        if self.inner is None:
+            return UNKNOWN
+        kind, (low, high) = self.node.dtype, self.inner.bounds(known)
+        fits = low is not None and high is not None
+        fits = fits and kind.min_value <= low and high <= kind.max_value  # type: ignore[operator]
+        return (low, high) if fits or is_index(kind) else (kind.min_value, kind.max_value)
 
     def expr(self, kind: str) -> e.PrimExpr:
         """The expression itself."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from mlcnb.arith.atoms import Extreme, Opaque
 from mlcnb.arith.reading import divided, larger, smaller
-from mlcnb.arith.sum import UNKNOWN, Bounds, Quotient, Remainder, Sum
+from mlcnb.arith.sum import UNKNOWN, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.ir import expr as e
 
 #: a variable's first and last value, themselves sums of outer variables
@@ -63,7 +63,7 @@ def _atom_extremes(atom: Any, inner: Spans, known: Mapping[e.Var, Bounds]) -> Sp
         return ends and (divided(ends[0], atom.by, known), divided(ends[1], atom.by, known))
     if isinstance(atom, Remainder):
         return _remainder_extremes(atom, extremes(atom.inner, inner, known), known)
-    if isinstance(atom, Opaque) and atom.inner is not None:
+    if isinstance(atom, Opaque) and atom.inner is not None and is_index(atom.node.dtype):
         return extremes(atom.inner, inner, known)
     low, high = atom.bounds({**known, **_numbers(inner)})
     return None if low is None or high is None else (Sum(low), Sum(high))

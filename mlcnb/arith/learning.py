@@ -10,9 +10,8 @@ from typing import Any
 from mlcnb.arith import division
 from mlcnb.arith.context import Context
 from mlcnb.arith.interval import bounds_of, ceil_divide, floor_divide
-from mlcnb.arith.sum import Atom, Sum
+from mlcnb.arith.sum import Atom, Sum, is_index
 from mlcnb.ir import expr as e
-from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr
 
 #: comparison -> the one that holds where it does not
@@ -24,11 +23,6 @@ NEGATED: dict[type, type] = {
     e.EQ: e.NE,
     e.NE: e.EQ,
 }
-
-
-def is_index(dtype: DType) -> bool:
-    """True for the dtypes that polynomials are made of: int32 and int64 scalars."""
-    return dtype == "int32" or dtype == "int64"
 
 
 class Learner:

@@ -15,9 +15,9 @@ from mlcnb.arith.context import EVERYTHING, Context
 from mlcnb.arith.emission import emit, size_of
 from mlcnb.arith.forms import alike, flattened, multiplies_out, reads_data
 from mlcnb.arith.interval import bounds_of
-from mlcnb.arith.learning import NEGATED, Learner, is_index
+from mlcnb.arith.learning import NEGATED, Learner
 from mlcnb.arith.ranges import bounds_by_operator, limits
-from mlcnb.arith.sum import Sum
+from mlcnb.arith.sum import Sum, is_index
 from mlcnb.arith.vectors import vector_rule
 from mlcnb.core.errors import IntegerRangeError
 from mlcnb.core.node import Node, map_children

@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any
 
 from mlcnb.arith.atoms import Extreme, Opaque
-from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
+from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 
@@ -55,7 +55,7 @@ def _opaque(x: e.PrimExpr, context: Context) -> Sum:
     if context.values:
         x = simplified(x, context, inside=True)
     inner = None
-    if isinstance(x, e.Cast) and x.value.dtype.is_integer:
+    if isinstance(x, e.Cast) and x.dtype.is_integer and is_index(x.value.dtype):
         inner = of(x.value, context)
     return Sum(0, {Opaque(x, inner): 1})
 
@@ -161,7 +161,7 @@ def divided(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
         return whole.shifted(lo // by)
     common = gcd(by, *rest.terms.values())
     if common > 1:
-        rest = _over(rest, common)
+        rest = rest.divided(common)
         by //= common
         if by == 1:
             return whole.plus(rest)
@@ -170,11 +170,6 @@ def divided(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
     if len(rest.terms) == 1 and rest.terms[inner] == 1 and isinstance(inner, Quotient):
         return whole.plus(divided(inner.inner.shifted(rest.const * inner.by), inner.by * by, known))
     return whole.plus(Sum(0, {Quotient(rest, by): 1}))
-
-
-def _over(a: Sum, by: int) -> Sum:
-    """a // by where all coefficients are multiples of it."""
-    return Sum(a.const // by, {t: c // by for t, c in a.terms.items()})
 
 
 def remainder(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
@@ -187,7 +182,7 @@ def remainder(a: Sum, by: int, known: Mapping[e.Var, Bounds]) -> Sum:
         return rest.shifted(-(lo // by) * by)
     common = gcd(by, *rest.terms.values())
     if common > 1:
-        inner = remainder(_over(rest, common), by // common, known)
+        inner = remainder(rest.divided(common), by // common, known)
         return inner.scaled(common).shifted(rest.const % common)
     digit = next(iter(rest.terms))
     if len(rest.terms) == 1 and rest.terms[digit] == 1 and isinstance(digit, Quotient):
@@ -201,9 +196,7 @@ def _without_remainders(a: Sum, by: int) -> Sum:
     """X % m is as good as X for a remainder by a divisor of m."""
     for atom, coefficient in a.terms.items():
         if isinstance(atom, Remainder) and atom.by % by == 0:
-            rest = {t: c for t, c in a.terms.items() if t is not atom}
-            found = Sum(a.const, rest).plus(atom.inner, coefficient)
-            return _without_remainders(found, by)
+            return _without_remainders(a.without(atom).plus(atom.inner, coefficient), by)
     return a
 
 

@@ -15,13 +15,20 @@ There is one addition, and two ways to read an expression, which differ in what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
 
 Bounds = tuple[int | None, int | None]
 UNKNOWN: Bounds = (None, None)
+
+
+def is_index(dtype: DType) -> bool:
+    """True for the dtypes that sums are made of: int32 and int64 scalars, taken not to overflow."""
+    return dtype == "int32" or dtype == "int64"
 
 
 class Sum:
@@ -32,15 +39,14 @@ class Sum:
     def __init__(self, const: int = 0, terms: dict[Any, int] | None = None) -> None:
         self.const = const
         self.terms: dict[Any, int] = {} if terms is None else terms
+        self._key: Any = None
 
     @property
     def key(self) -> Any:
         """Hashable; equal for equal sums."""
-        try:
-            return self._key
-        except AttributeError:
-            self._key: Any = (self.const, frozenset(self.terms.items()))
-            return self._key
+        if self._key is None:
+            self._key = (self.const, frozenset(self.terms.items()))
+        return self._key
 
     def is_same(self, other: Sum) -> bool:
         """True if both are the same sum."""
@@ -247,7 +253,18 @@ class Atom:
 
     def by(self, other: Atom) -> Atom:
         """The product of both."""
+        low, high = (self, other) if self.serial <= other.serial else (other, self)
+        if low.kind != "product" != high.kind:
+            return low._then(high)
         return product_of((*self.factors, *other.factors))
+
+    def _then(self, last: Atom) -> Atom:
+        """The product with an atom that comes after its factors."""
+        found = self.products.get(last)
+        if found is None:
+            args, is_data = (*self.factors, last), self.is_data or last.is_data
+            found = self.products[last] = Atom(last.serial, "product", args, None, is_data)
+        return found
 
     def __repr__(self) -> str:
         return f"Atom({self.serial}, {self.kind})"
@@ -255,14 +272,7 @@ class Atom:
 
 def product_of(factors: Iterable[Atom]) -> Atom:
     """The one atom that is the product of some others."""
-    first, *rest = sorted(factors, key=_serial)
-    for atom in rest:
-        found = first.products.get(atom)
-        if found is None:
-            args, is_data = (*first.factors, atom), first.is_data or atom.is_data
-            found = first.products[atom] = Atom(atom.serial, "product", args, None, is_data)
-        first = found
-    return first
+    return reduce(Atom._then, sorted(factors, key=_serial))
 
 
 def _serial(atom: Atom) -> int:

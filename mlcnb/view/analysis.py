@@ -77,7 +77,7 @@ def _block(b: Any) -> tuple[str, ...]:
         clip(b.block.name_hint or "(unnamed)", 40),
         b.kind.value,
         clip(", ".join(names), 60),
-        "" if b.times is None else count(b.times),
+        "" if b.instances is None else count(b.instances),
         flops(b.flops, told=False),
         _bytes(sum_of(b.sizes.values())),
         *(_ratio(b.intensity) or [""]),

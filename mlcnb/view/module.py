@@ -94,8 +94,8 @@ def summary(mod: IRModule, function: rx.Function) -> list[tuple[str, str]]:
     pairs = {
         "inputs": _inputs(function),
         "output": tensor(function.ret_struct_info) if function.ret_struct_info else "",
-        "operators": survey.times(ops),
-        "kernels": survey.times(_made_of(calls, mod), 6),
+        "operators": survey.counted(ops),
+        "kernels": survey.counted(_made_of(calls, mod), 6),
     }
     return [(name, text) for name, text in pairs.items() if text]
 
@@ -162,7 +162,7 @@ def _row(mod: IRModule, name: str, function: Any, calls: Counter[str]) -> tuple[
 
 def _graph_row(mod: IRModule, function: rx.Function) -> tuple[str, str]:
     ops = survey.operators(function, mod.functions) + survey.kernel_calls(function, mod.functions)
-    return survey.times(ops, 4), tensor(function.ret_struct_info)
+    return survey.counted(ops, 4), tensor(function.ret_struct_info)
 
 
 def _loop_row(mod: IRModule, function: PrimFunc) -> tuple[str, str]:

@@ -143,16 +143,16 @@ def _arguments(func: PrimFunc) -> list[np.ndarray] | None:
 def _is_small(func: PrimFunc) -> bool:
     """Whether no block runs more than a few times as often as a picture has elements."""
 
-    def times(n: Any, outer: int) -> int:
+    def runs(n: Any, outer: int) -> int:
         if isinstance(n, s.For):
-            return times(n.body, outer * (as_int(n.extent) or LARGEST))
+            return runs(n.body, outer * (as_int(n.extent) or LARGEST))
         if isinstance(n, s.SeqStmt):
-            return max(times(x, outer) for x in n.seq)
+            return max(runs(x, outer) for x in n.seq)
         inside = getattr(n, "block", n)
         body = getattr(inside, "body", None)
-        return times(body, outer) if isinstance(body, s.Stmt) else outer
+        return runs(body, outer) if isinstance(body, s.Stmt) else outer
 
-    return times(func.body, 1) <= 8 * LARGEST
+    return runs(func.body, 1) <= 8 * LARGEST
 
 
 class _Recorder:

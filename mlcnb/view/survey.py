@@ -141,7 +141,7 @@ def has_unknown_sizes(mod: IRModule) -> bool:
     return any(symbolic_vars(p.struct_info) for _, f in graph_functions(mod) for p in f.params)
 
 
-def times(counts: Counter[str], most: int = 10) -> str:
+def counted(counts: Counter[str], most: int = 10) -> str:
     """`conv2d ×26, relu ×26, concat` and how many others."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [name if n == 1 else f"{name} ×{n}" for name, n in ranked[:most]]

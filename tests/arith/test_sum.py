@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import Context, of, simplified
 from mlcnb.arith.sum import Sum
 from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
 from tests.arith.programs import FUZZ, evaluate, integers_over, points, text
 
@@ -108,3 +110,27 @@ def test_values_put_in(x, bounds, data):
     except ZeroDivisionError:
         return
     assert evaluate(simplified(x, context), {}) == value
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint32", "int64"])
+@SETTINGS
+@given(expressions, boxes(), st.integers(-300, 300))
+def test_bounds_of_a_cast_hold(kind, x, bounds, offset):
+    """A dtype that is too narrow for a number wraps it around."""
+    to = dtype(kind)
+    shifted = e.Add(x, p.const(offset, "int32"))
+    low, high = of(e.Cast(to, shifted), Context(bounds)).bounds(bounds)
+    for point in points(bounds):
+        try:
+            value = evaluate(shifted, point)
+        except ZeroDivisionError:
+            continue
+        wrapped = (value - to.min_value) % (1 << to.bits) + to.min_value
+        assert (low is None or low <= wrapped) and (high is None or wrapped <= high), point
+
+
+def test_a_sum_that_wraps_around_before_a_cast_has_no_bounds():
+    """200 + 100 is 44 in uint8."""
+    v = e.Var("v", "uint8")
+    x = e.Cast(INT32, e.Add(v, p.const(100, "uint8")))
+    assert of(x).bounds({v: (200, 200)}) != (300, 300)

@@ -104,15 +104,15 @@ class _Flops:
                 other = number(0) if else_case is None else self.stmt(else_case, runs)
                 return self.analyzer.simplify(p.maximum(self.stmt(then_case, runs), other))
             case s.BufferStore():
-                return self.times(number(value_flops(n.value)), runs)
+                return self.repeated(number(value_flops(n.value)), runs)
             case s.LetStmt(_, value, body):
-                own = self.times(number(value_flops(value)), runs)
+                own = self.repeated(number(value_flops(value)), runs)
                 return self.total([own, self.stmt(body, runs)])
             case s.Evaluate(value):
                 own = number(0 if isinstance(value, e.Call) else value_flops(value))
-                return self.times(own, runs)
+                return self.repeated(own, runs)
             case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
-                return self.stmt(body, self.times(value, runs))
+                return self.stmt(body, self.repeated(value, runs))
         inner = getattr(n, "body", None)
         return number(0) if inner is None else self.stmt(inner, runs)
 
@@ -124,7 +124,7 @@ class _Flops:
             extent = number(int(high)) if high != float("inf") else extent
         self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         self.loops.add(n.loop_var)
-        found = self.nested[n] = self.stmt(n.body, self.times(extent, runs))
+        found = self.nested[n] = self.stmt(n.body, self.repeated(extent, runs))
         return found
 
     def block(self, n: s.BlockRealize, runs: PrimExpr) -> PrimExpr:
@@ -132,14 +132,14 @@ class _Flops:
         if not p.is_const(n.predicate, 1):
             once_each = self.outer
             for axis in n.block.iter_vars:
-                once_each = self.times(axis.dom.extent, once_each)
+                once_each = self.repeated(axis.dom.extent, once_each)
             runs = self.analyzer.simplify(p.minimum(runs, once_each))
         before, self.outer = self.outer, runs
         found = self.nested[n.block] = self.stmt(n.block.body, runs)
         self.outer = before
         return found
 
-    def times(self, extent: PrimExpr, count: PrimExpr) -> PrimExpr:
+    def repeated(self, extent: PrimExpr, count: PrimExpr) -> PrimExpr:
         """extent * count"""
         return self.analyzer.simplify(p.multiply(p.cast("int64", extent), count))
 

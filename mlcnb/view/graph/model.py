@@ -225,7 +225,7 @@ class _Builder:
         if isinstance(callee, rx.Function):
             ops = survey.operators(callee, self.functions)
             sort = kinds.of_operators(ops)
-            return self.add(sort, (name, survey.times(ops, 3)), size=ops.total(), **made)
+            return self.add(sort, (name, survey.counted(ops, 3)), size=ops.total(), **made)
         if survey.kernel_of(x) is not None or not isinstance(x.op, rx.Op):
             return self.add("other", (name, *weights), kernel=True, **made)
         return self.add(kinds.of_operator(x.op.name), (name, *weights), **made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlcnb import te, tir
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.programs import (
     becomes,
@@ -414,3 +415,19 @@ def test_places_by_number():
                 D[v_i] = B[v_i] - C[v_i]
         """,
     )
+
+
+def test_an_index_that_wraps_around_may_be_anywhere():
+    """(i + 8) * 32 + j is 0, 1, 2 … again in uint8: what the copy fills is not what lies there."""
+    A = te.placeholder((768,), name="A")
+    B = te.compute((768,), lambda k: A[k] + 1.0, name="B")
+
+    def wrapped(i, j):
+        return B[tir.Cast("int32", tir.Cast("uint8", (i + 8) * 32 + j))]
+
+    before = te.create_prim_func([A, te.compute((4, 32), wrapped, name="C")])
+    sch = Schedule(before)
+    i, _j = sch.get_loops("C")
+    sch.compute_at("B", i)
+    same_numbers(before, only(sch.mod))
+    assert sch.get(sch.get_loops("B")[-1]).extent.value == 768

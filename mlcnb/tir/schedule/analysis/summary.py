@@ -62,7 +62,7 @@ class BlockReport:
         return self.flops / self.bytes
 
     @property
-    def times(self) -> int | None:
+    def instances(self) -> int | None:
         """How often its loops run it; None where symbolic."""
         count = 1
         for loop in self.loops:

@@ -191,7 +191,7 @@ def _last_tile(
     if first is None or place.const or len(place.terms) < 2:
         return None
     tile, size = max(place.terms.items(), key=lambda term: term[1])
-    rest = Sum(0, {t: c for t, c in place.terms.items() if t is not tile})
+    rest = Sum(0, place.without(tile).terms)
     within = rest.bounds({v: (0, n) for v, n in last.items()}) == (0, size - 1)
     if not within or not isinstance(tile, e.Var) or last.get(tile) != first // size:
         return None

@@ -69,7 +69,7 @@ def _top(index: Sum, known: Mapping[e.Var, Bounds]) -> tuple[object, int, int, i
     if not index.terms:
         return None
     atom, step = max(index.terms.items(), key=lambda term: abs(term[1]))
-    rest = Sum(index.const, {t: c for t, c in index.terms.items() if t is not atom})
+    rest = index.without(atom)
     low, high = rest.bounds(known)
     if step <= 0 or low is None or high is None:
         return None

@@ -136,7 +136,7 @@ class Nest:
             if p.as_int(extent) is None and var in x.terms:
                 step = x.terms[var]
                 top = of(extent).shifted(-1) if (step > 0) == high else ZERO
-                rest = Sum(x.const, {t: c for t, c in x.terms.items() if t is not var})
+                rest = x.without(var)
                 x = rest.plus(top, step)
         return x
 
@@ -169,7 +169,7 @@ def _parted(ends: Sequence[Sum], is_min: bool) -> list[Sum]:
         if extreme is None or extreme.is_min != is_min:
             found.append(end)
             continue
-        rest = Sum(end.const, {t: c for t, c in end.terms.items() if t is not extreme})
+        rest = end.without(extreme)
         found.extend(_parted([rest.plus(extreme.a), rest.plus(extreme.b)], is_min))
     return found
 
