@@ -58,6 +58,11 @@ class TorchNode(Protocol):
     def known(self, x: Expr | None) -> np.ndarray | None:
         """The value of a tensor where it is known."""
 
+    def size(self, x: Expr) -> Any:
+        """The only element of an integer tensor as a size, which is found as the model runs; a
+        negative one ends the run.
+        """
+
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.core.errors import ExecutionError, UnsupportedOpError
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
@@ -170,28 +170,61 @@ def test_what_is_random_is_named_at_once():
     )
 
 
-def test_loops_are_named():
+COUNTS = [(torch.tensor(c),) for c in ([1, 0, 2], [0, 0, 0], [3, 3, 3])]
+
+
+def test_slices_repeated_as_often_as_data_say():
+    x = torch.rand(3, 4)
+
+    def model(counts):
+        rows = torch.repeat_interleave(x, counts, dim=0)
+        return rows, rows.sum(0), torch.repeat_interleave(counts * 2)
+
+    check(model, *COUNTS[:1], *COUNTS[1:])
+    ex = mlc.compile(mlc.from_torch(model, COUNTS[0]))
+    with pytest.raises(ExecutionError, match="dimension 0 of a shape would be -1"):
+        ex(torch.tensor([1, -1, 3]))
+
+
+def test_slices_of_open_sizes_repeated_as_often_as_data_say():
+    def model(x, counts):
+        return torch.repeat_interleave(x, counts, dim=1)
+
+    sizes = (({1: ANY}, {0: ANY}),)
+    cases = [(torch.rand(2, k), torch.randint(0, 4, (k,))) for k in (3, 5, 2)]
+    check(model, *cases, dynamic_shapes=sizes)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.int32, None])
+def test_numbers_are_counted(kind):
+    weights = None if kind is None else torch.arange(4).to(kind)
+
     def model(x):
-        return torch.while_loop(
-            lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (torch.tensor(0), x)
+        return torch.bincount(x, weights), torch.bincount(x, minlength=6)
+
+    check(model, *[(torch.tensor(c),) for c in ([1, 0, 2, 1], [7, 7, 7, 7], [0, 0, 0, 0])])
+    with pytest.raises(ExecutionError, match="dimension 0 of a shape would be -1"):
+        mlc.compile(mlc.from_torch(model, (torch.tensor([1, 0, 2, 1]),)))(
+            torch.tensor([1, -1, 0, 2])
         )
 
-    with pytest.raises(UnsupportedOpError, match="this operator is not imported: while_loop"):
-        mlc.from_torch(model, GRIDS[0])
+
+def test_any_number_of_numbers_is_counted():
+    cases = [(torch.randint(0, 9, (k,)),) for k in (3, 8, 0)]
+    check(lambda x: torch.bincount(x), *cases, dynamic_shapes=(({0: ANY},),))
 
 
 def test_nodes_that_are_refused_are_named_at_once():
     def model(x, n):
         y = torch.dropout(x, 0.5, True)
         z = torch.cond(x.sum() > 0, lambda x: torch.dropout(x, 0.2, True), lambda x: x, (x,))
-        return y + 1, z, torch.repeat_interleave(x, n, dim=0)
+        return y + n.sum(), z, torch.as_strided(x[:, 1:], (1,), (1,))
 
     with pytest.raises(UnsupportedOpError) as error:
         mlc.from_torch(model, (*GRIDS[0], torch.tensor([1, 2])))
     assert str(error.value) == (
         "model: 3 nodes are not imported: node 'dropout' (aten.dropout.default): it drops elements "
         "at random (p = 0.5); node 'dropout' (aten.dropout.default): it drops elements at random "
-        "(p = 0.2); node 'repeat_interleave' (aten.repeat_interleave.self_Tensor): how often each "
-        "slice is repeated is not known before the model runs\n"
-        "hint: call model.eval() before the export; make it a constant"
+        "(p = 0.2); node 'as_strided' (aten.as_strided.default): x lies in a part of another "
+        "tensor's memory\nhint: call model.eval() before the export; take it of x.contiguous()"
     )

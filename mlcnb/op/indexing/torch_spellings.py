@@ -212,18 +212,58 @@ def torch_unique(
 def torch_repeat_interleave(
     n: TorchNode, x: Expr, repeats: Any, dim: int | None = None, *, output_size: Any = None
 ) -> Expr:
-    """Each slice as often as is said, which has to be known."""
+    """Each slice as often as is said; how many there are is found as the model runs."""
     if dim is None:
         x, dim = n.emit(call("relax.reshape", x, [-1])), 0
     axis = axis_of(n, dim, len(n.dims(x)))
     if isinstance(repeats, int):
         return call("relax.repeat", x, repeats=repeats, axis=axis)
-    size = as_int(n.dims(x)[axis])
-    if size is None:
-        n.refuse("slices of a dimension whose size is open")
-    counts = np.broadcast_to(n.constant(repeats, "how often each slice is repeated"), (size,))
-    places = const(np.repeat(np.arange(size), counts))
+    if not isinstance(repeats, Expr):
+        n.refuse("repeats that are symbolic", "repeat a fixed number of times")
+    size, counts = as_int(n.dims(x)[axis]), n.known(repeats)
+    if size is None or counts is None or counts.dtype == object:
+        return call("relax.take", x, _repeated(n, repeats, n.dims(x)[axis]), axis=axis)
+    places = const(np.repeat(np.arange(size), np.broadcast_to(counts, (size,))))
     return call("relax.take", x, places, axis=axis)
+
+
+def _repeated(n: TorchNode, counts: Expr, size: Any) -> Expr:
+    """The place of each slice of the result, of counts (size,) or (1,): place p comes from the
+    first slice behind whose last repetition p does not lie.
+    """
+    f = Formula(n, "int64")
+    counts = f.broadcast_to(n.tensor(counts, "int64"), [size])
+    ends = f.cumsum(counts, axis=0)
+    found = f.arange(0, n.size(_counted(f, f.sum(counts), counts)), 1, dtype="int64")
+    return f.bucketize(found, ends, out_int32=False, right=True)
+
+
+@torch_spelling("aten.repeat_interleave.Tensor")
+def torch_repeated_places(n: TorchNode, repeats: Expr, *, output_size: Any = None) -> Expr:
+    """The place of each slice, as often as is said of it."""
+    return n.tensor(_repeated(n, repeats, n.dims(repeats)[0]), n.dtype(repeats))
+
+
+def _counted(f: Formula, size: Expr, given: Expr) -> Expr:
+    """A size that numbers tell, -1, which no run takes for one, where one of them is negative."""
+    some = f.concat([given, const(np.zeros(1, np.int64))], axis=0)
+    return f.where(f.less(f.min(some), 0), -1, size)
+
+
+@torch_spelling("aten.bincount.default")
+def torch_bincount(n: TorchNode, x: Expr, weights: Expr | None = None, minlength: Any = 0) -> Expr:
+    """How often each number comes, or the sum of its weights; the largest tells the size."""
+    if not isinstance(minlength, int):
+        n.refuse("a smallest length that is symbolic", "give a number")
+    f, kind = Formula(n, "int64"), "int64"
+    if weights is not None:
+        kind = "float32" if n.dtype(weights) == "float32" else "float64"
+    places = n.tensor(x, "int64")
+    last = f.max(f.concat([places, const(np.full(1, -1))], axis=0))
+    size = n.size(_counted(f, f.maximum(f.add(last, 1), minlength), places))
+    each = const(np.ones((), kind)) if weights is None else n.tensor(weights, kind)
+    given = f.broadcast_to(each, list(n.dims(x)))
+    return f.scatter_elements(f.zeros([size], kind), places, given, axis=0, reduction="add")
 
 
 @torch_spelling("aten.as_strided.default")

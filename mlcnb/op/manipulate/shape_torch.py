@@ -82,14 +82,6 @@ def torch_repeat(n: TorchNode, x: Expr, repeats: Sequence[Any]) -> Expr:
     return call("relax.tile", x, repeats=tuple(int(r) for r in repeats))
 
 
-@torch_spelling("aten.repeat_interleave.self_int")
-def torch_repeat_interleave(n: TorchNode, x: Expr, repeats: Any, dim: int | None = None) -> Expr:
-    """Each element so often."""
-    if not isinstance(repeats, int):
-        n.refuse("repeats that are symbolic", "repeat a fixed number of times")
-    return call("relax.repeat", x, repeats=repeats, axis=dim)
-
-
 @torch_spelling("aten.cat", "aten.concat", "aten.concatenate")
 def torch_cat(n: TorchNode, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     """One after another, in their common dtype; empty vectors do not count."""

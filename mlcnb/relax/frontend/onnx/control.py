@@ -26,8 +26,8 @@ from mlcnb.relax.expr import (
 )
 from mlcnb.relax.frontend.onnx.loops import loop, scan
 from mlcnb.relax.frontend.onnx.node import Node
-from mlcnb.relax.frontend.onnx.turns import scalar
 from mlcnb.relax.frontend.shared.fold import constant
+from mlcnb.relax.frontend.shared.turns import scalar
 from mlcnb.relax.infer import infer
 from mlcnb.relax.operator import is_null
 from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo

@@ -6,7 +6,6 @@ Scan    for each slice of the scanned inputs:  carried, rows = body(carried, sli
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,13 @@ from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import ShapeExpr
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
-from mlcnb.relax.frontend.onnx.turns import Turns, is_true, scalar
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
+from mlcnb.relax.frontend.shared.turns import size_tensor, slices_at, turns_of
 from mlcnb.relax.operator import declaration, make_call
 from mlcnb.relax.struct_info import ShapeStructInfo
 
 Walk = Any  # an Importer, which imports this module
 Place = Any  # a Frame of it
-#: (turn, carried values) -> (condition or None, carried values, rows): a body written once
-Step = Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]]
 
 
 def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
@@ -42,58 +39,8 @@ def loop(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     count = len(body.output) - 1 - len(carried)
     if count < 0:
         node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} carried values")
-    found = written_out(walk, node, step, carried, count, limit, going)
-    if found is None:
-        limit = None if limit is None else scalar(node, limit)
-        more = _first(node, limit, going)
-        found = Turns(walk, node, step, carried, count, more, limit).results()
-    carried, rows = found
+    carried, rows = turns_of(walk, node, step, carried, count, limit, going)
     return [*carried, *rows]
-
-
-def _first(node: Node, limit: Any, going: Any) -> Any:
-    """Whether there is a first turn."""
-    some = None if limit is None else _call(node, "relax.less", make_const(np.int64(0)), limit)
-    parts = [some, None if going is None else scalar(node, going)]
-    given = [p for p in parts if p is not None and not is_true(node, p)]
-    if len(given) == 2:
-        return _call(node, "relax.logical_and", *given)
-    return given[0] if given else make_const(True)
-
-
-def written_out(
-    walk: Walk, node: Node, step: Step, carried: list[Any], count: int, limit: Any, going: Any
-) -> tuple[list[Any], list[Any]] | None:
-    """The loop turn by turn: what is carried in the end, and `count` tensors of rows.
-
-    None where the turns are not known, or too many; or where there is none that tells what a row
-    would be.
-    """
-    turns = MAX_TURNS + 1 if limit is None else _known(node, limit)
-    if turns is None or (limit is not None and turns > MAX_TURNS) or (turns < 1 and count):
-        return None
-    rows: list[list[Any]] = [[] for _ in range(count)]
-    with walk.emitter.scope(False) as bindings:
-        for turn in range(turns):
-            known = True if going is None else _known(node, going)
-            if known is None or turn == MAX_TURNS:
-                return None
-            if not known:
-                break
-            going, carried, made = step(make_const(np.int64(turn)), carried)
-            for kept, value in zip(rows, made, strict=True):
-                kept.append(value)
-        if not all(rows):
-            return None
-        stacked = [_stacked(node, r) for r in rows]
-    walk.emitter.bindings.extend(bindings)
-    return carried, stacked
-
-
-def _known(node: Node, x: Any) -> int | None:
-    """The value of a scalar, where it is a number that is known."""
-    found = node.known(x)
-    return None if found is None or found.dtype == object or found.size != 1 else found.item()
 
 
 def scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
@@ -111,10 +58,10 @@ def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[An
     count = as_int(node.dims(given[0])[0]) if given else None
     if count is None or not 0 < count <= MAX_TURNS:
         node.refuse(f"the number of samples is not known, 0, or more than {MAX_TURNS}")
-    samples = [
-        _scan(walk, node, [_slice(node, x, 0, make_const(np.int64(i))) for x in given], place)
-        for i in range(count)
-    ]
+    axes, samples = [0] * len(given), []
+    for number in range(count):
+        at = [make_const(np.int64(number))] * len(given)
+        samples.append(_scan(walk, node, slices_at(node, given, axes, at), place))
     return [_stacked(node, list(row)) for row in zip(*samples, strict=True)]
 
 
@@ -128,17 +75,14 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     directions = node.attr("directions" if node.opset < 9 else "scan_input_directions")
     backwards = directions or (0,) * many
     length = _length(node, scanned, axes)
-    limit = make_const(np.int64(length)) if isinstance(length, int) else _tensor(node, length)
+    limit = size_tensor(node, length)
 
     def step(turn: Any, values: list[Any]) -> tuple[Any, list[Any], list[Any]]:
         last = make_const(np.int64(1))
         at = turn
         if any(backwards):
             last = _call(node, "relax.subtract", limit, _call(node, "relax.add", turn, last))
-        slices = [
-            _slice(node, x, a, last if back else at)
-            for x, a, back in zip(scanned, axes, backwards, strict=True)
-        ]
+        slices = slices_at(node, scanned, axes, [last if back else at for back in backwards])
         inner = place.inside()
         _bind(node, body, [*values, *slices], inner)
         made = walk.graph(body, inner)
@@ -147,11 +91,7 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     count = len(body.output) - len(carried)
     if count < 0:
         node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} states")
-    found = written_out(walk, node, step, carried, count, limit, None)
-    if found is None:
-        more = _first(node, limit, None)
-        found = Turns(walk, node, step, carried, count, more, limit, length).results()
-    carried, rows = found
+    carried, rows = turns_of(walk, node, step, carried, count, limit, length=length)
     return [*carried, *_placed(node, rows)]
 
 
@@ -196,17 +136,6 @@ def _bind(node: Node, body: Any, values: list[Any], place: Place) -> None:
 
 def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
     return node.emit(make_call(declaration(name), *args, **attrs))
-
-
-def _tensor(node: Node, length: Any) -> Any:
-    """An open size as a number that the model computes with."""
-    return _call(
-        node, "relax.reshape", _call(node, "relax.shape_to_tensor", ShapeExpr((length,))), ()
-    )
-
-
-def _slice(node: Node, x: Any, axis: int, at: Any) -> Any:
-    return _call(node, "relax.take", x, at, axis=axis, mode="fast")
 
 
 def _stacked(node: Node, rows: list[Any]) -> Any:

@@ -41,9 +41,9 @@ from mlcnb.relax.frontend.shared.names import plain
 from mlcnb.relax.frontend.shared.values import Values, numbered, sequence
 from mlcnb.relax.frontend.torch import guards
 from mlcnb.relax.frontend.torch.arrays import array_of
-from mlcnb.relax.frontend.torch.branch import branch
+from mlcnb.relax.frontend.torch.control import control
 from mlcnb.relax.frontend.torch.node import Node, bound_arguments, dtype_of, target_name
-from mlcnb.relax.frontend.torch.prepare import is_branch, is_dropped, is_operator, spelling
+from mlcnb.relax.frontend.torch.prepare import is_control, is_dropped, is_operator, spelling
 from mlcnb.relax.frontend.torch.spell import apply
 from mlcnb.relax.frontend.torch.stand_ins import REFUSED, Input, Missing, Refused
 from mlcnb.relax.frontend.torch.symbols import Symbols, symbol_name
@@ -87,6 +87,8 @@ class Importer:
         self.params: list[Var] = []
         #: what nodes were refused for; they are told all at once
         self.refusals: list[UnsupportedOpError] = []
+        #: of loops, the axes whose length a turn changes (`shared.turns`)
+        self.open_axes: dict[Any, list[set[int]]] = {}
 
     def module(
         self,
@@ -267,7 +269,7 @@ class Importer:
             self.env[fx_node] = None
         elif isinstance(fake, bool | int | float):
             self.env[fx_node] = fake
-        elif is_operator(fx_node) or is_branch(fx_node):
+        elif is_operator(fx_node) or is_control(fx_node):
             self.collected(fx_node)
         elif _is_number(fake):
             self.number(fx_node, fake)
@@ -284,8 +286,8 @@ class Importer:
         node = Node(fx_node, self.values, self.symbols, self.source)
         self.emitter.origin = node.span
         try:
-            if is_branch(fx_node):
-                self.env[fx_node] = branch(self, node)
+            if is_control(fx_node):
+                self.env[fx_node] = control(self, node)
             elif _is_number(fx_node.meta.get("val")):
                 self.number(fx_node, fx_node.meta["val"])
             else:

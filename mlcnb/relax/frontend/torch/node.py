@@ -201,6 +201,13 @@ class Node:
         """The value of a tensor where it is known."""
         return self.values.known(x)
 
+    def size(self, x: Any) -> Any:
+        """The only element of an integer tensor as a size, which is found as the model runs."""
+        known = self.known(x)
+        if known is not None and known.dtype != object and known.item() >= 0:
+            return known.item()
+        return self.values.lengths(x, 1)[0]
+
     def dims(self, x: Any) -> tuple[Any, ...]:
         """The dimensions of a tensor: ints, or PrimExprs."""
         dims = getattr(x.struct_info, "dims", None)
@@ -216,6 +223,15 @@ class Node:
         """The dtype of a tensor."""
         kind = getattr(x.struct_info, "dtype", None)
         return str(kind) if kind else self.refuse("the dtype of an operand is not known")
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """What tells this node's results from those of others."""
+        return (self.fx.name, id(self.fx.graph))
+
+    def unknown(self, x: Any, why: str) -> NoReturn:
+        """Refuse what is computed as the model runs."""
+        self.refuse(why, "carry tensors of a fixed number of dimensions")
 
     def refuse(self, why: str, hint: str | None = None) -> NoReturn:
         """Raise an UnsupportedOpError that names the model, the node and its line."""

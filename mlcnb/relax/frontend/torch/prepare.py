@@ -22,6 +22,8 @@ from mlcnb.relax.frontend.torch.node import origin_of, target_name
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
 ROUNDS = 4
+#: operators that take graphs
+CONTROL_OPS = ("cond", "while_loop", "scan", "map_impl")
 #: operators that only assert, or say something to the exporter
 DROPPED = frozenset(
     "_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range "
@@ -41,9 +43,9 @@ def is_operator(fx_node: Any) -> bool:
     return fx_node.op == "call_function" and hasattr(fx_node.target, "_schema")
 
 
-def is_branch(fx_node: Any) -> bool:
-    """True for torch.cond."""
-    return fx_node.op == "call_function" and str(fx_node.target) == "cond"
+def is_control(fx_node: Any) -> bool:
+    """True for an operator that takes graphs, and is imported (`control`)."""
+    return fx_node.op == "call_function" and str(fx_node.target) in CONTROL_OPS
 
 
 def is_random(target: Any) -> bool:
@@ -117,7 +119,7 @@ def _is_missing(fx_node: Any) -> bool:
     import torch
 
     if isinstance(fx_node.target, torch._ops.HigherOrderOperator):
-        return not is_branch(fx_node)
+        return not is_control(fx_node)
     return (
         is_operator(fx_node)
         and not is_dropped(fx_node.target)

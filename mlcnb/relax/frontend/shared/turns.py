@@ -1,4 +1,4 @@
-"""A loop whose turns only a run counts: a local function that calls itself last.
+"""Loops: written out where the turns are known at import, else a local function that calls itself.
 
     def loop(turn, more, x, rows):              x: what is carried, rows: what a turn adds
         if more:
@@ -44,7 +44,6 @@ from mlcnb.relax.expr import (
     tensor_info,
 )
 from mlcnb.relax.expr import const as make_const
-from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
 from mlcnb.relax.frontend.shared.values import sequence
 from mlcnb.relax.infer import describe, infer_call
@@ -58,6 +57,57 @@ from mlcnb.relax.struct_info import (
 )
 
 _INT64 = dtype("int64")
+Walk = Any  # an importer: its emitter gets the bindings, and `open_axes` keeps what loops found out
+Node = Any  # what an importer makes of a loop's node: names, `emit`, `known`, `refuse`, `unknown`
+#: (turn, carried values) -> (condition or None, carried values, rows): a body written once
+Step = Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]]
+
+
+def turns_of(
+    walk: Walk,
+    node: Node,
+    step: Step,
+    carried: list[Any],
+    count: int,
+    limit: Any = None,
+    going: Any = None,
+    length: Any = None,
+) -> tuple[list[Any], list[Any]]:
+    """What is carried in the end, and `count` tensors of rows.
+
+    Args:
+        walk: the importer.
+        node: the loop.
+        step: writes the body once.
+        carried: what is carried into the first turn.
+        count: how many rows a turn makes.
+        limit: how many turns at most, an int64 tensor of one element, or None.
+        going: whether there is a first turn, a bool tensor of one element, or None for yes.
+        length: how many there are, where a size says so.
+
+    Raises:
+        UnsupportedOpError: what is carried is no tensor, or changes its dtype or rank.
+    """
+    found = _written_out(walk, node, step, carried, count, limit, going)
+    if found is None:
+        limit = None if limit is None else scalar(node, limit)
+        more = _first(node, limit, going)
+        found = Turns(walk, node, step, carried, count, more, limit, length).results()
+    return found
+
+
+def slices_at(node: Node, tensors: Sequence[Any], axes: Sequence[int], at: Sequence[Any]) -> list:
+    """A slice of each tensor along its axis, at an int64 scalar."""
+    found = zip(tensors, axes, at, strict=True)
+    return [_call(node, "relax.take", x, i, axis=a, mode="fast") for x, a, i in found]
+
+
+def size_tensor(node: Node, size: Any) -> Any:
+    """A size as an int64 scalar that the model computes with."""
+    if isinstance(size, int):
+        return make_const(np.int64(size))
+    listed = _call(node, "relax.shape_to_tensor", ShapeExpr((size,)))
+    return _call(node, "relax.reshape", listed, ())
 
 
 def scalar(node: Node, x: Any) -> Any:
@@ -93,9 +143,9 @@ class Turns:
 
     def __init__(
         self,
-        walk: Any,
+        walk: Walk,
         node: Node,
-        step: Callable[[Any, list[Any]], tuple[Any, list[Any], list[Any]]],
+        step: Step,
         carried: Sequence[Any],
         count: int,
         more: Any,
@@ -120,7 +170,7 @@ class Turns:
 
     def tensor(self, x: Any, what: str) -> TensorStructInfo:
         """The struct info of a value that is a tensor of known rank."""
-        info = getattr(x, "struct_info", None)
+        info: Any = getattr(x, "struct_info", None)
         if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
             told = isinstance(self.more, Constant)
             self.node.unknown(
@@ -276,3 +326,56 @@ def _known(dim: Any, inside: Collection[Any]) -> bool:
 
 def _one(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else Tuple(tuple(values))
+
+
+def _first(node: Node, limit: Any, going: Any) -> Any:
+    """Whether there is a first turn."""
+    some = None if limit is None else _call(node, "relax.less", make_const(np.int64(0)), limit)
+    parts = [some, None if going is None else scalar(node, going)]
+    given = [p for p in parts if p is not None and not is_true(node, p)]
+    if len(given) == 2:
+        return _call(node, "relax.logical_and", *given)
+    return given[0] if given else make_const(True)
+
+
+def _written_out(
+    walk: Walk, node: Node, step: Step, carried: list[Any], count: int, limit: Any, going: Any
+) -> tuple[list[Any], list[Any]] | None:
+    """The loop turn by turn: what is carried in the end, and `count` tensors of rows.
+
+    None where the turns are not known, or too many; or where there is none that tells what a row
+    would be.
+    """
+    turns = MAX_TURNS + 1 if limit is None else _number_known(node, limit)
+    if turns is None or (limit is not None and turns > MAX_TURNS) or (turns < 1 and count):
+        return None
+    rows: list[list[Any]] = [[] for _ in range(count)]
+    with walk.emitter.scope(False) as bindings:
+        for turn in range(turns):
+            known = True if going is None else _number_known(node, going)
+            if known is None or turn == MAX_TURNS:
+                return None
+            if not known:
+                break
+            going, carried, made = step(make_const(np.int64(turn)), carried)
+            for kept, value in zip(rows, made, strict=True):
+                kept.append(value)
+        if not all(rows):
+            return None
+        stacked = [_stacked(node, r) for r in rows]
+    walk.emitter.bindings.extend(bindings)
+    return carried, stacked
+
+
+def _number_known(node: Node, x: Any) -> int | None:
+    """The value of a scalar, where it is a number that is known."""
+    found = node.known(x)
+    return None if found is None or found.dtype == object or found.size != 1 else found.item()
+
+
+def _call(node: Node, name: str, *args: Any, **attrs: Any) -> Any:
+    return node.emit(make_call(declaration(name), *args, **attrs))
+
+
+def _stacked(node: Node, rows: list[Any]) -> Any:
+    return _call(node, "relax.stack", rows, axis=0)
