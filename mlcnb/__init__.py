@@ -11,8 +11,8 @@ used.
 
 from __future__ import annotations
 
+from mlcnb.core import above, errors
 from mlcnb.core import display as views
-from mlcnb.core import errors
 from mlcnb.core import options as options
 from mlcnb.core.lazy import attach
 
@@ -62,6 +62,38 @@ __getattr__, __dir__, __all__ = attach(
     ).split(),
 )
 
+above.answer(
+    {
+        "Target": "mlcnb.target:Target",
+        "nodes of loops": "mlcnb.tir.buffer mlcnb.tir.stmt mlcnb.tir.function mlcnb.tir.index_map",
+        "nodes of te": "mlcnb.te.tensor",
+        "nodes of graphs": "mlcnb.relax.struct_info mlcnb.relax.expr",
+        "tir.ForKind": "mlcnb.tir.stmt:ForKind",
+        "tir.IterType": "mlcnb.tir.stmt:IterType",
+        "tir.PrimFunc": "mlcnb.tir.function:PrimFunc",
+        "relax.Function": "mlcnb.relax.expr:Function",
+        "relax.op": "mlcnb.op.namespace:namespace",
+        "relax.op calls": "mlcnb.script.relax.calls:call_named",
+        "declarations": "mlcnb.relax.operator:declarations",
+        "all declarations": "mlcnb.op:load_all",
+        "signature": "mlcnb.relax.analysis.signature:signature",
+        "assert_well_formed": "mlcnb.relax.analysis:assert_well_formed",
+        "load intrinsic": "mlcnb.tir.tensor_intrin:load",
+        "run_prim_func": "mlcnb.codegen.interp.program:run_prim_func",
+        "ExpressionCompiler": "mlcnb.codegen.interp.expressions:ExpressionCompiler",
+        "remove_unused_bindings": (
+            "mlcnb.relax.transform.dead_code_elimination:remove_unused_bindings"
+        ),
+        "bind_params": "mlcnb.relax.transform.bind_params:bind_params",
+        "bind_symbolic_vars": "mlcnb.relax.transform.bind_symbolic_vars:bind_named",
+        "get_pipeline": "mlcnb.relax.transform:get_pipeline",
+        "load library": "mlcnb.relax.backend:load",
+        "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.apply:MetaScheduleApplyDatabase",
+        "schedules": "mlcnb.dlight.cpu",
+        "compile": "mlcnb.driver:compile",
+        "roofline": "mlcnb.observe.ceilings:roofline",
+    }
+)
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"
 errors.uncaught_view = "mlcnb.view.uncaught:rendered"
 views.page_view = "mlcnb.widgets.registry:page_of"

@@ -150,14 +150,34 @@ def last_name(node: ast.AST) -> str:
     return getattr(node, "id", None) or getattr(node, "attr", None) or ""
 
 
+def names_given_to_attach(tree: ast.Module) -> set[ast.AST]:
+    """Modules from which a package has public names, by its `attach(__name__, {…})`."""
+    return {
+        key
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and last_name(node.func) == "attach"
+        for given in node.args[1:2]
+        if isinstance(given, ast.Dict)
+        for key in given.keys
+        if key is not None
+    }
+
+
 def strings_that_go_up() -> Iterator[str]:
-    """Modules named in a string by a lower layer, but for what shows an object."""
+    """Modules named in a string by a lower layer, but for what shows an object.
+
+    What a package is the public name of (`relax.VirtualMachine`, as TVM has it) is no dependency
+    of the package: its `attach` may say where it is found.
+    """
     known = {source.name for source in sources()}
     places = layers()
     for source in sources():
         here = place_of(source.name, places)
+        public = names_given_to_attach(source.tree)
         for node in ast.walk(source.tree):
-            if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            if node in public or not (
+                isinstance(node, ast.Constant) and isinstance(node.value, str)
+            ):
                 continue
             module = node.value.partition(":")[0]
             if module not in known or "." not in module or module.startswith(SHOWS):

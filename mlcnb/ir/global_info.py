@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, node
 
@@ -41,7 +41,7 @@ class VDevice(GlobalInfo):
     memory_scope: str = "global"
 
     def __post_init__(self) -> None:
-        make: Any = display.load("mlcnb.target:Target")
+        make = above.ask("Target")
         if self.target is not None and not isinstance(self.target, make):
             object.__setattr__(self, "target", make(self.target))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.pass_trace import PassStep, PassTrace, trace
@@ -240,9 +240,8 @@ class WellFormedInstrument(PassInstrument):
             self._check(mod, f"after {info.name}")
 
     def _check(self, mod: IRModule, when: str) -> None:
-        check: Any = display.load("mlcnb.relax.analysis:assert_well_formed")
         try:
-            check(mod)
+            above.ask("assert_well_formed")(mod)
         except MLCError as error:
             raise PassError(
                 f"{when}: {error.message}", where=error.where, root=error.root, hint=error.hint

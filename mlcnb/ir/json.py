@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display, options
+from mlcnb.core import above, options
 from mlcnb.core.errors import IntegerRangeError, MLCError, ModelError
 from mlcnb.core.means import within_means
 from mlcnb.core.node import FrozenDict, Node, Record
@@ -32,21 +32,8 @@ from mlcnb.ir.dtype import DType, dtype
 
 FORMAT, VERSION = "mlcnb-ir", 1
 
-#: where the classes of nodes are found, loops before graphs; op declarations come with mlcnb.op
-_LEVELS = (
-    (
-        "mlcnb.ir.expr",
-        "mlcnb.ir.module",
-        "mlcnb.ir.global_info",
-        "mlcnb.ir.span",
-        "mlcnb.tir.buffer",
-        "mlcnb.tir.stmt",
-        "mlcnb.tir.function",
-        "mlcnb.tir.index_map",
-    ),
-    ("mlcnb.te.tensor",),
-    ("mlcnb.relax.struct_info", "mlcnb.relax.expr"),
-)
+#: classes of nodes of this package; those of others come before and after (`_levels`)
+_OWN = ("mlcnb.ir.expr", "mlcnb.ir.module", "mlcnb.ir.global_info", "mlcnb.ir.span")
 
 
 @roomy
@@ -177,8 +164,7 @@ class _Reader:
         if "array" in value:
             return self.arrays[_index(value["array"])]
         if "target" in value:
-            made: Any = display.load("mlcnb.target:Target")
-            return made(dict(self.value(value["target"])), self.value(value["host"]))
+            return above.ask("Target")(dict(self.value(value["target"])), self.value(value["host"]))
         return _enums()[value["enum"]](value["value"])
 
     @staticmethod
@@ -224,7 +210,14 @@ def _class_named(name: str) -> Any:
     """A node class by its name in the text; a file is loaded when a class of it is met."""
     if name.startswith("op:"):
         return _declared().get(name)
-    return next((found[name] for level in _LEVELS if name in (found := _classes(level))), None)
+    return next((found[name] for level in _levels() if name in (found := _classes(level))), None)
+
+
+@cache
+def _levels() -> tuple[tuple[str, ...], ...]:
+    """Where classes of nodes are found, loops before graphs; declarations come with mlcnb.op."""
+    loops, te, graphs = (above.modules(f"nodes of {what}") for what in ("loops", "te", "graphs"))
+    return (*_OWN, *loops), te, graphs
 
 
 @cache
@@ -241,11 +234,9 @@ def _classes(modules: tuple[str, ...]) -> dict[str, Any]:
 @cache
 def _declared() -> dict[str, Any]:
     """The classes of declared operators."""
-    declared: Any = display.load("mlcnb.relax.operator:declarations")()  # type: ignore[call-arg]
-    return {_key(cls): cls for cls in declared.values()}
+    return {_key(cls): cls for cls in above.ask("declarations")().values()}
 
 
 @cache
 def _enums() -> dict[str, Any]:
-    stmt = importlib.import_module("mlcnb.tir.stmt")
-    return {"ForKind": stmt.ForKind, "IterType": stmt.IterType}
+    return {name: above.ask(f"tir.{name}") for name in ("ForKind", "IterType")}

@@ -22,7 +22,7 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import Node
 
@@ -213,4 +213,4 @@ def find_rule(name: str) -> Rule:
 
 def _load_passes() -> None:
     """Rules are known once their passes are imported."""
-    display.load("mlcnb.relax.transform:get_pipeline")
+    above.ask("get_pipeline")

@@ -14,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from typing import Any, ClassVar, dataclass_transform
 
-from mlcnb.core import display, options
+from mlcnb.core import above, display, options
 from mlcnb.core.errors import MLCError, PassError
 from mlcnb.core.recursion import roomy
 from mlcnb.ir.function import BaseFunc
@@ -146,9 +145,8 @@ def _check_result(pass_: Pass, result: Any) -> None:
 
 
 def _check_well_formed(pass_: Pass, mod: IRModule) -> None:
-    check: Any = display.load("mlcnb.relax.analysis:assert_well_formed")
     try:
-        check(mod)
+        above.ask("assert_well_formed")(mod)
     except MLCError as error:
         raise PassError(
             f"after {pass_.name}: {error.message}", where=error.where, root=error.root
@@ -162,8 +160,8 @@ class ModulePass(Pass):
 class FunctionPass(Pass):
     """A pass on each graph function by itself: defines `transform_function(func, mod, ctx)`."""
 
-    #: where the class of functions that it works on is found
-    over: ClassVar[str] = "mlcnb.relax.expr:Function"
+    #: the class of functions that it works on
+    over: ClassVar[str] = "relax.Function"
 
     def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         """The work on one function; returns `func` itself where there is nothing to do."""
@@ -171,7 +169,7 @@ class FunctionPass(Pass):
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every function of the kind that the pass works on, transformed."""
-        kind = _function_class(self.over)
+        kind = above.ask(self.over)
         changed = {}
         for key, func in mod.items():
             new = self.transform_function(func, mod, ctx) if isinstance(func, kind) else func
@@ -190,12 +188,7 @@ class FunctionPass(Pass):
 class PrimFuncPass(FunctionPass):
     """A pass on each loop function by itself: defines `transform_function(func, mod, ctx)`."""
 
-    over: ClassVar[str] = "mlcnb.tir.function:PrimFunc"
-
-
-@cache
-def _function_class(name: str) -> Any:
-    return display.load(name)
+    over: ClassVar[str] = "tir.PrimFunc"
 
 
 class Sequential(Pass):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import TypeInferError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, label, node
 from mlcnb.ir import prim_ops
@@ -412,8 +412,7 @@ class Function(BaseFunc):
 
     def bind_params(self, params: Mapping[Any, Any]) -> Function:
         """This function with constants in place of parameters, by name or Var (`BindParams`)."""
-        bind: Any = display.load("mlcnb.relax.transform.bind_params:bind_params")
-        made: Function = bind(self, params)
+        made: Function = above.ask("bind_params")(self, params)
         return made
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
@@ -422,8 +421,7 @@ class Function(BaseFunc):
         Raises:
             PassError: it has no such symbolic size.
         """
-        bind: Any = display.load("mlcnb.relax.transform.bind_symbolic_vars:bind_named")
-        made: Function = bind(self, binding_map)
+        made: Function = above.ask("bind_symbolic_vars")(self, binding_map)
         return made
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 
-_NAMESPACE = "mlcnb.op.namespace:namespace"
 #: ways of calling that no declaration stands behind; in programs they are written with R
 _CALLS = (
     "call_builtin_with_ctx call_inplace_packed call_py_func call_tir_with_grad invoke_closure "
@@ -22,10 +21,9 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     if name in _CALLS:
-        calls: Any = display.load("mlcnb.script.relax.calls:call_named")
-        return calls(name)
-    return getattr(display.load(_NAMESPACE), name)
+        return above.ask("relax.op calls")(name)
+    return getattr(above.ask("relax.op"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*dir(display.load(_NAMESPACE)), *_CALLS])
+    return sorted([*dir(above.ask("relax.op")), *_CALLS])

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import MLCError, OperatorArgumentError, UnsupportedOpError
 from mlcnb.core.node import Node, node
 from mlcnb.ir.dtype import dtype
@@ -212,7 +212,7 @@ def _kind(annotation: Any) -> str:
 
 
 def _all() -> dict[str, type[OpDecl]]:
-    display.load("mlcnb.op:load_all")()  # type: ignore[call-arg]
+    above.ask("all declarations")()
     return _declared
 
 

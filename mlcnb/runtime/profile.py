@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.machine.roofline import Roofline
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.executable import Executable
@@ -131,7 +131,7 @@ def profile(
         for (name, kernel, _, work), seconds in zip(calls, medians, strict=True)
     )
     if roofline is None and ex.target.kind == "llvm":
-        roofline = display.load("mlcnb.observe.ceilings:roofline")(get_num_threads())  # type: ignore[assignment]
+        roofline = above.ask("roofline")(get_num_threads())
     return Profile(rows, sum(medians), repeat, get_num_threads(), roofline)
 
 

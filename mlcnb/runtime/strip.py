@@ -24,7 +24,7 @@ import numpy as np
 
 from mlcnb.codegen.llvm.backend import CompiledKernel
 from mlcnb.codegen.llvm.inspect import Counts, Facts
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import ExecutionError, MLCError
 from mlcnb.machine.roofline import Roofline
 from mlcnb.runtime import kernel_call
@@ -132,7 +132,7 @@ def strip(kernel: Any, measured: bool = True) -> Strip:
 
 def beside_roof(counted: Strip, seconds: float) -> Strip:
     """The strip with a measured time, and the roofline of this machine."""
-    roofline = display.load("mlcnb.observe.ceilings:roofline")(get_num_threads())
+    roofline = above.ask("roofline")(get_num_threads())
     return replace(counted, seconds=seconds, roofline=roofline)
 
 

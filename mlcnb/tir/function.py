@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError, MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, binder, hidden, node, replace
 from mlcnb.ir.dtype import dtype
@@ -55,7 +55,7 @@ class PrimFunc(BaseFunc):
     @property
     def struct_info(self) -> Any:
         """What a graph program sees of it, a `relax.FuncStructInfo`."""
-        return display.load("mlcnb.relax.analysis.signature:signature")(self)  # type: ignore[call-arg]
+        return above.ask("signature")(self)
 
     def with_body(self, body: Stmt) -> PrimFunc:
         """This function with another body."""
@@ -103,7 +103,7 @@ class TensorIntrin(Node):
             MLCError: there is none and `allow_missing` is False.
         """
         if name not in _intrinsics:
-            display.load("mlcnb.tir.tensor_intrin:load")(name)
+            above.ask("load intrinsic")(name)
         if name not in _intrinsics and not allow_missing:
             near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))

@@ -21,6 +21,7 @@ import threading
 from typing import Any, BinaryIO
 
 from mlcnb.codegen.llvm import cache as disk
+from mlcnb.core import above
 
 _LENGTH = struct.Struct("<Q")
 
@@ -104,7 +105,8 @@ def _load() -> None:
     """What the first kernel needs, while the parent is still at work on the graph."""
     from mlcnb.codegen.llvm.target_machine import Cpu, machines
 
-    for module in ("mlcnb.codegen.llvm.backend", "mlcnb.dlight.cpu", "mlcnb.ir.json", "islpy"):
+    below = ("mlcnb.codegen.llvm.backend", "mlcnb.ir.json", "islpy")
+    for module in (*below, *above.modules("schedules")):
         importlib.import_module(module)
     with machines.borrow(Cpu.host(), 3):
         pass

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError, PassError
 from mlcnb.core.node import replace
 from mlcnb.ir.structural import structural_equal
@@ -176,9 +176,7 @@ def until_same(step: Callable[[Function], Function], func: Function) -> Function
         made = step(func)
         if made is func:
             return func
-        func = display.load("mlcnb.relax.transform.dead_code_elimination:remove_unused_bindings")(  # type: ignore[call-arg,assignment]
-            made
-        )
+        func = above.ask("remove_unused_bindings")(made)
     raise PassError(
         f"the rewriting did not come to an end in {MOST} rounds",
         root=func,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import PassError
 from mlcnb.ir.transform import Pass, Sequential
 from mlcnb.relax.transform.annotate_tir_op_pattern import AnnotateTIROpPattern
@@ -332,7 +332,7 @@ def static_shape_tuning_pipeline(
             hint="tune with meta_schedule.tune_relax, then total_trials=0 applies its records; "
             'weights are packed by the pipeline "default"',
         )
-    apply: Any = display.load("mlcnb.meta_schedule.apply:MetaScheduleApplyDatabase")
+    apply = above.ask("MetaScheduleApplyDatabase")
     return [
         DecomposeOpsForInference(),
         CanonicalizeBindings(),

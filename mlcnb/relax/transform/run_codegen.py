@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
 from mlcnb.core.registry import get_global_func, list_global_func_names
@@ -92,7 +92,7 @@ def _made(library: str, keys: list[GlobalVar], options: Any, mod: IRModule) -> l
     Raises:
         PassError: there is no such library, or it did not make what was asked.
     """
-    display.load("mlcnb.relax.backend:load")(library)  # type: ignore[call-arg]
+    above.ask("load library")(library)
     make = get_global_func(PREFIX + library, allow_missing=True)
     if make is None:
         known = [n.removeprefix(PREFIX) for n in list_global_func_names() if n.startswith(PREFIX)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core import display
+from mlcnb.core import above
 from mlcnb.core.errors import ArgumentError
 from mlcnb.relax.frontend.nn import spec as specs
 from mlcnb.relax.frontend.nn.exporter import Exporter
@@ -36,7 +36,7 @@ def jit(module: Any, spec: Any, device: Any, pipeline: Any, out_format: str, deb
     for extern in externs:
         extern.load()
     named = "default" if pipeline in ("default_build", None) else pipeline
-    executable = display.load("mlcnb.driver:compile")(mod, relax_pipeline=named)  # type: ignore[call-arg]
+    executable = above.ask("compile")(mod, relax_pipeline=named)
     return Jitted(module_spec, executable, [p.data for _, p in params], out_format)
 
 

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import ArgumentError
 from mlcnb.core.garbage import collected_between
 from mlcnb.ir.module import IRModule
@@ -206,10 +206,9 @@ def _weights(graph: Any) -> list[int]:
 
 def _executed(options: dict[str, Any], graph_module: Any, weights: Mapping[int, Any]) -> Run:
     """What runs a graph in which some inputs are constants."""
-    compile_module = display.load("mlcnb.driver:compile")
     module, used = _imported(graph_module, weights)
     places, count = _made(graph_module.graph), len(returned(graph_module.graph))
-    executable = compile_module(module, **options)  # type: ignore[call-arg]
+    executable = above.ask("compile")(module, **options)
     torch = torch_module()
 
     def run(inputs: Sequence[Any]) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.arith.atoms import variables_of
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import expr as e
@@ -66,7 +66,7 @@ def run(func: PrimFunc, seed: int = 0, small: bool = False) -> list[np.ndarray]:
     for param in func.params:
         buffer = func.buffer_map.get(param)
         args.append(DIMENSION if buffer is None else _random(func, buffer, random, sizes, small))
-    display.load("mlcnb.codegen.interp.program:run_prim_func")(func, args)  # type: ignore[call-arg]
+    above.ask("run_prim_func")(func, args)
     return [x for x in args if isinstance(x, np.ndarray)]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from mlcnb.arith.atoms import variables_of
 from mlcnb.arith.extremes import at_most
 from mlcnb.arith.reading import of
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import FrozenDict, replace, walk
 from mlcnb.ir import expr as e
@@ -150,8 +150,7 @@ def _example(
     block: Block, axes: list[e.Var], ranges: list[range], ends: list[e.PrimExpr], verb: str
 ) -> str | None:
     """The first values of axes for which first..last is not within low..end."""
-    make: Any = display.load("mlcnb.codegen.interp.expressions:ExpressionCompiler")
-    compiler = make()
+    compiler = above.ask("ExpressionCompiler")()
     slots = [compiler.slot(axis) for axis in axes]
     closures = [compiler.compile(x) for x in ends]
     frame: list[Any] = [0] * len(compiler.slots)
