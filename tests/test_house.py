@@ -17,7 +17,7 @@ CEILINGS = {
     "sums outside arith": (0, 0),
     "questions which kernel": (0, 0),
     "walks by hand": (36, 10),
-    "strings that go up": (46, 0),
+    "strings that go up": (0, 0),
     "operators named by passes": (107, 0),
     "modules in the root": (0, 0),
     "modules with one importer": (180, 100),
