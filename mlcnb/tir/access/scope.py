@@ -42,6 +42,14 @@ class Scope:
             scope = scope.outer
         return found[::-1]
 
+    @property
+    def is_init(self) -> bool:
+        """True in the init of the innermost block."""
+        scope: Scope | None = self
+        while scope is not None and not isinstance(scope, InBlock):
+            scope = scope.outer
+        return scope is not None and scope.in_init
+
     def loop(self, n: Loop, var: Var | None, domain: Range | None) -> Scope:
         """Inside a loop that stands here."""
         return InLoop(self, (*self.loops, n), self.blocks, n, var, domain)
@@ -96,7 +104,7 @@ class InBlock(Scope):
     """
 
     node: s.BlockRealize
-    is_init: bool
+    in_init: bool
 
 
 #: where nothing is around

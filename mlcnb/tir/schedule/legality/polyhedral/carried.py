@@ -25,8 +25,8 @@ from mlcnb.tir.schedule.legality.polyhedral.program import Statement
 
 
 @dataclass(frozen=True)
-class Access:
-    """What a statement does to a buffer: its iterations -> elements."""
+class Touch:
+    """An access of a statement, seen by its iterations: a map from these to elements."""
 
     statement: Statement
     element: Any
@@ -87,19 +87,19 @@ def conflict(flow: Flow, loop: s.For, private: bool, threads: bool = False) -> C
     return None
 
 
-def _accesses(statements: list[Statement]) -> dict[str, list[Access]]:
-    found: dict[str, list[Access]] = {}
+def _accesses(statements: list[Statement]) -> dict[str, list[Touch]]:
+    found: dict[str, list[Touch]] = {}
     for x in statements:
         for access in accesses_of(x):
             found.setdefault(target_name(access.element), []).append(access)
     return found
 
 
-def accesses_of(x: Statement) -> Iterator[Access]:
+def accesses_of(x: Statement) -> Iterator[Touch]:
     """Everything that a statement touches, its write last."""
     for load, where in x.loads:
-        yield Access(x, x.element(load.buffer, load.indices).intersect_domain(where), False)
-    yield Access(x, x.written, True)
+        yield Touch(x, x.element(load.buffer, load.indices).intersect_domain(where), False)
+    yield Touch(x, x.written, True)
 
 
 def _loop_at(x: Statement, depth: int) -> Any:
@@ -110,7 +110,7 @@ def _outside(x: Statement, depth: int) -> Any:
     return x.map(f"[{', '.join(x.place.dims[:depth])}]")
 
 
-def _meeting(a: Access, b: Access, depth: int) -> Conflict | None:
+def _meeting(a: Touch, b: Touch, depth: int) -> Conflict | None:
     """The first pair of iterations, a before b, that touch the same element."""
     x, y = a.statement, b.statement
     pairs = a.element.apply_range(b.element.reverse())
@@ -164,7 +164,7 @@ def _is_filled_alike(flow: Flow, memory: str, inside: list[Statement], depth: in
 # -- points -----------------------------------------------------------
 
 
-def event(access: Access, parameters: dict[str, int], point: tuple[int, ...]) -> Event:
+def event(access: Touch, parameters: dict[str, int], point: tuple[int, ...]) -> Event:
     """An access at one iteration of its statement."""
     x = access.statement
     element = image(access.element, parameters, point)

@@ -23,6 +23,8 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import ROOT, InBlock, InLoop, Named, Placed, Scope, Under
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.reducers import Reducer, matched_update
@@ -31,7 +33,7 @@ from mlcnb.tir.schedule.legality.polyhedral.writing import Names, condition, fre
 
 @dataclass(frozen=True)
 class Place:
-    """Where the walk is: loops around, names, conditions, time, and the block with its axes.
+    """A scope in isl's text: loops around, names, conditions, and the block with its axes.
 
     outside: how many of the loops are around the block, not in it.
     """
@@ -40,7 +42,6 @@ class Place:
     dims: tuple[str, ...]
     names: Names
     conditions: tuple[str, ...]
-    time: tuple[str, ...]
     block: s.Block | None = None
     axes: tuple[str, ...] = ()
     outside: int = 0
@@ -49,10 +50,6 @@ class Place:
     def instance(self) -> tuple[str, ...]:
         """What tells one run of a statement in an instance of the block: its axes, loops inside."""
         return (*self.axes, *self.dims[self.outside :])
-
-    def at(self, *time: Any) -> Place:
-        """The same place, at a position in it."""
-        return replace(self, time=(*self.time, *map(str, time)))
 
     def where(self, *conditions: str) -> Place:
         """The same place, where conditions hold too."""
@@ -63,13 +60,14 @@ class Place:
 class Statement:
     """One store, for all iterations of the loops around it.
 
-    loops, block: what it stands in; axes: the block's axes as isl text; is_init: it stands in the
-    block's init.
+    place: what it stands in; path: where among the statements of each loop; is_init: it stands in
+    the block's init.
     """
 
     program: Program
     name: str
     place: Place
+    path: tuple[int, ...]
     store: s.BufferStore
     is_init: bool
 
@@ -99,8 +97,10 @@ class Statement:
     @cached_property
     def time(self) -> Any:
         """When its iterations run: a map to vectors in lexicographic order."""
-        padded = (*self.place.time, *["0"] * (self.program.depth - len(self.place.time)))
-        return self.map(f"[{', '.join(padded)}]")
+        first, *rest = map(str, self.path)
+        inner = (x for pair in zip(self.place.dims, rest, strict=True) for x in pair)
+        times = ("1", first, *inner)
+        return self.map(f"[{', '.join((*times, *['0'] * (self.program.depth - len(times))))}]")
 
     @cached_property
     def written(self) -> Any:
@@ -208,11 +208,12 @@ class Program:
         self.names = Names()
         self.loops_around: dict[e.Var, str] = {}
         self._prefix = ""
-        place = self._surroundings(part, self._declare())
+        self._places = {ROOT: self._surroundings(part, self._declare())}
         parameters = self.names.parameters.values()
         self._prefix = f"[{', '.join(parameters)}] -> " if parameters else ""
-        self._walk(part.body, place, False)
-        self.depth = max((len(x.place.time) for x in self.statements), default=0)
+        for placed in Reading(part.body, self.func.buffers).statements:
+            self._place(placed)
+        self.depth = max((2 * len(x.path) for x in self.statements), default=0)
 
     # -- isl ------------------------------------------------------------
 
@@ -241,7 +242,7 @@ class Program:
             for extent in buffer.shape:
                 found = [x for x in walk(extent) if isinstance(x, e.Var)]
                 sizes += [f"{self.names.declare(x)} >= 0" for x in found]
-        return Place((), (), self.names, tuple(dict.fromkeys(sizes)), ("1",))
+        return Place((), (), self.names, tuple(dict.fromkeys(sizes)))
 
     def _parameter(self, buffer: Buffer) -> None:
         if buffer.data in self.memories:
@@ -256,6 +257,8 @@ class Program:
                 v = self.loops_around[n.loop_var] = self.names.declare(n.loop_var)
                 place = place.where(f"{low} <= {v} < {low} + {extent}")
             elif isinstance(n, s.BlockRealize):
+                if not p.is_const(n.predicate, 1):
+                    place = place.where(condition(n.predicate, place.names))
                 place = self._block(n, place)
                 for buffer in n.block.alloc_buffers:
                     if buffer not in part.own:
@@ -283,57 +286,59 @@ class Program:
             raise NotAffine(f"{buffer.name} is another view of the memory of {known.name}")  # type: ignore
         return found
 
-    # -- the walk ------------------------------------------------------------
+    # -- statements and what stands around them ------------------------------------------------
 
-    def _walk(self, n: s.Stmt, place: Place, is_init: bool) -> None:
-        match n:
-            case s.SeqStmt(items):
-                for position, item in enumerate(items):
-                    self._walk(item, place.at(position), is_init)
-            case s.For():
-                self._loop(n, place, is_init)
-            case s.BlockRealize():
-                self._realize(n, place)
-            case s.IfThenElse(test, then_case, else_case):
-                holds = condition(test, place.names)
-                self._walk(then_case, place.where(holds).at(0), is_init)
-                if else_case is not None:
-                    self._walk(else_case, place.where(f"not {holds}").at(1), is_init)
-            case s.LetStmt(var, value, body):
-                names = place.names.inner({var: index(value, place.names)})
-                self._walk(body, replace(place, names=names), is_init)
-            case s.AttrStmt():
-                self._walk(n.body, place, is_init)
-            case s.BufferStore():
-                self._store(n, place, is_init)
+    def _place(self, placed: Placed) -> None:
+        match placed.stmt:
+            case s.BlockRealize() as n:
+                for buffer in n.block.alloc_buffers:
+                    self._allocate(buffer, self._at(placed.scope))
+            case s.BufferStore() as n:
+                self._store(n, placed)
             case s.Evaluate(value) if p.as_int(value) is not None:
                 return
-            case _:
+            case n:
                 raise NotAffine(f"{_what(n)} is not looked into")
 
-    def _loop(self, n: s.For, place: Place, is_init: bool) -> None:
+    def _at(self, scope: Scope) -> Place:
+        found = self._places.get(scope)
+        if found is None:
+            assert scope.outer is not None
+            found = self._places[scope] = self._inside(scope, self._at(scope.outer))
+        return found
+
+    def _inside(self, scope: Scope, place: Place) -> Place:
+        match scope:
+            case InLoop(node=s.For() as n):
+                return self._loop(n, place)
+            case Under(node=s.BlockRealize() | s.IfThenElse() | s.Block()):
+                holds = condition(scope.condition, place.names)
+                return place.where(holds if scope.holds else f"not {holds}")
+            case Named(var=var, value=value):
+                return replace(place, names=place.names.inner({var: index(value, place.names)}))
+            case InBlock(node=n):
+                return self._block(n, place)
+        raise NotAffine(f"{_what(scope.node)} is not looked into")  # type: ignore[attr-defined]
+
+    def _loop(self, n: s.For, place: Place) -> Place:
         dim = fresh(n.loop_var.name, (*place.dims, *self.names.parameters.values()))
         low, extent = index(n.min, place.names), index(n.extent, place.names)
-        inner = replace(
+        return replace(
             place,
             loops=(*place.loops, n),
             dims=(*place.dims, dim),
             names=place.names.inner({n.loop_var: dim}),
             conditions=(*place.conditions, f"{low} <= {dim} < {low} + {extent}"),
-            time=(*place.time, dim),
         )
-        self._walk(n.body, inner, is_init)
 
     def _block(self, n: s.BlockRealize, place: Place) -> Place:
         """The place inside a block."""
         block = n.block
         values = [index(v, place.names) for v in n.iter_values]
-        holds = () if p.is_const(n.predicate, 1) else (condition(n.predicate, place.names),)
         names = place.names.inner({a.var: v for a, v in zip(block.iter_vars, values, strict=True)})
         inner = replace(
             place,
             names=names,
-            conditions=(*place.conditions, *holds),
             block=block,
             axes=(*place.axes, *values),
             outside=len(place.dims),
@@ -341,20 +346,6 @@ class Program:
         for match in block.match_buffers:
             self._view(match, inner)
         return inner
-
-    def _realize(self, n: s.BlockRealize, place: Place) -> None:
-        block = n.block
-        for buffer in block.alloc_buffers:
-            self._allocate(buffer, place)
-        inner = self._block(n, place)
-        if block.init is not None:
-            first = [
-                f"{inner.names.value(axis.var)} = {index(axis.dom.min, inner.names)}"
-                for axis in block.iter_vars
-                if axis.iter_type is s.IterType.REDUCE
-            ]
-            self._walk(block.init, inner.where(*first).at(0), True)
-        self._walk(block.body, inner.at(1), False)
 
     def _allocate(self, buffer: Buffer, place: Place) -> None:
         if buffer.data in self.memories:
@@ -366,10 +357,12 @@ class Program:
         starts = tuple(index(r.min, place.names) for r in match.source.region)
         self.memories[match.buffer.data] = Memory(match.buffer.name, base=(source, starts))
 
-    def _store(self, n: s.BufferStore, place: Place, is_init: bool) -> None:
+    def _store(self, n: s.BufferStore, placed: Placed) -> None:
         if n.predicate is not None:
             raise NotAffine(f"the store to {n.buffer.name} has a mask")
-        self.statements.append(Statement(self, f"S{len(self.statements)}", place, n, is_init))
+        place, name = self._at(placed.scope), f"S{len(self.statements)}"
+        made = Statement(self, name, place, placed.path, n, placed.scope.is_init)
+        self.statements.append(made)
 
 
 def _what(n: s.Stmt) -> str:
