@@ -103,7 +103,8 @@ class Layout:
         self, old: Sequence[e.PrimExpr], known: Mapping[e.Var, Bounds]
     ) -> tuple[e.PrimExpr, ...]:
         """The new indices where the old ones are given."""
-        return tuple(x.expr(self.kind) for x in self._mapped([of(i) for i in old], known))
+        within = Context(known)
+        return tuple(x.expr(self.kind) for x in self._mapped([of(i, within) for i in old], known))
 
     def _mapped(self, old: Sequence[Sum], known: Mapping[e.Var, Bounds]) -> list[Sum]:
         values = dict(zip(self.map.initial_indices, old, strict=True))

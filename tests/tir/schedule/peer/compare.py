@@ -1,4 +1,6 @@
-"""What we and TVM make of the same items: `python -m tests.tir.schedule.peer.compare`.
+"""What we and TVM make of the same items: `python -m tests.tir.schedule.peer.compare [WORD …]`.
+
+A word is a file of items, or part of a name; without, all items are compared.
 
 Needs the interpreter of an environment with Apache TVM 0.27 in MLCNB_TVM_PYTHON.
 """
@@ -24,7 +26,10 @@ from mlcnb.script import parse, script
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.peer.items import ITEMS, Item
 
-MODULES = [f"tests.tir.schedule.peer.{n}" for n in ("reductions", "loops", "buffers", "intrinsics")]
+MODULES = [
+    f"tests.tir.schedule.peer.{n}"
+    for n in ("reductions", "loops", "buffers", "intrinsics", "moves")
+]
 
 
 def load() -> None:
@@ -42,7 +47,7 @@ def ours(item: Item) -> Any:
     try:
         item.steps(sch, mlcnb)
     except MLCError as error:
-        return {"error": str(error).splitlines()[0]}
+        return {"error": error.message}
     return sch.mod["main"]
 
 
@@ -77,7 +82,8 @@ def verdict(mine: Any, other: Any) -> tuple[str, str]:
 def main() -> None:
     load()
     words = sys.argv[1:]
-    names = [n for n in ITEMS if not words or any(w in n for w in words)]
+    files = {n: item.steps.__module__.rsplit(".", 1)[1] for n, item in ITEMS.items()}
+    names = [n for n in ITEMS if not words or any(w in n or w == files[n] for w in words)]
     answers = theirs(names)
     counts: dict[str, Counter] = {}
     for n in names:
