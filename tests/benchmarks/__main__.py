@@ -24,6 +24,7 @@ from tests.benchmarks import (
     models,
     narrow,
     operators,
+    pytorch,
     quantized,
     report,
     schedule,
@@ -166,6 +167,7 @@ def _calls(args: argparse.Namespace) -> None:
 APART: dict[str, Callable[[argparse.Namespace], None]] = {
     "quantized": quantized.run,
     "narrow": narrow.run,
+    "torch": pytorch.run,
     "schedule": _schedule,
     "memory": _memory,
     "threads": _threads,

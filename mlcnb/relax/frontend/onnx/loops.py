@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import ShapeExpr
+from mlcnb.relax.expr import ShapeExpr, Tuple, tensor_info
 from mlcnb.relax.expr import const as make_const
 from mlcnb.relax.frontend.onnx.node import Node
 from mlcnb.relax.frontend.shared.limits import MAX_TURNS
@@ -53,20 +54,19 @@ def scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
 def _batches(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     """Scan of opset 8: a scan for each sample, of the first dimension of all inputs."""
     lengths, *given = inputs
-    if lengths is not None:
-        node.refuse("sequences of different lengths, in the form of opset 8")
     count = as_int(node.dims(given[0])[0]) if given else None
     if count is None or not 0 < count <= MAX_TURNS:
         node.refuse(f"the number of samples is not known, 0, or more than {MAX_TURNS}")
     axes, samples = [0] * len(given), []
     for number in range(count):
         at = [make_const(np.int64(number))] * len(given)
-        samples.append(_scan(walk, node, slices_at(node, given, axes, at), place))
+        turns = None if lengths is None else slices_at(node, [lengths], [0], at[:1])[0]
+        samples.append(_scan(walk, node, slices_at(node, given, axes, at), place, turns))
     return [_stacked(node, list(row)) for row in zip(*samples, strict=True)]
 
 
-def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
-    """One turn for each slice along the axes that are given."""
+def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place, turns: Any = None) -> list[Any]:
+    """One turn for each slice along the axes that are given; or so many turns, and rows of 0."""
     body, many = node.require("body"), node.require("num_scan_inputs")
     carried, scanned = inputs[: len(inputs) - many], inputs[len(inputs) - many :]
     if not 0 < many <= len(inputs) or not scanned:
@@ -74,7 +74,11 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     axes = _axes(node, "scan_input_axes", scanned)
     directions = node.attr("directions" if node.opset < 9 else "scan_input_directions")
     backwards = directions or (0,) * many
-    length = _length(node, scanned, axes)
+    length = whole = _length(node, scanned, axes)
+    if turns is not None:
+        if any(backwards):
+            node.refuse("sequences of different lengths that are read from their end")
+        length = _shorter(node, turns, whole)
     limit = size_tensor(node, length)
 
     def step(turn: Any, values: list[Any]) -> tuple[Any, list[Any], list[Any]]:
@@ -92,7 +96,33 @@ def _scan(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]:
     if count < 0:
         node.refuse(f"its body has {len(body.output)} outputs, for {len(carried)} states")
     carried, rows = turns_of(walk, node, step, carried, count, limit, length=length)
+    if turns is not None:
+        rows = [_filled(node, x, length, whole) for x in rows]
     return [*carried, *_placed(node, rows)]
+
+
+def _shorter(node: Node, turns: Any, whole: Any) -> Any:
+    """The length of one sequence as a size; that it is no longer than the whole is checked."""
+    known = node.known(turns)
+    if known is not None and known.dtype != object and isinstance(whole, int):
+        if not 0 <= known.item() <= whole:
+            node.refuse(f"a sequence of length {known.item()}, of {whole} slices")
+        return int(known.item())
+    (size,) = node.values.lengths(turns, 1)
+    least = p.minimum(size, p.as_expr(whole))
+    node.values.cast(ShapeExpr((size,)), ShapeStructInfo((least,), 1))
+    return size
+
+
+def _filled(node: Node, rows: Any, length: Any, whole: Any) -> Any:
+    """Rows of one sequence, with zeros in place of those behind its end."""
+    left = p.as_expr(whole) - length
+    if as_int(left) == 0:
+        return rows
+    info = rows.struct_info
+    rest = _call(node, "relax.zeros", ShapeExpr((left, *info.dims[1:])), dtype=str(info.dtype))
+    both = _call(node, "relax.concat", Tuple((rows, rest)), axis=0)
+    return node.values.cast(both, tensor_info((whole, *info.dims[1:]), info.dtype))
 
 
 def _length(node: Node, scanned: list[Any], axes: list[int]) -> Any:
