@@ -140,7 +140,7 @@ class Elementwise(OpDecl):
     """Base of operators whose element depends on the elements at the same place alone."""
 
     __slots__ = ()
-    elementwise = True
+    elementwise = follows = True
     #: arrays -> array
     meaning: ClassVar[Callable[..., Any]]
     #: scalars -> scalar

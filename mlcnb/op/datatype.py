@@ -28,6 +28,7 @@ class Astype(OpDecl):
     Integers keep their low bits. What is not 0 becomes True.
     """
 
+    follows = True
     tir_name = "cast"
 
     elementwise = True

@@ -59,6 +59,8 @@ def _fused(a: Any, b: Any, c: Any) -> Any:
 class EwiseFma(Elementwise):
     """x1 * x2 + x3, elementwise."""
 
+    follows = True
+
     x1: Tensor
     x2: Tensor
     x3: Tensor

@@ -134,6 +134,8 @@ class OpDecl(Node):
     product: ClassVar[bool] = False
     #: a product whose operands may be rounded to half precision before
     rounds: ClassVar[bool] = False
+    #: it computes in half precision where its arguments are of that; others want float32 back
+    follows: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Refuse attributes that fit no arguments; asked when a call is made, before `infer`."""

@@ -41,6 +41,7 @@ class Full(OpDecl):
     dtype: of the result; None: that of fill_value.
     """
 
+    follows = True
     shape_argument = "shape"
     takes_scalars = True
 
@@ -69,6 +70,7 @@ class Full(OpDecl):
 class FullLike(OpDecl):
     """As full, of x's shape. dtype: of the result; None: that of x."""
 
+    follows = True
     tir_name = "full"
     takes_scalars = True
 
@@ -116,6 +118,7 @@ class _Filled(OpDecl):
 class Ones(_Filled):
     """1 everywhere."""
 
+    follows = True
     shape_argument = "shape"
 
     shape: Shape
@@ -127,6 +130,7 @@ class Ones(_Filled):
 class Zeros(_Filled):
     """0 everywhere."""
 
+    follows = True
     shape_argument = "shape"
 
     shape: Shape

@@ -35,6 +35,8 @@ class Eye(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.eye.html
     """
 
+    follows = True
+
     n: Scalar
     m: Scalar
     k: Scalar

@@ -208,6 +208,8 @@ class HammingWindow(OpDecl):
     A window of one element is 1. Semantics: torch.hamming_window.
     """
 
+    follows = True
+
     window_size: Scalar
     periodic: Scalar
     alpha: Scalar

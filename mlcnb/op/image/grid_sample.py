@@ -37,6 +37,8 @@ class GridSample(OpDecl):
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
     """
 
+    follows = True
+
     data: Tensor
     grid: Tensor
     method: str = "bilinear"
@@ -245,6 +247,8 @@ class AffineGrid(OpDecl):
 
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
     """
+
+    follows = True
 
     theta: Tensor
     size: Shape

@@ -198,6 +198,8 @@ class Resize2d(Resize):
     Semantics: https://onnx.ai/onnx/operators/onnx__Resize.html, with scale = output / input.
     """
 
+    follows = True
+
     data: Tensor
     size: Shape
     roi: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0)
@@ -219,6 +221,8 @@ class Resize2d(Resize):
 @operator("relax.image.resize3d")
 class Resize3d(Resize):
     """`data` with D, H and W changed to `size`; attributes as those of image.resize2d."""
+
+    follows = True
 
     data: Tensor
     size: Shape

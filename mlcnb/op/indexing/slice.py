@@ -80,7 +80,7 @@ class StridedSlice(OpDecl):
     assume_inbound: the bounds lie inside, so that they need no clamping.
     """
 
-    moves = True
+    moves = follows = True
 
     x: Tensor
     axes: Shape
@@ -226,6 +226,8 @@ class DynamicStridedSlice(OpDecl):
 
     The shape of the result is known at run time only, so there is no loop nest of fixed shape.
     """
+
+    follows = True
 
     x: Tensor
     begin: Tensor

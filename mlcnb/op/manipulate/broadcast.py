@@ -32,7 +32,7 @@ class BroadcastTo(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.broadcast_to.html
     """
 
-    moves = True
+    moves = follows = True
 
     result_shape = "shape"
 

@@ -28,7 +28,7 @@ class Concat(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.concatenate.html
     """
 
-    moves = True
+    moves = follows = True
     tir_name = "concatenate"
 
     tensors: Tensors
@@ -130,7 +130,7 @@ class Stack(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.stack.html
     """
 
-    moves = True
+    moves = follows = True
 
     tensors: Tensors
     axis: int = 0
@@ -175,6 +175,8 @@ class Split(OpDecl):
 
     Where the parts cannot be equal, the last is smaller (each has ceil(size / parts)).
     """
+
+    follows = True
 
     x: Tensor
     indices_or_sections: int | tuple[int, ...]

@@ -33,7 +33,7 @@ class LayoutTransform(OpDecl):
     `input_axis_separators` are kept for passes that ask for them; memory here is flat.
     """
 
-    moves = fills = True
+    moves = fills = follows = True
 
     x: Tensor
     shape: OptionalShape

@@ -20,7 +20,7 @@ class PermuteDims(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.transpose.html
     """
 
-    moves = True
+    moves = follows = True
     tir_name = "transpose"
 
     x: Tensor

@@ -209,6 +209,8 @@ class Meshgrid(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.meshgrid.html
     """
 
+    follows = True
+
     tensors: Tensors
     indexing: str = "ij"
 

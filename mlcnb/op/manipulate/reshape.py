@@ -43,7 +43,7 @@ class Reshape(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.reshape.html
     """
 
-    view = moves = True
+    view = moves = follows = True
 
     shape_argument = "shape"
 
@@ -184,7 +184,7 @@ def _kept(n: OnnxNode, dims: Sequence[Any], axis: int) -> Any:
 class Flatten(OpDecl):
     """All elements in row-major order, in one dimension."""
 
-    view = moves = True
+    view = moves = follows = True
     tir_name = "reshape"
 
     x: Tensor
@@ -208,7 +208,7 @@ class Flatten(OpDecl):
 class BatchFlatten(OpDecl):
     """All dimensions but the first in one: (N, …) becomes (N, the product of the rest)."""
 
-    view = moves = True
+    view = moves = follows = True
 
     x: Tensor
 
@@ -248,7 +248,7 @@ class ExpandDims(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.expand_dims.html
     """
 
-    view = moves = True
+    view = moves = follows = True
 
     x: Tensor
     axis: int | tuple[int, ...]
@@ -304,7 +304,7 @@ class Squeeze(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.squeeze.html
     """
 
-    view = moves = True
+    view = moves = follows = True
 
     x: Tensor
     axis: int | tuple[int, ...] | None = None

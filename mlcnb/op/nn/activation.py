@@ -70,6 +70,8 @@ class Activation(OpDecl):
 class Relu(Activation):
     """max(x, 0), also of integers. A NaN stays NaN."""
 
+    follows = True
+
     x: Tensor
 
     def infer(self, x: Any) -> Any:
@@ -141,6 +143,8 @@ class Gelu(Activation):
     smaller where x is far below 0.
     """
 
+    follows = True
+
     x: Tensor
     cost = 5
 
@@ -164,6 +168,8 @@ class GeluTanh(Activation):
     difference of numbers near 1.
     """
 
+    follows = True
+
     x: Tensor
     cost = 8
 
@@ -184,6 +190,8 @@ class GeluTanh(Activation):
 class Silu(Activation):
     """x * sigmoid(x), also called swish. arXiv 1702.03118."""
 
+    follows = True
+
     x: Tensor
     cost = 2
 
@@ -201,6 +209,8 @@ class Silu(Activation):
 @operator("relax.nn.selu")
 class Selu(Activation):
     """scale * (x where x > 0, else alpha * (exp(x) - 1)), the constants of arXiv 1706.02515."""
+
+    follows = True
 
     x: Tensor
     cost = 4

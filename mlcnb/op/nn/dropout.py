@@ -24,6 +24,8 @@ class Dropout(OpDecl):
     rate: the share that training would drop. Source: Srivastava et al. 2014, jmlr.org/papers/v15.
     """
 
+    follows = True
+
     x: Tensor
     rate: float = 0.5
 

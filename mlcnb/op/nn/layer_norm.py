@@ -80,6 +80,8 @@ class LayerNorm(SampleNorm):
     Float16 and bfloat16 are computed in float32.
     """
 
+    follows = True
+
     data: Tensor
     gamma: Tensor
     beta: Tensor
@@ -122,6 +124,8 @@ class GroupNorm(SampleNorm):
 
     gamma and beta: one number a channel.
     """
+
+    follows = True
 
     data: Tensor
     gamma: Tensor
@@ -180,6 +184,8 @@ class InstanceNorm(SampleNorm):
     gamma and beta: one number a channel.
     """
 
+    follows = True
+
     data: Tensor
     gamma: Tensor
     beta: Tensor
@@ -227,6 +233,8 @@ class RmsNorm(OpDecl):
 
     Source: Zhang and Sennrich 2019, arXiv 1910.07467.
     """
+
+    follows = True
 
     data: Tensor
     weight: Tensor

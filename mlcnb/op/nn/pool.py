@@ -168,6 +168,8 @@ class MaxPool1d(MaxPool):
     Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
     """
 
+    follows = True
+
     x: Tensor
     pool_size: int | tuple[int, ...] = (1,)
     strides: int | tuple[int, ...] = (1,)
@@ -185,6 +187,8 @@ class MaxPool2d(MaxPool):
 
     Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
     """
+
+    follows = True
 
     x: Tensor
     pool_size: int | tuple[int, ...] = (1, 1)
@@ -204,6 +208,8 @@ class MaxPool3d(MaxPool):
     Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
     """
 
+    follows = True
+
     x: Tensor
     pool_size: int | tuple[int, ...] = (1, 1, 1)
     strides: int | tuple[int, ...] = (1, 1, 1)
@@ -221,6 +227,8 @@ class AvgPool1d(AvgPool):
 
     Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
     """
+
+    follows = True
 
     x: Tensor
     pool_size: int | tuple[int, ...] = (1,)
@@ -240,6 +248,8 @@ class AvgPool2d(AvgPool):
     Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
     """
 
+    follows = True
+
     x: Tensor
     pool_size: int | tuple[int, ...] = (1, 1)
     strides: int | tuple[int, ...] = (1, 1)
@@ -257,6 +267,8 @@ class AvgPool3d(AvgPool):
 
     Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
     """
+
+    follows = True
 
     x: Tensor
     pool_size: int | tuple[int, ...] = (1, 1, 1)

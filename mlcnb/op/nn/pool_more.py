@@ -136,6 +136,8 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool):
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
+    follows = True
+
     x: Tensor
     output_size: int | tuple[int, ...] | None = None
     layout: str = "NCW"
@@ -149,6 +151,8 @@ class AdaptiveAvgPool2d(AdaptiveAvgPool):
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
+    follows = True
+
     x: Tensor
     output_size: int | tuple[int, ...] | None = None
     layout: str = "NCHW"
@@ -161,6 +165,8 @@ class AdaptiveAvgPool3d(AdaptiveAvgPool):
 
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
+
+    follows = True
 
     x: Tensor
     output_size: int | tuple[int, ...] | None = None

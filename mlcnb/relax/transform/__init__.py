@@ -69,6 +69,7 @@ __getattr__, __dir__, __all__ = attach(
         f"{_HERE}.convert_layout": "ConvertLayout",
         f"{_HERE}.choose_convolution": "ChooseConvolution ConvolutionChoices convolution_choices",
         f"{_HERE}.narrow_products": "NarrowProducts",
+        f"{_HERE}.round_products": "RoundProducts",
         f"{_HERE}.to_mixed_precision": "ToMixedPrecision",
         f"{_HERE}.pack_matmul": "PackMatmul",
         f"{_HERE}.pack_quantized": "PackQuantizedMatmul",

@@ -59,10 +59,10 @@ from mlcnb.relax.transform.pack_quantized import PackQuantizedMatmul
 from mlcnb.relax.transform.remove_purity_checking import RemovePurityChecking
 from mlcnb.relax.transform.rewrite_cuda_graph import RewriteCUDAGraph
 from mlcnb.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
+from mlcnb.relax.transform.round_products import RoundProducts
 from mlcnb.relax.transform.simplify_ops import SimplifyOps
 from mlcnb.relax.transform.sink_reshape import SinkReshape
 from mlcnb.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
-from mlcnb.relax.transform.to_mixed_precision import ToMixedPrecision
 from mlcnb.relax.transform.to_non_dataflow import ToNonDataflow
 from mlcnb.target import Target
 
@@ -254,11 +254,11 @@ def default_pipeline(
 ) -> list[Pass]:
     """What `mlcnb.compile` does: clean up, choose layouts, fuse, and make views of reshapes.
 
-    precision: "float16" or "bfloat16" rounds what products read to it (ToMixedPrecision).
+    precision: "float16" or "bfloat16" rounds what products read to it (RoundProducts).
     convolution: "direct" never takes Winograd's algorithm (ChooseConvolution).
     """
     where = target or Target.current() or Target("llvm")
-    mixed = [ToMixedPrecision(dtype=precision), SimplifyOps()] if precision else []
+    mixed = [RoundProducts(dtype=precision), SimplifyOps()] if precision else []
     return [
         *clean_up_passes(where),
         *mixed,

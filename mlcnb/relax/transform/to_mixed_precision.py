@@ -1,19 +1,16 @@
-"""ToMixedPrecision: products of half precision in a float32 program, their sums in float32.
+"""ToMixedPrecision: products in half precision, and what follows them as far as it can.
 
-y = R.nn.relu(x)                           y = R.astype(R.nn.relu(x), dtype="bfloat16")
-z = R.matmul(y, w)                    ->   z = R.matmul(y, w1, out_dtype="float32")    w1: bfloat16
-s = R.add(z, y)                            s = R.add(z, R.astype(y, dtype="float32"))
+y = R.nn.conv2d(x, w)          lv = R.astype(x, dtype="float16")      lv1 = R.astype(w, "float16")
+z = R.nn.relu(y)          ->   lv2 = R.nn.conv2d(lv, lv1, out_dtype="float32")
+s = R.nn.softmax(z)            y = R.astype(lv2, dtype="float16")
+                               z = R.nn.relu(y)
+                               s = R.nn.softmax(R.astype(z, dtype="float32"))
 
-What is rounded is what a product reads, once: a value that others read too is stored in half
-precision, and they read that. Everything between stays in float32, in registers where it is fused:
-a bias, an activation, a normalisation, a softmax see no rounding. Roundings move up over reshapes,
-permutations and pooling by maxima, which they do not change, to where the value is made. Weights
-that are constant are rounded now.
-
-    mod = relax.get_pipeline("default", precision="bfloat16")(mod)
-
-TVM's pass of this name (relax.transform.ToMixedPrecision) rounds after each operator that can do
-with half precision; what follows here computes such operators in float32 either way.
+Products take float16 always; operators that `follows` marks take it where all they read is of
+float16, or a constant that fits; all others get what they had. A value that only products read is
+stored in float16. Only dataflow blocks are rewritten. The decisions are those of TVM's pass
+(relax.transform.ToMixedPrecision); what `get_pipeline("default", precision=…)` does is
+`RoundProducts`.
 """
 
 from __future__ import annotations
@@ -21,177 +18,209 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
-from mlcnb.ir.dtype import dtype as make_dtype
-from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
-from mlcnb.op._convert import convert
 from mlcnb.relax import op
-from mlcnb.relax.analysis.variables import bindings_of
+from mlcnb.relax.analysis.struct_info import same_info
+from mlcnb.relax.analysis.variables import uses
+from mlcnb.relax.emitter import block_is_dataflow
 from mlcnb.relax.expr import (
     BindingBlock,
     Call,
     Constant,
     DataflowVar,
+    Expr,
     Function,
-    SeqExpr,
+    Tuple,
+    TupleGetItem,
     Var,
-    VarBinding,
 )
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, call_arguments, called
-from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
+from mlcnb.relax.operator import attrs_of, called
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.transform.round_products import narrowed
 
-HALVES = ("float16", "bfloat16")
+HALF, FULL = "float16", "float32"
+#: the largest number of float16
+LARGEST = 65504
 
 
 class ToMixedPrecision(FunctionPass):
-    """Round what products read to half precision; sum in float32.
+    """Products of float32 in float16, and operators after them, by TVM's decisions.
 
-    Of products of float32, those with one matrix or kernel on the right; products of batches on
-    both sides (the scores of an attention) only if `batched`. Run it when batch normalisations
-    are folded and attentions are found, as `get_pipeline("default", precision=…)` does: those
-    passes look for float32.
-
-    out_dtype: the dtype of a product's result: "float32", or `dtype` to round it once more.
-    fp16_input_names: parameters that are handed over in half precision.
-    dtype: "float16" (TVM's), or "bfloat16".
-    batched: also products of batches.
+    out_dtype: what products sum in and give: "float32", or "float16".
+    fp16_input_names: parameters that are handed over in float16.
     """
 
-    out_dtype: str = "float32"
-    fp16_input_names: tuple[str, ...] = ()
-    dtype: str = "float16"
-    batched: bool = False
+    out_dtype: str = FULL
+    fp16_input_names: tuple[str, ...] | None = None
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function in mixed precision; itself where it has no product of float32."""
-        if self.dtype not in HALVES or self.out_dtype not in (self.dtype, "float32"):
+        """The function in mixed precision."""
+        if self.out_dtype not in (HALF, FULL):
             raise PassError(
-                f"ToMixedPrecision: no dtype {self.dtype!r} with out_dtype {self.out_dtype!r}",
-                hint="dtype: float16 or bfloat16; out_dtype: float32, or the same",
+                f"ToMixedPrecision: no out_dtype {self.out_dtype!r}", hint=f"{FULL} or {HALF}"
             )
+        mine = {p.name_hint for p in func.params}.intersection(self.fp16_input_names or ())
+        new = narrowed(func, tuple(mine), HALF, self.name)
         mixer = _Mixer(mod.functions)
-        mixer.kind, mixer.out, mixer.batched = self.dtype, self.out_dtype, self.batched
-        mixer.wanted = wanted_in_half(func, self.batched)
-        made = mixer.rewrite(narrow_parameters(func, self.fp16_input_names, self.dtype))
-        ctx.note(f"{mixer.products} products in {self.dtype}")
-        return func if made is func else remove_unused_bindings(made, mod.functions)
+        mixer.out, mixer.params = self.out_dtype, func.params
+        mixer.only_half = read_by_products(func)
+        mixer.remap.update(new)
+        made = mixer.rewrite(func)
+        return replace(made, params=tuple(new.get(p, p) for p in func.params)) if new else made
 
 
-def wanted_in_half(func: Function, batched: bool) -> set[Var]:
-    """Variables that a product reads, at once or through moves."""
-    found: set[Var] = set()
-    for binding in reversed(list(bindings_of(func))):
-        value: Any = binding.value
-        if is_product(value, batched):
-            found.update(a for a in value.args if isinstance(a, Var))
-        elif binding.var in found and _is_move(value):
-            found.update(a for a in value.args[:1] if isinstance(a, Var))
-    return found
-
-
-def is_product(value: Any, batched: bool) -> bool:
-    """True for a product of float32 whose operands are to be rounded."""
-    if not called(value).rounds:
-        return False
-    infos: list[Any] = [a.struct_info for a in call_arguments(value) if a is not None]
-    if any(info.dtype != "float32" for info in infos):
-        return False
-    attrs = attrs_of(value)
-    if getattr(attrs, "out_dtype", None) not in (None, "float32"):
-        return False
-    return batched or not attrs.is_batched(*infos)
-
-
-def _is_move(value: Any) -> bool:
-    """True where a tensor of float32 gives the same values rounded before and after."""
-    return called(value).moves and _kind(value.args[0]) == "float32"
-
-
-def _kind(x: Any) -> Any:
-    return getattr(x.struct_info, "dtype", None)
+def read_by_products(func: Function) -> set[Var]:
+    """Tensors of which every reader is a product, in a dataflow block."""
+    products: set[Var] = set()
+    others = set(uses(func.body.body))
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            value: Any = binding.value
+            is_product = block_is_dataflow(block) and _is_product(value)
+            (products if is_product else others).update(uses(value))
+    return products - others
 
 
 class _Mixer(Mutator):
-    kind = "float16"
-    out = "float32"
-    batched = False
-    wanted: set[Var]
-    products = 0
+    out = FULL
+    params: tuple[Var, ...] = ()
+    only_half: set[Var]
+    #: the value that is being visited, as it was
+    old: Any = None
 
-    def __init__(self, functions: Any) -> None:
-        super().__init__(functions)
-        #: variable -> the one that holds its values rounded
-        self.low: dict[Var, Any] = {}
+    def visit_block(self, block: BindingBlock) -> BindingBlock:
+        """A dataflow block; what only products read is stored in float16 as soon as it is there."""
+        if not block_is_dataflow(block):
+            return super().visit_block(block)
+        before = {p: self.remap[p] for p in self.params if p in self.remap}
+        with self.emitter.scope(True) as bindings:
+            for param in self.params:
+                self.store(param)
+            for binding in block.bindings:
+                self._binding(binding)
+                self.store(binding.var)
+        for param in self.params:
+            self.remap.pop(param, None)
+        self.remap.update(before)
+        changed = len(bindings) != len(block.bindings) or any(
+            a is not b for a, b in zip(bindings, block.bindings, strict=True)
+        )
+        return replace(block, bindings=tuple(bindings)) if changed else block
+
+    def _binding(self, binding: Any) -> None:
+        self.old = binding.value
+        super()._binding(binding)
+
+    def store(self, var: Var) -> None:
+        """A variable that only products read, in float16 from here on."""
+        now = self.remap.get(var, var)
+        is_local = isinstance(var, DataflowVar) or var in self.params
+        if is_local and var in self.only_half and _is_tensor(now.struct_info, FULL):
+            self.remap[var] = self.emit(op.astype(now, HALF))
 
     def visit_call(self, call: Call, var: Var) -> Any:
-        if is_product(call, self.batched):
-            self.products += 1
-            return self.rounded_once(var, self.product(call))
-        if var in self.wanted and _is_move(call):
-            return self.moved(call, var)
-        is_tensor = _kind(call) == "float32"
-        return self.rounded_once(var, call) if var in self.wanted and is_tensor else None
+        is_product = _is_product(call)
+        if not self.emitter.dataflow or not (is_product or called(call).follows):
+            return self.restored(call)
+        if is_product:
+            made = _summed_in(_with_args(call, HALF), self.out)
+        else:
+            made = _with_args(call, HALF if all(map(_fits, call.args)) else FULL)
+        known = made is call and call.struct_info is not None
+        value = call if known else self.emitter.value(made)
+        if not isinstance(var, DataflowVar):
+            kind = getattr(var.struct_info, "dtype", None)
+            return _cast(value, str(kind)) if kind is not None else _as_was(value, var)
+        if is_product:
+            value = _cast(value, HALF)
+        return None if value is call else value
 
-    @rule("ToMixedPrecision")
-    def product(self, call: Call) -> Call:
-        """Operands rounded, sums in float32."""
-        args = tuple(a if a is None else self.half(a) for a in call.args)
-        attrs: Any = attrs_of(call)
-        if hasattr(attrs, "out_dtype"):
-            return Call(call.op, args, dataclasses.replace(attrs, out_dtype=self.out))
-        return Call(call.op, args, attrs)
+    def restored(self, call: Call) -> Any:
+        """The call of arguments in the dtypes that they had."""
+        args = tuple(map(_as_was, call.args, self.old.args))
+        return None if args == call.args else replace(call, args=args, struct_info=None)
 
-    @rule("ToMixedPrecision")
-    def moved(self, call: Call, var: Var) -> Any:
-        """A move of values that are rounded already."""
-        low = self.emit(Call(call.op, (self.half(call.args[0]), *call.args[1:]), call.attrs))
-        return self.kept(var, low)
+    def visit_tuple(self, value: Tuple, var: Var) -> Any:
+        return self.output(value, var)
 
-    def rounded_once(self, var: Var, call: Call) -> Any:
-        """The call's value for all readers: rounded, where a product is among them."""
-        value: Any = self.emit(call)
-        if value.struct_info.dtype == self.kind:
-            return self.kept(var, value)
-        if var not in self.wanted:
-            return value if isinstance(var, DataflowVar) else call
-        return self.kept(var, self.emit(_astype(value, self.kind)))
+    def visit_item(self, item: TupleGetItem, var: Var) -> Any:
+        return self.output(item, var)
 
-    def kept(self, var: Var, low: Any) -> Call:
-        """float32 for readers of `var`; a product that reads it takes `low`."""
-        if isinstance(var, DataflowVar):
-            self.low[var] = low
-        return _astype(low, "float32")
+    def visit_leaf(self, leaf: Any, var: Var) -> Any:
+        return self.output(leaf, var)
 
-    def half(self, x: Any) -> Any:
-        """An operand in half precision."""
-        if isinstance(x, Constant):
-            return Constant(convert(x.data, self.kind), x.span)
-        return self.low.get(x) or self.emit(_astype(x, self.kind))
+    def output(self, value: Any, var: Var) -> Any:
+        """A value that leaves the block has the dtypes that it had."""
+        made = value if isinstance(var, DataflowVar) else _as_was(value, var)
+        return None if made is value else made
+
+    def visit_match_cast(self, binding: Any) -> Any:
+        value = _as_was(binding.value, self.old)
+        if value is binding.value:
+            return None
+        return self.emitter.match_cast(value, binding.struct_info, binding.var.name_hint)
 
 
-def narrow_parameters(func: Function, names: tuple[str, ...], kind: str) -> Function:
-    """The function with those parameters in another dtype, converted to float32 first of all."""
-    if not names:
-        return func
-    chosen = [p for p in func.params if p.name_hint in names]
-    missing = set(names) - {p.name_hint for p in chosen}
-    infos: list[Any] = [p.struct_info for p in chosen]
-    if missing or any(info.dtype != "float32" for info in infos):
-        wrong = ", ".join(sorted(missing or {p.name_hint for p in chosen}))
-        raise PassError(
-            f"ToMixedPrecision: no float32 parameters {wrong}",
-            hint=f"there are {', '.join(p.name_hint for p in func.params)}",
-        )
-    narrow = [replace(info, dtype=make_dtype(kind)) for info in infos]
-    new = {p: Var(p.name_hint, info, p.span) for p, info in zip(chosen, narrow, strict=True)}
-    wide = {p: replace(_astype(q, "float32"), struct_info=p.struct_info) for p, q in new.items()}
-    first = BindingBlock(tuple(VarBinding(p, value) for p, value in wide.items()))
-    body = SeqExpr((first, *func.body.blocks), func.body.body)
-    return replace(func, params=tuple(new.get(p, p) for p in func.params), body=body)
+def _is_product(value: Any) -> bool:
+    """True for a product of floats."""
+    if not called(value).product:
+        return False
+    return any(_is_tensor(value.args[0].struct_info, kind) for kind in (HALF, FULL))
 
 
-def _astype(x: Any, kind: str) -> Call:
+def _is_tensor(info: Any, kind: str) -> bool:
+    return isinstance(info, TensorStructInfo) and info.dtype == kind
+
+
+def _cast(x: Any, kind: str) -> Any:
+    """A tensor of float16 or float32, or all such in a tuple, in the given one of these dtypes."""
+    if isinstance(x, Tuple):
+        fields = tuple(_cast(f, kind) for f in x.fields)
+        return x if fields == x.fields else Tuple(fields)
+    info = x.struct_info
+    if isinstance(info, TupleStructInfo):
+        made = tuple(_cast(TupleGetItem(x, i), kind) for i in range(len(info.fields)))
+        return Tuple(made) if any(isinstance(m, Call) for m in made) else x
+    if info is None or not any(_is_tensor(info, k) for k in (HALF, FULL) if k != kind):
+        return x
     return op.astype(x, kind)
+
+
+def _as_was(x: Any, old: Expr) -> Any:
+    """`x` in the dtypes of `old`, in whose place it stands."""
+    if isinstance(x, Tuple) and isinstance(old, Tuple):
+        fields = tuple(map(_as_was, x.fields, old.fields))
+        return x if fields == x.fields else Tuple(fields)
+    if x is old or old.struct_info is None or same_info(x.struct_info, old.struct_info):
+        return x
+    return _cast(x, FULL)
+
+
+def _with_args(call: Call, kind: str) -> Call:
+    args = tuple(_cast(a, kind) for a in call.args)
+    return call if args == call.args else Call(call.op, args, call.attrs, span=call.span)
+
+
+def _summed_in(call: Call, kind: str) -> Call:
+    """A product with that dtype of its result, where it can be said."""
+    attrs: Any = attrs_of(call)
+    if not hasattr(attrs, "out_dtype") or attrs.out_dtype == kind:
+        return call
+    return Call(call.op, call.args, dataclasses.replace(attrs, out_dtype=kind), span=call.span)
+
+
+def _fits(x: Any) -> bool:
+    """True for what is of float16, for constants that fit into it, for tuples of such."""
+    if isinstance(x, Tuple):
+        return all(map(_fits, x.fields))
+    if isinstance(x, Constant):
+        return bool(np.all(np.abs(x.data.astype(np.float64)) <= LARGEST))
+    info = getattr(x, "struct_info", None)
+    if isinstance(info, TupleStructInfo):
+        return False
+    return not isinstance(info, TensorStructInfo) or _is_tensor(info, HALF)

@@ -249,9 +249,14 @@ def _typed(param: str) -> str:
     return f"{name}: R.Tensor({shape}, '{kind or 'float32'}')"
 
 
+def typed(params: str) -> str:
+    """`x: (2, 3), y: (2,) int8` as parameters of a graph function."""
+    return ", ".join(map(_typed, re.findall(r"\w+: \([^()]*\)(?: \w+)?", params)))
+
+
 def _case(line: str) -> tuple[str, tuple[str, str]]:
     name, params, call = line.split(" | ")
-    return name, (", ".join(map(_typed, re.findall(r"\w+: \([^()]*\)(?: \w+)?", params))), call)
+    return name, (typed(params), call)
 
 
 #: group:name -> (parameters, call)
