@@ -59,7 +59,11 @@ class ToMixedPrecision(FunctionPass):
     fp16_input_names: tuple[str, ...] | None = None
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function in mixed precision."""
+        """The function in mixed precision.
+
+        Raises:
+            PassError: an `out_dtype` that is neither, or a parameter by name that is not float32.
+        """
         if self.out_dtype not in (HALF, FULL):
             raise PassError(
                 f"ToMixedPrecision: no out_dtype {self.out_dtype!r}", hint=f"{FULL} or {HALF}"
