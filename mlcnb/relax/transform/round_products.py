@@ -58,6 +58,9 @@ class RoundProducts(FunctionPass):
     fp16_input_names: parameters that are handed over in half precision.
     dtype: "float16" (TVM's), or "bfloat16".
     batched: also products of batches.
+
+    Raises:
+        PassError: other dtypes than these, or a parameter by name that is not of float32.
     """
 
     out_dtype: str = "float32"
