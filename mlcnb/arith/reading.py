@@ -11,6 +11,7 @@ from math import gcd
 from typing import Any
 
 from mlcnb.arith.atoms import Extreme, Opaque
+from mlcnb.arith.forms import reads_data
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum, is_index
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -53,7 +54,7 @@ def _variable(x: e.Var, context: Context) -> Sum:
 
 def _opaque(x: e.PrimExpr, context: Context) -> Sum:
     if context.values:
-        x = simplified(x, context, inside=True)
+        x = simplified(x, context, inside=True, in_index=True)
     inner = None
     if isinstance(x, e.Cast) and x.dtype.is_integer and is_index(x.value.dtype):
         inner = of(x.value, context)
@@ -210,33 +211,42 @@ _COMPARE: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
 }
 
 
-def simplified(x: Any, context: Context = EMPTY, inside: bool = False) -> Any:
+def simplified(
+    x: Any, context: Context = EMPTY, inside: bool = False, in_index: bool = False
+) -> Any:
     """An expression with every integer part in normal form and every decided condition decided.
 
+    Numbers that come from memory, and narrow dtypes, may wrap around: of these, only what stands in
+    them is simplified. What stands in an index (`in_index`) does not wrap, whatever it reads.
     `inside` keeps the top node from being read as a sum again (it is opaque to the normal form).
     """
     if isinstance(x, e.Var):
         return context.values[x].expr(x.dtype) if x in context.values else x
     if isinstance(x, e.IntImm | e.FloatImm | e.StringImm):
         return x
-    kind = x.dtype
-    if not inside and kind.is_integer and kind.lanes == 1 and type(x) in _READERS:
-        return of(x, context).expr(kind)
+    if not inside and type(x) in _READERS and _is_exact(x, in_index):
+        return of(x, context).expr(x.dtype)
     if isinstance(x, e.CmpOp):
-        return _condition(x, context)
+        return _condition(x, context, in_index)
     if isinstance(x, e.Let):
-        return type(x)(x.var, simplified(x.value, context), simplified(x.body, context))
-    return _mapped(x, context)
+        value, body = (simplified(part, context, in_index=in_index) for part in (x.value, x.body))
+        return type(x)(x.var, value, body)
+    return _mapped(x, context, in_index)
 
 
-def _condition(x: Any, context: Context) -> e.PrimExpr:
-    a, b = simplified(x.a, context), simplified(x.b, context)
+def _is_exact(x: e.PrimExpr, in_index: bool) -> bool:
+    """True for what cannot wrap around."""
+    return is_index(x.dtype) and (in_index or not reads_data(x))
+
+
+def _condition(x: Any, context: Context, in_index: bool) -> e.PrimExpr:
+    a, b = (simplified(part, context, in_index=in_index) for part in (x.a, x.b))
     if isinstance(x, e.And):
         joined = _rejoined(a, b, context)
         return p.logical_and(a, b) if joined is None else joined
     if isinstance(x, e.Or):
         return p.logical_or(a, b)
-    if a.dtype.is_integer and a.dtype.lanes == 1:
+    if _is_exact(a, in_index) and _is_exact(b, in_index):
         lo, hi = of(a).minus(of(b)).bounds(context.bounds)
         decided = _decide(type(x), lo, hi)
         if decided is not None:
@@ -296,14 +306,18 @@ def negated(x: e.PrimExpr) -> e.PrimExpr:
     return p.logical_not(x) if build is None else build(x.a, x.b)  # type: ignore[attr-defined]
 
 
-def _mapped(x: Any, context: Context) -> Any:
+def _mapped(x: Any, context: Context, in_index: bool) -> Any:
     changes = {}
     for name in x.child_fields:
         value = getattr(x, name)
+        exact = in_index or name == "indices"
         if isinstance(value, e.PrimExpr):
-            new: Any = simplified(value, context)
+            new: Any = simplified(value, context, in_index=exact)
         elif isinstance(value, tuple) and any(isinstance(item, e.PrimExpr) for item in value):
-            new = tuple(simplified(i, context) if isinstance(i, e.PrimExpr) else i for i in value)
+            new = tuple(
+                simplified(i, context, in_index=exact) if isinstance(i, e.PrimExpr) else i
+                for i in value
+            )
             new = value if all(a is b for a, b in zip(new, value, strict=True)) else new
         else:
             continue

@@ -134,3 +134,46 @@ def test_a_sum_that_wraps_around_before_a_cast_has_no_bounds():
     v = e.Var("v", "uint8")
     x = e.Cast(INT32, e.Add(v, p.const(100, "uint8")))
     assert of(x).bounds({v: (200, 200)}) != (300, 300)
+
+
+U, V = e.Var("u", "uint8"), e.Var("v", "uint8")
+WRAPPING = {
+    e.Add: lambda a, b: (a + b) % 256,
+    e.Sub: lambda a, b: (a - b) % 256,
+    e.Mul: lambda a, b: a * b % 256,
+    e.FloorDiv: lambda a, b: a // b,
+    e.FloorMod: lambda a, b: a % b,
+    e.Min: min,
+    e.Max: max,
+}
+
+
+@st.composite
+def bytes_of(draw, depth=3):
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.sampled_from([U, V, *(p.const(n, "uint8") for n in (1, 2, 3, 100, 200))]))
+    kind = draw(st.sampled_from(list(WRAPPING)))
+    a = draw(bytes_of(depth - 1))
+    divides = kind in (e.FloorDiv, e.FloorMod)
+    return kind(
+        a, p.const(draw(st.integers(1, 9)), "uint8") if divides else draw(bytes_of(depth - 1))
+    )
+
+
+def byte(x, values):
+    if isinstance(x, e.IntImm):
+        return x.value
+    if isinstance(x, e.Var):
+        return values[x]
+    if isinstance(x, e.LT):
+        return int(byte(x.a, values) < byte(x.b, values))
+    return WRAPPING[type(x)](byte(x.a, values), byte(x.b, values))
+
+
+@SETTINGS
+@given(bytes_of(), bytes_of(), st.integers(0, 255), st.integers(0, 255))
+def test_what_wraps_around_keeps_its_value(x, y, u, v):
+    """Bytes, of which (u * 2 + 200) // 2 is not u + 100."""
+    given, told = {U: u, V: v}, Context(values={V: Sum(v)})
+    assert byte(simplified(x, told), given) == byte(x, given)
+    assert byte(simplified(e.LT(x, y), told), given) == byte(e.LT(x, y), given)

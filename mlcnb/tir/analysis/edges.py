@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
-from mlcnb.arith.sum import Sum
+from mlcnb.arith.sum import Sum, is_index
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
@@ -109,7 +109,7 @@ def edge_of(condition: e.PrimExpr, inner: Bounds) -> Edge | None:
     if not isinstance(condition, e.LT | e.LE):
         return None
     difference = condition.a - condition.b
-    if not difference.dtype.is_integer:
+    if not is_index(difference.dtype):
         return None
     form = of(difference)
     bounds = interval(form, inner)

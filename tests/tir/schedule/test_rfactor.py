@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -475,3 +476,30 @@ def test_a_loop_that_runs_once():
                 B[v_i] = B[v_i] + B_rf[v_u, v_i]
         """,
     )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32"])
+@pytest.mark.parametrize("name", ["rfactor", "blockize", "transform_block_layout"])
+def test_values_that_wrap_around_are_left_alone(name, dtype):
+    """(a * 2 + 100) // 2 is not a + 50 where the sum does not fit."""
+    most = np.iinfo(dtype).max
+    A = te.placeholder((8, 4), dtype, name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    half = te.const(2, dtype)
+    C = te.compute(
+        (8,), lambda i: te.sum((A[i, k] * half + te.const(100, dtype)) // half, axis=k), name="C"
+    )
+    before = te.create_prim_func([A, C])
+    sch = Schedule(before)
+    i, j = sch.get_loops("C")
+    if name == "rfactor":
+        sch.rfactor(sch.split(j, [2, 2])[0], 0)
+    elif name == "blockize":
+        sch.blockize(sch.split(i, [2, 4])[1])
+    else:
+        sch.transform_block_layout("C", lambda i, k: (i // 4, i % 4, k))
+    a = np.arange(most - 31, most + 1, dtype=dtype).reshape(8, 4)
+    results = [np.zeros(8, dtype) for _ in range(2)]
+    for func, result in zip((before, only(sch.mod)), results, strict=True):
+        run_prim_func(func, [a, result])
+    np.testing.assert_array_equal(*results)
