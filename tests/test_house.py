@@ -11,7 +11,7 @@ from tests.house import COUNTS
 
 #: today's count, and what it is to become
 CEILINGS = {
-    "classes named access": (2, 1),
+    "classes named access": (1, 1),
     "files that import islpy": (1, 1),
     "folders that import islpy": (1, 1),
     "sums outside arith": (0, 0),

@@ -6,8 +6,8 @@
 
 An access has an address for each iteration of the loops around it. Nearly always that is a sum of
 what each loop adds, and the sums are tried on a few iterations; else, and where a condition leaves
-iterations out, `Access.exact` evaluates it. The accesses and their addresses are those of the exact
-replay (`mlcnb.machine.addresses`, `touching`). A loop that indices divide (it was fused from
+iterations out, `Addressed.exact` evaluates it. The accesses and their addresses are those of the
+exact replay (`mlcnb.machine.addresses`, `touching`). A loop that indices divide (it was fused from
 several) counts as the loops that it was made of.
 """
 
@@ -57,8 +57,8 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
-    """One load or store.
+class Addressed:
+    """One load or store by the addresses that it touches.
 
     Attributes:
         array: number of its array; `nbytes` of an element.
@@ -100,7 +100,7 @@ class Nest:
     level: Level | None
     depth: int
     parts: tuple[Nest, ...]
-    inside: tuple[Access, ...]
+    inside: tuple[Addressed, ...]
     ticks: int = field(default=0)
 
     @property
@@ -230,7 +230,7 @@ class _Reader:
         self,
         level: Level | None,
         parts: tuple[Nest, ...],
-        inside: tuple[Access, ...],
+        inside: tuple[Addressed, ...],
         ticks: int = 0,
     ) -> Nest:
         """A nest at the depth that is being read."""
@@ -324,7 +324,7 @@ class _Reader:
 
     def leaf(self, n: Any) -> Nest:
         """The accesses of one statement or value."""
-        found: dict[Any, Access] = {}
+        found: dict[Any, Addressed] = {}
         begin = self.tick
         if isinstance(n, s.BufferStore) or self.place.toucher.reads(getattr(n, "value", n)):
             probes = self.probes()
@@ -337,7 +337,7 @@ class _Reader:
 
     def access(
         self, n: Any, which: int, touched: Touched, lane: int, probes: tuple[Any, Any]
-    ) -> tuple[Access, Any]:
+    ) -> tuple[Addressed, Any]:
         """An access as it was found in some iterations, and what tells that another is the same."""
         place, (buffer, at, mask), (points, rows) = self.place, touched, probes
         many = len(points)
@@ -350,7 +350,7 @@ class _Reader:
         steps = tuple(_step(address[r] - address[0]) for r in rows)
         moving = tuple(not isinstance(x, int) or x != 0 for x in steps)
         number = place.toucher.numbers[buffer.data]
-        made = Access(
+        made = Addressed(
             number, buffer.name, _itemsize(buffer), place.levels, self.tick, self.tick,
             int(address[0]), steps, None, moving,
         )  # fmt: skip
@@ -361,7 +361,7 @@ class _Reader:
             made = replace(made, moving=self.deciding(n, made))
         return replace(made, exact=exact), key
 
-    def deciding(self, n: Any, access: Access) -> tuple[bool, ...]:
+    def deciding(self, n: Any, access: Addressed) -> tuple[bool, ...]:
         """The loops that may have a say in an access: those that it or its conditions name.
 
         Where the first iteration makes the access, those that move it are enough: that others
@@ -401,7 +401,7 @@ def _step(added: np.ndarray) -> Any:
     return step if np.array_equal(added, np.arange(len(added)) * step) else added
 
 
-def _adds_up(access: Access, points: np.ndarray, address: np.ndarray) -> bool:
+def _adds_up(access: Addressed, points: np.ndarray, address: np.ndarray) -> bool:
     """Whether the steps of all loops give the addresses that were found."""
     long = [level.trips > SAMPLES for level in access.around]
     if any(many and not isinstance(x, int) for many, x in zip(long, access.steps, strict=True)):

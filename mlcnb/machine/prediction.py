@@ -20,7 +20,7 @@ from typing import Any
 
 from mlcnb.ir.expr import Var
 from mlcnb.machine.cache import Cache, caches
-from mlcnb.machine.locality import Access, Nest, nest_of
+from mlcnb.machine.locality import Addressed, Nest, nest_of
 from mlcnb.machine.rounds import LINE
 from mlcnb.machine.windows import Found, found
 from mlcnb.target import Target
@@ -116,7 +116,7 @@ def _assessed(misses: tuple[int, ...], around: tuple[Nest, ...], target: Target)
     return Prediction(misses, lanes, strided, tasks, blocks, threads, steps, cycles)
 
 
-def _strided(accesses: Iterable[Access], at: int) -> Iterator[str]:
+def _strided(accesses: Iterable[Addressed], at: int) -> Iterator[str]:
     """Buffers that the vector loop at that depth reads or writes with gaps."""
     for access in accesses:
         step = access.steps[at]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb.machine.cache import Cache, run
-from mlcnb.machine.locality import Access, Nest
+from mlcnb.machine.locality import Addressed, Nest
 
 #: bytes of a line
 LINE = 64
@@ -65,11 +65,11 @@ class Rounds:
 
     # -- what is looked at -----------------------------------------------------------------------
 
-    def _inner(self, access: Access) -> Iterator[int]:
+    def _inner(self, access: Addressed) -> Iterator[int]:
         """Depths of the loops inside a round that move an access."""
         return (n for n in range(self.begin, len(access.around)) if access.moving[n])
 
-    def _shortened(self, access: Access) -> int:
+    def _shortened(self, access: Addressed) -> int:
         """Addresses of an access in a round, after loops were shortened so that they are few."""
         many = prod(len(self._iterations(access, n)) for n in self._inner(access))
         for n in self._inner(access):
@@ -80,7 +80,7 @@ class Rounds:
                 many = many * self.limits[level.number] // trips
         return many
 
-    def _iterations(self, access: Access, depth: int) -> np.ndarray:
+    def _iterations(self, access: Addressed, depth: int) -> np.ndarray:
         """Iterations of a loop that touch every line: of neighbours one for each line."""
         level = access.around[depth]
         trips = self.limits.get(level.number, level.trips)
@@ -88,7 +88,7 @@ class Rounds:
         found = np.arange(0, trips, each)
         return found if each == 1 or found[-1] == trips - 1 else np.append(found, trips - 1)
 
-    def _neighbours(self, access: Access, depth: int) -> int:
+    def _neighbours(self, access: Addressed, depth: int) -> int:
         """How many iterations of a loop can stay on a line, if it has the smallest step."""
         steps = {n: access.steps[n] for n in self._inner(access)}
         sizes = [abs(x) if isinstance(x, int) else 0 for x in steps.values()]
@@ -131,7 +131,7 @@ class Rounds:
     # -- the touches -----------------------------------------------------------------------------
 
     def _enumerate(self) -> None:
-        several: list[tuple[int | None, Access]]
+        several: list[tuple[int | None, Addressed]]
         if self.nest.level is None:
             several = [(n, x) for n, part in enumerate(self.nest.parts) for x in part.inside]
         else:
@@ -147,7 +147,7 @@ class Rounds:
             )
             self.scale[access.array] = max(self.scale[access.array], short)
 
-    def _touches(self, access: Access, part: int | None) -> tuple[np.ndarray, ...]:
+    def _touches(self, access: Addressed, part: int | None) -> tuple[np.ndarray, ...]:
         """(place, round, line, array, first and last time in the round) of all its touches."""
         rounds = np.arange(self.count) if part is None else np.array([part])
         inner = list(self._inner(access))
@@ -175,14 +175,14 @@ class Rounds:
         columns += [np.broadcast_to(x, address.shape) for x in (first, last)]
         return tuple(x.ravel() if kept is None else x[kept.reshape(address.shape)] for x in columns)
 
-    def _along(self, access: Access, inner: list[int]) -> int | None:
+    def _along(self, access: Addressed, inner: list[int]) -> int | None:
         """The loop that goes along lines: the smallest step, if that is forward and within one."""
         steps = {n: access.steps[n] for n in inner if isinstance(access.steps[n], int)}
         found = min(steps, key=lambda n: abs(steps[n]), default=None)
         return found if found is not None and 0 < steps[found] < LINE else None
 
     def _times(
-        self, access: Access, inner: list[int], chosen: list[np.ndarray], along: int | None
+        self, access: Addressed, inner: list[int], chosen: list[np.ndarray], along: int | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """When an iteration of the loops that move an access comes first, and when last."""
         first, last = np.array([access.at]), np.array([access.until])
@@ -199,7 +199,12 @@ class Rounds:
         return first, last
 
     def _by_line(
-        self, access: Access, along: int, address: np.ndarray, first: np.ndarray, last: np.ndarray
+        self,
+        access: Addressed,
+        along: int,
+        address: np.ndarray,
+        first: np.ndarray,
+        last: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """One touch for each line that a loop goes along, with the iterations that are on it."""
         level = access.around[along]
@@ -218,7 +223,7 @@ class Rounds:
         )
 
     def _summed(
-        self, access: Access, rounds: np.ndarray, inner: list[int], chosen: list[np.ndarray]
+        self, access: Addressed, rounds: np.ndarray, inner: list[int], chosen: list[np.ndarray]
     ) -> np.ndarray:
         """The addresses at all places and rounds, and in all iterations that were chosen."""
         address = np.full(len(self.places), access.base)
@@ -234,7 +239,7 @@ class Rounds:
         return address
 
     def _points(
-        self, access: Access, rounds: np.ndarray, inner: list[int], chosen: list[np.ndarray]
+        self, access: Addressed, rounds: np.ndarray, inner: list[int], chosen: list[np.ndarray]
     ) -> np.ndarray:
         """Iterations of all loops around an access, a column for each."""
         axes = np.meshgrid(

@@ -11,7 +11,7 @@ __getattr__, __dir__, __all__ = attach(
             "detect_buffer_access complete_regions union_regions get_block_read_write_region "
             "get_block_access_region"
         ),
-        "mlcnb.tir.analysis.bounds": "check_bounds verify_bounds OutOfBounds OOBChecker",
+        "mlcnb.tir.access.inside": "check_bounds verify_bounds OutOfBounds OOBChecker",
         "mlcnb.tir.analysis.cost": (
             "flops bytes_touched allocated_bytes arithmetic_intensity estimate_tir_flops=flops "
             "calculate_allocated_bytes=allocated_bytes block_flops nested_flops find_anchor_block"

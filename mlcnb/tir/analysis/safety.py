@@ -28,7 +28,7 @@ from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.bounds import check_bounds
+from mlcnb.tir.access.inside import check_bounds
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc

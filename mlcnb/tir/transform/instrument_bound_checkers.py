@@ -15,7 +15,7 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.bounds import check_bounds
+from mlcnb.tir.access.inside import check_bounds
 from mlcnb.tir.analysis.safety import CHECKED
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad

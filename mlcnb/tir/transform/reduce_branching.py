@@ -20,7 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.pass_config import config_value
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
-from mlcnb.tir.analysis.bounds import check_bounds
+from mlcnb.tir.access.inside import check_bounds
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
