@@ -505,5 +505,6 @@ def test_resampling():
         ("tri corners", lambda d: up(d, (5, 3, 8), None, "trilinear", True), (deep,)),
         ("grid", lambda x, g: F.grid_sample(x, g, align_corners=False), (x, grid)),
         ("grid nearest", lambda x, g: F.grid_sample(x, g, "nearest", "border", True), (x, grid)),
+        ("grid cubic", lambda x, g: F.grid_sample(x, g, "bicubic", "border", False), (x, 2 * grid)),
         tol=1e-4,
     )

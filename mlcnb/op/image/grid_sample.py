@@ -32,7 +32,8 @@ class GridSample(OpDecl):
     """`data` (N, C, …) at the places of `grid` (N, rank, …), whose first row is x, the second y.
 
     method: nearest (halves to even), bilinear (of 3 dimensions: trilinear), bicubic.
-    padding_mode, for places outside: zeros, border, reflection. align_corners: -1 and 1 are the
+    padding_mode, for places outside: zeros, border, reflection; of bicubic it says where each of
+    the neighbours is read, not what the weights are made of. align_corners: -1 and 1 are the
     middles of the corner elements, not their outer edges.
     Semantics: https://pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
     """
@@ -99,9 +100,9 @@ class GridSample(OpDecl):
         """Coordinates -1 … 1 as positions, brought inside as padding_mode says."""
         at = (g + 1) / 2 * (extent - 1) if self.align_corners else ((g + 1) * extent - 1) / 2
         at = np.rint(at) if self.method == "nearest" else at
-        if self.padding_mode == "border":
+        if self.padding_mode == "border" and self.method != "bicubic":
             return np.clip(at, 0, extent - 1)
-        if self.padding_mode == "zeros":
+        if self.padding_mode != "reflection":
             return np.clip(at, -4, extent + 4)
         half, edge = (0, extent - 1) if self.align_corners else (0.5, extent)
         if edge == 0:
@@ -184,9 +185,9 @@ class GridSample(OpDecl):
         else:
             at = ((g + 1) * length - 1) * half
         at = te.nearbyint(at) if self.method == "nearest" else at
-        if self.padding_mode == "border":
+        if self.padding_mode == "border" and self.method != "bicubic":
             return maximum(minimum(at, length - 1), const(0, kind))
-        if self.padding_mode == "zeros":
+        if self.padding_mode != "reflection":
             return maximum(minimum(at, length + 4), const(-4, kind))
         edge = maximum(length - 1, const(1e-30, kind)) if self.align_corners else length
         shift = const(0, kind) if self.align_corners else half
