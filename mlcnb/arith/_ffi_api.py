@@ -11,5 +11,6 @@ __getattr__, __dir__, __all__ = attach(
             "SolveInequalitiesAsCondition=solve_inequalities_as_condition"
         ),
         "mlcnb.arith.narrow": "NarrowPredicateExpression=narrow_predicate_expression",
+        "mlcnb.tir.analysis.footprint": "DomainTouched=domain_touched",
     },
 )

@@ -30,6 +30,7 @@ from mlcnb.arith.known import (
 from mlcnb.arith.normal import Normalizer
 from mlcnb.arith.proof import equals, is_nonnegative
 from mlcnb.arith.sum import Atom, Sum, is_index
+from mlcnb.core.errors import ArgumentError
 from mlcnb.core.node import rewrite, walk
 from mlcnb.core.recursion import roomy
 from mlcnb.ir import expr as e
@@ -57,8 +58,38 @@ class Analyzer:
             var: the variable.
             bound: a Range, a pair (smallest, largest) with both included (None: unknown), or an
                 expression that the variable equals.
-            allow_override: kept for TVM's sake; a new bound replaces the old one.
+            allow_override: whether a new bound may replace another one.
+
+        Raises:
+            ArgumentError: the variable has another bound already, which may not be replaced.
         """
+        if not allow_override:
+            self._refuse_another(var, bound)
+        self._bind(var, bound)
+
+    def _refuse_another(self, var: Var, bound: Any) -> None:
+        """Look at the new bound in a layer of its own."""
+        known = self._known_of(var)
+        with self.context.layer():
+            self._bind(var, bound)
+            wanted = self._known_of(var)
+        if known not in (wanted, (None, None, ()), (None, (0, inf), ())):
+            raise ArgumentError(
+                f"bind: {var.name} has another bound already",
+                hint="allow_override=True, or a variable of its own",
+            )
+
+    def _known_of(self, var: Var) -> tuple[Any, Any, tuple[Any, ...]]:
+        """What was bound of a variable, to be compared."""
+        ctx, atom = self.context, self.context.var(var)
+        value, limits = ctx.values.get(var), ctx.symbolic.get(atom, ())
+        return (
+            None if value is None else value.key,
+            ctx.bounds.get(atom),
+            tuple(None if x is None else x.key for x in limits),
+        )
+
+    def _bind(self, var: Var, bound: Any) -> None:
         atom = self.context.var(var)
         self.context.values.pop(var, None)
         numbers = _numbers(bound)

@@ -8,7 +8,7 @@ import pytest
 
 from mlcnb import arith, te, tir
 from mlcnb.arith import Analyzer, IntervalSet
-from mlcnb.core.errors import MLCError, UnsupportedDtypeError
+from mlcnb.core.errors import ArgumentError, MLCError, UnsupportedDtypeError
 from mlcnb.ir import Range, structural_equal
 from mlcnb.ir import prim_ops as p
 from mlcnb.script import from_source
@@ -23,6 +23,19 @@ def test_a_variable_equals_itself_in_every_integer_dtype(kind):
     n = tir.Var("n", kind)
     assert Analyzer().can_prove(n == n)
     assert not Analyzer().can_prove(n < n + tir.const(1, kind)) or kind == "int64"
+
+
+def test_another_bound_is_refused_where_it_may_not_replace_the_first():
+    n, analyzer = te.var("n"), Analyzer()
+    for bound in (Range(0, 10), Range(0, 10), (0, 9)):
+        analyzer.bind(x, bound, allow_override=False)
+    for bound in (Range(0, 5), (0, 20), 3, Range(0, n)):
+        with pytest.raises(ArgumentError, match="bind: x has another bound already"):
+            analyzer.bind(x, bound, allow_override=False)
+    assert (analyzer.const_int_bound(x).min_value, analyzer.const_int_bound(x).max_value) == (0, 9)
+    analyzer.bind(x, Range(0, n))
+    analyzer.bind(x, Range(0, n), allow_override=False)
+    assert analyzer.can_prove(x < n)
 
 
 def test_narrow_and_unsigned_integers_are_compared_by_their_bounds():

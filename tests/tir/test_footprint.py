@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
-from mlcnb import te
+from mlcnb import arith, te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.script import parse
 from mlcnb.tir import analysis
@@ -41,6 +41,7 @@ def test_the_box_that_a_statement_touches():
     assert [str(r.extent) for r in analysis.domain_touched(func.body, A)] == ["1", "3", "8", "8"]
     assert analysis.domain_touched(func.body, C, consider_stores=False) != ()
     assert analysis.domain_touched(func.body, A, consider_loads=False) == ()
+    assert arith._ffi_api.DomainTouched is analysis.domain_touched
 
 
 @pytest.mark.parametrize("make", [conv, softmax])
