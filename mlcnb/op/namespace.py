@@ -81,9 +81,45 @@ def function_of(decl: type[OpDecl]) -> Callable[..., Any]:
     build.__name__ = decl.sugar.rpartition(".")[2]
     build.__qualname__ = decl.sugar
     build.__module__ = decl.__module__
-    build.__doc__ = inspect.getdoc(decl)
+    build.__doc__ = described(decl)
     build.__signature__ = signature(decl)  # type: ignore[attr-defined]
     return build
+
+
+#: what each kind of argument may be
+_WORDS = {
+    "Tensor": "a tensor, of a shape and dtype that may be symbolic or unknown",
+    "Tensors": "a tuple of tensors",
+    "Shape": "a shape: a tuple of numbers and symbolic sizes, or an expression",
+    "Scalar": "a number, or an expression of one",
+    "String": "a string",
+    "Dtype": 'a dtype, "float32"',
+    "Object": "any value",
+}
+
+
+def described(decl: type[OpDecl]) -> str:
+    """The text of a declaration, with what its fields say of arguments, and who refuses them."""
+    lines = [inspect.getdoc(decl) or ""]
+    if decl.arguments or decl.node_fields:
+        lines += ["", "Args:"]
+    for name, kind in decl.arguments.items():
+        optional = ", or None" if kind.startswith("Optional") else ""
+        lines.append(f"    {name}: {_WORDS[kind.removeprefix('Optional')]}{optional}.")
+    for name, field in inspect.signature(decl).parameters.items():
+        has_default = field.default is not inspect.Parameter.empty
+        default = f", by default {field.default!r}" if has_default else ""
+        lines.append(f"    {name}: {field.annotation}{default}.")
+    lines += [
+        "",
+        "Raises:",
+        "    OperatorArgumentError: arguments of another number, name or kind.",
+    ]
+    if any(kind.endswith(("Tensor", "Tensors")) for kind in decl.arguments.values()):
+        lines.append(
+            "    TypeInferError: shapes or dtypes that do not go together, once the call is typed."
+        )
+    return "\n".join(lines)
 
 
 def signature(decl: type[OpDecl]) -> inspect.Signature:

@@ -93,7 +93,11 @@ def _math(name: str, meaning: str) -> Unary:
         return Call(x.dtype, f"tir.{name}", (x,))
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{meaning} of a float; integers are cast to float32."
+    build.__doc__ = f"""{meaning} of a float, in its dtype; integers are cast to float32.
+
+    Raises:
+        MLCError: x is a handle.
+    """
     return build
 
 
@@ -129,7 +133,7 @@ def _rounding(name: str, meaning: str) -> Unary:
         return Call(x.dtype, f"tir.{name}", (x,)) if x.dtype.is_float else x
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{meaning}; an integer stays as it is."
+    build.__doc__ = f"{meaning}, in the dtype of x; an integer stays as it is."
     return build
 
 

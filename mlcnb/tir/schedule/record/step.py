@@ -77,9 +77,23 @@ def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]
     method.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     method.__name__ = primitive.name
     method.__qualname__ = f"Schedule.{primitive.name}"
-    method.__doc__ = (function.__doc__ or "").replace("    state: the program.\n    ", "")
+    method.__doc__ = _described(primitive)
     method.primitive = primitive  # type: ignore[attr-defined]
     return method
+
+
+def _described(primitive: Primitive) -> str:
+    """The text of a primitive, with what all of them refuse."""
+    own = inspect.getdoc(primitive.function) or ""
+    text = own.replace("    state: the program.\n", "").rstrip()
+    if "Raises:" in text:
+        return text
+    wanted = [f"`{name}` is no {what}" for name, (_, what, _) in primitive.kinds.items()]
+    refused = "a handle whose block or loop a step took away"
+    if not primitive.pure:
+        refused += "; a step that is not legal there, which leaves the program as it was"
+    lines = ["", "", "Raises:", f"    ScheduleError: {'; '.join([*wanted, refused])}."]
+    return text + "\n".join(lines)
 
 
 def resolved(value: Any, node: Callable[[Handle], Any], numbers: Mapping[e.Var, int]) -> Any:
