@@ -6,12 +6,16 @@ import ast
 import keyword
 import math
 
+import ml_dtypes
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcnb.ir import prim_ops as p
-from mlcnb.script import literals
+from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import FloatImm
+from mlcnb.script import literals, script
 from mlcnb.script.names import RESERVED, Names, identifier
 
 
@@ -65,3 +69,16 @@ def test_reserved_names_are_not_given() -> None:
     names = Names()
     assert names.define(object(), "T") == "T_1"
     assert {"T", "R", "I", "cls", "metadata"} <= RESERVED
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_number_is_not_rounded_beyond_it_for_tvm(kind: str, sign: int) -> None:
+    """TVM 0.27 reads a number as a double, and refuses what lies beyond the dtype."""
+    largest = sign * float(ml_dtypes.finfo(dtype(kind).numpy).max)
+    x = FloatImm(dtype(kind), largest)
+    text = script(x, dialect="0.27")
+    assert abs(float(text.split("(")[1].rstrip(")"))) <= abs(largest)
+    for other in (text, script(x)):
+        back = float(other.split("(")[1].rstrip(")"))
+        assert float(np.asarray(back).astype(dtype(kind).numpy)) == largest
