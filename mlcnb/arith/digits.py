@@ -30,7 +30,7 @@ from mlcnb.ir import expr as e
 
 #: an index and how much further a slice that starts there reaches (None: unknown)
 Start = tuple[Sum, int | None]
-#: a digit of a number: it counts in steps of `lower`, taking `count` values (None: all that remain)
+#: a digit of a number X, from place `lower` up to `upper`: X % upper // lower (None: X // lower)
 Digit = tuple[int, int | None]
 #: a number itself
 WHOLE: Digit = (1, None)
@@ -138,17 +138,18 @@ class _Solver:
 
     def _covers(self, number: Sum, digits: list[Digit]) -> bool:
         lo, hi = number.bounds(self.known)
-        if lo is None or lo < 0:
-            return False
-        place = 1
-        while hi is None or place <= hi:
-            counts = [count for lower, count in digits if lower == place]
-            if None in counts:
-                return True
-            if not counts:
-                return False
-            place *= max(count for count in counts if count is not None)
-        return True
+        return lo is not None and lo >= 0 and make_up(digits, hi)
+
+
+def make_up(digits: Collection[Digit], last: float | None) -> bool:
+    """True if digits follow each other from 1 up to the largest value of a number (or the end)."""
+    place = 1
+    while last is None or place <= last:
+        ends = [upper for lower, upper in digits if lower == place]
+        if None in ends or not ends:
+            return bool(ends)
+        place = max(end for end in ends if end is not None)
+    return True
 
 
 def digit_of(atom: Quotient | Remainder) -> tuple[Sum, Digit]:
@@ -156,11 +157,11 @@ def digit_of(atom: Quotient | Remainder) -> tuple[Sum, Digit]:
     if isinstance(atom, Remainder):
         quotient = atom.inner.only_atom
         if isinstance(quotient, Quotient):
-            return quotient.inner, (quotient.by, atom.by)
+            return quotient.inner, (quotient.by, quotient.by * atom.by)
         return atom.inner, (1, atom.by)
     inner = atom.inner.only_atom
     if isinstance(inner, Remainder) and inner.by % atom.by == 0:
-        return inner.inner, (atom.by, inner.by // atom.by)
+        return inner.inner, (atom.by, inner.by)
     return atom.inner, (atom.by, None)
 
 
@@ -210,9 +211,9 @@ class _Taken:
         if not isinstance(atom, e.Var):
             if not isinstance(atom, Quotient | Remainder):
                 return None
-            number, (lower, count) = digit_of(atom)
+            number, (_, upper) = digit_of(atom)
             last = self._last(number)
-            if last is None or (count is not None and (last + 1) % (lower * count)):
+            if last is None or (upper is not None and (last + 1) % upper):
                 return None
         lo, hi = Sum(0, {atom: 1}).bounds(self.known)
         return None if lo is None or hi is None else hi - lo
@@ -237,15 +238,15 @@ class _Taken:
         if any(self.owners.setdefault(v, key) != key for v in number.variables()):
             return False
         used = self.digits.setdefault(key, [])
-        if any(_overlap(digit, other) for other in used):
+        if any(overlap(digit, other) for other in used):
             return False
         used.append(digit)
         return True
 
 
-def _overlap(a: Digit, b: Digit) -> bool:
-    ends = [None if count is None else lower * count for lower, count in (a, b)]
-    return (ends[0] is None or b[0] < ends[0]) and (ends[1] is None or a[0] < ends[1])
+def overlap(a: Digit, b: Digit) -> bool:
+    """True if two digits of one number share a place."""
+    return (a[1] is None or b[0] < a[1]) and (b[1] is None or a[0] < b[1])
 
 
 # digits whose places may be sizes that only a run knows

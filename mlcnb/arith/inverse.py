@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlcnb.arith.digits import digit_of
+from mlcnb.arith.digits import Digit, digit_of
 from mlcnb.arith.reading import divided, remainder
 from mlcnb.arith.sum import ZERO, Bounds, Quotient, Remainder, Sum
 from mlcnb.ir import expr as e
 
-#: what was found of a number: (step, count or None) -> its value
-Found = dict[tuple[int, int | None], Sum]
+#: what was found of a number: its digits with their values
+Found = dict[Digit, Sum]
 
 
 def solved(
@@ -106,14 +106,14 @@ class _Solver:
         parts: list[tuple[Sum, int]] = []
         place = 1
         while hi is None or place <= hi:
-            fitting = [(count, value) for (step, count), value in found.items() if step == place]
+            fitting = [(upper, value) for (lower, upper), value in found.items() if lower == place]
             if not fitting:
                 return None
-            count, value = fitting[0]
+            upper, value = fitting[0]
             parts.insert(0, (value, place))
-            if count is None:
+            if upper is None:
                 break
-            place *= count
+            place = upper
         total = ZERO
         for value, step in parts:
             total = total.plus(value, step)

@@ -18,6 +18,7 @@ from itertools import takewhile
 from typing import Any
 
 from mlcnb.arith import Analyzer
+from mlcnb.arith.digits import Digit, make_up, overlap
 from mlcnb.arith.int_set import ends_of
 from mlcnb.arith.interval import bounds_of
 from mlcnb.arith.proof import is_nonnegative
@@ -37,8 +38,6 @@ ORDERED = (s.ForKind.SERIAL, s.ForKind.UNROLLED)
 MOST = 64
 #: the lower ends and the upper ends of one dimension
 Limits = tuple[list[Sum], list[Sum]]
-#: x % upper // lower, of some x (no upper: x // lower)
-Digit = tuple[int, int | None]
 
 
 class Carried:
@@ -130,13 +129,7 @@ class Carried:
     def make_up(self, var: Atom, digits: Collection[Digit]) -> bool:
         """True if these digits of a variable tell its value."""
         low, high = bounds_of(self.analyzer.context, Sum(0, {var: 1}))
-        place: int | None = 1
-        while place is not None and place <= high:
-            ends = [upper for lower, upper in digits if lower == place]
-            if not ends:
-                return False
-            place = None if None in ends else max(end for end in ends if end is not None)
-        return low >= 0
+        return low >= 0 and make_up(digits, high)
 
     # each read is covered by a write before it
 
@@ -294,7 +287,7 @@ class Carried:
         extent = p.as_int(moving[var].extent)
         lower, upper = (1, None) if atom is inner else atom.args[1:]
         used = seen.setdefault(var, [])
-        if any(_overlap((lower, upper), other) for other in used):
+        if any(overlap((lower, upper), other) for other in used):
             return None
         used.append((lower, upper))
         if extent is None:
@@ -366,10 +359,6 @@ def _atom_uses(atom: Atom, variables: Collection[Var]) -> bool:
 
 def _variables(x: e.PrimExpr) -> set[Var]:
     return {n for n in walk(x) if isinstance(n, Var)}
-
-
-def _overlap(a: Digit, b: Digit) -> bool:
-    return (a[1] is None or b[0] < a[1]) and (b[1] is None or a[0] < b[1])
 
 
 def _common(a: tuple[s.For, ...], b: tuple[s.For, ...]) -> tuple[s.For, ...]:
