@@ -114,7 +114,7 @@ class Alone:
 def tuned_tanh() -> meta_schedule.MemoryDatabase:
     """A database with one record: the kernel of tanh of (8, 16), its loops fused and split anew."""
     legal = LegalizeOps()(Alone)
-    kernel = legal.functions[legal.get_global_var("tanh")]
+    kernel = legal.functions[legal.get_global_var("tir_tanh")]
     sch = Schedule(kernel)
     (block,) = sch.get_child_blocks(sch.get_block("root"))
     sch.vectorize(sch.split(sch.fuse(*sch.get_loops(block)), [None, 16])[1])
@@ -145,7 +145,7 @@ def test_a_tuned_record_is_measured_where_a_database_has_one(monkeypatch: Any) -
         assert "tuned" in display.text(choose.choices)
         made = mlcnb.compile(Alone)
         scheduled = [n for n, f in made.mod.functions.items() if "tir.is_scheduled" in f.attrs]
-        assert [g.name_hint for g in scheduled] == ["tanh"] and len(database) == 1
+        assert [g.name_hint for g in scheduled] == ["tir_tanh"] and len(database) == 1
     times["test_fair"] = [0.5]
     with tuned_tanh():
         assert choose(Net) is not Net
