@@ -1,0 +1,175 @@
+"""An operator, a graph pass and a primitive are added to a copy of the package, touching what
+CONTRIBUTING says and nothing else. A toy backend is in `tests/codegen/test_backend_of.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mlcnb
+
+PACKAGE = Path(mlcnb.__file__).parent
+
+OPERATOR = '''
+"""toy: every element times three."""
+from mlcnb import te
+from mlcnb.relax.operator import OpDecl, Tensor, operator
+
+
+@operator("relax.toy")
+class Toy(OpDecl):
+    """x times three."""
+
+    elementwise = True
+
+    x: Tensor
+
+    def infer(self, x):
+        """Like x."""
+        return x
+
+    def numpy(self, x):
+        """x * 3"""
+        return x * 3
+
+    def compute(self, x):
+        """One element each."""
+        return te.compute(x.shape, lambda *i: x(*i) * 3, name="toy")
+'''
+
+USES_OPERATOR = '''
+import numpy as np
+import mlcnb as mlc
+mod = mlc.script.from_source("""
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    with R.dataflow():
+        y = R.toy(x)
+        R.output(y)
+    return y
+""")
+assert "R.toy(x)" in mod.script()
+x = np.arange(8, dtype="float32").reshape(2, 4)
+for target in ("llvm", "interp"):
+    np.testing.assert_array_equal(mlc.compile(mod, target)(x), 3 * x)
+assert mlc.relax.op.toy.__doc__.startswith("x times three.")
+'''
+
+PASS = '''
+"""AddIsMultiply: R.add(x, x) as R.multiply(x, x), which is wrong, and a toy."""
+from mlcnb.core.node import replace
+from mlcnb.ir.transform import FunctionPass
+from mlcnb.relax.expr import Call
+from mlcnb.core.node import rewrite
+from mlcnb.relax.operator import declaration
+
+
+class AddIsMultiply(FunctionPass):
+    """Multiply where it was added."""
+
+    def transform_function(self, func, mod, ctx):
+        """Each call by itself."""
+        add, multiply = (declaration(f"relax.{name}").op for name in ("add", "multiply"))
+        is_add = lambda n: isinstance(n, Call) and n.op == add
+        return rewrite(func, lambda n: replace(n, op=multiply) if is_add(n) else None)
+'''
+
+USES_PASS = '''
+import mlcnb as mlc
+mod = mlc.script.from_source("""
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    y: R.Tensor((4,), "float32") = R.add(x, x)
+    return y
+""")
+made = mlc.relax.transform.AddIsMultiply()(mlc.IRModule({"main": mod}))
+assert "R.multiply(x, x)" in made.script() and "R.add" not in made.script(), made.script()
+assert "AddIsMultiply" in dir(mlc.relax.transform)
+'''
+
+PRIMITIVE = '''
+"""wrap_twice: two loops of one iteration around a loop."""
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule.record.state import Change, State
+from mlcnb.tir.stmt import For, ForKind
+
+
+def wrap_twice(state: State, loop: For) -> Change:
+    """Wrap a loop in two loops of extent 1 and give the outer one."""
+    inner = state.tree.place(loop)
+    edit = state.edit()
+    made = inner
+    for name in ("v", "u"):
+        made = For(e.Var(name), p.const(0), p.const(1), ForKind.SERIAL, made)
+    edit.put(inner, made)
+    edit.became(loop, loop)
+    return Change.of(edit, made)
+'''
+
+USES_PRIMITIVE = """
+import mlcnb as mlc
+from mlcnb.testing.gallery.programs import matmul
+sch = mlc.tir.Schedule(matmul(4, 4, 4))
+outer = sch.wrap_twice(sch.get_loops("C")[0])
+assert len(sch.get_loops("C")) == 5 and sch.get(outer).loop_var.name == "u"
+assert any("wrap_twice" in line for line in sch.trace.as_python())
+sch.undo()
+assert len(sch.get_loops("C")) == 3
+"""
+
+#: what is added -> new files, lines put behind others, and a use
+TOYS = {
+    "operator": ({"op/toy.py": OPERATOR}, {}, USES_OPERATOR),
+    "graph pass": (
+        {"relax/transform/add_is_multiply.py": PASS},
+        {
+            "relax/transform/__init__.py": (
+                '        "mlcnb.ir.transform": "FunctionPass function_pass",\n',
+                '        f"{_HERE}.add_is_multiply": "AddIsMultiply",\n',
+            )
+        },
+        USES_PASS,
+    ),
+    "primitive": (
+        {"tir/schedule/primitives/wrap_twice.py": PRIMITIVE},
+        {
+            "tir/schedule/primitives/__init__.py": (
+                "from mlcnb.tir.schedule.primitives.write_at import write_at\n",
+                "from mlcnb.tir.schedule.primitives.wrap_twice import wrap_twice\n",
+            ),
+            "tir/schedule/schedule.py": (
+                "    add_unit_loop = step(do.add_unit_loop)\n",
+                "    wrap_twice = step(do.wrap_twice)\n",
+            ),
+        },
+        USES_PRIMITIVE,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", TOYS)
+def test_a_toy_touches_what_contributing_says(what, tmp_path):
+    files, lines, use = TOYS[what]
+    shutil.copytree(PACKAGE, tmp_path / "mlcnb", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in files.items():
+        (tmp_path / "mlcnb" / name).write_text(text)
+    for name, (before, line) in lines.items():
+        path = tmp_path / "mlcnb" / name
+        assert path.read_text().count(before) == 1
+        path.write_text(path.read_text().replace(before, before + line))
+    done = subprocess.run(
+        [sys.executable, "-c", use],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
