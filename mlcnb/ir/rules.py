@@ -189,9 +189,10 @@ def rule(owner: str, name: str = "") -> Callable[[F], F]:
 
 
 def rules_of(owner: str) -> tuple[Rule, ...]:
-    """The rules that a pass has declared, by its name."""
+    """The rules that a pass has declared, by its name: file by file, as they stand there."""
     _load_passes()
-    return tuple(r for r in _rules.values() if r.owner == owner)
+    found = (r for r in _rules.values() if r.owner == owner)
+    return tuple(sorted(found, key=lambda r: r.source.rpartition(":")[0]))
 
 
 def find_rule(name: str) -> Rule:

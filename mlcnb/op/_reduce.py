@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, rounded
@@ -22,6 +23,7 @@ from mlcnb.op._dims import axes_at, product, size, tensor, tidy
 from mlcnb.op._elementwise import Kinds, quiet, short_name, want_kinds
 from mlcnb.relax.operator import OpDecl, operator
 from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.traits import Order
 
 Axes = int | tuple[int, ...] | None
 
@@ -98,6 +100,23 @@ class Reduction(OpDecl):
     accepts: ClassVar[Kinds]
     #: whether half precision is combined in float32
     widens: ClassVar[bool] = True
+
+    def in_order(self, order: Order) -> Any:
+        """The dimensions that are left keep their order."""
+        given: Any = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        if None in given:
+            return None
+        axes = [a % len(order) for a in given]
+        left = [a for a in order if a not in axes]
+        after = order if self.keepdims else tuple(sorted(left).index(a) for a in left)
+        places = tuple(order.index(a) for a in axes)
+        return (replace(self, axis=places), after) if after else None
+
+    def in_blocks(self, layout: str) -> Any:
+        """Over all places of an image."""
+        axes: Any = self.axis if isinstance(self.axis, tuple) else (self.axis,)
+        images = None not in axes and sorted(a % 4 for a in axes) == [2, 3]
+        return replace(self, axis=(2, 3)) if images and self.keepdims else None
 
     def infer(self, x: Any) -> Any:
         """x without those dimensions."""

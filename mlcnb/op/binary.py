@@ -64,6 +64,10 @@ Minimum = binary(
     torch="minimum min.other",
 )
 Add.commutative = Multiply.commutative = True
+Add.neutral = Subtract.neutral = 0
+Multiply.neutral = 1
+for _made in (Add, Subtract, Multiply, Maximum, Minimum):
+    _made.finite = True
 
 # divisions and remainders
 
@@ -125,6 +129,11 @@ Divide = binary(
     "x1 / x2; of integers towards zero",
     onnx="Div",
 )
+Divide.neutral = 1
+Add.line = staticmethod(lambda c: (np.ones_like(c), c))
+Subtract.line = staticmethod(lambda c: (np.ones_like(c), -c))
+Multiply.line = staticmethod(lambda c: (c, np.zeros_like(c)))
+Divide.line = staticmethod(lambda c: (1 / c, np.zeros_like(c)))
 FloorDivide = binary(
     "floor_divide",
     _by_kind("floor_divide", _floor_divide, np.floor_divide),
@@ -179,6 +188,7 @@ class Power(Elementwise):
     """
 
     takes_scalars = True
+    neutral = 1
 
     x1: Tensor
     x2: Tensor

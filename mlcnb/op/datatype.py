@@ -9,14 +9,16 @@ import numpy as np
 from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.prim_ops import cast, max_value, neg
+from mlcnb.ir.rules import rule
 from mlcnb.op._convert import convert
 from mlcnb.op._dims import refuse, tell
 from mlcnb.op._elementwise import elementwise
 from mlcnb.op._onnx_dtype import dtype_of
 from mlcnb.op._spell import call
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, PrimValue
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.analysis.struct_info import same_known
+from mlcnb.relax.expr import Call, Expr, PrimValue
+from mlcnb.relax.operator import OpDecl, Tensor, called, make_call, operator, with_operand
 from mlcnb.tir.op import reinterpret
 
 
@@ -30,10 +32,22 @@ class Astype(OpDecl):
 
     follows = True
     tir_name = "cast"
-
-    elementwise = True
+    elementwise = finite = True
     x: Tensor
     dtype: str
+
+    @rule("SimplifyOps", "astype")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """To what the operand is; of what was made wider before, where nothing is lost."""
+        x: Any = call.args[0]
+        before = value_of(x)
+        if same_known(x.struct_info, call.struct_info):
+            return x
+        if called(before) is not Astype or not _holds(before.struct_info, before.args[0]):
+            return None
+        source = before.args[0]
+        same = same_known(source.struct_info, call.struct_info)
+        return source if same else with_operand(call, before)
 
     def infer(self, x: Any) -> Any:
         """x's shape."""
@@ -46,6 +60,17 @@ class Astype(OpDecl):
     def compute(self, x: Any) -> Any:
         """One loop nest."""
         return elementwise(lambda v: cast(self.dtype, v), x, name="astype")
+
+
+#: dtype -> those floats whose values all are values of it
+_HOLDS = {
+    "float64": ("float16", "bfloat16", "float32"),
+    "float32": ("float16", "bfloat16"),
+}
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    return str(narrow.struct_info.dtype) in _HOLDS.get(str(wide.dtype), ())
 
 
 @operator("relax.wrap_param")

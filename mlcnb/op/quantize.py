@@ -40,8 +40,13 @@ class _Quantized(OpDecl):
     """Base of quantize and dequantize: how a scale lies beside the data."""
 
     __slots__ = ()
+    finite = True
     axis: int
     out_dtype: str
+
+    def is_elementwise(self, data: Any, scale: Any, zero_point: Any) -> bool:
+        """Where one scale and one zero point are for all."""
+        return scale.ndim == zero_point.ndim == 0
 
     def infer(self, data: Any, scale: Any, zero_point: Any) -> Any:
         """data's shape in `out_dtype`."""

@@ -37,6 +37,7 @@ from mlcnb.op._loops import (
     store,
     with_scratch,
 )
+from mlcnb.op._order import along_axis
 from mlcnb.op._spell import call, scalar_of
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
@@ -49,6 +50,7 @@ class _Scan(OpDecl):
     """Base of cumsum and cumprod."""
 
     __slots__ = ()
+    in_order = along_axis
     axis: int | None
     dtype: str | None
     exclusive: bool

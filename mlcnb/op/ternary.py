@@ -30,7 +30,7 @@ class Where(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.where.html
     """
 
-    elementwise = True
+    elementwise = finite = True
 
     condition: Tensor
     x1: Tensor

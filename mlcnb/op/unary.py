@@ -136,6 +136,11 @@ Ceil = unary(
 )
 Trunc = unary("trunc", _trunc, te.trunc, NUMBERS, "x without its fraction", torch="trunc fix")
 Round = unary("round", _rint, te.round, NUMBERS, "x rounded, halves to even", onnx="Round")
+for _made in (Square, Erf, Sigmoid, Sin, Cos, Atan, Tanh, Abs, Negative, Sign):
+    _made.finite = True
+for _made in (Floor, Ceil, Trunc, Round):
+    _made.finite = _made.idempotent = True
+Abs.idempotent = Sign.idempotent = True
 
 # predicates and bits
 
@@ -198,8 +203,7 @@ class Clip(OpDecl):
     """
 
     tir_name = "tir_clip"
-
-    elementwise = True
+    elementwise = finite = True
     x: Tensor
     min: Scalar
     max: Scalar

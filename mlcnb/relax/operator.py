@@ -11,6 +11,7 @@
         def numpy(self, x): return np.where(x > 0, x, x * self.alpha)
         def compute(self, x): return te.compute(...)         # te tensors -> te tensor(s)
         def flops(self, x): return 2 * size(x)
+        finite = True                                        # what passes may know: relax/traits.py
 
 An object of the class holds the attributes of one call (`call.attrs.alpha`); arguments are fields
 of the declaration only. `R.nn.leakyrelu` and `relax.op.nn.leakyrelu` are derived from it.
@@ -30,6 +31,7 @@ from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import FloatImm, IntImm
 from mlcnb.ir.prim_ops import as_expr
 from mlcnb.ir.prim_ops import const as prim_const
+from mlcnb.ir.span import merge
 from mlcnb.relax.expr import (
     Call,
     DataTypeImm,
@@ -42,6 +44,7 @@ from mlcnb.relax.expr import (
     const,
     shape_expr,
 )
+from mlcnb.relax.traits import Traits
 
 #: the words that mark an argument in a declaration
 ARGUMENTS = (
@@ -97,7 +100,7 @@ class OptionalShape:
     """Marks a shape argument that may be left out; the functions then get None."""
 
 
-class OpDecl(Node):
+class OpDecl(Traits, Node):
     """Base of operator declarations; see the module's text."""
 
     __slots__ = ()
@@ -116,26 +119,6 @@ class OpDecl(Node):
     tir_name: ClassVar[str] = ""
     #: True where a scalar (`R.prim_value`) may stand for a tensor
     takes_scalars: ClassVar[bool] = False
-    #: False for operators with effects or randomness
-    pure: ClassVar[bool] = True
-    #: True where two arguments may change places
-    commutative: ClassVar[bool] = False
-    # traits: what passes may know of it
-    #: each element of the result depends on the elements at its own place alone
-    elementwise: ClassVar[bool] = False
-    #: the result is the first argument's memory, seen in another shape
-    view: ClassVar[bool] = False
-    #: each element of the result is one of the first argument, or of the tensors that it is a tuple
-    #: of: by its place, or as the largest of some; so what rounds or scales comes before or after
-    moves: ClassVar[bool] = False
-    #: of one that moves: zeros are put where there is no element
-    fills: ClassVar[bool] = False
-    #: nearly all of its work are sums of products: of half precision, they are sums of float32
-    product: ClassVar[bool] = False
-    #: a product whose operands may be rounded to half precision before
-    rounds: ClassVar[bool] = False
-    #: it computes in half precision where its arguments are of that; others want float32 back
-    follows: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Refuse attributes that fit no arguments; asked when a call is made, before `infer`."""
@@ -148,16 +131,6 @@ class OpDecl(Node):
         """What `infer` cannot say of a result whose size depends on data: its dimensions, None for
         those that only a run knows. A list of such where the result is a tuple; None: nothing.
         """
-        return None
-
-    def is_batched(self, *args: Any) -> bool:
-        """Whether a product multiplies samples with samples, by the struct infos of its arguments;
-        else the second argument is a weight, the same for all of them.
-        """
-        return False
-
-    def clamps(self, *args: Any) -> tuple[float, float] | None:
-        """(low, high), where the result is min(max(x, low), high) of the first argument."""
         return None
 
     def numpy(self, *args: Any) -> Any:
@@ -248,6 +221,12 @@ def called(value: Any) -> type[OpDecl]:
 def attrs_of(call: Call) -> OpDecl:
     """The attribute object of a call (made with the defaults where there is none)."""
     return call.attrs if isinstance(call.attrs, OpDecl) else declaration(call.op)()
+
+
+def with_operand(call: Call, before: Call) -> Call:
+    """The call on the first operand of `before`, whose result it took."""
+    span = merge(before.span, call.span)
+    return Call(call.op, (before.args[0], *call.args[1:]), call.attrs, (), call.struct_info, span)
 
 
 def make_call(decl: type[OpDecl], *args: Any, **attrs: Any) -> Call:

@@ -75,7 +75,7 @@ def test_a_pass_counts_its_rules():
     used = run["SimplifyOps"].rules[0]
     assert [n.name_hint for n in used.uses[0] if isinstance(n, rx.Var)] == ["lv1"]
     assert used.rule.summary == "The permutation that changes nothing; two in a row as one."
-    assert used.rule.code.startswith('@rule("SimplifyOps")\ndef _permute_dims(')
+    assert used.rule.code.startswith('@rule("SimplifyOps", "permute_dims")\n')
 
 
 def test_a_rule_tells_where_it_is_written():
@@ -106,7 +106,9 @@ def _declared() -> list[str]:
 
 
 def test_a_pass_lists_its_rules():
-    known = "dropout same_shape astype strided_slice reshape permute_dims idempotent concat neutral"
+    known = (
+        "astype strided_slice broadcast_to concat permute_dims dropout reshape neutral idempotent"
+    )
     assert [r.short for r in SimplifyOps().rules] == known.split()
 
 
@@ -150,7 +152,7 @@ def test_a_run_goes_on_without_the_rule():
 def test_the_settings_and_the_target_are_those_of_the_first_run():
     with mlcnb.target.Target("llvm -mcpu=x86-64-v3"):
         run = trace(get_pipeline("default"), convolutions(), disabled_rules=["FuseOps.movement"])
-    other = run["ConvertLayout"].without("ConvertLayout.pool")
+    other = run["ConvertLayout"].without("ConvertLayout.declared")
     assert "in blocks of 8 channels" in other.reason
     again = run["FuseOps"].without("FuseOps.epilogue")
     assert not {"FuseOps.movement", "FuseOps.epilogue"} & {r.rule.name for r in again.rules}

@@ -16,6 +16,7 @@ from mlcnb.ir.prim_ops import as_int, cast, const, maximum, minimum, select
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import refuse, size, tell, tensor, tidy, want_rank
+from mlcnb.op._order import by_layout
 from mlcnb.op.image import _interpolate as ip
 from mlcnb.op.nn._window import no_void, settle
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, operator
@@ -37,6 +38,7 @@ class Resize(OpDecl):
     """What resizing along two and along three dimensions have in common: all but the layout."""
 
     __slots__ = ()
+    in_order = by_layout
     roi: Any
     layout: Any
     method: Any

@@ -12,6 +12,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, maximum, minimum, select
+from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
     axes_at,
     differ,
@@ -24,8 +25,17 @@ from mlcnb.op._dims import (
 )
 from mlcnb.op._spell import axes_of, call, ints_of, shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, const, shape_expr
-from mlcnb.relax.operator import OpDecl, OptionalShape, Shape, Tensor, make_call, operator
+from mlcnb.relax.analysis.struct_info import same_known
+from mlcnb.relax.expr import Call, Expr, const, shape_expr
+from mlcnb.relax.operator import (
+    OpDecl,
+    OptionalShape,
+    Shape,
+    Tensor,
+    call_arguments,
+    make_call,
+    operator,
+)
 
 
 class Cut(NamedTuple):
@@ -88,6 +98,14 @@ class StridedSlice(OpDecl):
     end: Shape
     strides: OptionalShape
     assume_inbound: bool = False
+
+    @rule("SimplifyOps", "strided_slice")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """All of the operand, in steps of one."""
+        x, strides = call.args[0], call_arguments(call)[4]
+        values = () if strides is None else getattr(strides, "values", (None,))
+        whole = same_known(x.struct_info, call.struct_info)
+        return x if whole and all(as_int(v) == 1 for v in values) else None
 
     def infer(self, x: Any, axes: Any, begin: Any, end: Any, strides: Any = None) -> Any:
         """x's dimensions, cut."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.rules import rule
 from mlcnb.op._dims import (
     broadcast_dims,
     broadcast_index,
@@ -21,7 +22,8 @@ from mlcnb.op._dims import (
 )
 from mlcnb.op._spell import shape_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.analysis.struct_info import same_known
+from mlcnb.relax.expr import Call, Expr
 from mlcnb.relax.operator import OpDecl, Shape, Tensor, make_call, operator
 
 
@@ -40,6 +42,12 @@ class BroadcastTo(OpDecl):
 
     x: Tensor
     shape: Shape
+
+    @rule("SimplifyOps", "broadcast_to")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """To the shape that is there."""
+        x: Any = call.args[0]
+        return x if same_known(x.struct_info, call.struct_info) else None
 
     def infer(self, x: Any, shape: Any) -> Any:
         """Tensor of that shape and x's dtype."""

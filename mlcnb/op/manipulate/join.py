@@ -10,10 +10,12 @@ import numpy as np
 from mlcnb import te
 from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int, less_equal
+from mlcnb.ir.rules import rule
 from mlcnb.op._dims import axis_at, differ, refuse, tell, tell_dims, tensor, tidy
+from mlcnb.op._order import along_axis
 from mlcnb.op._spell import ints_of
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Call, Expr, Tuple
 from mlcnb.relax.operator import OpDecl, Tensor, Tensors, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
 
@@ -28,11 +30,23 @@ class Concat(OpDecl):
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.concatenate.html
     """
 
-    moves = follows = True
+    moves = follows = sees_filling = True
+    in_order = along_axis
     tir_name = "concatenate"
 
     tensors: Tensors
     axis: int | None = 0
+
+    @rule("SimplifyOps", "concat")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """The concatenation of one tensor."""
+        parts = value_of(call.args[0])
+        single = isinstance(parts, Tuple) and len(parts.fields) == 1
+        return parts.fields[0] if single else None
+
+    def in_blocks(self, layout: str) -> Any:
+        """Along the channels."""
+        return self if self.axis in (1, -3) else None
 
     def infer(self, tensors: Any) -> Any:
         """The dimensions of the first tensor, but the sum of all along `axis`."""
@@ -177,6 +191,7 @@ class Split(OpDecl):
     """
 
     follows = True
+    in_order = along_axis
 
     x: Tensor
     indices_or_sections: int | tuple[int, ...]

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.node import replace
+from mlcnb.ir.rules import rule
 from mlcnb.op._dims import axes_at, refuse, tell, tensor
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.expr import Call, Expr
+from mlcnb.relax.operator import OpDecl, Tensor, attrs_of, called, make_call, operator
+from mlcnb.relax.traits import Order
 
 
 @operator("relax.permute_dims")
@@ -25,6 +28,28 @@ class PermuteDims(OpDecl):
 
     x: Tensor
     axes: tuple[int, ...] | None = None
+
+    def in_order(self, order: Order) -> Any:
+        """The same result, from where the dimensions lie now."""
+        axes = tuple(order.index(a) for a in self.order(len(order)))
+        return replace(self, axes=axes), tuple(range(len(order)))
+
+    @rule("SimplifyOps", "permute_dims")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """The permutation that changes nothing; two in a row as one."""
+        x: Any = call.args[0]
+        ndim, before = x.struct_info.ndim, value_of(x)
+        if ndim < 0:
+            return None
+        order, plain = self.order(ndim), tuple(range(ndim))
+        if order == plain:
+            return x
+        if called(before) is not PermuteDims:
+            return None
+        first = attrs_of(before).order(ndim)  # type: ignore[attr-defined]
+        both = tuple(first[i] for i in order)
+        source = before.args[0]
+        return source if both == plain else make_call(PermuteDims, source, axes=both)
 
     def infer(self, x: Any) -> Any:
         """x's dimensions in the new order."""

@@ -24,6 +24,7 @@ from mlcnb.op._dims import (
     tell,
     tidy,
 )
+from mlcnb.op._order import along_axis
 from mlcnb.relax.operator import OpDecl, Tensor, operator
 
 SELU_ALPHA = 1.6732632423543772
@@ -70,7 +71,7 @@ class Activation(OpDecl):
 class Relu(Activation):
     """max(x, 0), also of integers. A NaN stays NaN."""
 
-    follows = True
+    finite = idempotent = follows = True
 
     x: Tensor
 
@@ -94,6 +95,8 @@ class Relu(Activation):
 @operator("relax.nn.relu6")
 class Relu6(Activation):
     """min(max(x, 0), 6). Source: Krizhevsky 2010, Convolutional deep belief networks."""
+
+    finite = idempotent = True
 
     x: Tensor
     cost = 2
@@ -120,6 +123,7 @@ class LeakyRelu(Activation):
     """x where x > 0, else alpha * x."""
 
     tir_name = "leaky_relu"
+    finite = True
 
     x: Tensor
     alpha: float = 0.01
@@ -143,7 +147,7 @@ class Gelu(Activation):
     smaller where x is far below 0.
     """
 
-    follows = True
+    finite = follows = True
 
     x: Tensor
     cost = 5
@@ -168,7 +172,7 @@ class GeluTanh(Activation):
     difference of numbers near 1.
     """
 
-    follows = True
+    finite = follows = True
 
     x: Tensor
     cost = 8
@@ -190,7 +194,7 @@ class GeluTanh(Activation):
 class Silu(Activation):
     """x * sigmoid(x), also called swish. arXiv 1702.03118."""
 
-    follows = True
+    finite = follows = True
 
     x: Tensor
     cost = 2
@@ -210,7 +214,7 @@ class Silu(Activation):
 class Selu(Activation):
     """scale * (x where x > 0, else alpha * (exp(x) - 1)), the constants of arXiv 1706.02515."""
 
-    follows = True
+    finite = follows = True
 
     x: Tensor
     cost = 4
@@ -263,6 +267,8 @@ class Softplus(Activation):
 @operator("relax.nn.prelu")
 class Prelu(OpDecl):
     """x where x > 0, else alpha * x, one alpha for each place along `axis`. arXiv 1502.01852."""
+
+    in_order = along_axis
 
     x: Tensor
     alpha: Tensor

@@ -13,15 +13,20 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import cast, const
+from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, wide
 from mlcnb.op._dims import axis_at, differ, refuse, size, tell, want_rank
 from mlcnb.op._elementwise import FLOATS, want_kinds
+from mlcnb.op._order import along_axis
 from mlcnb.op.nn._moments import over_axes, spread_over
 from mlcnb.op.nn._window import settle
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr, TupleGetItem
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call, Expr, Tuple, TupleGetItem
+from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
-from mlcnb.relax.struct_info import TupleStructInfo
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.traits import Order
 
 
 @operator("relax.nn.batch_norm")
@@ -47,6 +52,58 @@ class BatchNorm(OpDecl):
 
     def __post_init__(self) -> None:
         settle(self, **{n: bool(getattr(self, n)) for n in ("center", "scale", "training")})
+
+    @rule("DecomposeOpsForInference", "batch_norm")
+    def for_inference(self, call: Call, emit: Any) -> Any:
+        """x * s + b, where s and b have one number for each channel."""
+        data, gamma, beta, mean, var = call.args
+        info, stats = data.struct_info, var.struct_info
+        known = isinstance(info, TensorStructInfo) and info.ndim > 0 and info.dtype is not None
+        if self.training or not known or stats.dims is None or stats.dtype != info.dtype:
+            return None
+        deviation = op.sqrt(op.add(var, constant(self.epsilon, info.dtype)))
+        scale = emit(op.divide(gamma if self.scale else constant(1.0, info.dtype), deviation))
+        moved = op.multiply(mean, scale)
+        shift = op.subtract(beta, moved) if self.center else op.negative(moved)
+        shape = [stats.dims[0] if i == self.axis % info.ndim else 1 for i in range(info.ndim)]
+        scaled = op.multiply(data, op.reshape(scale, shape))
+        result = emit(op.add(scaled, op.reshape(shift, shape)))
+        return Tuple((result, mean, var))
+
+    @rule("DecomposeOpsForTraining", "batch_norm_training")
+    def for_training(self, call: Call, emit: Any) -> Any:
+        """The batch's own mean and variance, and the moving ones moved towards them."""
+        if not self.training:
+            return self.for_inference(call, emit)
+        data, gamma, beta, mean, var = call.args
+        info = data.struct_info
+        if not isinstance(info, TensorStructInfo) or info.ndim < 1 or info.dtype is None:
+            return None
+        others = tuple(i for i in range(info.ndim) if i != self.axis % info.ndim)
+        own_mean = emit(op.mean(data, axis=others))
+        own_var = emit(op.variance(data, axis=others))
+        middle = op.subtract(data, op.expand_dims(own_mean, axis=others))
+        epsilon = constant(self.epsilon, info.dtype)
+        spread = op.add(op.expand_dims(own_var, axis=others), epsilon)
+        result = op.divide(middle, op.sqrt(spread))
+        if self.scale:
+            result = op.multiply(result, op.expand_dims(gamma, axis=others))
+        if self.center:
+            result = op.add(result, op.expand_dims(beta, axis=others))
+        made = emit(result)
+        pairs = ((mean, own_mean), (var, own_var))
+        return Tuple((made, *(emit(self.moved_on(old, new)) for old, new in pairs)))
+
+    def moved_on(self, old: Any, new: Any) -> Call:
+        """The moving statistic after this batch, as operators."""
+        kind = old.struct_info.dtype
+        kept = op.multiply(constant(1 - self.momentum, kind), old)
+        return op.add(kept, op.multiply(constant(self.momentum, kind), new))
+
+    def in_order(self, order: Order) -> Any:
+        """Along `axis`; the statistics have one dimension."""
+        found = along_axis(self, order)
+        return None if found is None else (found[0], [order, None, None])
 
     def infer(self, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any) -> Any:
         """A tuple: like data, like moving_mean, like moving_var."""

@@ -8,10 +8,12 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import const
+from mlcnb.ir.rules import rule
 from mlcnb.op._spell import scalar_of
+from mlcnb.op.creation.filled import OnesLike
 from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.onnx import OnnxNode, onnx
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Call, Expr, Tuple
 from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
 from mlcnb.relax.struct_info import TupleStructInfo
@@ -28,6 +30,11 @@ class Dropout(OpDecl):
 
     x: Tensor
     rate: float = 0.5
+
+    @rule("SimplifyOps", "dropout")
+    def simplified(self, call: Call, value_of: Any) -> Any:
+        """The input, and a mask that is left for dead code elimination where nobody wants it."""
+        return Tuple((call.args[0], make_call(OnesLike, call.args[0])))
 
     def infer(self, x: Any) -> Any:
         """A tuple of two like x."""

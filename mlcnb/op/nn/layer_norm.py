@@ -13,18 +13,25 @@ import numpy as np
 
 from mlcnb import te
 from mlcnb.ir.prim_ops import as_int, cast
+from mlcnb.ir.rules import rule
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
 from mlcnb.op._elementwise import FLOATS, want_kinds
+from mlcnb.op._order import along_axes
 from mlcnb.op.nn._moments import in_groups, inverse_root, moments, normalised, over_axes, total
 from mlcnb.op.nn._window import settle
+from mlcnb.relax import op
+from mlcnb.relax.expr import Call
+from mlcnb.relax.expr import const as constant
 from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.relax.struct_info import TensorStructInfo
 
 
 class SampleNorm(OpDecl):
     """What layer, group and instance normalisation have in common."""
 
     __slots__ = ()
+    in_order = along_axes
     axes: Any
     epsilon: float
     center: bool
@@ -89,6 +96,23 @@ class LayerNorm(SampleNorm):
     epsilon: float = 1e-5
     center: bool = True
     scale: bool = True
+
+    @rule("DecomposeOpsForTraining", "layer_norm")
+    def for_training(self, call: Call, emit: Any) -> Any:
+        """(x - mean) / sqrt(variance + epsilon) * gamma + beta, over the last axes."""
+        data, gamma, beta = call.args
+        info = data.struct_info
+        if not isinstance(info, TensorStructInfo) or info.ndim < 1 or info.dtype is None:
+            return None
+        axes = tuple(a % info.ndim for a in self.axes)
+        if axes != tuple(range(info.ndim - len(axes), info.ndim)):
+            return None
+        middle = emit(op.subtract(data, op.mean(data, axis=axes, keepdims=True)))
+        variance = op.variance(data, axis=axes, keepdims=True)
+        deviation = op.sqrt(op.add(variance, constant(self.epsilon, info.dtype)))
+        result = op.divide(middle, deviation)
+        result = op.multiply(result, gamma) if self.scale else result
+        return op.add(result, beta) if self.center else result
 
     def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
         """Like data."""
@@ -235,6 +259,7 @@ class RmsNorm(OpDecl):
     """
 
     follows = True
+    in_order = along_axes
 
     data: Tensor
     weight: Tensor

@@ -5,20 +5,22 @@ out[n, c, …] = x[n, c, …] / (bias + alpha / size * sum over the window of x[
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.node import replace
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import all_of, cast, const
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axis_at, refuse, size, tidy, want_rank
+from mlcnb.op._order import along_axis
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
 from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.traits import Order
 
 
 @operator("relax.nn.lrn")
@@ -37,6 +39,16 @@ class Lrn(OpDecl):
     alpha: float = 1e-4
     beta: float = 0.75
     layout: str = ""
+
+    sees_filling = True
+
+    def in_order(self, order: Order) -> Any:
+        """Along `axis`; one with a `layout` has its own order."""
+        return None if self.layout else along_axis(self, order)
+
+    def in_blocks(self, layout: str) -> Any:
+        """Along the channels."""
+        return replace(self, layout=layout) if self.axis in (1, -3) and not self.layout else None
 
     def infer(self, x: Any) -> Any:
         """Like x."""

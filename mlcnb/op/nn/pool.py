@@ -14,6 +14,7 @@ from mlcnb.ir.prim_ops import as_int
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import product, refuse, tell, tensor, tidy, want_rank
+from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op.nn import _pool_loops as loops
 from mlcnb.op.nn._window import each, settle, sides, taps
 from mlcnb.relax.operator import OpDecl, Tensor, operator
@@ -113,6 +114,8 @@ class MaxPool(Pool):
     """The largest element of each window; padding does not count."""
 
     __slots__ = ()
+    in_order = by_layout
+    in_blocks = blocks_of_images
     moves = True
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
@@ -130,6 +133,8 @@ class AvgPool(Pool):
     """The mean of each window; padding counts as zeros only if `count_include_pad`."""
 
     __slots__ = ()
+    in_order = by_layout
+    in_blocks = blocks_of_images
     count_include_pad: bool
 
     def check(self, x: Any) -> None:

@@ -22,6 +22,7 @@ from mlcnb.ir.prim_ops import (
 from mlcnb.op import _layout
 from mlcnb.op._accumulate import accumulator, in_wide, rounded
 from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, unravel, want_rank
+from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
 from mlcnb.op.nn._window import each, extent, settle, sides
@@ -39,6 +40,8 @@ class AdaptiveAvgPool(OpDecl):
     """What the three have in common: everything but the number of spatial dimensions."""
 
     __slots__ = ()
+    in_order = by_layout
+    in_blocks = blocks_of_images
     output_size: Any
     layout: Any
     out_layout: Any

@@ -14,6 +14,7 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.prim_ops import as_int, cast
 from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axis_at, product, refuse, size, tell, tell_dims, tidy
+from mlcnb.op._order import along_axis
 from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -25,6 +26,7 @@ class AlongAxis(OpDecl):
     """What softmax and log_softmax have in common."""
 
     __slots__ = ()
+    in_order = along_axis
     axis: int
 
     def infer(self, x: Any) -> Any:

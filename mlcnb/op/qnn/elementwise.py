@@ -41,6 +41,8 @@ class Requantize(OpDecl):
     Semantics: https://onnx.ai/onnx/operators/onnx__QLinearConv.html
     """
 
+    elementwise = finite = True
+
     data: Tensor
     scale: Tensor
     zero_point: Tensor
@@ -95,6 +97,8 @@ class QuantizedAdd(OpDecl):
     Semantics: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
     (com.microsoft.QLinearAdd).
     """
+
+    elementwise = finite = True
 
     a: Tensor
     b: Tensor

@@ -22,6 +22,8 @@ from mlcnb.core.node import map_children, replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.op.nn.conv import Conv2d
+from mlcnb.op.qnn.conv import QuantizedConv2d
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.analysis.variables import all_vars, bindings_of, with_nested
@@ -32,29 +34,17 @@ from mlcnb.relax.expr import (
     Constant,
     DataflowVar,
     Function,
-    Op,
     SeqExpr,
     Tuple,
     Var,
     VarBinding,
 )
-from mlcnb.relax.operator import attrs_of, call_arguments, declaration, make_call
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform import layout_quantized
 from mlcnb.relax.transform.desired_layout import LayoutCallback, Layouts, convert_to
 from mlcnb.relax.transform.narrow_products import takes_pairs
 from mlcnb.target import Target
-
-#: what is done to each element alone, and keeps the zeros that fill up a block finite
-FINITE = frozenset(
-    "relax." + name
-    for name in (
-        "nn.relu nn.relu6 nn.leakyrelu nn.gelu nn.gelu_tanh nn.silu nn.selu clip sigmoid tanh erf "
-        "abs negative floor ceil round sign square nn.dropout"
-    ).split()
-)
-#: two operands, each element alone
-BINARY = frozenset(f"relax.{name}" for name in "add subtract multiply maximum minimum".split())
 
 
 class ConvertLayout(FunctionPass):
@@ -81,7 +71,7 @@ class ConvertLayout(FunctionPass):
             made, count = convert_to(func, mod.functions, desired, self.layout_cb)
             ctx.note(f"{count} operators in the desired layouts")
             return made
-        if not any(_is_conv(b.value) for b in bindings_of(func)):
+        if not any(called(b.value) in _CONVOLUTIONS for b in bindings_of(func)):
             ctx.note("no 2-D convolution")
             return func
         target = Target.current() or Target("llvm")
@@ -91,16 +81,6 @@ class ConvertLayout(FunctionPass):
         result = converter.function()
         ctx.note(f"{converter.blocked} convolutions in blocks of {block} channels")
         return result
-
-
-def _is_conv(value: Any) -> bool:
-    return _op_name(value) in ("relax.nn.conv2d", "relax.qnn.conv2d")
-
-
-def _op_name(value: Any) -> str:
-    if isinstance(value, Call) and isinstance(value.op, Op):
-        return value.op.name
-    return ""
 
 
 class _Converter:
@@ -154,8 +134,7 @@ class _Converter:
 
     def binding(self, binding: Any) -> None:
         value = binding.value
-        found = _RULES.get(_op_name(value)) if isinstance(binding, VarBinding) else None
-        made = found(self, binding.var, value) if found is not None else None
+        made = self.in_blocks(binding.var, value) if isinstance(binding, VarBinding) else None
         if made is not None:
             made = replace(made, span=value.span)
             self.blocks[binding.var] = self.emitter.emit(made)
@@ -165,6 +144,15 @@ class _Converter:
             self.bind(binding.var, new, self.plain)
         else:
             self.emitter.bindings.append(replace(binding, value=new))
+
+    def in_blocks(self, var: Var, value: Any) -> Call | None:
+        """The call that gives blocks, in place of one that does not; None where it cannot be."""
+        operator = called(value)
+        if operator in _CONVOLUTIONS:
+            return _CONVOLUTIONS[operator](self, var, value)
+        if operator.finite and attrs_of(value).is_elementwise(*(a.struct_info for a in value.args)):
+            return _elementwise(self, var, value)
+        return None if operator is OpDecl else _declared(self, value)
 
     def bind(self, var: Var, value: Any, table: dict[Var, Any]) -> None:
         """Bind a value to the variable itself, so that plain parts of the function stay as they
@@ -193,8 +181,7 @@ class _Converter:
 
     def unblocked(self, var: Var) -> Call:
         info: Any = var.struct_info
-        transform = declaration("relax.layout_transform")
-        return make_call(transform, self.blocks[var], info.shape, src=self.layout, dst="NCHW")
+        return op.layout_transform(self.blocks[var], info.shape, src=self.layout, dst="NCHW")
 
     def as_blocks(self, x: Any) -> Any:
         """The blocked form of an expression of the old function."""
@@ -261,29 +248,9 @@ def _fills(channels: int, block: int) -> bool:
     return -(-channels // block) * block <= 1.1 * channels
 
 
-@rule("ConvertLayout")
-def _pool(c: _Converter, var: Var, call: Call) -> Call | None:
-    """A window over rows and columns does not see the channels."""
-    pool: Any = attrs_of(call)
-    (data,) = call_arguments(call)
-    if not c.is_blocked(data) or pool.layout != "NCHW":
-        return None
-    attrs = dataclasses.replace(pool, layout=c.layout, out_layout=c.layout)
-    return Call(call.op, (c.as_blocks(data),), attrs)
-
-
-@rule("ConvertLayout")
+@rule("ConvertLayout", "elementwise")
 def _elementwise(c: _Converter, var: Var, call: Call) -> Call | None:
-    """What is done to each element alone takes blocks as they come."""
-    data = call.args[0]
-    if not c.is_blocked(data):
-        return None
-    return Call(call.op, (c.as_blocks(data), *call.args[1:]), call.attrs)
-
-
-@rule("ConvertLayout")
-def _binary(c: _Converter, var: Var, call: Call) -> Call | None:
-    """Both of one shape; or one with a number for each channel, or one number for all."""
+    """Tensors of one shape in blocks; beside them a number for each channel, or for all."""
     if not any(c.is_blocked(a) for a in call.args) or _rank(var) != 4:
         return None
     sides = [_side(c, arg, var) for arg in call.args]
@@ -292,12 +259,30 @@ def _binary(c: _Converter, var: Var, call: Call) -> Call | None:
     return Call(call.op, tuple(s() for s in sides if s is not None), call.attrs)
 
 
+@rule("ConvertLayout", "declared")
+def _declared(c: _Converter, call: Call) -> Call | None:
+    """What takes blocks as its declaration says; what would see what fills one up: full ones."""
+    first, *rest = call.args or (None,)
+    parts = first.fields if isinstance(first, Tuple) else (first,)
+    if not any(c.is_blocked(x) for x in parts):
+        return None
+    seen = called(call).sees_filling
+    attrs = attrs_of(call).in_blocks(c.layout)
+    if attrs is None or (seen and any(_rank(x) != 4 or c.has_filling(x) for x in parts)):
+        return None
+    given = tuple(c.as_blocks(x) for x in parts)
+    args = (Tuple(given) if isinstance(first, Tuple) else given[0], *map(c.old_to_plain, rest))
+    return Call(call.op, args, attrs)
+
+
 def _rank(var: Any) -> int:
     return var.struct_info.ndim if isinstance(var.struct_info, TensorStructInfo) else -1
 
 
 def _side(c: _Converter, arg: Any, out: Var) -> Callable[[], Any] | None:
     """How to make one operand of a blocked elementwise operator, or None where it cannot be."""
+    if not isinstance(arg.struct_info, TensorStructInfo):
+        return lambda: arg
     if c.is_blocked(arg) and _same_shape(arg, out):
         return lambda: c.as_blocks(arg)
     dims = arg.struct_info.dims
@@ -331,49 +316,8 @@ def _with_sample(arg: Constant) -> Constant:
     return Constant(arg.data.reshape((1, *arg.data.shape))) if arg.data.ndim == 3 else arg
 
 
-@rule("ConvertLayout")
-def _concat(c: _Converter, var: Var, call: Call) -> Call | None:
-    """Along the channels, if every operand fills its blocks."""
-    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
-    axis = getattr(attrs_of(call), "axis", None)
-    if axis not in (1, -3) or not fields or not any(c.is_blocked(f) for f in fields):
-        return None
-    if any(_rank(f) != 4 or c.has_filling(f) for f in fields):
-        return None
-    return Call(call.op, (Tuple(tuple(c.as_blocks(f) for f in fields)),), call.attrs)
-
-
-@rule("ConvertLayout")
-def _mean(c: _Converter, var: Var, call: Call) -> Call | None:
-    """The mean over all places of an image (global pooling) stays in blocks."""
-    attrs: Any = attrs_of(call)
-    axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
-    if not c.is_blocked(call.args[0]) or not attrs.keepdims:
-        return None
-    if sorted(a % 4 for a in axes if a is not None) != [2, 3]:
-        return None
-    return Call(call.op, (c.as_blocks(call.args[0]),), dataclasses.replace(attrs, axis=(2, 3)))
-
-
-@rule("ConvertLayout")
-def _lrn(c: _Converter, var: Var, call: Call) -> Call | None:
-    """A window along channels, if they fill their blocks: what fills one up would be seen."""
-    lrn: Any = attrs_of(call)
-    (data,) = call_arguments(call)
-    if not c.is_blocked(data) or c.has_filling(data) or lrn.axis not in (1, -3) or lrn.layout:
-        return None
-    return Call(call.op, (c.as_blocks(data),), dataclasses.replace(lrn, layout=c.layout))
-
-
-_RULES: dict[str, Callable[[_Converter, Var, Call], Call | None]] = {
-    "relax.nn.conv2d": _conv2d,
-    "relax.nn.max_pool2d": _pool,
-    "relax.nn.avg_pool2d": _pool,
-    "relax.nn.lrn": _lrn,
-    "relax.concat": _concat,
-    "relax.mean": _mean,
-    "relax.astype": _elementwise,
-    **layout_quantized.RULES,
-    **dict.fromkeys(FINITE, _elementwise),
-    **dict.fromkeys(BINARY, _binary),
+#: what brings tensors into blocks
+_CONVOLUTIONS: dict[type[OpDecl], Callable[[_Converter, Var, Call], Call | None]] = {
+    Conv2d: _conv2d,
+    QuantizedConv2d: layout_quantized.qconv2d,
 }

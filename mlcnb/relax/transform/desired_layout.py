@@ -37,11 +37,10 @@ from mlcnb.relax.expr import (
     Var,
     VarBinding,
 )
-from mlcnb.relax.operator import attrs_of, call_arguments, called, declaration
-from mlcnb.relax.struct_info import TensorStructInfo
+from mlcnb.relax.operator import OpDecl, attrs_of, call_arguments, called, declaration
+from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.traits import Order
 
-#: the order in which dimensions lie; or for a tuple, one for each field
-Order = tuple[int, ...]
 #: operator name -> layout of the data, of the weight, and maybe of the result
 Layouts = Mapping[str, Sequence[str]]
 LayoutCallback = Callable[[Call], Layouts]
@@ -123,8 +122,45 @@ class _Converter:
         wanted = self._wanted(value)
         if wanted is not None:
             return self._desired(value, wanted)
-        rule = _rule_of(value)
-        return None if rule is None else rule(self, value, binding.var)
+        attrs = attrs_of(value) if called(value) is not OpDecl else OpDecl()
+        if attrs.is_elementwise(*(a.struct_info for a in value.args)):
+            return self._elementwise(value, binding.var)
+        return self._in_order(value, attrs, binding.var)
+
+    def _in_order(self, call: Call, attrs: OpDecl, var: Var) -> tuple[Any, Any] | None:
+        """The first operand as it lies, where the declaration says how; the rest in their own."""
+        first, *rest = call.args or (None,)
+        parts = first.fields if isinstance(first, Tuple) else (first,)
+        order = next((o for x in parts if (o := self.order_of(x))), None)
+        found = attrs.in_order(order) if order and not isinstance(order, list) else None
+        if found is None:
+            return None
+        given = [self.lying(x, order) for x in parts]  # type: ignore[arg-type]
+        made, after = found
+        if isinstance(var.struct_info, TupleStructInfo) and not isinstance(after, list):
+            after = [after] * len(var.struct_info.fields)
+        moved = Tuple(tuple(given)) if isinstance(first, Tuple) else given[0]
+        return Call(call.op, (moved, *map(self.in_own_order, rest)), made), after
+
+    def _elementwise(self, call: Call, var: Var) -> tuple[Any, Any] | None:
+        """Operands of full rank lie in one order, that of the first that is moved."""
+        rank = _rank(var)
+        orders = [self.order_of(a) for a in call.args if _rank(a) == rank]
+        order = next((o for o in orders if o), None)
+        if order is None or rank < 0:
+            return None
+        return Call(call.op, tuple(self._spread(a, order) for a in call.args), call.attrs), order
+
+    def _spread(self, x: Any, order: Order) -> Expr:
+        """An operand that broadcasts, in an order: dimensions that it lacks are put in front."""
+        rank = _rank(x)
+        if rank <= 0:
+            return self.in_own_order(x)
+        if rank == len(order):
+            return self.lying(x, order)
+        front = tuple(range(len(order) - rank))
+        wide = op.expand_dims(self.in_own_order(x), axis=front)
+        return self._permuted(self.emitter.emit(wide), order)
 
     def _wanted(self, call: Call) -> Sequence[str] | None:
         name = call.op.name  # type: ignore[union-attr]
@@ -213,155 +249,6 @@ def _order_between(name: str, old: str, new: str) -> Order:
     return tuple(old.index(letter) for letter in new)
 
 
-def _named(layout: str, order: Order) -> str:
-    """The name of a layout of which the dimensions lie in an order."""
-    return "".join(layout[i] for i in order)
-
-
-# what operators do with an order -----------------------------------------------------------------
-
-Rule = Callable[[_Converter, Call, Var], "tuple[Any, Any] | None"]
-
-
-def _rule_of(call: Call) -> Rule | None:
-    name = call.op.name.removeprefix("relax.")  # type: ignore[union-attr]
-    found = _RULES.get(name)
-    return found or (_elementwise if called(call).elementwise or name == "where" else None)
-
-
-def _elementwise(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """Operands of full rank lie in one order, that of the first that has another than its own."""
-    rank = _rank(var)
-    orders = [c.order_of(a) for a in call.args if _rank(a) == rank]
-    order = next((o for o in orders if o), None)
-    if order is None or rank < 0:
-        return None
-    return Call(call.op, tuple(_spread(c, a, order) for a in call.args), call.attrs), order
-
-
 def _rank(x: Any) -> int:
     info = getattr(x, "struct_info", None)
     return info.ndim if isinstance(info, TensorStructInfo) else -1
-
-
-def _spread(c: _Converter, x: Any, order: Order) -> Expr:
-    """An operand that broadcasts, in an order: dimensions that it lacks are put in front."""
-    rank = _rank(x)
-    if rank <= 0:
-        return c.in_own_order(x)
-    if rank == len(order):
-        return c.lying(x, order)
-    front = tuple(range(len(order) - rank))
-    wide = op.expand_dims(c.in_own_order(x), axis=front)
-    return c._permuted(c.emitter.emit(wide), order)
-
-
-def _one(c: _Converter, call: Call) -> tuple[Any, Order, Any] | None:
-    """The moved first operand, its order and the attributes."""
-    order = c.order_of(call.args[0])
-    return None if not order else (c.moved[call.args[0]][0], order, attrs_of(call))
-
-
-def _rest(c: _Converter, call: Call) -> tuple[Any, ...]:
-    return tuple(map(c.in_own_order, call.args[1:]))
-
-
-def _by_axis(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """softmax and the like: along an axis, which lies somewhere else now."""
-    found = _one(c, call)
-    if found is None or found[2].axis is None:
-        return None
-    x, order, attrs = found
-    new = dataclasses.replace(attrs, axis=order.index(attrs.axis % len(order)))
-    return Call(call.op, (x, *_rest(c, call)), new), order
-
-
-def _by_axes(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """Normalisations over axes."""
-    found = _one(c, call)
-    if found is None:
-        return None
-    x, order, attrs = found
-    places = {"axes": tuple(order.index(a % len(order)) for a in attrs.axes)}
-    if hasattr(attrs, "channel_axis"):
-        places["channel_axis"] = order.index(attrs.channel_axis % len(order))  # type: ignore[assignment]
-    return Call(call.op, (x, *_rest(c, call)), dataclasses.replace(attrs, **places)), order
-
-
-def _batch_norm(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    made = _by_axis(c, call, var)
-    return None if made is None else (made[0], [made[1], None, None])
-
-
-def _reduction(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """Along axes; without keepdims the dimensions that are left keep their order."""
-    found = _one(c, call)
-    if found is None:
-        return None
-    x, order, attrs = found
-    given = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
-    if None in given:
-        return None
-    axes = [a % len(order) for a in given]
-    new = dataclasses.replace(attrs, axis=tuple(order.index(a) for a in axes))
-    left = [a for a in order if a not in axes]
-    after = order if attrs.keepdims else tuple(sorted(left).index(a) for a in left)
-    if after == tuple(range(len(after))):
-        return None if not after else (Call(call.op, (x,), new), after)
-    return Call(call.op, (x,), new), after
-
-
-def _by_layout(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """Pooling and resizing name the layout that they work on."""
-    found = _one(c, call)
-    if found is None:
-        return None
-    x, order, attrs = found
-    new = {"layout": _named(attrs.layout, order)}
-    if getattr(attrs, "out_layout", None):
-        new["out_layout"] = _named(attrs.out_layout, order)
-    return Call(call.op, (x, *_rest(c, call)), dataclasses.replace(attrs, **new)), order
-
-
-def _concat(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    fields = call.args[0].fields if isinstance(call.args[0], Tuple) else ()
-    order = next((o for f in fields if (o := c.order_of(f))), None)
-    attrs: Any = attrs_of(call)
-    if order is None or attrs.axis is None:
-        return None
-    parts = Tuple(tuple(c.lying(f, order) for f in fields))
-    new = dataclasses.replace(attrs, axis=order.index(attrs.axis % len(order)))
-    return Call(call.op, (parts,), new), order
-
-
-def _split(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    made = _by_axis(c, call, var)
-    info: Any = var.struct_info
-    return None if made is None else (made[0], [made[1]] * len(info.fields))
-
-
-def _permute_dims(c: _Converter, call: Call, var: Var) -> tuple[Any, Any] | None:
-    """The same result from where the dimensions lie now."""
-    found = _one(c, call)
-    if found is None:
-        return None
-    x, order, attrs = found
-    axes = tuple(order.index(a) for a in attrs.order(len(order)))
-    made = op.permute_dims(x, axes=axes)
-    return made, tuple(range(len(order)))
-
-
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(("nn.softmax", "nn.log_softmax", "cumsum", "cumprod"), _by_axis),
-    **dict.fromkeys(("nn.layer_norm", "nn.group_norm", "nn.instance_norm"), _by_axes),
-    **dict.fromkeys("sum mean max min prod variance std".split(), _reduction),
-    **dict.fromkeys(
-        (f"nn.{kind}_pool{n}d" for kind in ("max", "avg", "adaptive_avg") for n in (1, 2, 3)),
-        _by_layout,
-    ),
-    "image.resize2d": _by_layout,
-    "nn.batch_norm": _batch_norm,
-    "concat": _concat,
-    "split": _split,
-    "permute_dims": _permute_dims,
-}

@@ -21,6 +21,9 @@ from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span, merge
 from mlcnb.ir.transform import FunctionPass, PassContext
 from mlcnb.op.binary import Add
+from mlcnb.op.nn.batch_norm import BatchNorm
+from mlcnb.op.nn.conv import Conv
+from mlcnb.relax import op
 from mlcnb.relax.expr import (
     Call,
     Constant,
@@ -32,12 +35,9 @@ from mlcnb.relax.expr import (
     Var,
 )
 from mlcnb.relax.mutator import Mutator
-from mlcnb.relax.operator import attrs_of, called, declaration, make_call
+from mlcnb.relax.operator import OpDecl, attrs_of, called
 from mlcnb.relax.struct_info import TensorStructInfo
 from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
-
-CONVOLUTIONS = frozenset(f"relax.nn.conv{n}d" for n in (1, 2, 3))
-ELEMENTWISE = frozenset(f"relax.{n}" for n in ("add", "subtract", "multiply", "divide"))
 
 
 class _Affine(NamedTuple):
@@ -67,10 +67,10 @@ class _Folding(Mutator):
 
     def visit_call(self, call: Call, var: Var) -> Any:
         """A batch_norm, or arithmetic with one constant a channel."""
-        name = call.op.name if isinstance(call.op, Op) else ""
-        if name == "relax.nn.batch_norm":
+        operator = called(call)
+        if operator is BatchNorm:
             return self.batch_norm(call)
-        return self.arithmetic(call, name) if name in ELEMENTWISE else None
+        return self.arithmetic(call, operator) if operator.line is not None else None
 
     def visit_item(self, item: TupleGetItem, var: Var) -> Any:
         """The result of a batch_norm that was folded."""
@@ -105,27 +105,23 @@ class _Folding(Mutator):
         shape = [-1 if i == axis else 1 for i in range(data.struct_info.ndim)]
         kind = data.struct_info.dtype.numpy
         s, b = (Constant(v.reshape(shape).astype(kind), call.span) for v in (scale, shift))
-        return _call("relax.add", _call("relax.multiply", data, s), b)
+        return op.add(op.multiply(data, s), b)
 
-    def arithmetic(self, call: Call, name: str) -> Any:
+    def arithmetic(self, call: Call, operator: type[OpDecl]) -> Any:
         """`conv * c`, `conv + b + c`, …: the constant goes into weights and bias."""
         data, constant = call.args
-        if isinstance(data, Constant) and name in ("relax.add", "relax.multiply"):
+        if isinstance(data, Constant) and operator.commutative:
             data, constant = constant, data
         affine = self.affine(data)
         if affine is None or not isinstance(constant, Constant):
             return None
         value = _per_channel(constant.data, affine, data.struct_info)
-        if value is None or (affine.bias is None and name in ("relax.add", "relax.subtract")):
+        if value is None:
             return None
-        one, zero = np.ones_like(value), np.zeros_like(value)
         with np.errstate(all="ignore"):
-            scale, shift = {
-                "relax.add": (one, value),
-                "relax.subtract": (one, -value),
-                "relax.multiply": (value, zero),
-                "relax.divide": (one / value, zero),
-            }[name]
+            scale, shift = operator.line(value)  # type: ignore[misc]
+        if affine.bias is None and shift.any():
+            return None
         return self.scaled(data, scale, shift, affine.channel, call.span)
 
     @rule("FoldBatchNorm", "into_convolution")
@@ -159,7 +155,7 @@ class _Folding(Mutator):
         info: Any = conv.struct_info
         shape = [-1 if i == axis else 1 for i in range(info.ndim)]
         added = Constant(bias.reshape(shape).astype(info.dtype.numpy), span)
-        add = _call("relax.add", self.emit(made), added)
+        add = op.add(self.emit(made), added)
         return Call(add.op, add.args, add.attrs, (), None, span)
 
     def affine(self, data: Any) -> _Affine | None:
@@ -187,7 +183,7 @@ class _Folding(Mutator):
 
 def _convolution(call: Call) -> _Affine | None:
     """A convolution of constant weights in a plain layout."""
-    if call.op.name not in CONVOLUTIONS or not isinstance(call.args[1], Constant):
+    if not issubclass(called(call), Conv) or not isinstance(call.args[1], Constant):
         return None
     attrs: Any = attrs_of(call)
     weight = call.args[1].data
@@ -208,10 +204,6 @@ def _per_channel(value: np.ndarray, affine: _Affine, info: Any) -> np.ndarray | 
     if any(d != 1 for i, d in enumerate(shape) if i != affine.channel):
         return None
     return np.broadcast_to(value.reshape(-1).astype("float64"), (count,))
-
-
-def _call(name: str, *args: Any) -> Call:
-    return make_call(declaration(name), *args)
 
 
 class FoldBatchNorm(FunctionPass):

@@ -11,7 +11,6 @@ added to each value, and 128 times the sum of the weights taken off the result.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 
 from mlcnb.ir.rules import rule
 from mlcnb.relax import op
-from mlcnb.relax.analysis.struct_info import same_dim
 from mlcnb.relax.expr import Call, Constant, Var, const
 from mlcnb.relax.operator import attrs_of, call_arguments
 from mlcnb.relax.transform.narrow_products import PAIR
@@ -87,67 +85,3 @@ def _input(c: Any, data: Any, channels: int, depthwise: bool, dot: int = DOT) ->
         return c.as_blocks(data)
     block = -(-channels // dot) * dot
     return c.emitter.emit(c.transform(c.old_to_plain(data), "NCHW", f"NCHW{block}c"))
-
-
-@rule("ConvertLayout", "quantized_scale")
-def scaled(c: Any, var: Var, call: Call) -> Call | None:
-    """requantize: one scale for all, or one a channel."""
-    data, scale, point = call_arguments(call)
-    if not c.is_blocked(data):
-        return None
-    if scale.struct_info.ndim:
-        if not isinstance(scale, Constant) or scale.data.shape[2:] != (1, 1):
-            return None
-        scale = c.as_blocks(scale)
-    return Call(call.op, (c.as_blocks(data), scale, c.old_to_plain(point)), call.attrs)
-
-
-def _same_shape(a: Any, b: Any) -> bool:
-    return all(map(same_dim, a.struct_info.dims, b.struct_info.dims))
-
-
-@rule("ConvertLayout", "quantized_add")
-def added(c: Any, var: Var, call: Call) -> Call | None:
-    """qnn.add of two tensors of one shape."""
-    a, b, *scales = call_arguments(call)
-    infos: list[Any] = [x.struct_info for x in (a, b, var)]
-    shapes = [info.dims for info in infos]
-    if not (c.is_blocked(a) or c.is_blocked(b)) or any(len(s or ()) != 4 for s in shapes):
-        return None
-    if not all(_same_shape(x, var) for x in (a, b)):
-        return None
-    args = (c.as_blocks(a), c.as_blocks(b), *map(c.old_to_plain, scales))
-    return Call(call.op, args, call.attrs)
-
-
-@rule("ConvertLayout", "quantized_linear")
-def linear(c: Any, var: Var, call: Call) -> Call | None:
-    """quantize, dequantize with one scale: each element alone."""
-    data, *scales = call_arguments(call)
-    if not c.is_blocked(data) or any(s.struct_info.ndim != 0 for s in scales):
-        return None
-    args = (c.as_blocks(data), *map(c.old_to_plain, scales))
-    return Call(call.op, args, call.attrs)
-
-
-@rule("ConvertLayout", "quantized_sum")
-def summed(c: Any, var: Var, call: Call) -> Call | None:
-    """The sum over all places of an image stays in blocks."""
-    attrs: Any = attrs_of(call)
-    (data,) = call_arguments(call)
-    axes = attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)
-    if not c.is_blocked(data) or not attrs.keepdims or None in axes:
-        return None
-    if sorted(a % 4 for a in axes) != [2, 3]:
-        return None
-    return Call(call.op, (c.as_blocks(data),), dataclasses.replace(attrs, axis=(2, 3)))
-
-
-RULES: dict[str, Rule] = {
-    "relax.qnn.conv2d": qconv2d,
-    "relax.qnn.requantize": scaled,
-    "relax.qnn.add": added,
-    "relax.quantize": linear,
-    "relax.dequantize": linear,
-    "relax.sum": summed,
-}

@@ -60,7 +60,7 @@ CAPTURED_SIZES = "relax.rewrite_cuda_graph.capture_symbolic_vars"
 _ALLOC = "vm.builtin.cuda_graph.get_cached_alloc"
 _RUN = "vm.builtin.cuda_graph.run_or_capture"
 #: calls that no kernel stands behind: they join a stretch, and begin none
-_NO_KERNEL = ("relax.memory", "relax.builtin", "relax.reshape", "relax.null_value")
+_NO_KERNEL = ("relax.memory", "relax.builtin", "relax.null_value")
 
 
 class RewriteCUDAGraph(ModulePass):
@@ -202,7 +202,7 @@ class _Planner:
         if isinstance(value.op, Op):
             if value.op.name == "relax.call_builtin_with_ctx":
                 return False
-            return not value.op.name.startswith(_NO_KERNEL)
+            return not called(value).view and not value.op.name.startswith(_NO_KERNEL)
         return isinstance(value.op, GlobalVar | ExternFunc)
 
 

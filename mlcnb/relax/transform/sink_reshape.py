@@ -19,13 +19,14 @@ from mlcnb.core.node import replace
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.transform import FunctionPass
+from mlcnb.op.linear_algebra.matmul import Matmul
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.relax import op
 from mlcnb.relax.analysis.struct_info import same_dim
-from mlcnb.relax.expr import Call, Constant, Function, Op, Var, const
+from mlcnb.relax.expr import Call, Constant, Function, Var, const
 from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.operator import called
-from mlcnb.relax.transform.convert_layout import BINARY, FINITE
+from mlcnb.relax.struct_info import TensorStructInfo
 
 #: a constant of more elements than this is not written out to find its new shape
 MAX_CONSTANT = 1 << 22
@@ -52,12 +53,13 @@ class _Sinker(Mutator):
     @rule("SinkReshape", "elementwise")
     def visit_call(self, call: Call, var: Var) -> Any:
         """An elementwise operator on a reshaped product comes before the reshape."""
-        name = call.op.name if isinstance(call.op, Op) else ""
-        if name == "relax.matmul":
+        operator = called(call)
+        if operator is Matmul:
             self.products.add(var)
-        if name in FINITE and self.reshaped(call.args[0]) is not None:
+        tensors = sum(isinstance(a.struct_info, TensorStructInfo) for a in call.args)
+        if operator.elementwise and tensors == 1 and self.reshaped(call.args[0]) is not None:
             return self.sunk(call, 0, ())
-        if name in BINARY:
+        if operator.elementwise and tensors == len(call.args) == 2:
             for place in (0, 1):
                 other = self.other_operand(call, var, place)
                 if other is not None:

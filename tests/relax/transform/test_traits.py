@@ -11,7 +11,9 @@ import mlcnb as mlc
 from mlcnb import relax
 from mlcnb.relax import op
 from mlcnb.relax.operator import called, declarations
-from mlcnb.relax.transform import IntegerOps
+from mlcnb.relax.transform import ConvertLayout, IntegerOps
+from mlcnb.target import Target
+from mlcnb.tir import FloatImm
 
 
 def module(build, *shapes, dtype="float32"):
@@ -106,3 +108,40 @@ def test_bounds_within_bounds(chain):
     for low, high in chain:
         expected = np.minimum(np.maximum(expected, low), high)
     np.testing.assert_array_equal(run(made, x).reshape(-1), np.rint(expected / 0.5) + 3)
+
+
+# ConvertLayout: what takes blocks ----------------------------------------------------------------
+
+
+def convolved(after):
+    """`after` of a convolution whose channels lie in blocks."""
+    weight = np.random.default_rng(0).standard_normal((16, 16, 3, 3)).astype("float32")
+
+    def build(x):
+        return after(op.nn.conv2d(x, relax.const(weight), padding=(1, 1)))
+
+    return module(build, (1, 16, 6, 6))
+
+
+AFTER = {
+    "a field of a tuple": lambda y: relax.TupleGetItem(op.nn.dropout(y), 0),
+    "a scalar beside": lambda y: op.add(y, relax.PrimValue(FloatImm("float32", 2.0))),
+    "another layout of the result": lambda y: op.nn.max_pool2d(
+        y, pool_size=(2, 2), strides=(2, 2), layout="NCHW", out_layout="NHWC"
+    ),
+    "adaptive pooling": lambda y: op.nn.adaptive_avg_pool2d(y, output_size=(2, 2)),
+    "the largest": lambda y: op.max(y, axis=(2, 3), keepdims=True),
+    "bounds": lambda y: op.clip(y, -1.0, 1.0),
+    "a choice": lambda y: op.where(op.greater(y, relax.const(0.0)), y, relax.const(0.5)),
+    "what is not finite": lambda y: op.divide(y, y),
+}
+
+
+@pytest.mark.parametrize("after", AFTER.values(), ids=AFTER)
+@pytest.mark.parametrize("layouts", [None, {"relax.nn.conv2d": ["NHWC", "OHWI"]}])
+def test_layouts_flow_on_and_mean_the_same(after, layouts):
+    mod = convolved(after)
+    with Target("llvm"):
+        made = ConvertLayout(layouts)(mod)
+    x = np.random.default_rng(1).standard_normal((1, 16, 6, 6)).astype("float32")
+    np.testing.assert_allclose(run(made, x), run(mod, x), rtol=1e-4, atol=1e-4)

@@ -32,6 +32,7 @@ from mlcnb.tir.schedule.legality.dependence import (
 )
 from mlcnb.tir.schedule.legality.pointers import refuse_lost_pointers
 from mlcnb.tir.schedule.legality.proof import check_numeric
+from mlcnb.tir.schedule.record.facts import facts_of
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.schedule.record.tree import Tree
@@ -40,21 +41,6 @@ if TYPE_CHECKING:
     from mlcnb.tir.schedule.legality.polyhedral.carried import Conflict
 
 TRUSTED, RULE, PROVED = "trusted", "by rule", "proved (islpy)"
-#: primitives that say how a loop runs: the loop alone is in question
-MARKS = frozenset(["parallel", "vectorize", "bind"])
-#: primitives that move no accesses, nor give a buffer to other threads; after any other, loops that
-#: were marked are looked at again
-STILL = MARKS | frozenset(
-    "split fuse unroll add_unit_loop storage_align annotate unannotate "
-    "annotate_buffer_access unsafe_hide_buffer_access set_axis_separator tensorize "
-    "reorder_block_iter_var".split()
-)
-#: primitives whose refusals are looked at twice
-SECOND = MARKS | frozenset(
-    "reorder compute_at reverse_compute_at compute_inline reverse_compute_inline "
-    "decompose_reduction transform_block_layout read_at write_at merge cache_read cache_write "
-    "cache_inplace decompose_padding fuse_reduction_epilogue".split()
-)
 
 
 @dataclass(frozen=True)
@@ -79,17 +65,18 @@ class Judge:
 
         A refusal for a dependence is given a counter-example, which is looked for when it is shown.
         """
-        if primitive not in SECOND:
+        facts = facts_of(primitive)
+        if not facts.again:
             return None
         made = _unchecked(state, again)
         if made is None:
             return None
         before = state.func
-        loop = refusal.where if primitive in MARKS else None
+        loop = refusal.where if facts.marks else None
         refusal.evidence = lambda: find(before, made.func, loop)
         if self.check == "rules":
             return None
-        if primitive in MARKS:
+        if facts.marks:
             marked = None if loop is None else made.forward.get(loop)
             proved = isinstance(marked, s.For) and _is_free(state.func, loop, marked)
         else:
@@ -115,9 +102,9 @@ class Judge:
         """
         if not self.is_strict:
             return TRUSTED
-        moves = primitive in MARKS or primitive not in STILL
-        refuse_lost_pointers(primitive, before, tree, moves)
-        if primitive not in STILL:
+        facts = facts_of(primitive)
+        refuse_lost_pointers(primitive, before, tree, facts.marks or not facts.still)
+        if not facts.still:
             self._refuse_broken_marks(primitive, tree, change)
         found = []
         if self.check in ("dependence", "both"):
@@ -182,7 +169,7 @@ def _proved(primitive: str, before: PrimFunc, tree: Tree, label: str) -> str:
     Raises:
         ScheduleError: a counter-example was found.
     """
-    still = set(Tree(before).position) if primitive in STILL else set()
+    still = set(Tree(before).position) if facts_of(primitive).still else set()
     reason = _why_unproved(before, tree, [x for x in _concurrent(tree) if x not in still])
     if reason is None:
         return PROVED

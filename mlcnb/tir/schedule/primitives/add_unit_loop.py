@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind
 
 
+@does(still=True)
 def add_unit_loop(state: State, block_or_loop: Block | For) -> Change:
     """Wrap a block or a loop in a loop of extent 1 and give that loop."""
     inner = state.tree.place(block_or_loop)

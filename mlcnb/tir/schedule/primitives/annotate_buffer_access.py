@@ -32,6 +32,7 @@ from mlcnb.tir.index_map import RegionMap
 from mlcnb.tir.schedule.edit.caching import chosen_index
 from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.legality.regions import symbols
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
@@ -40,6 +41,7 @@ from mlcnb.tir.stmt import Block
 LARGEST = 1 << 17
 
 
+@does(still=True)
 def annotate_buffer_access(
     state: State, block: Block, buffer_index: int, buf_type: str, gen_new_ranges: Any
 ) -> Change:

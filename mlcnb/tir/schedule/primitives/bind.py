@@ -13,6 +13,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, THREAD_AXES, VIRTUAL_AXES
 from mlcnb.tir.schedule.legality.dependence import why_not_one_fetch
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
@@ -21,6 +22,7 @@ from mlcnb.tir.stmt import For, ForKind
 MOST_THREADS = 1024
 
 
+@does(marks=True)
 def bind(state: State, loop: For, thread_axis: str) -> Change:
     """Bind a loop to blockIdx.x/y/z, threadIdx.x/y/z or vthread(.x/.y/.z).
 

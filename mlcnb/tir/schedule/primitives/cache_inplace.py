@@ -23,11 +23,13 @@ from mlcnb.tir.schedule.edit.caching import (
 from mlcnb.tir.schedule.edit.nests import copy_nest, joined
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.regions import Side, box_of, known_bounds
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does(again=True)
 def cache_inplace(
     state: State, block: Block, read_buffer_index: int | str | Buffer, storage_scope: str
 ) -> Change:

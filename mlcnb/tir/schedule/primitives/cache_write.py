@@ -34,12 +34,14 @@ from mlcnb.tir.schedule.legality.promises import (
     why_skipped,
 )
 from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of, known_bounds, loops_below
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, Stmt
 
 
+@does(again=True)
 def cache_write(
     state: State,
     block: Block,

@@ -33,11 +33,13 @@ from mlcnb.tir.schedule.legality.promises import (
 )
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
+@does(again=True)
 def compute_at(
     state: State,
     block: Block,

@@ -23,11 +23,13 @@ from mlcnb.tir.schedule.legality.dependence import why_inputs_change
 from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_complete
 from mlcnb.tir.schedule.legality.regions import bindings
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
 
+@does(again=True)
 def compute_inline(state: State, block: Block) -> Change:
     """Put the value that a block computes where it is read, and take the block away.
 

@@ -37,6 +37,7 @@ from mlcnb.tir.schedule.legality.regions import (
     known_bounds,
     limit_of,
 )
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, IterVar, Stmt
@@ -54,6 +55,7 @@ class _Padding:
     ends: dict[e.Var, tuple[Sum, Sum]]
 
 
+@does(again=True)
 def decompose_padding(state: State, block: Block, loop: For) -> Change:
     """Fill with the constant before `loop`, and let the block write the rest only.
 

@@ -28,11 +28,13 @@ from mlcnb.tir.schedule.legality.promises import (
     written_buffers,
 )
 from mlcnb.tir.schedule.legality.regions import conjuncts
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt
 
 
+@does(again=True)
 def decompose_reduction(state: State, block: Block, loop: For) -> Change:
     """Move the init of a reduction block into a block before `loop`.
 

@@ -20,6 +20,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.rebuild import Substitution
 from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.primitives.split import refuse_marked
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
@@ -28,6 +29,7 @@ from mlcnb.tir.stmt import For, ForKind
 LONGEST = 80
 
 
+@does(still=True)
 def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     """Fuse consecutive loops, given from the outside in, into one serial loop.
 

@@ -32,6 +32,7 @@ from mlcnb.tir.schedule.legality.dependence import (
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_not_affine, why_not_reduction
 from mlcnb.tir.schedule.legality.regions import box_of, inside, known_bounds
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Tree
@@ -40,6 +41,7 @@ from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar
 NAME = "fuse_reduction_epilogue"
 
 
+@does(again=True)
 def fuse_reduction_epilogue(state: State, reduction_block: Block, epilogue_block: Block) -> Change:
     """Let a reduction start from what its epilogue adds, and take the epilogue away.
 

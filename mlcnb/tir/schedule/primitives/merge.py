@@ -22,6 +22,7 @@ from mlcnb.tir.schedule.edit.rebuild import Substitution
 from mlcnb.tir.schedule.legality.dependence import touched
 from mlcnb.tir.schedule.legality.interleave import why_overtaken
 from mlcnb.tir.schedule.primitives.split import refuse_marked
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
@@ -30,6 +31,7 @@ from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
 Nest = list[For]
 
 
+@does(again=True)
 def merge(state: State, *loops: For) -> Change:
     """Merge loops, with the loops around them up to the innermost loop or block that holds them
     all.

@@ -10,6 +10,7 @@ reads it does not count, for each gets its own.
 from __future__ import annotations
 
 from mlcnb.tir.schedule.legality.dependence import why_carried
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
@@ -17,6 +18,7 @@ from mlcnb.tir.stmt import For, ForKind
 REDUCTION_HINT = "rfactor the loop first, or choose a spatial loop"
 
 
+@does(marks=True)
 def parallel(state: State, loop: For) -> Change:
     """Run the iterations of a loop in parallel.
 

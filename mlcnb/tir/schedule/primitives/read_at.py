@@ -20,11 +20,13 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.regions import box_of, known_bounds
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
+@does(again=True)
 def read_at(
     state: State, loop: For, block: Block, read_buffer_index: int, storage_scope: str
 ) -> Change:

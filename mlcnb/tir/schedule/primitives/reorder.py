@@ -14,11 +14,13 @@ from mlcnb.arith.reading import of
 from mlcnb.core.node import replace
 from mlcnb.tir.schedule.legality.dependence import why_not_reordered
 from mlcnb.tir.schedule.legality.promises import why_not_chain
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
 
 
+@does(again=True)
 def reorder(state: State, *ordered_loops: For) -> Change:
     """Put the given loops into the given order, outermost first; loops between them stay where
     they are.

@@ -9,11 +9,13 @@ The order of axes means nothing for what is computed: it is how layouts and intr
 from __future__ import annotations
 
 from mlcnb.core.node import replace
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does(still=True)
 def reorder_block_iter_var(state: State, block: Block, new_order: list[int]) -> Change:
     """Put the axes of a block into another order: axis `new_order[n]` becomes number n.
 

@@ -54,6 +54,7 @@ from mlcnb.tir.schedule.legality.regions import (
 )
 from mlcnb.tir.schedule.primitives.compute_at import refuse_place
 from mlcnb.tir.schedule.primitives.reverse_compute_inline import reverse_compute_inline
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, Mark, name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Tree
@@ -62,6 +63,7 @@ from mlcnb.tir.stmt import Block, For
 NAME = "reverse_compute_at"
 
 
+@does(again=True)
 def reverse_compute_at(
     state: State,
     block: Block,

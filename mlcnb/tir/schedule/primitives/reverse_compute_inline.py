@@ -42,12 +42,14 @@ from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.legality.promises import is_output_block
 from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, spans
 from mlcnb.tir.schedule.primitives.compute_inline import inlinable_store
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
 
 
+@does(again=True)
 def reverse_compute_inline(state: State, block: Block) -> Change:
     """Compute what an elementwise block computes where its input is made, and take the block away.
 

@@ -20,10 +20,12 @@ from mlcnb.tir.schedule.edit.caching import (
     with_views,
 )
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does(still=True)
 def set_axis_separator(
     state: State, block: Block, buffer: Any, axis_separators: list[int] | None = None
 ) -> Change:

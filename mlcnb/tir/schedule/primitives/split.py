@@ -22,11 +22,13 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.edit.rebuild import Guard, Substitution
 from mlcnb.tir.schedule.legality.regions import known_bounds, spans
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind, Stmt
 
 
+@does(still=True)
 def split(
     state: State,
     loop: For,

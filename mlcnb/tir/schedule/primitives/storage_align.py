@@ -9,6 +9,7 @@ from __future__ import annotations
 from mlcnb.core.node import FrozenDict
 from mlcnb.tir.schedule.edit.caching import chosen_buffer
 from mlcnb.tir.schedule.legality.pointers import refuse_held
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
@@ -16,6 +17,7 @@ from mlcnb.tir.stmt import Block
 KEY = "buffer_dim_align"
 
 
+@does(still=True)
 def storage_align(
     state: State, block: Block, buffer_index: int, axis: int, factor: int, offset: int
 ) -> Change:

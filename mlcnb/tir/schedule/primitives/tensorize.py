@@ -19,12 +19,14 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap, FreshCopy
 from mlcnb.tir.schedule.legality.matching import Matcher, Mismatch
 from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.primitives.blockize import blockize
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State, arrived
 from mlcnb.tir.schedule.record.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BlockRealize, For
 
 
+@does(still=True)
 def tensorize(
     state: State,
     block_or_loop: Block | For,

@@ -22,11 +22,13 @@ from mlcnb.tir.schedule.edit.layouts import Layout
 from mlcnb.tir.schedule.edit.nests import looped, own_nest
 from mlcnb.tir.schedule.edit.rebuild import AxisSubstitution
 from mlcnb.tir.schedule.legality.promises import why_neither, why_offset
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, IterType, IterVar
 
 
+@does(again=True)
 def transform_block_layout(state: State, block: Block, index_map: Any) -> Change:
     """Replace the axes of a block by what a map makes of them, and its loops by loops over those.
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does(still=True)
 def unsafe_hide_buffer_access(
     state: State, block: Block, buf_type: str, buf_index_array: Sequence[int]
 ) -> Change:

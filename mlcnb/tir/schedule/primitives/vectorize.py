@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.primitives.parallel import refuse_carried
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
+@does(marks=True)
 def vectorize(state: State, loop: For) -> Change:
     """Make the iterations of a loop the lanes of a vector.
 

@@ -36,6 +36,7 @@ from mlcnb.tir.schedule.legality.regions import (
     loops_below,
 )
 from mlcnb.tir.schedule.primitives.compute_at import threads_that_share
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
@@ -43,6 +44,7 @@ from mlcnb.tir.stmt import Block, For
 NAME = "write_at"
 
 
+@does(again=True)
 def write_at(
     state: State, loop: For, block: Block, write_buffer_index: int, storage_scope: str
 ) -> Change:
