@@ -25,6 +25,7 @@ from mlcnb.core.garbage import collected_between
 from mlcnb.core.node import FrozenDict, replace
 from mlcnb.core.recursion import roomy
 from mlcnb.dlight.cpu import schedule_cpu
+from mlcnb.dlight.gpu import schedule_gpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
@@ -93,8 +94,11 @@ def compile(
     options = _pipeline_options(relax_pipeline, convolution)
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)
-    if not where.is_cpu:
-        _check_gpu(module, where, schedule)
+    if where.kind == "cuda" and _has_graph(module):
+        raise TargetError(
+            f"no executables of graphs for {where} yet",
+            hint='target="cuda-sim" runs a graph\'s kernels for a GPU on this CPU',
+        )
     if bounds != "trust":
         check_calls(module)
     if where.kind != "interp":
@@ -127,21 +131,6 @@ def _as_module(mod: Any) -> IRModule:
     raise TargetError(
         f"cannot compile a {type(mod).__name__}", hint="pass an IRModule, a Function or a PrimFunc"
     )
-
-
-def _check_gpu(mod: IRModule, target: Target, schedule: Any) -> None:
-    """Refuse what is not made for a GPU yet."""
-    if _has_graph(mod):
-        raise TargetError(
-            f"no executables of graphs for {target} yet",
-            hint='compile loop functions that are bound to threads, or target="llvm"',
-        )
-    if schedule == "default":
-        raise TargetError(
-            f"no schedule rules for {target} yet",
-            hint="schedule the function (sch.bind), or pass a function (PrimFunc, Target) -> "
-            "Schedule",
-        )
 
 
 def _secured(mod: IRModule, bounds: str) -> IRModule:
@@ -254,7 +243,8 @@ def _apply_records(mod: IRModule, target: Target) -> IRModule:
 def _kernels(mod: IRModule, target: Target, schedule: Any, workers: Workers) -> dict[str, Any]:
     """Every PrimFunc of the module, compiled."""
     funcs = {v.name_hint: f for v, f in mod.items() if isinstance(f, PrimFunc)}
-    rule = schedule_cpu if schedule == "default" else schedule
+    default = schedule_cpu if target.is_cpu else schedule_gpu
+    rule = default if schedule == "default" else schedule
     with progress_bar("compiling kernels", len(funcs)) as bar:
         symbols = threads.symbols()
         made = backend_of(target.kind).build

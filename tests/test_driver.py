@@ -65,13 +65,13 @@ def test_every_step_is_timed():
         (
             {"target": "cuda"},
             TargetError,
-            "no executables of graphs for cuda yet\nhint: compile loop functions that are bound to "
-            'threads, or target="llvm"',
+            'no executables of graphs for cuda yet\nhint: target="cuda-sim" runs a graph\'s '
+            "kernels for a GPU on this CPU",
         ),
         (
             {"target": "tpu"},
             TargetError,
-            "no target kind 'tpu'\nhint: there are llvm, cuda, interp",
+            "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp",
         ),
         (
             {"schedule": "fast"},

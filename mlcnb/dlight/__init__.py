@@ -1,7 +1,7 @@
 """Ready schedules: one file for each kernel family, written with the public Schedule alone.
 
-`schedule_cpu(func, target)` picks the first rule that fits; the trace of what it did can be printed
-and replayed like anybody's. `ApplyDefaultSchedule` is the same as a pass.
+`schedule_cpu(func, target)` and `schedule_gpu` pick the first rule that fits; the trace of what it
+did can be printed and replayed like anybody's. `ApplyDefaultSchedule` is the same as a pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "mlcnb.dlight.cpu": "schedule_cpu",
+        "mlcnb.dlight.gpu": "schedule_gpu",
+        "mlcnb.dlight.rule": "ScheduleRule",
         "mlcnb.dlight.apply": "ApplyDefaultSchedule",
     },
-    submodules=("cpu",),
+    submodules=("cpu", "gpu"),
 )

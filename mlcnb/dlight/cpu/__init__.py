@@ -23,8 +23,6 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
 
 from __future__ import annotations
 
-from mlcnb.core.errors import ScheduleError
-from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.attention import attention
 from mlcnb.dlight.cpu.blocked_window import blocked_window
 from mlcnb.dlight.cpu.columns import columns
@@ -44,11 +42,10 @@ from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
-from mlcnb.dlight.survey import Survey
+from mlcnb.dlight.rule import first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import For, ForKind
 
 RULES = (
     dot_window,
@@ -80,21 +77,4 @@ def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:
     """
     if is_scheduled(func):
         return None
-    fresh = Schedule(func)
-    survey = Survey.of(fresh)
-    for rule in RULES:
-        sch = fresh.copy()
-        try:
-            if rule(sch, survey, target):
-                return sch
-        except ScheduleError:
-            continue  # a step that cannot be proved legal here: the next rule is more general
-    return fresh
-
-
-def is_scheduled(func: PrimFunc) -> bool:
-    """True if somebody has chosen how its loops run."""
-    if func.attrs.get("tir.is_scheduled"):
-        return True
-    loops = (n for n in walk(func.body) if isinstance(n, For))
-    return any(n.kind is not ForKind.SERIAL or n.annotations for n in loops)
+    return first_that_fits(RULES, func, target) or Schedule(func)

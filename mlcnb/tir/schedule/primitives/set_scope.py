@@ -29,15 +29,22 @@ def set_scope(
 
     Args:
         state: the program.
-        block: a block that writes the buffer.
-        buffer_index: which of its outputs, by number, by name, or itself.
+        block: a block that writes the buffer, or allocates it.
+        buffer_index: which of its outputs, by number, by name, or itself; or
+            what it allocates, by name or itself.
         storage_scope: local, shared, global, …
 
     Raises:
         ScheduleError: the buffer is a parameter of the function, or there is no such scope.
     """
     refuse_scope(state, "set_scope", storage_scope, block)
-    old = chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
+    own = [b for b in block.alloc_buffers if b is buffer_index or b.name == buffer_index]
+    kept: int | str
+    if len(own) == 1:
+        old, kept = own[0], own[0].name
+    else:
+        old = chosen_buffer(state, "set_scope", block, block.writes, buffer_index)
+        kept = index_of(block.writes, old)
     if home_of(state.tree, old) is None:
         raise state.refusal(
             f"set_scope: {old.name}, which {name_of(block)} writes, is a parameter",
@@ -47,7 +54,7 @@ def set_scope(
     swaps = with_views(state.tree, old, lambda b, _: _moved(b, storage_scope))
     edit = state.edit()
     func = replaced_everywhere(state, old, swaps[old], edit, ViewSwap(swaps, edit.forward))
-    return Change.of(edit, func=func).noting(buffer_index=index_of(block.writes, old))
+    return Change.of(edit, func=func).noting(buffer_index=kept)
 
 
 def _moved(buffer: Buffer, scope: str) -> Buffer:

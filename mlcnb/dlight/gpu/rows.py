@@ -1,0 +1,81 @@
+"""rows: reductions along rows, a row for each block, its elements for the threads.
+
+for i, k: m[i] = max(m[i], A[i, k])          for i in T.thread_binding(64, "blockIdx.x"):
+for i, j: e[i, j] = exp(A[i, j] - m[i])          for k_0 in range(4):
+for i, k: s[i] += e[i, k]               ->           for tx in T.thread_binding(256, "threadIdx.x"):
+for i, j: D[i, j] = e[i, j] / s[i]                       m[0] = max(m[0], A[i, k_0 * 256 + tx])
+                                                 …
+
+Softmax, normalisations, sums and means: what is between the rows' first reduction and their result
+stays in shared memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcnb.core.errors import ScheduleError
+from mlcnb.dlight.gpu.threads import THREADS, most_threads, product
+from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.target import Target
+from mlcnb.tir.schedule import Schedule
+
+#: bytes that a block keeps in shared memory at most
+SHARED = 32 << 10
+#: rows that are shorter are better reduced by one thread each
+SHORT = 32
+
+
+def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
+    """Apply to blocks that share their first axes, with reductions over all the others."""
+    first = survey.anchor
+    if first is None or "R" not in first.kinds or set(first.kinds.lstrip("S")) != {"R"}:
+        return False
+    outer = len(first.spatial())
+    reduced = product(first.reduced())
+    if outer == 0 or reduced is None or reduced < SHORT:
+        return False
+    blocks = [b for b in survey.blocks if not _inlined(sch, b)]
+    *middle, last = Survey.of(sch).blocks
+    if not blocks or not all(_begins_with(b, first.spatial()) for b in (*middle, last)):
+        return False
+    for block in middle:
+        sch.set_scope(block.handle, 0, "shared")
+    spatial = sch.get_loops(last.handle)[:outer]
+    if len(sch.get_loops(last.handle)) == outer and not last.is_reduction:
+        sch.add_unit_loop(last.handle)
+    row = sch.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    sch.bind(row, "blockIdx.x")
+    for block in reversed(middle):
+        sch.compute_at(block.handle, row)
+    count = min(THREADS, most_threads(target))
+    for block in (*middle, last):
+        _along(sch, block.handle, 1, count)
+    return True
+
+
+def _inlined(sch: Schedule, block: BlockInfo) -> bool:
+    """Compute an elementwise block that one block reads where it is read; True if that was done."""
+    if not block.is_spatial or len(sch.get_consumers(block.handle)) != 1:
+        return False
+    try:
+        sch.compute_inline(block.handle)
+    except ScheduleError:
+        return False
+    return True
+
+
+def _begins_with(block: BlockInfo, extents: list[int | None]) -> bool:
+    """True if the first axes of a block are the rows."""
+    count = len(extents)
+    return block.kinds[:count] == "S" * count and block.extents[:count] == extents
+
+
+def _along(sch: Schedule, block: Any, outer: int, count: int) -> None:
+    """What a block does in a row, for the threads."""
+    loops = sch.get_loops(block)[outer:]
+    if not loops:
+        loops = [sch.add_unit_loop(block)]
+    inner = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    _, threads = sch.split(inner, [None, count])
+    sch.bind(threads, "threadIdx.x")
