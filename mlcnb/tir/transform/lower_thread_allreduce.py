@@ -77,6 +77,11 @@ def _lowered(func: PrimFunc, kernel: Launch, n: Node) -> s.Stmt | None:
     return _Reduction.of(func, kernel, n.node, call).lowered()
 
 
+def _uncast(x: PrimExpr) -> PrimExpr:
+    """The axis itself, where loops of another width of integers are bound to it too."""
+    return _uncast(x.value) if isinstance(x, e.Cast) else x
+
+
 @dataclass(frozen=True)
 class _Reduction:
     """One call: values reduced over some of the threads of a block, results for each of them."""
@@ -93,7 +98,7 @@ class _Reduction:
         count = p.as_int(call.args[0]) or 0
         given, condition = call.args[1 : 1 + count], call.args[1 + count]
         results: Any = call.args[2 + count : 2 + 2 * count]
-        threads = call.args[2 + 2 * count :]
+        threads = [_uncast(x) for x in call.args[2 + 2 * count :]]
         axes = []
         for axis in kernel.in_block.values():
             extent = p.as_int(axis.dom.extent)
