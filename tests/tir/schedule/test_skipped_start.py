@@ -87,3 +87,69 @@ def test_a_first_step_that_runs_refuses_nothing(condition):
     sch = Schedule(part_sum(condition), check="rules")
     sch.decompose_reduction("B", sch.get_loops("B")[0])
     assert numbers(sch.mod["main"]) == numbers(part_sum(condition))
+
+
+BODIES = {
+    "if": """
+            if A[vi, vj] % 2 == 0:
+                B[vi, vj] = A[vi, vj]""",
+    "else": """
+            if A[vi, vj] % 2 == 0:
+                B[vi, vj] = A[vi, vj]
+            else:
+                B[vi, vj] = 7""",
+    "before": """
+            B[vi, vj] = 7
+            if A[vi, vj] % 2 == 0:
+                B[vi, vj] = A[vi, vj]""",
+    "inside": """
+            for k in range(1):
+                with T.block("inner"):
+                    vk = T.axis.spatial(1, k)
+                    T.where(j > 2)
+                    T.reads(A[vi, vj])
+                    T.writes(B[vi, vj])
+                    B[vi, vj] = A[vi, vj] + vk""",
+}
+COPIES: dict[str, Callable[[Schedule], object]] = {
+    "cache_write": lambda sch: sch.cache_write("B", 0, "local"),
+    "write_at": lambda sch: sch.write_at(sch.get_loops("B")[0], "B", 0, "local"),
+    "reindex": lambda sch: sch.reindex("B", ("write", 0)),
+    "reindex_cache_write": lambda sch: sch.reindex_cache_write(
+        "B", 0, "local", lambda i, j: (j, i)
+    ),
+}
+
+
+def block_of(body: str) -> PrimFunc:
+    return parse(f"""
+@T.prim_func
+def main(A: T.Buffer((6, 8), "int32"), B: T.Buffer((6, 8), "int32")):
+    for i, j in T.grid(6, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, vj])
+            T.writes(B[vi, vj])
+{BODIES[body].replace("j > 2", "vj > 2")}
+""")
+
+
+def whole(func: PrimFunc) -> list[list[int]]:
+    a, b = np.arange(48, dtype="int32").reshape(6, 8), np.full((6, 8), 100, "int32")
+    run_prim_func(func, [a, b])
+    return b.tolist()
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("check", ["default", "rules"])
+def test_a_copy_writes_no_element_that_was_left_out(body, name, check):
+    sch = Schedule(block_of(body), check=check)
+    surely = body in ("else", "before")
+    try:
+        COPIES[name](sch)
+    except ScheduleError as error:
+        assert not surely or "condition" not in error.message
+    else:
+        assert surely
+        assert whole(sch.mod["main"]) == whole(block_of(body))

@@ -35,6 +35,7 @@ from mlcnb.tir.schedule.legality.promises import (
     why_offset,
     why_overwrites,
     why_ragged,
+    why_unwritten,
 )
 from mlcnb.tir.schedule.legality.regions import Side, bindings, known_bounds, loops_below, spans
 from mlcnb.tir.schedule.record.handles import name_of
@@ -199,6 +200,7 @@ def _refuse(
         reason = why_not_sole_writer(tree, block) or why_overwrites(tree, block)
         if block.init is None and any(r.buffer is old for r in block.reads):
             reason = f"it updates what {old.name} held before"
+        reason = reason or why_unwritten(block, old)
         if reason:
             raise state.refusal(f"{name}: {name_of(block)} cannot be cached: {reason}", block)
         if not runs_everywhere(tree, block, block.iter_vars):

@@ -11,8 +11,9 @@ Each test says None for "legal", or the reason in words. None is sure; a reason 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from mlcnb.arith.atoms import variables_of
+from mlcnb.arith.atoms import structure_key, variables_of
 from mlcnb.arith.digits import determined, injective
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Quotient, Sum
@@ -187,6 +188,44 @@ def _rises(x: Sum, variables: set[e.Var]) -> bool:
         ):
             return False
     return True
+
+
+def why_unwritten(block: s.Block, buffer: Buffer) -> str | None:
+    """The reason why an instance may leave out elements that it says it writes: it stores them on
+    a condition, and nothing else in it stores them for sure.
+    """
+    sure, perhaps = _stored(block.body, {buffer})
+    if block.init is not None:
+        sure |= _stored(block.init, {buffer})[0]
+    if perhaps <= sure:
+        return None
+    return f"{name_of(block)} writes elements of {buffer.name} on a condition"
+
+
+def _stored(n: s.Stmt, names: set[Buffer]) -> tuple[set[Any], set[Any]]:
+    """Indices at which a statement stores for sure, and at which it may."""
+    match n:
+        case s.BufferStore():
+            found = {structure_key(n.indices)} if n.buffer in names else set()
+            return (found, set()) if n.predicate is None else (set(), found)
+        case s.SeqStmt():
+            parts = [_stored(x, names) for x in n.seq]
+            return set().union(*(x[0] for x in parts)), set().union(*(x[1] for x in parts))
+        case s.IfThenElse():
+            sides = [_stored(x, names) for x in (n.then_case, n.else_case) if x is not None]
+            both = sides[0][0] & sides[1][0] if len(sides) == 2 else set()
+            return both, set().union(*(x for side in sides for x in side))
+        case s.While():
+            return set(), set().union(*_stored(n.body, names))
+        case s.BlockRealize():
+            inner = {m.buffer for m in n.block.match_buffers if m.source.buffer in names}
+            sure, perhaps = _stored(n.block.body, names | inner)
+            if n.block.init is not None:
+                sure |= _stored(n.block.init, names | inner)[0]
+            return (set(), sure | perhaps) if conjuncts(n.predicate) else (sure, perhaps)
+        case _:
+            body = getattr(n, "body", None)
+            return (set(), set()) if body is None else _stored(body, names)
 
 
 def why_in_parts(tree: Tree, block: s.Block) -> str | None:

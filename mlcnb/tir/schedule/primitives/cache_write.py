@@ -32,6 +32,7 @@ from mlcnb.tir.schedule.legality.promises import (
     reduce_variables,
     why_not_sole_writer,
     why_skipped,
+    why_unwritten,
 )
 from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of, known_bounds, loops_below
 from mlcnb.tir.schedule.record.facts import does
@@ -127,6 +128,11 @@ def _refuse(state: State, block: Block, old: Buffer, readers: list[Block]) -> No
     if block.init is None and old in read_buffers(block) and not _fills_first(tree, block, old):
         raise state.refusal(
             f"cache_write: {name_of(block)} updates what {old.name} held before", block
+        )
+    unwritten = why_unwritten(block, old)
+    if unwritten and state.checks:
+        raise state.refusal(
+            f"cache_write: {unwritten}, and the copy would write them always", block
         )
     skipped = None if block.init is None else why_skipped(tree, block)
     if skipped and state.checks:

@@ -26,7 +26,7 @@ from mlcnb.tir.schedule.edit.moving import body_items
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.edit.staging import copy_block, item_of, refuse_elsewhere, tile_of
 from mlcnb.tir.schedule.legality.dependence import is_covered
-from mlcnb.tir.schedule.legality.promises import reduce_variables, why_skipped
+from mlcnb.tir.schedule.legality.promises import reduce_variables, why_skipped, why_unwritten
 from mlcnb.tir.schedule.legality.regions import (
     Box,
     box_of,
@@ -113,6 +113,11 @@ def _refuse(
                 f"{name_of(running[0])}, which is not under {name_of(loop)}",
                 loop,
                 hint=f"choose a loop outside of {name_of(running[0])}",
+            )
+        unwritten = why_unwritten(writer, old)
+        if unwritten:
+            raise state.refusal(
+                f"{NAME}: {unwritten}, and the copy would write them always", writer
             )
         skipped = None if writer.init is None else why_skipped(tree, writer)
         if skipped:
