@@ -29,7 +29,7 @@ from mlcnb.tir.schedule.legality.regions import (
     loops_below,
 )
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
-from mlcnb.tir.schedule.record.tree import Tree
+from mlcnb.tir.schedule.record.tree import Tree, sub_stmts
 
 
 def is_output_block(tree: Tree, block: s.Block, scope: s.Block | None = None) -> bool:
@@ -202,30 +202,35 @@ def why_unwritten(block: s.Block, buffer: Buffer) -> str | None:
     return f"{name_of(block)} writes elements of {buffer.name} on a condition"
 
 
-def _stored(n: s.Stmt, names: set[Buffer]) -> tuple[set[Any], set[Any]]:
-    """Indices at which a statement stores for sure, and at which it may."""
-    match n:
-        case s.BufferStore():
-            found = {structure_key(n.indices)} if n.buffer in names else set()
-            return (found, set()) if n.predicate is None else (set(), found)
-        case s.SeqStmt():
-            parts = [_stored(x, names) for x in n.seq]
-            return set().union(*(x[0] for x in parts)), set().union(*(x[1] for x in parts))
-        case s.IfThenElse():
-            sides = [_stored(x, names) for x in (n.then_case, n.else_case) if x is not None]
-            both = sides[0][0] & sides[1][0] if len(sides) == 2 else set()
-            return both, set().union(*(x for side in sides for x in side))
-        case s.While():
-            return set(), set().union(*_stored(n.body, names))
-        case s.BlockRealize():
-            inner = {m.buffer for m in n.block.match_buffers if m.source.buffer in names}
-            sure, perhaps = _stored(n.block.body, names | inner)
-            if n.block.init is not None:
-                sure |= _stored(n.block.init, names | inner)[0]
-            return (set(), sure | perhaps) if conjuncts(n.predicate) else (sure, perhaps)
-        case _:
-            body = getattr(n, "body", None)
-            return (set(), set()) if body is None else _stored(body, names)
+#: indices at which a statement stores for sure, and at which it may
+Stored = tuple[set[Any], set[Any]]
+
+
+def _stored(n: s.Stmt, names: set[Buffer]) -> Stored:
+    if isinstance(n, s.BufferStore):
+        found = {structure_key(n.indices)} if n.buffer in names else set()
+        return (found, set()) if n.predicate is None else (set(), found)
+    if isinstance(n, s.BlockRealize):
+        return _stored_by_block(n, names)
+    return _joined(n, [_stored(x, names) for x in sub_stmts(n)])
+
+
+def _stored_by_block(n: s.BlockRealize, names: set[Buffer]) -> Stored:
+    names = names | {m.buffer for m in n.block.match_buffers if m.source.buffer in names}
+    sure, perhaps = _stored(n.block.body, names)
+    if n.block.init is not None:
+        sure |= _stored(n.block.init, names)[0]
+    return (set(), sure | perhaps) if conjuncts(n.predicate) else (sure, perhaps)
+
+
+def _joined(n: s.Stmt, parts: list[Stored]) -> Stored:
+    """What the statements in one store: all of them run, or one of them on a condition."""
+    sure = [x[0] for x in parts]
+    every: set[Any] = set().union(*sure)
+    perhaps: set[Any] = set().union(*(x[1] for x in parts))
+    if not isinstance(n, s.IfThenElse | s.While):
+        return every, perhaps
+    return (sure[0] & sure[1] if len(sure) == 2 else set()), every | perhaps
 
 
 def why_in_parts(tree: Tree, block: s.Block) -> str | None:
