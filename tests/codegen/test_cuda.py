@@ -448,7 +448,10 @@ def test_what_is_not_made_for_a_gpu_yet():
     made = PROGRAMS["vector_add"]()
     with pytest.raises(TargetError, match="no executables of graphs for cuda yet"):
         mlc.compile(module("relu_add"), target="cuda")
-    assert "blockIdx.x" in mlc.compile(made.before, target="cuda", schedule="default").kernels[0].source
+    assert (
+        "blockIdx.x"
+        in mlc.compile(made.before, target="cuda", schedule="default").kernels[0].source
+    )
     rules = mlc.compile(made.before, target="cuda", schedule=lambda func, target: made.schedule)
     assert rules.kernels[0].source == built(made.schedule).source
 
