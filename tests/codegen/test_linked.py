@@ -108,7 +108,11 @@ def test_locations_change_neither_ir_nor_code(compiled):
     for kernel in compiled:
         target = kernel.target
         located = emit_located(
-            kernel.lowered, PREFIX + kernel.name, target.vector_bits, features=target.features
+            kernel.lowered,
+            PREFIX + kernel.name,
+            target.vector_bits,
+            features=target.features,
+            tuning=kernel.compiled.cpu.tuning,
         )
         assert located.kernel.ir != kernel.llvm_ir
         assert located.plain == kernel.llvm_ir

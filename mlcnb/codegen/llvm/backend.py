@@ -342,6 +342,7 @@ def _lookup(store: disk.Store | None, key: str) -> Emitted | None:
 def emit(name: str, func: PrimFunc, target: Target, schedule: Schedule | None) -> Emitted:
     """The LLVM IR of a function: scheduled, lowered, written down."""
     lowered = lower(scheduled_by(schedule(func, target) if schedule else None, func))
-    kernel = emit_kernel(lowered, symbol_of(name), target.vector_bits, target.features)
+    parts = (target.vector_bits, target.features, cpu_of(target).tuning)
+    kernel = emit_kernel(lowered, symbol_of(name), *parts)
     collect_young()
     return kernel.ir, kernel.signature.workspace, list(kernel.messages)

@@ -232,8 +232,9 @@ class Linked(display.Shown):
         if vector_bits not in self._emitted:
             target, name = self.kernel.target, symbol_of(self.kernel.name)
             bits = vector_bits or target.vector_bits
-            features = frozenset() if vector_bits else target.features
-            self._emitted[vector_bits] = emit_located(self.func, name, bits, self.page, features)
+            own = (target.features, self.kernel.compiled.cpu.tuning)
+            rest = (frozenset(), "") if vector_bits else own
+            self._emitted[vector_bits] = emit_located(self.func, name, bits, self.page, *rest)
         return self._emitted[vector_bits]
 
     @cached_property

@@ -63,6 +63,7 @@ def emit_located(
     vector_bits: int = 512,
     page: Page | None = None,
     features: frozenset[str] = frozenset(),
+    tuning: str = "",
 ) -> Located:
     """As `emit_kernel`, with a debug location at every instruction.
 
@@ -72,7 +73,7 @@ def emit_located(
         CodegenError: something in it that this backend cannot do, with what to try.
     """
     page = lowered_page(func) if page is None else page
-    return Located(LocatedEmitter(func, name, vector_bits, page, features).kernel(), page)
+    return Located(LocatedEmitter(page, func, name, vector_bits, features, tuning).kernel(), page)
 
 
 def lowered_page(func: PrimFunc) -> Page:
@@ -93,10 +94,8 @@ _NUMBER = r"1\d{6}\b"
 class LocatedEmitter(Emitter):
     """Emission that follows where in the listing it is."""
 
-    def __init__(
-        self, func: PrimFunc, name: str, vector_bits: int, page: Page, features: frozenset[str]
-    ) -> None:
-        super().__init__(func, name, vector_bits, features)
+    def __init__(self, page: Page, *kernel: Any) -> None:
+        super().__init__(*kernel)
         self.page = page
         texts = page.text_lines
         start = next((n for n, text in enumerate(texts, 1) if text.startswith("def ")), 1)

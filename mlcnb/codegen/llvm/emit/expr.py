@@ -19,7 +19,8 @@ from mlcnb.tir.buffer import BufferLoad
 if TYPE_CHECKING:
     from mlcnb.codegen.llvm.emit.kernel import Emitter
 
-#: flags of float arithmetic: a multiplication and an addition may fuse, nothing else may change
+#: flags of float arithmetic: a multiplication and an addition may fuse, nothing else may change;
+#: but not of float16, which some CPUs would fuse and others cannot: numbers are the same on all
 FLAGS = "contract"
 
 
@@ -62,7 +63,8 @@ def arithmetic(float_op: str, int_op: str) -> Callable[[Emitter, Any], str]:
     def rule(em: Emitter, x: Any) -> str:
         a, b = em.expr(x.a), em.expr(x.b)
         if x.dtype.is_float:
-            return em.rounded(em.f.emit(f"{float_op} {FLAGS} {em.type(x.dtype)} {a}, {b}"), x.dtype)
+            flags = "" if x.dtype.element == "float16" else f" {FLAGS}"
+            return em.rounded(em.f.emit(f"{float_op}{flags} {em.type(x.dtype)} {a}, {b}"), x.dtype)
         if x.dtype.is_bool:
             raise CodegenError(f"no {int_op} of bool values", hint="cast to int32 first")
         return em.f.emit(f"{int_op} {em.type(x.dtype)} {a}, {b}")

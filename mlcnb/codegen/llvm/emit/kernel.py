@@ -33,7 +33,11 @@ class KernelText:
 
 
 def emit_kernel(
-    func: PrimFunc, name: str, vector_bits: int = 512, features: frozenset[str] = frozenset()
+    func: PrimFunc,
+    name: str,
+    vector_bits: int = 512,
+    features: frozenset[str] = frozenset(),
+    tuning: str = "",
 ) -> KernelText:
     """LLVM IR of a lowered PrimFunc (flat buffers, no blocks), with entry `i32 @name(ptr argv)`.
 
@@ -42,25 +46,22 @@ def emit_kernel(
         name: the symbol to define.
         vector_bits: register width to prefer for vectors.
         features: of the CPU, LLVM's words, for what has an instruction on some only.
+        tuning: the CPU that instructions are put in order for, where it is not the target's.
 
     Raises:
         CodegenError: something in it that this backend cannot do, with what to try.
     """
-    return Emitter(func, name, vector_bits, features).kernel()
+    return Emitter(func, name, vector_bits, features, tuning).kernel()
 
 
 class Emitter:
-    """The state of emission: the module, the function under construction, what is known of
-    variables.
-    """
+    """The state of emission: the module, the function under construction, what is known."""
 
     def __init__(
-        self, func: PrimFunc, name: str, vector_bits: int, features: frozenset[str] = frozenset()
+        self, func: PrimFunc, name: str, vector_bits: int, features: frozenset[str], tuning: str
     ) -> None:
-        self.func = func
-        self.name = name
-        self.vector_bits = vector_bits
-        self.features = features
+        self.func, self.name = func, name
+        self.vector_bits, self.features, self.tuning = vector_bits, features, tuning
         self.module = Module()
         #: what is proved of indices holds, so that LLVM may rely on it
         self.never_wraps = CHECKED not in func.attrs
@@ -86,10 +87,10 @@ class Emitter:
         signature = signature_of(self.func, self.workspace_bytes)
         self.module.functions.append(body)
         self.module.functions.append(self.entry(variables, dims))
-        self.module.functions.append(
-            f'attributes #0 = {{ nounwind "prefer-vector-width"="{self.vector_bits}" '
-            f'"min-legal-vector-width"="{self.vector_bits}" }}\n'
-        )
+        tuning = f'"tune-cpu"="{self.tuning}" ' if self.tuning else ""
+        widths = ("prefer-vector-width", "min-legal-vector-width")
+        listed = " ".join(f'"{name}"="{self.vector_bits}"' for name in widths)
+        self.module.functions.append(f"attributes #0 = {{ nounwind {tuning}{listed} }}\n")
         return KernelText(self.name, self.module.text(), signature, tuple(self.module.messages))
 
     def body(self, variables: list[e.Var], dims: list[e.Var]) -> str:
