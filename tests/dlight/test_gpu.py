@@ -47,6 +47,16 @@ CASES = {
     "rms norm": (lambda x, g: op.nn.rms_norm(x, g, axes=[-1]), (6, 96), (96,)),
     "matmul": (lambda x, y: op.matmul(x, y), (33, 20), (20, 50)),
     "batched matmul": (lambda x, y: op.matmul(x, y), (3, 17, 20), (3, 20, 18)),
+    "matmul with relu": (lambda x, y: op.nn.relu(op.matmul(x, y)), (70, 33), (33, 90)),
+    "conv2d of many channels": (
+        lambda x, w, b: op.nn.relu(op.add(op.nn.conv2d(x, w, strides=2, padding=1), b)),
+        (1, 6, 15, 15), (18, 6, 3, 3), (1, 18, 1, 1),
+    ),
+    "conv2d 1 x 1": (lambda x, w: op.nn.conv2d(x, w), (2, 20, 7, 7), (33, 20, 1, 1)),
+    "conv1d": (lambda x, w: op.nn.conv1d(x, w, padding=1), (2, 8, 40), (20, 8, 3)),
+    "conv2d transposed": (
+        lambda x, w: op.nn.conv2d_transpose(x, w, strides=2), (1, 6, 9, 9), (6, 17, 3, 3)
+    ),
     "matrix by vector": (lambda x, y: op.matmul(x, y), (1, 64), (64, 50)),
     "conv2d": (
         lambda x, w: op.nn.conv2d(x, w, strides=2, padding=1), (1, 6, 15, 15), (8, 6, 3, 3)
@@ -101,6 +111,24 @@ def test_open_sizes():
         a, b = random(rows, 40), np.empty(rows, "float32")
         ex(a, b)
         np.testing.assert_allclose(b, a.sum(1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("make, shapes", [
+    (lambda x, y: op.matmul(x, y), [(64, 32), (32, 80)]),
+    (lambda x, w: op.nn.conv2d(x, w, padding=1), [(1, 8, 12, 12), (24, 8, 3, 3)]),
+])  # fmt: skip
+def test_operands_of_products_go_through_shared_memory(make, shapes):
+    args = [random(*shape) for shape in shapes]
+    func, expected = loops_of(make, *args)
+    sch = schedule_gpu(func, SIM)
+    script = text(sch)
+    assert script.count('scope="shared"') == 2 and script.count('scope="local"') == 1
+    assert script.count('T.thread_binding(16, thread="threadIdx.y")') == 3
+    kernel = mlc.compile(sch, target=SIM).kernels[0]
+    assert kernel.source.count("__shared__") == 2 and "__syncthreads" in kernel.source
+    out = np.empty_like(expected)
+    mlc.compile(sch, target=SIM)(*args, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_are_reduced_by_the_threads_of_a_block():

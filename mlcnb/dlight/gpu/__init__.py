@@ -1,22 +1,26 @@
 """Schedules for GPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    rows             softmax, normalisations, reductions along rows
+RULES, first that fits:    matmul           products and convolutions, in tiles in shared memory
+                           rows             softmax, normalisations, reductions along rows
                            fallback         a thread for each element
 
-By TVM's names, for `ApplyDefaultSchedule`: `Reduction` and `GeneralReduction` (rows), `Fallback`.
+By TVM's names, for `ApplyDefaultSchedule`: `Matmul`, `Reduction` and `GeneralReduction` (rows),
+`Fallback`.
 """
 
 from __future__ import annotations
 
 from mlcnb.dlight.gpu.fallback import fallback
+from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
-RULES = (rows, fallback)
+RULES = (matmul, rows, fallback)
 
+Matmul = ScheduleRule(matmul)
 Reduction = GeneralReduction = ScheduleRule(rows)
 Fallback = ScheduleRule(fallback)
 
