@@ -153,6 +153,7 @@ def test_lowering_is_a_list_of_named_passes(compiled):
         "SkipPadding",
         "LoopPartition",
         "FlattenBuffer",
+        "NarrowDataType",
         "Simplify",
         "InjectPrefetch",
         "VectorizeLoop",

@@ -44,11 +44,21 @@ def test_python_values_become_constants_scalars_and_shapes():
     assert [(v.value, str(v.dtype)) for v in shape.values] == [(2, "int64"), (3, "int64")]
 
 
+EXP = """e ** x, elementwise.
+
+Args:
+    x: a tensor, of a shape and dtype that may be symbolic or unknown.
+
+Raises:
+    OperatorArgumentError: arguments of another number, name or kind.
+    TypeInferError: shapes or dtypes that do not go together, once the call is typed."""
+
+
 def test_signature_and_text_come_from_the_declaration():
     assert str(inspect.signature(relax.op.sum)) == (
         "(x: 'Tensor', axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> 'Expr'"
     )
-    assert relax.op.exp.__doc__ == "e ** x, elementwise."
+    assert relax.op.exp.__doc__ == EXP
     assert relax.op.exp.__name__ == "exp"
 
 

@@ -56,10 +56,12 @@ class _Sinker(Mutator):
         operator = called(call)
         if operator is Matmul:
             self.products.add(var)
+        if not operator.elementwise:
+            return None
         tensors = sum(isinstance(a.struct_info, TensorStructInfo) for a in call.args)
-        if operator.elementwise and tensors == 1 and self.reshaped(call.args[0]) is not None:
+        if tensors == 1 and self.reshaped(call.args[0]) is not None:
             return self.sunk(call, 0, ())
-        if operator.elementwise and tensors == len(call.args) == 2:
+        if tensors == len(call.args) == 2:
             for place in (0, 1):
                 other = self.other_operand(call, var, place)
                 if other is not None:

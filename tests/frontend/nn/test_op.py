@@ -188,11 +188,11 @@ def test_tensor_expr_op():
     @I.ir_module
     class Expected:
         @T.prim_func(private=True)
-        def add_one(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+        def add_one(A: T.Buffer((T.int64(10),), "float32"), B: T.Buffer((T.int64(10),), "float32")):
             T.func_attr({"mark": 1, "tir.noalias": True})
-            for i in range(10):
+            for i in range(T.int64(10)):
                 with T.block("compute"):
-                    v_i = T.axis.spatial(10, i)
+                    v_i = T.axis.spatial(T.int64(10), i)
                     B[v_i] = A[v_i] + T.float32(1)
 
         @R.function
