@@ -313,7 +313,8 @@ def test_numbers_that_mean_nothing():
 
 def test_a_pool_that_stays_busy_is_an_error(monkeypatch):
     monkeypatch.setattr(threads, "_PATIENCE", 0.05)
-    caller = threading.Thread(target=run, args=("slow", np.zeros(1, np.int64), 10**6))
+    kernels()  # to compile them takes its time
+    caller = threading.Thread(target=run, args=("slow", np.zeros(1, np.int64), 40_000))
     caller.start()
     time.sleep(0.02)
     with pytest.raises(ExecutionError) as error:
