@@ -6,7 +6,6 @@ first_that_fits(RULES, func, target)     the Schedule of the first rule that tak
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import walk
@@ -44,12 +43,6 @@ def is_scheduled(func: PrimFunc) -> bool:
     return any(n.kind is not ForKind.SERIAL or n.annotations for n in loops)
 
 
-def inline_before(sch: Schedule, blocks: Sequence[Any]) -> None:
-    """Elementwise blocks computed where they are read."""
-    for block in blocks:
-        sch.compute_inline(block.handle)
-
-
 class ScheduleRule:
     """A rule as `ApplyDefaultSchedule` takes it, by TVM's name: `dl.gpu.Fallback()`."""
 
@@ -66,7 +59,6 @@ class ScheduleRule:
     def apply(self, func: PrimFunc, target: Target, tunable: bool = False) -> Schedule | None:
         """The schedule of a function that nobody has scheduled; None where the rule does not fit.
 
-        Raises:
-            ScheduleError: never; a step that is refused means that the rule does not fit.
+        A step that is refused means that it does not fit.
         """
         return None if is_scheduled(func) else first_that_fits((self.rule,), func, target)

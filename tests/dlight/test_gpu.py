@@ -40,6 +40,7 @@ CASES = {
     "argmax": (lambda x: op.argmax(x, axis=-1), (5, 100)),
     "softmax": (lambda x: op.nn.softmax(x, axis=-1), (3, 5, 130)),
     "log softmax": (lambda x: op.nn.log_softmax(x, axis=-1), (4, 70)),
+    "softmax of rows beyond shared memory": (lambda x: op.nn.softmax(x, axis=-1), (2, 20000)),
     "softmax along columns": (lambda x: op.nn.softmax(x, axis=0), (70, 6)),
     "layer norm": (
         lambda x, g, b: op.nn.layer_norm(x, g, b, axes=[-1]), (4, 7, 96), (96,), (96,)

@@ -23,9 +23,8 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.tensor_intrin import mma_sync
+from mlcnb.tir.tensor_intrin.mma_sync import WARP
 
-#: threads of a warp
-WARP = 32
 BARRIER = "tir.tvm_storage_sync"
 ACTIVE = "tir.tvm_warp_activemask"
 MMA = "tir.ptx_mma"

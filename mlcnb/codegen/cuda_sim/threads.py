@@ -26,7 +26,6 @@ from mlcnb.codegen.cuda_sim.registers import (
     ACTIVE,
     BARRIER,
     MMA,
-    WARP,
     Own,
     active,
     is_collective,
@@ -46,6 +45,7 @@ from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
+from mlcnb.tir.tensor_intrin.mma_sync import WARP
 from mlcnb.tir.transform.simplify import simplify_stmt
 
 

@@ -18,10 +18,9 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.dlight.gpu.threads import THREADS, most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
 from mlcnb.tir.schedule import Schedule
 
-#: bytes that a block keeps in shared memory at most
-SHARED = 32 << 10
 #: rows that are shorter are better reduced by one thread each
 SHORT = 32
 
@@ -38,6 +37,9 @@ def rows(sch: Schedule, survey: Survey, target: Target) -> bool:
     blocks = [b for b in survey.blocks if not _inlined(sch, b)]
     *middle, last = Survey.of(sch).blocks
     if not blocks or not all(_begins_with(b, first.spatial()) for b in (*middle, last)):
+        return False
+    held = [_bytes_of_a_row(b, outer) for b in middle]
+    if None in held or sum(held) > GpuLimits.of(target).max_shared_memory_per_block // 2:  # type: ignore[arg-type]
         return False
     for block in middle:
         sch.set_scope(block.handle, 0, "shared")
@@ -63,6 +65,14 @@ def _inlined(sch: Schedule, block: BlockInfo) -> bool:
     except ScheduleError:
         return False
     return True
+
+
+def _bytes_of_a_row(block: BlockInfo, outer: int) -> int | None:
+    """What a block's result takes in shared memory; None where that is not known."""
+    sides = [n for n, kind in zip(block.extents[outer:], block.kinds[outer:], strict=True)
+             if kind == "S"]  # fmt: skip
+    count = product(sides)
+    return None if count is None else count * block.node.writes[0].buffer.dtype.nbytes
 
 
 def _begins_with(block: BlockInfo, extents: list[int | None]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
+from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
 from mlcnb.tir.schedule import Schedule
 
 #: threads of a block where nothing else says how many
@@ -17,7 +18,7 @@ THREADS = 256
 
 def most_threads(target: Target) -> int:
     """How many threads a block may have."""
-    return int(target.attrs.get("max_threads_per_block", 1024))
+    return GpuLimits.of(target).max_threads_per_block
 
 
 def on_elements(sch: Schedule, loops: Sequence[Any], target: Target) -> Any:
