@@ -192,10 +192,11 @@ class _Rewriter:
             raise NoIterMap(f"{x!r} multiplies loop variables")
         if not a.splits:
             a, b = b, a
-        if p.is_const(b.base, 0):
-            return IterSum((), b.base)
-        splits = tuple(s.scaled(self.simple(s.scale * b.base)) for s in a.splits)
-        return IterSum(splits, self.simple(a.base * b.base))
+        by = self.simple(b.base)
+        if p.is_const(by, 0):
+            return IterSum((), by)
+        splits = tuple(s.scaled(self.simple(s.scale * by)) for s in a.splits)
+        return IterSum(splits, self.simple(a.base * by))
 
     def divide(self, x: PrimExpr, a: IterSum, b: IterSum, is_mod: bool) -> IterSum:
         if b.splits:

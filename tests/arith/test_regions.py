@@ -84,6 +84,11 @@ def test_strict_boxes_are_full_and_upper_ones_hold_all(x, y, n, m, width):
         assert side.high is None or max(values) <= evaluate(side.high, {})
 
 
+def test_a_factor_that_is_zero_when_it_is_folded():
+    region = [slice_of(I), slice_of(I * e.Mul(p.const(0, "int32"), p.const(-3, "int32")))]
+    assert shown(arith.estimate_region_strict_bound(region, loops(i=2))) == ["0..1", "0..0"]
+
+
 linear = st.builds(
     lambda a, b, c, d: I * a + J * b + N * c + d, *[st.integers(-4, 4)] * 3, st.integers(-9, 9)
 )
