@@ -117,7 +117,7 @@ class DType(str):
             return 1
         return (1 << (self.bits - (1 if self.is_int else 0))) - 1
 
-    def holds(self, value: int) -> bool:
+    def holds(self, value: float) -> bool:
         """Whether `value` is a number of this integer or bool dtype."""
         low, high = self.limits
         return low <= value <= high

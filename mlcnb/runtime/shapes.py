@@ -195,6 +195,12 @@ def match_shape(
         if got < 0:
             raise RuntimeInputError(f"{name}: dimension {axis} of a shape would be {got}")
         if isinstance(expected, e.Var) and expected not in dims:
+            if not expected.dtype.holds(got):
+                raise RuntimeInputError(
+                    f"{name}: dimension {axis} is {got}, which {expected.name!r}, an "
+                    f"{expected.dtype}, cannot hold (shape {tuple(shape)})",
+                    hint="declare the size as T.int64()",
+                )
             dims[expected] = int(got)
             continue
         if isinstance(expected, e.IntImm) and expected.value == got:

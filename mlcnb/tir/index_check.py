@@ -26,6 +26,7 @@ from mlcnb.core.errors import ExecutionError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.dtype import DType
 from mlcnb.tir.buffer import BufferLoad
 
 #: where a message has the numbers
@@ -69,6 +70,30 @@ def _wide(index: e.PrimExpr) -> e.PrimExpr:
 def _check(index: e.PrimExpr, extent: Any, where: str, counted: int, column: int) -> e.PrimExpr:
     given = (index, p.cast(index.dtype, p.as_expr(extent)), e.StringImm(where))
     return e.Call(index.dtype, "tir.check_index", (*given, p.const(counted), p.const(column)))
+
+
+def fitted(
+    kind: DType, value: e.PrimExpr, where: str, bounds: tuple[float, float]
+) -> e.PrimExpr | None:
+    """An offset, stride or size, which is not negative, in a dtype that may be too narrow for it.
+
+    Args:
+        kind: the integer dtype wanted.
+        value: computed in a dtype that holds it.
+        where: what it is, for the message of the check.
+        bounds: what is known of it, as `Analyzer.const_bounds` says.
+
+    Returns:
+        The value in `kind`: as it is where it surely fits, else checked when the program runs. None
+        where it surely does not fit.
+    """
+    low, high = bounds
+    if low > kind.max_value or high < kind.min_value:
+        return None
+    if kind.holds(low) and kind.holds(high):
+        return p.cast(kind, value)
+    room = p.const(kind.max_value + 1, value.dtype)
+    return p.cast(kind, e.Call(value.dtype, "tir.check_index", (value, room, e.StringImm(where))))
 
 
 def message(x: e.Call) -> str:

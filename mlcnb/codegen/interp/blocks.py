@@ -154,10 +154,10 @@ class BlockCompiler(StatementCompiler):
         outer, slot = self.view_slot(source.buffer), self.slot(buffer)
         data = self.slot(buffer.data)
         starts = [self._range_of(r) for r in source.region]
-        bind_shape = [self._binder(n) for n in buffer.shape]
-        bind_strides = [self._binder(n) for n in buffer.strides]
+        bind_shape = [self._binder(n, "a dimension", buffer) for n in buffer.shape]
+        bind_strides = [self._binder(n, "a stride", buffer) for n in buffer.strides]
         offset = buffer.elem_offset
-        bind_offset = self._binder(offset) if offset is not None else None
+        bind_offset = None if offset is None else self._binder(offset, "elem_offset", buffer)
 
         def run(f: Frame) -> None:
             view: View = f[outer]
@@ -184,12 +184,16 @@ class BlockCompiler(StatementCompiler):
     def _range_of(self, bounds: Range) -> tuple[Closure, Closure]:
         return self.compile(bounds.min), self.compile(bounds.extent)
 
-    def _binder(self, dim: PrimExpr) -> Callable[[Frame, int], None]:
+    def _binder(self, dim: PrimExpr, what: str, view: Buffer) -> Callable[[Frame, int], None]:
         """Gives a variable its value; anything else must have it already."""
         if isinstance(dim, Var):
-            slot = self.slot(dim)
+            slot, kind = self.slot(dim), dim.dtype
+            where = f"{dim.name}, {what} of {view.name}"
 
             def bind(f: Frame, value: int) -> None:
+                if not kind.holds(value):
+                    room = kind.max_value + 1
+                    raise ExecutionError(f"{where}: index {value} is outside of 0..{room}")
                 f[slot] = value
 
             return bind

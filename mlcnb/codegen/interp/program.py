@@ -277,6 +277,12 @@ class Program:
 
         def bind(f: Frame, size: int, checks: list, shape: tuple[int, ...]) -> None:
             if isinstance(dim, Var) and solved is not None and f[solved] is None:
+                if not dim.dtype.holds(size):
+                    raise RuntimeInputError(
+                        f"argument {buffer.name} has shape {shape}: {what} is {size}, "
+                        f"which {dim.name}, an {dim.dtype}, cannot hold",
+                        hint="declare the size as T.int64()",
+                    )
                 f[solved] = size
             else:
                 checks.append(lambda: check(f, size, shape))

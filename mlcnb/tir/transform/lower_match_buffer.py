@@ -25,7 +25,8 @@ from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import refold
-from mlcnb.tir.stmt import Block, BufferStore
+from mlcnb.tir.index_check import fitted
+from mlcnb.tir.stmt import Block, BufferStore, For
 from mlcnb.tir.transform.flatten_buffer import offset_of, strides_of
 
 
@@ -53,6 +54,8 @@ class _Lowerer:
         """The node with matches replaced."""
         if isinstance(n, Var):
             return self.values.get(n, n)
+        if isinstance(n, For):
+            self.analyzer.bind(n.loop_var, Range(n.min, n.extent))
         if isinstance(n, Block):
             return self.block(n)
         if isinstance(n, Buffer):
@@ -67,6 +70,8 @@ class _Lowerer:
 
     def block(self, n: Block) -> Block:
         """A block: its matches become known, and are gone."""
+        for axis in n.iter_vars if n.match_buffers else ():
+            self.analyzer.bind(axis.var, axis.dom)
         for match in n.match_buffers:
             self.match(match)
         bare = replace(n, match_buffers=()) if n.match_buffers else n
@@ -99,12 +104,21 @@ class _Lowerer:
         self.sources[inner] = source
         self.values[inner.data] = outer.data
         for axis, (want, side) in enumerate(zip(inner.shape, source.region[lead:], strict=True)):
-            self.bind(match, f"dimension {axis}", want, side.extent)
+            self.bind(match, f"dimension {axis}", want, side.extent, _wide(side.extent))
+        wide = replace(
+            outer,
+            shape=tuple(map(_wide, outer.shape)),
+            strides=tuple(map(_wide, outer.strides)),
+            elem_offset=None if outer.elem_offset is None else _wide(outer.elem_offset),
+        )
+        steps, wide_steps = strides_of(outer)[lead:], strides_of(wide)[lead:]
         for axis, want in enumerate(inner.strides):
-            self.bind(match, f"stride {axis}", want, strides_of(outer)[lead + axis])
-        offset = offset_of(outer, tuple(side.min for side in source.region))
+            self.bind(match, f"stride {axis}", want, steps[axis], wide_steps[axis])
+        starts = tuple(side.min for side in source.region)
+        offset = offset_of(outer, starts)
         if inner.elem_offset is not None:
-            self.bind(match, "elem_offset", inner.elem_offset, offset)
+            wide_offset = offset_of(wide, tuple(map(_wide, starts)))
+            self.bind(match, "elem_offset", inner.elem_offset, offset, wide_offset)
         if inner.offset_factor > 1 and not self.divides(offset, inner.offset_factor):
             raise self.misfit(match, f"wants an offset that is a multiple of {inner.offset_factor}")
 
@@ -112,15 +126,33 @@ class _Lowerer:
         """True if an offset is surely a multiple of `factor`."""
         return self.analyzer.can_prove_equal(p.floormod(offset, factor), 0)
 
-    def bind(self, match: MatchBufferRegion, what: str, want: PrimExpr, found: PrimExpr) -> None:
-        """A free variable takes the value; anything else must equal it."""
+    def bind(
+        self, match: MatchBufferRegion, what: str, want: PrimExpr, found: PrimExpr, wide: PrimExpr
+    ) -> None:
+        """A free variable takes the value; anything else must equal it.
+
+        `wide` is the value again, computed in 64 bits: it may not fit into the variable.
+        """
         if isinstance(want, Var) and want not in self.values:
-            self.values[want] = p.cast(want.dtype, self.analyzer.simplify(found))
+            self.values[want] = self.value(match, what, want, found, wide)
             return
         known = self.visit(want)
         if not self.analyzer.can_prove_equal(known, found):
             shown = self.analyzer.simplify(found)
             raise self.misfit(match, f"wants {what} to be {known}, the region's is {shown}")
+
+    def value(
+        self, match: MatchBufferRegion, what: str, want: Var, found: PrimExpr, wide: PrimExpr
+    ) -> PrimExpr:
+        """What a variable of a match stands for, in its dtype."""
+        bounds = self.analyzer.const_bounds(wide)
+        if all(map(want.dtype.holds, bounds)):
+            return p.cast(want.dtype, self.analyzer.simplify(found))
+        where = f"{want.name}, {what} of {match.buffer.name}"
+        value = fitted(want.dtype, self.analyzer.simplify(wide), where, bounds)
+        if value is None:
+            raise self.misfit(match, f"has the {what} {wide}, which {want.dtype} cannot hold")
+        return value
 
     def misfit(self, match: MatchBufferRegion, why: str) -> PassError:
         """What to raise for a match that does not fit its region."""
@@ -137,6 +169,11 @@ def _behind(starts: Sequence[PrimExpr], indices: Sequence[PrimExpr]) -> tuple[Pr
     lead = len(starts) - len(indices)
     moved = [_plus(a, i) for a, i in zip(starts[lead:], indices, strict=True)]
     return (*starts[:lead], *moved)
+
+
+def _wide(x: PrimExpr) -> PrimExpr:
+    """In 64 bits: 4 * 65536 * 65536 is no int32."""
+    return p.cast("int64", x)
 
 
 def _plus(start: PrimExpr, index: PrimExpr) -> PrimExpr:
