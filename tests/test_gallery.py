@@ -10,6 +10,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.core.errors import MLCError
+from mlcnb.script import tir as T
 from mlcnb.testing import gallery
 from mlcnb.testing.gallery import Example, programs
 from mlcnb.tir.schedule import Schedule
@@ -139,6 +140,20 @@ def test_order_of_what_is_too_large():
         mlc.order(programs.matmul(64, 64, 64))
     with pytest.raises(MLCError, match="order: a int is no single loop program"):
         mlc.order(3)
+
+
+def test_the_nest_shows_what_stands_under_a_test():
+    @T.prim_func(private=True)
+    def func(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            if i < 3:
+                A[i] = 1
+            else:
+                for j in range(2):
+                    A[i] = j
+
+    words = [(row.depth, row.text) for row in nest.rows(func)]
+    assert words == [(0, "i in 8"), (1, "A[…]"), (1, "j in 2"), (2, "A[…]")]
 
 
 def test_nest():

@@ -24,12 +24,12 @@ from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
-from mlcnb.ir.prim_ops import as_int
 from mlcnb.machine.addresses import Placed
 from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.machine.touching import Toucher, reads_memory
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
+from mlcnb.tir.analysis.structure import work
 
 #: accesses that are made at once
 CHUNK = 1 << 18
@@ -166,24 +166,8 @@ class _Outer:
     def size(self, n: Any) -> int:
         """About how many accesses a statement makes."""
         if id(n) not in self.sizes:
-            self.sizes[id(n)] = self._size(n)
+            self.sizes[id(n)] = int(work(n, _USUAL, _touches))
         return self.sizes[id(n)]
-
-    def _size(self, n: Any) -> int:
-        match n:
-            case s.For():
-                extent = as_int(n.extent)
-                return (_USUAL if extent is None else extent) * self.size(n.body)
-            case s.SeqStmt(parts):
-                return sum(map(self.size, parts))
-            case s.BufferStore() | s.Evaluate():
-                return 1 + sum(isinstance(x, e.PrimExpr) and reads_memory(x) for x in walk(n))
-            case s.IfThenElse(_, yes, no):
-                return max(self.size(yes), 0 if no is None else self.size(no))
-            case s.BlockRealize():
-                return self.size(n.block.body)
-        body = getattr(n, "body", None)
-        return 1 if body is None else self.size(body)
 
     def pieces(self, n: s.Stmt, frame: Frame) -> Iterator[Piece]:
         """The accesses of a statement, in stretches."""
@@ -213,6 +197,11 @@ class _Outer:
                 yield from self.pieces(n.body, {**frame, n.loop_var: start})
             else:
                 yield self.inner.rounds(n, frame, 1, start, count)
+
+
+def _touches(n: s.Stmt) -> int:
+    """About how many accesses a store or a call makes."""
+    return 1 + sum(isinstance(x, e.PrimExpr) and reads_memory(x) for x in walk(n))
 
 
 def _scalar(x: Any) -> int:

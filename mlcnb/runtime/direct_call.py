@@ -22,16 +22,16 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy import ndarray
 
-from mlcnb.core.node import Node, children
 from mlcnb.ir.memory import array_at
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.entry_call import Given, entry
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
 from mlcnb.runtime.tensor import aligned_empty
+from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Evaluate, For, Stmt, While
+from mlcnb.tir.stmt import Evaluate, Stmt
 
 #: iterations that are over before anybody could press Ctrl-C, however slow they are
 SHORT = 1 << 22
@@ -166,10 +166,6 @@ def _is_plain(buffer: Buffer) -> bool:
     )
 
 
-def iterations(n: Node) -> float:
+def iterations(n: Stmt) -> float:
     """How often the innermost statements run, at most; infinite where that is not known."""
-    if isinstance(n, While | Evaluate):
-        return math.inf
-    inner = sum(iterations(child) for child in children(n) if isinstance(child, Stmt)) or 1
-    extent = as_int(n.extent) if isinstance(n, For) else 1
-    return math.inf if extent is None else extent * inner
+    return work(n, math.inf, lambda x: math.inf if isinstance(x, Evaluate) else 1)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlcnb.core.doc import Page
-from mlcnb.core.node import map_children, replace
+from mlcnb.core.node import replace
 from mlcnb.ir.span import Span
 from mlcnb.script.printer import document
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Stmt
+from mlcnb.tir.functor import map_bodies
 
 #: the source of such spans
 SOURCE = "listing"
@@ -49,10 +49,8 @@ def placed(func: PrimFunc) -> Placed:
     numbers: dict[int, int] = {}
 
     def mark(n: Any) -> Any:
-        if not isinstance(n, Stmt):
-            return n
         if id(n) not in done:
-            rebuilt = map_children(n, mark)
+            rebuilt = map_bodies(n, mark)
             where = page.places.get(id(n))
             if where and "span" in n.node_fields:
                 line, column = min(where)[:2]

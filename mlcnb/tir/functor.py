@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from mlcnb.core.node import Node, replace, rewrite
+from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.py_functor import PyStmtExprMutator, PyStmtExprVisitor, mutator, visitor
 from mlcnb.tir.stmt import (
     Allocate,
+    AttrStmt,
     DeclBuffer,
     Evaluate,
     For,
     IfThenElse,
+    IterVar,
     LetStmt,
     SeqStmt,
     Stmt,
@@ -26,6 +28,35 @@ from mlcnb.tir.stmt import (
 __all__ = ["PyStmtExprMutator", "PyStmtExprVisitor", "mutator", "substitute", "visitor"]
 
 N = TypeVar("N", bound=Node)
+
+
+def bodies(n: Node) -> list[Stmt]:
+    """The statements that stand directly in a node, in order."""
+    return [x for x in children(n) if isinstance(x, Stmt)]
+
+
+def map_bodies(n: N, fn: Callable[[Any], Any]) -> N:
+    """`n` with `fn` applied to each of its `bodies`; `n` itself if each came back the same."""
+    return map_children(n, lambda x: fn(x) if isinstance(x, Stmt) else x)
+
+
+def heads(n: Stmt) -> list[e.PrimExpr]:
+    """What a statement computes before the statements in it run; of a leaf, all that it does."""
+    fields = ("value",) if isinstance(n, AttrStmt) else n.walked_fields
+    parts = (getattr(n, name) for name in fields if name not in n.binder_fields)
+    return [x for part in parts for x in nodes_in(part) if isinstance(x, e.PrimExpr)]
+
+
+def bound(n: Node) -> list[e.Var]:
+    """The variables that a statement or `let` defines for what is in it, pointers among them."""
+    if isinstance(n, DeclBuffer) or not isinstance(n, Stmt | e.Let):
+        return []
+    found = (x for name in n.binder_fields for x in nodes_in(getattr(n, name)))
+    names = (
+        x.var if isinstance(x, IterVar) else x.data if isinstance(x, Buffer) else x for x in found
+    )
+    return [x for x in names if isinstance(x, e.Var)]
+
 
 _BUILD: dict[type, Callable[[Any, Any], e.PrimExpr]] = {
     e.Add: p.add,

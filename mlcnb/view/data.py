@@ -34,6 +34,7 @@ from mlcnb.ir.pass_trace import PassTrace
 from mlcnb.relax import expr as rx
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 from mlcnb.view import survey
 from mlcnb.view.graph.model import Model, build
 from mlcnb.view.passes import Sizes
@@ -221,8 +222,6 @@ def tree(n: Any) -> list[Json]:
             return tree(block.body)
         case s.BlockRealize(block=block):
             return [_block(block)]
-        case s.SeqStmt(seq=parts):
-            return [made for part in parts for made in tree(part)]
         case s.IfThenElse():
             other = tree(n.else_case) if n.else_case is not None else []
             text = display.text(n.condition)
@@ -237,7 +236,7 @@ def tree(n: Any) -> list[Json]:
             return [{"op": "store", "text": display.text(n)}]
         case s.Evaluate():
             return [{"op": "call", "text": display.text(n)}]
-    return tree(n.body) if getattr(n, "body", None) is not None else []
+    return [made for part in bodies(n) for made in tree(part)]
 
 
 def _block(block: s.Block) -> Json:

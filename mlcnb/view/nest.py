@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mlcnb.ir.expr import IntImm
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 from mlcnb.view.svg import FAINT, INK, Drawing
 from mlcnb.view.words import clip, dim, listed
 
@@ -58,11 +59,9 @@ def _rows(n: Any, depth: int) -> Iterator[Row]:
             yield from (row for row in inner if row.more != STORED)
         case s.BufferStore():
             yield Row(depth, f"{clip(n.buffer.name, 16)}[…]", "block", STORED)
-        case s.SeqStmt(seq=parts):
-            for part in parts:
+        case _:
+            for part in bodies(n):
                 yield from _rows(part, depth)
-        case _ if isinstance(getattr(n, "body", None), s.Stmt):
-            yield from _rows(n.body, depth)
 
 
 def _loop(n: s.For, depth: int) -> Row:

@@ -86,16 +86,14 @@ def _rest(mod: IRModule, names: Sequence[str], sizes: dict[str, int]) -> list[Pa
     return [Fold(title, body, "mod.show()")]
 
 
+#: lines that a statement prints as, about
+_LINES = {BlockRealize: 4, For: 1, BufferStore: 1, Evaluate: 1}
+
+
 def _estimate(function: Any) -> int:
     """About how many lines a function prints as."""
     if isinstance(function, rx.Function):
         return 6 + sum(1 for _ in bindings_of(function))
     if not isinstance(function, PrimFunc):
         return 1
-    counted = 0
-    for stmt in statements(function.body):
-        if isinstance(stmt, BlockRealize):
-            counted += 4
-        elif isinstance(stmt, For | BufferStore | Evaluate):
-            counted += 1
-    return 3 + counted
+    return 3 + sum(_LINES.get(type(n), 0) for n in statements(function.body))

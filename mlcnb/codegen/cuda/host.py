@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from mlcnb.codegen.interp.expressions import ExpressionCompiler, Frame
 from mlcnb.core.errors import CodegenError, ExecutionError
-from mlcnb.core.node import children
 from mlcnb.ir import expr as e
 from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, bound_axis
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 from mlcnb.tir.transform.split_host_device import DYNAMIC_SHARED, LAUNCH_PARAMS
 
 Run = Callable[[Frame, Any], None]
@@ -48,9 +48,8 @@ def why_unbound(func: PrimFunc) -> tuple[str, s.Stmt] | None:
         if isinstance(n, s.BufferStore):
             what = f"block {block.name_hint}" if block else f"the store to {n.buffer.name}"
             found.append((f"{what} is not bound to threads", block or n))
-        for child in children(n):
-            if isinstance(child, s.Stmt):
-                visit(child, n if isinstance(n, s.Block) and n.iter_vars else block)
+        for x in bodies(n):
+            visit(x, n if isinstance(n, s.Block) and n.iter_vars else block)
 
     visit(func.body, None)
     return found[0] if found else None

@@ -18,11 +18,9 @@ import numpy as np
 
 from mlcnb.core import options
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import Node, children
 from mlcnb.ir.expr import IntImm
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.module import IRModule
-from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.rules import rule
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import FunctionPass, PassContext
@@ -47,8 +45,9 @@ from mlcnb.relax.mutator import Mutator
 from mlcnb.relax.numpy_call import call_numpy, value_of
 from mlcnb.relax.operator import called, declaration
 from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from mlcnb.tir.analysis.structure import work
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import BufferStore, For, Stmt
+from mlcnb.tir.stmt import BufferStore
 
 #: results up to this many bytes are folded whatever their operands are
 SMALL = 1 << 16
@@ -167,7 +166,7 @@ class _Folder(Mutator):
         infos = _outputs(call.sinfo_args[0])
         if not isinstance(func, PrimFunc) or any(static_shape(i) is None for i in infos):
             return None
-        if _work(func.body) > INTERPRETED:
+        if work(func.body, INTERPRETED, lambda n: isinstance(n, BufferStore)) > INTERPRETED:
             return None
         from mlcnb.codegen.interp import run_prim_func
 
@@ -177,16 +176,6 @@ class _Folder(Mutator):
         run_prim_func(func, [*inputs, *outputs, *scalars])
         several = isinstance(call.sinfo_args[0], TupleStructInfo)
         return tuple(outputs) if several else outputs[0]
-
-
-def _work(n: Node, times: int = 1) -> int:
-    """How many stores a program makes; a loop of unknown length counts as very long."""
-    if isinstance(n, BufferStore):
-        return times
-    if isinstance(n, For):
-        extent = as_int(n.extent)
-        return _work(n.body, times * (INTERPRETED if extent is None else extent))
-    return sum(_work(child, times) for child in children(n) if isinstance(child, Stmt))
 
 
 def _constants(call: Call) -> list[Constant]:

@@ -22,6 +22,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def _of_block(block: s.Block) -> tuple[Escape, ...]:
 def _holds_block(n: Any) -> bool:
     if isinstance(n, s.BlockRealize):
         return True
-    return any(_holds_block(x) for x in children(n) if isinstance(x, s.Stmt))
+    return any(map(_holds_block, bodies(n)))
 
 
 #: (pointer, read, written), and where else to look

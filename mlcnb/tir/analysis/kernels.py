@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlcnb.core.node import Node, children, walk
+from mlcnb.core.node import Node, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 
 BLOCK_AXES = tuple(f"blockIdx.{axis}" for axis in "xyz")
 IN_BLOCK_AXES = tuple(f"threadIdx.{axis}" for axis in "xyz")
@@ -92,9 +93,8 @@ def kernels_in(n: Node) -> Iterator[s.Stmt]:
         assert isinstance(n, s.Stmt)
         yield n
         return
-    for child in children(n):
-        if isinstance(child, s.Stmt):
-            yield from kernels_in(child)
+    for x in bodies(n):
+        yield from kernels_in(x)
 
 
 def uses_threads(func: PrimFunc) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import children, walk
+from mlcnb.core.node import walk
 from mlcnb.ir import expr as e
 from mlcnb.tir import stmt as s
+from mlcnb.tir.functor import bodies
 
 BREAK, CONTINUE = "tir.break_loop", "tir.continue_loop"
 
@@ -33,14 +34,9 @@ def leaves(n: Any) -> bool:
 
 def is_left_early(body: s.Stmt, words: tuple[str, ...] = ("break_loop", "continue_loop")) -> bool:
     """True if a loop with this body is left by one of these words: loops inside have their own."""
-    stack: list[Any] = [body]
-    while stack:
-        n = stack.pop()
-        if leaving(n) in words:
-            return True
-        if isinstance(n, s.Stmt | s.Block) and not isinstance(n, s.For | s.While | s.Evaluate):
-            stack.extend(c for c in children(n) if isinstance(c, s.Stmt | s.Block))
-    return False
+    if isinstance(body, s.For | s.While):
+        return False
+    return leaving(body) in words or any(is_left_early(x, words) for x in bodies(body))
 
 
 def misplaced_exit(loop: s.For | s.While) -> str | None:

@@ -20,6 +20,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, IterType, Stmt
 
 
@@ -58,9 +59,8 @@ def _blocks_in(n: Node) -> Iterator[Block]:
     if isinstance(n, Block):
         yield n
         return
-    for child in children(n):
-        if isinstance(child, Stmt):
-            yield from _blocks_in(child)
+    for x in bodies(n):
+        yield from _blocks_in(x)
 
 
 def _kind_of(block: Block) -> OpPatternKind:

@@ -15,7 +15,6 @@ from typing import Any
 
 from mlcnb.arith.isl import ask, first_point
 from mlcnb.core.errors import MLCError
-from mlcnb.core.node import children
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.depend import (
     DepKind,
@@ -30,6 +29,7 @@ from mlcnb.tir.analysis.solutions import iteration_of
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,9 +150,8 @@ def children_of(func: PrimFunc, scope: s.Block | None) -> list[s.Block]:
         if isinstance(n, s.BlockRealize):
             found.append(n.block)
             return
-        for child in children(n):
-            if isinstance(child, s.Stmt):
-                visit(child)
+        for x in bodies(n):
+            visit(x)
 
     visit(func.body if scope is None else scope.body)
     return found

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import Node, children, walk
 from mlcnb.ir.expr import Var
+from mlcnb.ir.prim_ops import as_int
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Allocate, Block, BlockRealize, BufferStore, For, Stmt
+from mlcnb.tir.functor import bodies
+from mlcnb.tir.stmt import (
+    Allocate,
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    IfThenElse,
+    Stmt,
+    While,
+)
 
 
 def statements(n: Node) -> Iterator[Stmt]:
     """All statements below and including `n`, parents first, in order."""
     if isinstance(n, Stmt):
         yield n
-    for child in children(n):
-        if isinstance(child, Stmt):
-            yield from statements(child)
+    for x in bodies(n):
+        yield from statements(x)
+
+
+def work(n: Stmt, unknown: float, of: Callable[[Stmt], float] = lambda _n: 1) -> float:
+    """How many statements run, about: each as often as the loops around it have rounds.
+
+    Of two branches the dearer one counts.
+
+    Args:
+        n: the program.
+        unknown: the rounds of a loop whose length is no number.
+        of: what a store or a call counts.
+    """
+    below = [work(x, unknown, of) for x in bodies(n)]
+    if not below:
+        return of(n)
+    if isinstance(n, For | While):
+        extent = as_int(n.extent) if isinstance(n, For) else None
+        return below[0] * (unknown if extent is None else extent)
+    return max(below) if isinstance(n, IfThenElse) else sum(below)
 
 
 def parent_map(n: Node) -> dict[Stmt, Stmt]:
     """Statement -> the statement that it stands in, for everything below `n`."""
     parents: dict[Stmt, Stmt] = {}
     for stmt in statements(n):
-        for child in children(stmt):
-            if isinstance(child, Stmt):
-                parents[child] = stmt
+        parents.update(dict.fromkeys(bodies(stmt), stmt))
     return parents
 
 

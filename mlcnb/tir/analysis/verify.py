@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlcnb.core.errors import WellFormedError
-from mlcnb.core.node import Node, children, visit, walk
+from mlcnb.core.node import Node, visit, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
+from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies, bound
 
 
 def verify_ssa(func: PrimFunc) -> bool:
@@ -28,26 +30,12 @@ def verify_ssa(func: PrimFunc) -> bool:
 
     def enter(n: Node) -> None:
         nonlocal ok
-        for var in _defined(n):
+        for var in bound(n):
             ok = ok and var not in seen
             seen.add(var)
 
     visit(func.body, enter)
     return ok
-
-
-def _defined(n: Node) -> list[Var]:
-    """The variables that a node defines."""
-    match n:
-        case s.For():
-            return [n.loop_var]
-        case s.LetStmt() | e.Let():
-            return [n.var]
-        case s.Allocate():
-            return [n.buffer_var]
-        case s.Block():
-            return [*(axis.var for axis in n.iter_vars), *(b.data for b in n.alloc_buffers)]
-    return []
 
 
 def is_pure_function(func: PrimFunc) -> bool:
@@ -95,10 +83,8 @@ def _touches_in_threads(func: PrimFunc) -> bool:
 
 def _outside_threads(n: s.Stmt) -> Iterator[s.Stmt]:
     """The statements that no thread-bound loop stands around."""
-    is_launch = isinstance(n, s.AttrStmt) and n.attr_key == "thread_extent"
-    if is_launch or (isinstance(n, s.For) and n.kind is s.ForKind.THREAD_BINDING):
+    if bound_axis(n) is not None:
         return
     yield n
-    for child in children(n):
-        if isinstance(child, s.Stmt):
-            yield from _outside_threads(child)
+    for x in bodies(n):
+        yield from _outside_threads(x)

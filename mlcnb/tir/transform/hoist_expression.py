@@ -28,7 +28,7 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import NOTHING, refold, taken
+from mlcnb.tir.functor import NOTHING, bound, refold, taken
 from mlcnb.tir.stmt import AttrStmt, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
@@ -207,15 +207,7 @@ def _lets(n: Stmt) -> list[Any]:
 
 def _defined(n: Stmt) -> set[e.Var]:
     """The variables that are defined somewhere in a loop."""
-    found: set[e.Var] = set()
-    for x in walk(n):
-        if isinstance(x, LetStmt | e.Let):
-            found.add(x.var)
-        elif isinstance(x, For | AttrStmt):
-            axis = _axis_of(x)
-            if axis is not None:
-                found.add(axis)
-    return found
+    return {var for x in walk(n) for var in (*bound(x), _axis_of(x)) if var is not None}
 
 
 def may_stop(n: Node) -> bool:

@@ -27,6 +27,7 @@ from mlcnb.tir.analysis.escapes import Escape, escapes
 from mlcnb.tir.analysis.kernels import VIRTUAL_AXES, bound_axis, is_collective
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies, heads, map_bodies
 
 
 def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
@@ -37,9 +38,7 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
     """
 
     def visit(n: Any) -> Any:
-        if not isinstance(n, s.Stmt):
-            return n
-        new = map_children(n, visit)
+        new = map_bodies(n, visit)
         if isinstance(new, s.AttrStmt) and is_virtual(new):
             return _FlatInjector(func, _as_loop(new)).stmt(new.body)
         if isinstance(new, s.For) and bound_axis(new) in VIRTUAL_AXES:
@@ -86,18 +85,16 @@ class _Injector:
 
     # what differs
 
-    def spread(self, n: Node, controlled: bool) -> bool:
+    def spread(self, n: s.Stmt, controlled: bool) -> bool:
         """Find more that differs; True if there was any."""
         found = False
         for var in self.defined(n, controlled):
             if var not in self.differing:
                 self.differing.add(var)
                 found = True
-        for head in _heads(n):
-            controlled = controlled or self.differs(head)
-        for child in children(n):
-            if isinstance(child, s.Stmt):
-                found = self.spread(child, controlled) or found
+        controlled = controlled or any(map(self.differs, heads(n)))
+        for x in bodies(n):
+            found = self.spread(x, controlled) or found
         return found
 
     def defined(self, n: Node, controlled: bool) -> Iterator[Var]:
@@ -123,19 +120,19 @@ class _Injector:
 
     def stmt(self, n: s.Stmt) -> s.Stmt:
         """The statement for all virtual threads, a loop around it where it differs."""
-        if any(self.differs(head) for head in _heads(n)):
+        if any(map(self.differs, heads(n))):
             return self.looped(n)
         match n:
             case s.SeqStmt():
                 return s.seq(*map(self.stmt, n.seq))
-            case s.BufferStore() | s.Evaluate():
-                return self.looped(n) if self.differs(n) else n
+            case s.BufferStore() if self.differs(n.buffer):
+                return self.looped(n)
             case s.Allocate() if n.buffer_var in self.differing:
                 return replace(n, extents=(self.count, *n.extents), body=self.stmt(n.body))
             case s.DeclBuffer():
                 return replace(n, buffer=self.wide(n.buffer), body=self.stmt(n.body))
             case _:
-                return map_children(n, lambda c: self.stmt(c) if isinstance(c, s.Stmt) else c)
+                return map_bodies(n, self.stmt)
 
     @property
     def count(self) -> PrimExpr:
@@ -196,7 +193,7 @@ class _FlatInjector(_Injector):
 
     def stmt(self, n: s.Stmt) -> s.Stmt:
         """As of the base; an allocation holds the parts of all virtual threads."""
-        heads_differ = any(self.differs(head) for head in _heads(n))
+        heads_differ = any(map(self.differs, heads(n)))
         if isinstance(n, s.Allocate) and n.buffer_var in self.differing and not heads_differ:
             extents = (p.multiply(self.size(n.buffer_var), self.count),)
             return replace(n, extents=extents, body=self.stmt(n.body))
@@ -253,19 +250,6 @@ def _handed(n: s.Stmt) -> list[Escape]:
     return [
         x for x in escapes(n) if not (isinstance(x.node, e.Call) and x.node.op == "tir.address_of")
     ]
-
-
-def _heads(n: Node) -> list[PrimExpr]:
-    """What a statement decides by before its body runs."""
-    match n:
-        case s.For():
-            return [n.min, n.extent]
-        case s.While() | s.IfThenElse() | s.AssertStmt():
-            return [n.condition]
-        case s.LetStmt():
-            return [n.value]
-        case _:
-            return []
 
 
 class InjectVirtualThread(PrimFuncPass):

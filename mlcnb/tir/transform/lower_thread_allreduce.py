@@ -20,7 +20,7 @@ from math import prod
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, Node, map_children
+from mlcnb.core.node import FrozenDict, Node
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -30,7 +30,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import Launch, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.op import tvm_storage_sync
 from mlcnb.tir.transform.lower_cross_thread_reduction import REDUCE_SCOPE
 
@@ -49,7 +49,7 @@ def lower_thread_allreduce(func: PrimFunc) -> PrimFunc:
         if is_launch(n):
             kernel = launch_of(n)
             return _rewritten(n, lambda x: _lowered(func, kernel, x))
-        return map_children(n, visit) if isinstance(n, s.Stmt) else n
+        return map_bodies(n, visit)
 
     return func.with_body(visit(func.body))
 
@@ -58,9 +58,7 @@ def _rewritten(n: Any, rule: Any) -> Any:
     found = rule(n)
     if found is not None:
         return found
-    if not isinstance(n, s.Stmt):
-        return n
-    new = map_children(n, lambda c: _rewritten(c, rule))
+    new = map_bodies(n, lambda x: _rewritten(x, rule))
     return s.flattened(new) or new
 
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import map_children
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Call, PrimExpr
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import map_bodies
 from mlcnb.tir.stmt import Allocate, AttrStmt, Evaluate, IfThenElse, LetStmt, Stmt, seq
 from mlcnb.tir.transform.bind_target import IS_HOST
 from mlcnb.tir.transform.device_regions import target_of
@@ -55,12 +55,10 @@ class _Lowerer:
 
     def visit(self, n: Any, device: dict[str, Any]) -> Any:
         """A statement; `device` is what the attributes around it say, which are used up here."""
-        if not isinstance(n, Stmt):
-            return n
         if isinstance(n, AttrStmt) and n.attr_key in ("device_type", "device_id"):
             inside = {**device, n.attr_key: p.as_expr(n.value)}
             return self.visit(n.body, inside)
-        new = map_children(n, lambda child: self.visit(child, device))
+        new = map_bodies(n, lambda x: self.visit(x, device))
         return self.allocated(new, device) if isinstance(new, Allocate) else new
 
     def allocated(self, n: Allocate, device: dict[str, Any]) -> Stmt:

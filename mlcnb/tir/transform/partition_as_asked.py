@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 from mlcnb.arith import Analyzer
 from mlcnb.arith.deduce import deduce_bound
 from mlcnb.arith.int_set import IntSet
-from mlcnb.core.node import children, map_children, replace, rewrite, walk
+from mlcnb.core.node import children, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.analysis.edges import conjuncts
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, seq
 
 #: the annotation of a loop that is to be cut at any test
@@ -82,7 +82,7 @@ class _Cutter:
         """A statement with the loops in it cut, from the outside in."""
         if isinstance(n, For):
             return self.loop(n)
-        return map_children(n, lambda x: self.stmt(x) if isinstance(x, Stmt) else x)
+        return map_bodies(n, self.stmt)
 
     def loop(self, n: For) -> Stmt:
         """The parts of a loop; in each of them what is inside is cut."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlcnb.core.node import Node, children, map_children, replace
+from mlcnb.core.node import Node, children, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
@@ -24,7 +24,7 @@ from mlcnb.tir.analysis.carried import ORDERED, Carried
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements
+from mlcnb.tir.functor import map_bodies, rewrite_statements
 from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, While
 
 
@@ -128,10 +128,8 @@ class _Placer:
         self.at = at
 
     def stmt(self, n: Any) -> Any:
-        if not isinstance(n, Stmt):
-            return n
         here = tuple(self.at.get(n, ()))
-        rebuilt: Any = map_children(n, self.stmt)
+        rebuilt: Any = map_bodies(n, self.stmt)
         if isinstance(n, Block):
             return rebuilt if here == n.alloc_buffers else replace(rebuilt, alloc_buffers=here)
         if isinstance(n, For) and here:

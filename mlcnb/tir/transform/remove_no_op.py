@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.arith import Analyzer, const_bounds
-from mlcnb.core.node import Node, map_children, nodes_in, replace, rewrite, walk
+from mlcnb.core.node import Node, nodes_in, replace, rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.structural import structural_equal
@@ -22,7 +22,7 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import (
     Allocate,
     BufferStore,
@@ -161,11 +161,7 @@ class _Rewrites:
                     other = self.under(opposite, other)
                 same = made is then and other is n.else_case
                 return n if same else replace(n, then_case=made, else_case=other)
-            case Stmt():
-                pass
-            case _:
-                return n
-        return map_children(n, lambda x: self.visit(x) if isinstance(x, Stmt) else x)
+        return map_bodies(n, self.visit)
 
     def under(self, condition: e.PrimExpr, n: Stmt) -> Any:
         """A statement where a condition holds."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import map_children, replace, rewrite
+from mlcnb.core.node import replace, rewrite
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import Allocate, DeclBuffer, Stmt, flattened
 from mlcnb.tir.transform.storage_plan import Home, Lives, homes
 
@@ -56,7 +56,7 @@ class _Mover:
             return self.rebuilt(n.body)
         if isinstance(n, DeclBuffer) and self.rises(n):
             return self.rebuilt(n.body)
-        done = map_children(n, lambda x: self.rebuilt(x) if isinstance(x, Stmt) else x)
+        done = map_bodies(n, self.rebuilt)
         if n in self.made:
             done = replace(done, body=self.around(n, done.body))
         return flattened(done) or done

@@ -17,7 +17,7 @@ from dataclasses import replace as changed
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, Node, children, map_children, replace, walk
+from mlcnb.core.node import FrozenDict, Node, children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
@@ -29,6 +29,7 @@ from mlcnb.tir.access.threads import Pending, Threads, any_conflict
 from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import map_bodies
 from mlcnb.tir.op import tvm_storage_sync
 
 
@@ -51,7 +52,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
     def visit(n: Any) -> Any:
         if is_launch(n):
             return _Planner(func, n, scope).placed()
-        return map_children(n, visit) if isinstance(n, s.Stmt) else n
+        return map_bodies(n, visit)
 
     attrs = FrozenDict({k: v for k, v in func.attrs.items() if k != IMPLICIT})
     body = visit(func.body)
@@ -84,9 +85,7 @@ class _Planner:
         return self.place(self.kernel) if self.before else self.kernel
 
     def place(self, n: Any) -> Any:
-        if not isinstance(n, s.Stmt):
-            return n
-        rebuilt = map_children(n, self.place)
+        rebuilt = map_bodies(n, self.place)
         rebuilt = s.flattened(rebuilt) or rebuilt
         if id(n) not in self.before:
             return rebuilt

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace
+from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import rewrite_statements, substitute, taken
+from mlcnb.tir.functor import bodies, rewrite_statements, substitute, taken
 from mlcnb.tir.stmt import For, ForKind, Stmt, flattened, seq
 from mlcnb.tir.transform.unroll_options import unroll_as_asked
 
@@ -48,10 +48,8 @@ def _unroll(n: Node) -> Node | None:
 
 def _statements(n: Stmt) -> int:
     """How many statements do something, those of unrolled loops counted each time."""
-    if isinstance(n, For) and n.kind is ForKind.UNROLLED:
-        return _statements(n.body) * (p.as_int(n.extent) or 1)
-    below = [_statements(c) for c in children(n) if isinstance(c, Stmt)]
-    return sum(below) if below else 1
+    times = p.as_int(n.extent) if isinstance(n, For) and n.kind is ForKind.UNROLLED else 1
+    return (times or 1) * (sum(map(_statements, bodies(n))) or 1)
 
 
 class UnrollLoop(PrimFuncPass):

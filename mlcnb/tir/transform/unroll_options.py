@@ -14,12 +14,11 @@ from typing import Any
 
 from mlcnb.arith import simplify
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import map_children, replace, walk
-from mlcnb.ir import expr as e
+from mlcnb.core.node import replace, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import (
     AttrStmt,
     BufferStore,
@@ -76,13 +75,11 @@ class _Unroller:
 
         def child(x: Any) -> Any:
             nonlocal size
-            if not isinstance(x, Stmt):
-                return x
             made, below = self.visit(x)
             size = size.beside(below)
             return made
 
-        made = n if isinstance(n, e.PrimExpr | Buffer) else map_children(n, child)
+        made = map_bodies(n, child)
         return (flattened(made) or made if isinstance(made, SeqStmt) else made), size
 
     def pragma(self, n: AttrStmt) -> tuple[Stmt, _Size]:

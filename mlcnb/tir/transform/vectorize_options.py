@@ -28,7 +28,7 @@ from mlcnb.target import Target
 from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.functor import substitute
+from mlcnb.tir.functor import map_bodies, substitute
 from mlcnb.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
 from mlcnb.tir.transform.vectorize_loop import (
     NoVectorForm,
@@ -69,7 +69,7 @@ def vectorize_as_asked(n: Any, asked: Asked) -> Any:
     if isinstance(n, AttrStmt) and n.attr_key == "target" and isinstance(n.node, Target):
         body = vectorize_as_asked(n.body, changed(asked, target=n.node))
         return n if body is n.body else replace(n, body=body)
-    done = map_children(n, lambda x: vectorize_as_asked(x, asked) if isinstance(x, Stmt) else x)
+    done = map_bodies(n, lambda x: vectorize_as_asked(x, asked))
     if asked.is_plain or not isinstance(done, For) or done.kind is not ForKind.VECTORIZED:
         return vectorized(done) or done
     many: Any = p.as_int(done.extent)

@@ -140,6 +140,18 @@ def threads_outside(A: T.Buffer((8, 4), "int32"), n: T.int32):
             A[tx, j] = 1
 
 
+def test_a_test_of_a_blocks_axis_stays_in_the_block():
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((8,), "int32")):
+        for i in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(8, i)
+                if v < 3:
+                    A[v] = 1
+
+    assert_structural_equal(hoisted(before), before)
+
+
 def test_tests_of_thread_axes():
     assert_structural_equal(hoisted(threads), threads_outside)
     others = HoistedConditionals.All & ~HoistedConditionals.UsingBlockVar

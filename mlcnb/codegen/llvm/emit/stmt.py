@@ -17,7 +17,7 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.leaving import is_left_early
-from mlcnb.tir.analysis.structure import statements
+from mlcnb.tir.analysis.structure import statements, work
 from mlcnb.tir.buffer import Buffer
 
 if TYPE_CHECKING:
@@ -80,21 +80,7 @@ def asks_to_stop(em: Emitter, body: s.Stmt) -> bool:
     if not any(isinstance(n, s.For | s.While) for n in statements(body)):
         return False
     outermost = not em.in_parallel and not em.in_loop
-    return outermost or work(body) >= POLL_WORK
-
-
-def work(body: s.Stmt) -> int:
-    """How many statements run, about; a loop of unknown length counts as a thousand rounds."""
-    match body:
-        case s.For():
-            extent = p.as_int(body.extent)
-            return work(body.body) * (1000 if extent is None else extent)
-        case s.While():
-            return 1000 * work(body.body)
-        case s.BufferStore() | s.Evaluate():
-            return 1
-        case _:
-            return sum(work(child) for child in children(body) if isinstance(child, s.Stmt))
+    return outermost or work(body, 1000) >= POLL_WORK
 
 
 def poll(em: Emitter) -> None:
