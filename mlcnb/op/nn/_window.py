@@ -7,15 +7,47 @@ padding is in TVM's and ONNX's order: all beginnings, then all ends: (top, left,
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.op._dims import tell_dims, tidy
 from mlcnb.op.onnx import OnnxNode
-from mlcnb.relax.operator import OpDecl
+from mlcnb.relax.operator import OpDecl, operator
+
+Family = TypeVar("Family", bound=OpDecl)
+#: an attribute: an int, or a tuple with one for each spatial dimension (padding: or one a side)
+PerDimension: TypeAlias = Any
+
+
+def of_each_rank(name: str, family: type[Family]) -> list[type[Family]]:
+    """The operators of a family over 1, 2 and 3 spatial dimensions; in `name`, {} is the number.
+
+    The family declares arguments and attributes as over W. Over H, W and over D, H, W a default
+    that is a tuple is as much longer, and a layout has the letters. In its text {rank} is the
+    number, {letters} the letters and {over} "along W" or "over H, W".
+    """
+    return [_over("DHW"[-rank:], name.format(rank), family) for rank in (1, 2, 3)]
+
+
+def _over(spatial: str, name: str, family: type[Family]) -> type[Family]:
+    rank, letters = len(spatial), ", ".join(spatial)
+    declared = inspect.get_annotations(family)
+    defaults = {n: getattr(family, n) for n in declared if hasattr(family, n)}
+    for n, default in defaults.items():
+        if isinstance(default, tuple):
+            defaults[n] = default * rank
+        elif isinstance(default, str):
+            defaults[n] = default.replace("W", spatial)
+    over = f"along {letters}" if rank == 1 else f"over {letters}"
+    text = (family.__doc__ or "").format(rank=rank, letters=letters, over=over)
+    words = name.rpartition(".")[2].split("_")
+    title = "".join(word[0].upper() + word[1:] for word in words)
+    body = {"__annotations__": declared, "__doc__": text, "__module__": family.__module__}
+    return operator(name)(type(title, (family,), {**body, **defaults}))
 
 
 def settle(op: OpDecl, **values: Any) -> None:

@@ -38,10 +38,12 @@ from mlcnb.op._spell import call
 from mlcnb.op.manipulate.reshape import Reshape
 from mlcnb.op.nn._conv_loops import conv_loops
 from mlcnb.op.nn._window import (
+    PerDimension,
     Seen,
     each,
     extent,
     no_void,
+    of_each_rank,
     onnx_pads,
     seen,
     settle,
@@ -50,22 +52,29 @@ from mlcnb.op.nn._window import (
 )
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.operator import OpDecl, Tensor, make_call
 
 
 class Conv(OpDecl):
-    """What the three have in common: everything but the number of spatial dimensions."""
+    """{rank}-D convolution: data (N, C, {letters}), weight (O, C / groups, {letters}) by default.
+
+    padding: all beginnings, then all ends: (top, left, bottom, right); float16 and bfloat16 are
+    summed in float32. Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
+    """
 
     __slots__ = ()
     product = rounds = True
-    strides: Any
-    padding: Any
-    dilation: Any
-    groups: int
-    data_layout: str
-    kernel_layout: str
-    out_layout: Any
-    out_dtype: str | None
+
+    data: Tensor
+    weight: Tensor
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    dilation: PerDimension = (1,)
+    groups: int = 1
+    data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
+    out_layout: Any = None
+    out_dtype: str | None = None
 
     def __post_init__(self) -> None:
         rank = len(self.spatial)
@@ -257,64 +266,7 @@ def correlate(
     return total.reshape(x.shape[0], w.shape[0], *out)
 
 
-@operator("relax.nn.conv1d")
-class Conv1d(Conv):
-    """1-D convolution: data (N, C, W), weight (O, C / groups, W) in the default layouts.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1,)
-    padding: int | tuple[int, ...] = (0, 0)
-    dilation: int | tuple[int, ...] = (1,)
-    groups: int = 1
-    data_layout: str = "NCW"
-    kernel_layout: str = "OIW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
-@operator("relax.nn.conv2d")
-class Conv2d(Conv):
-    """2-D convolution: data (N, C, H, W), weight (O, C / groups, H, W) in the default layouts.
-
-    padding (top, left, bottom, right); float16 and bfloat16 are summed in float32.
-    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    groups: int = 1
-    data_layout: str = "NCHW"
-    kernel_layout: str = "OIHW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
-@operator("relax.nn.conv3d")
-class Conv3d(Conv):
-    """3-D convolution: data (N, C, D, H, W), weight (O, C / groups, D, H, W) by default.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__Conv.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1, 1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1, 1)
-    groups: int = 1
-    data_layout: str = "NCDHW"
-    kernel_layout: str = "OIDHW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
+Conv1d, Conv2d, Conv3d = of_each_rank("relax.nn.conv{}d", Conv)
 BY_RANK: dict[int, type[OpDecl]] = {3: Conv1d, 4: Conv2d, 5: Conv3d}
 
 

@@ -29,27 +29,33 @@ from mlcnb.op._dims import (
     want_same_dtype,
 )
 from mlcnb.op._layout import Place
-from mlcnb.op.nn._window import each, no_void, settle, sides
+from mlcnb.op.nn._window import PerDimension, each, no_void, of_each_rank, settle, sides
 from mlcnb.op.nn.conv import correlate, with_bias
 from mlcnb.op.onnx import OnnxNode, onnx
 from mlcnb.relax.expr import Expr
-from mlcnb.relax.operator import OpDecl, Tensor, make_call, operator
+from mlcnb.relax.operator import OpDecl, Tensor, make_call
 
 
 class ConvTranspose(OpDecl):
-    """What the three have in common: everything but the number of spatial dimensions."""
+    """{rank}-D: data (N, C, {letters}), weight (C, O / groups, {letters}) in the default layouts.
+
+    Semantics: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
+    """
 
     __slots__ = ()
     product = rounds = True
-    strides: Any
-    padding: Any
-    output_padding: Any
-    dilation: Any
-    groups: int
-    data_layout: str
-    kernel_layout: str
-    out_layout: Any
-    out_dtype: str | None
+
+    data: Tensor
+    weight: Tensor
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    output_padding: PerDimension = (0,)
+    dilation: PerDimension = (1,)
+    groups: int = 1
+    data_layout: str = "NCW"
+    kernel_layout: str = "IOW"
+    out_layout: Any = None
+    out_dtype: str | None = None
 
     def __post_init__(self) -> None:
         rank = len(self.spatial)
@@ -209,66 +215,9 @@ class ConvTranspose(OpDecl):
         return tidy(product(data.dims) * each_input * 2)
 
 
-@operator("relax.nn.conv1d_transpose")
-class Conv1dTranspose(ConvTranspose):
-    """1-D: data (N, C, W), weight (C, O / groups, W) in the default layouts.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1,)
-    padding: int | tuple[int, ...] = (0, 0)
-    output_padding: int | tuple[int, ...] = (0,)
-    dilation: int | tuple[int, ...] = (1,)
-    groups: int = 1
-    data_layout: str = "NCW"
-    kernel_layout: str = "IOW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
-@operator("relax.nn.conv2d_transpose")
-class Conv2dTranspose(ConvTranspose):
-    """2-D: data (N, C, H, W), weight (C, O / groups, H, W) in the default layouts.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    output_padding: int | tuple[int, ...] = (0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    groups: int = 1
-    data_layout: str = "NCHW"
-    kernel_layout: str = "IOHW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
-@operator("relax.nn.conv3d_transpose")
-class Conv3dTranspose(ConvTranspose):
-    """3-D: data (N, C, D, H, W), weight (C, O / groups, D, H, W) in the default layouts.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
-    """
-
-    data: Tensor
-    weight: Tensor
-    strides: int | tuple[int, ...] = (1, 1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
-    output_padding: int | tuple[int, ...] = (0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1, 1)
-    groups: int = 1
-    data_layout: str = "NCDHW"
-    kernel_layout: str = "IODHW"
-    out_layout: str | None = None
-    out_dtype: str | None = None
-
-
+Conv1dTranspose, Conv2dTranspose, Conv3dTranspose = of_each_rank(
+    "relax.nn.conv{}d_transpose", ConvTranspose
+)
 BY_RANK: dict[int, type[OpDecl]] = {3: Conv1dTranspose, 4: Conv2dTranspose, 5: Conv3dTranspose}
 
 

@@ -18,7 +18,15 @@ from mlcnb.op._accumulate import accumulator, in_wide
 from mlcnb.op._dims import axes_at, axis_at, differ, product, refuse, size, tell, tidy
 from mlcnb.op._elementwise import FLOATS, want_kinds
 from mlcnb.op._order import along_axes
-from mlcnb.op.nn._moments import in_groups, inverse_root, moments, normalised, over_axes, total
+from mlcnb.op.nn._moments import (
+    View,
+    in_groups,
+    inverse_root,
+    moments,
+    normalised,
+    over_axes,
+    total,
+)
 from mlcnb.op.nn._window import settle
 from mlcnb.relax import op
 from mlcnb.relax.expr import Call
@@ -28,10 +36,13 @@ from mlcnb.relax.struct_info import TensorStructInfo
 
 
 class SampleNorm(OpDecl):
-    """What layer, group and instance normalisation have in common."""
+    """What layer, group and instance normalisation have in common: what is averaged together and
+    which axes the weights have is said by each.
+    """
 
     __slots__ = ()
     in_order = along_axes
+    follows = True
     axes: Any
     epsilon: float
     center: bool
@@ -41,6 +52,38 @@ class SampleNorm(OpDecl):
         given: Any = self.axes
         axes = (given,) if isinstance(given, int) else tuple(given)
         settle(self, axes=axes, center=bool(self.center), scale=bool(self.scale))
+
+    def weighted(self, ndim: int) -> list[int]:
+        """The axes of gamma and beta."""
+        raise NotImplementedError
+
+    def averaged(self, data: Any) -> View:
+        """What of a te tensor is averaged together."""
+        return over_axes(data, [a % len(data.shape) for a in self.axes])
+
+    def standard(self, x: np.ndarray) -> np.ndarray:
+        """(x - mean) / sqrt(variance + epsilon)"""
+        return _standard(x, tuple(a % x.ndim for a in self.axes), self.epsilon)
+
+    @in_wide
+    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """The formula, in float32 at least"""
+        axes = self.weighted(data.ndim)
+        return self.affine(self.standard(data), *(_line(w, axes, data.ndim) for w in (gamma, beta)))
+
+    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """Mean, inverse deviation, then one elementwise loop."""
+        axes, kind = self.weighted(len(data.shape)), accumulator(data.dtype)
+        name, view = self.op_name.rpartition(".")[2], self.averaged(data)
+        m = moments(view, kind, self.epsilon, name)
+
+        def element(*index: Any) -> Any:
+            at = [index[a] for a in axes]
+            weights = (cast(kind, w(*at)) for w in (gamma, beta))
+            value = self.affine(normalised(data, view, index, m), *weights)
+            return cast(data.dtype, value)
+
+        return te.compute(data.shape, element, name=name)
 
     def affine(self, value: Any, gamma: Any, beta: Any) -> Any:
         """value * gamma + beta, as far as `scale` and `center` say."""
@@ -87,8 +130,6 @@ class LayerNorm(SampleNorm):
     Float16 and bfloat16 are computed in float32.
     """
 
-    follows = True
-
     data: Tensor
     gamma: Tensor
     beta: Tensor
@@ -120,36 +161,37 @@ class LayerNorm(SampleNorm):
             self.check_weights(data, axes_at(self, self.axes, data.ndim, data), gamma, beta)
         return data
 
-    @in_wide
-    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """The formula, in float32 at least"""
-        axes = tuple(a % data.ndim for a in self.axes)
-        weights = (_line(w, axes, data.ndim) for w in (gamma, beta))
-        return self.affine(_standard(data, axes, self.epsilon), *weights)
+    def weighted(self, ndim: int) -> list[int]:
+        """Those that are averaged over."""
+        return [a % ndim for a in self.axes]
 
-    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """Mean, inverse deviation, then one elementwise loop."""
-        axes, kind = [a % len(data.shape) for a in self.axes], accumulator(data.dtype)
-        view = over_axes(data, axes)
-        m = moments(view, kind, self.epsilon, "layer_norm")
 
-        def element(*index: Any) -> Any:
-            at = [index[a] for a in axes]
-            weights = (cast(kind, w(*at)) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m), *weights)
-            return cast(data.dtype, value)
+class ChannelNorm(SampleNorm):
+    """What group and instance normalisation have in common: one number of a weight a channel."""
 
-        return te.compute(data.shape, element, name="layer_norm")
+    __slots__ = ()
+    channel_axis: int
+
+    def weighted(self, ndim: int) -> list[int]:
+        """The channels'."""
+        return [self.channel_axis % ndim]
+
+    def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
+        """Like data."""
+        if data.ndim != -1:
+            channel = axis_at(self, self.channel_axis, data.ndim, data)
+            if channel in axes_at(self, self.axes, data.ndim, data):
+                refuse(self, f"axes {self.axes} hold the channels' axis {channel} too")
+            self.check_weights(data, [channel], gamma, beta)
+        return data
 
 
 @operator("relax.nn.group_norm")
-class GroupNorm(SampleNorm):
+class GroupNorm(ChannelNorm):
     """Normalises over `axes` and the channels of each of `num_groups` groups. arXiv 1803.08494.
 
     gamma and beta: one number a channel.
     """
-
-    follows = True
 
     data: Tensor
     gamma: Tensor
@@ -163,52 +205,34 @@ class GroupNorm(SampleNorm):
 
     def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
         """Like data."""
-        if data.ndim == -1:
-            return data
-        channel = axis_at(self, self.channel_axis, data.ndim, data)
-        if channel in axes_at(self, self.axes, data.ndim, data):
-            refuse(self, f"axes {self.axes} hold the channels' axis {channel} too")
-        self.check_weights(data, [channel], gamma, beta)
-        count = None if data.dims is None else as_int(data.dims[channel])
+        ChannelNorm.infer(self, data, gamma, beta)
+        count = None if data.dims is None else as_int(data.dims[self.channel_axis % data.ndim])
         if self.num_groups < 1 or (count is not None and count % self.num_groups):
             refuse(self, f"the channels of {tell(data)} do not go into {self.num_groups} groups")
         return data
 
-    @in_wide
-    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """The formula, with the groups as a dimension of their own"""
-        channel, groups = self.channel_axis % data.ndim, self.num_groups
-        shape = data.shape
-        each = shape[channel] // groups
-        apart = data.reshape(*shape[:channel], groups, each, *shape[channel + 1 :])
-        axes = [a % data.ndim for a in self.axes]
+    def averaged(self, data: Any) -> View:
+        """The axes and the channels of a group."""
+        ndim = len(data.shape)
+        axes = [a % ndim for a in self.axes]
+        return in_groups(data, self.channel_axis % ndim, self.num_groups, axes)
+
+    def standard(self, x: np.ndarray) -> np.ndarray:
+        """With the groups as a dimension of their own"""
+        channel, shape = self.channel_axis % x.ndim, x.shape
+        each = shape[channel] // self.num_groups
+        apart = x.reshape(*shape[:channel], self.num_groups, each, *shape[channel + 1 :])
+        axes = [a % x.ndim for a in self.axes]
         places = (channel + 1, *(a + (a > channel) for a in axes))
-        value = _standard(apart, places, self.epsilon).reshape(shape)
-        return self.affine(value, *(_line(w, [channel], data.ndim) for w in (gamma, beta)))
-
-    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """Mean, inverse deviation, then one elementwise loop."""
-        ndim, kind = len(data.shape), accumulator(data.dtype)
-        channel, axes = self.channel_axis % ndim, [a % ndim for a in self.axes]
-        view = in_groups(data, channel, self.num_groups, axes)
-        m = moments(view, kind, self.epsilon, "group_norm")
-
-        def element(*index: Any) -> Any:
-            weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m), *weights)
-            return cast(data.dtype, value)
-
-        return te.compute(data.shape, element, name="group_norm")
+        return _standard(apart, places, self.epsilon).reshape(shape)
 
 
 @operator("relax.nn.instance_norm")
-class InstanceNorm(SampleNorm):
+class InstanceNorm(ChannelNorm):
     """Normalises over `axes` for each sample and channel. arXiv 1607.08022.
 
     gamma and beta: one number a channel.
     """
-
-    follows = True
 
     data: Tensor
     gamma: Tensor
@@ -218,37 +242,6 @@ class InstanceNorm(SampleNorm):
     epsilon: float = 1e-5
     center: bool = True
     scale: bool = True
-
-    def infer(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """Like data."""
-        if data.ndim != -1:
-            channel = axis_at(self, self.channel_axis, data.ndim, data)
-            if channel in axes_at(self, self.axes, data.ndim, data):
-                refuse(self, f"axes {self.axes} hold the channels' axis {channel} too")
-            self.check_weights(data, [channel], gamma, beta)
-        return data
-
-    @in_wide
-    def numpy(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """The formula, in float32 at least"""
-        axes = tuple(a % data.ndim for a in self.axes)
-        line = [self.channel_axis % data.ndim]
-        weights = (_line(w, line, data.ndim) for w in (gamma, beta))
-        return self.affine(_standard(data, axes, self.epsilon), *weights)
-
-    def compute(self, data: Any, gamma: Any, beta: Any) -> Any:
-        """Mean, inverse deviation, then one elementwise loop."""
-        ndim, kind = len(data.shape), accumulator(data.dtype)
-        channel = self.channel_axis % ndim
-        view = over_axes(data, [a % ndim for a in self.axes])
-        m = moments(view, kind, self.epsilon, "instance_norm")
-
-        def element(*index: Any) -> Any:
-            weights = (cast(kind, w(index[channel])) for w in (gamma, beta))
-            value = self.affine(normalised(data, view, index, m), *weights)
-            return cast(data.dtype, value)
-
-        return te.compute(data.shape, element, name="instance_norm")
 
 
 @operator("relax.nn.rms_norm")

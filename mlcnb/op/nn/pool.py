@@ -16,8 +16,8 @@ from mlcnb.op._accumulate import accumulator
 from mlcnb.op._dims import product, refuse, tell, tensor, tidy, want_rank
 from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op.nn import _pool_loops as loops
-from mlcnb.op.nn._window import each, settle, sides, taps
-from mlcnb.relax.operator import OpDecl, Tensor, operator
+from mlcnb.op.nn._window import PerDimension, each, of_each_rank, settle, sides, taps
+from mlcnb.relax.operator import OpDecl, Tensor
 
 
 class Pool(OpDecl):
@@ -111,12 +111,26 @@ class Pool(OpDecl):
 
 
 class MaxPool(Pool):
-    """The largest element of each window; padding does not count."""
+    """The largest element of each window {over}; padding does not count.
+
+    padding: all beginnings, then all ends: (top, left, bottom, right).
+    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+    """
 
     __slots__ = ()
     in_order = by_layout
     in_blocks = blocks_of_images
-    moves = True
+    moves = follows = True
+
+    x: Tensor
+    pool_size: PerDimension = (1,)
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    dilation: PerDimension = (1,)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCW"
+    out_layout: str | None = None
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
         """numpy.maximum over the windows"""
@@ -130,12 +144,26 @@ class MaxPool(Pool):
 
 
 class AvgPool(Pool):
-    """The mean of each window; padding counts as zeros only if `count_include_pad`."""
+    """The mean of each window {over}; padding counts as zeros only if `count_include_pad`.
+
+    padding: all beginnings, then all ends: (top, left, bottom, right).
+    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
+    """
 
     __slots__ = ()
     in_order = by_layout
     in_blocks = blocks_of_images
-    count_include_pad: bool
+    follows = True
+
+    x: Tensor
+    pool_size: PerDimension = (1,)
+    strides: PerDimension = (1,)
+    padding: PerDimension = (0, 0)
+    dilation: PerDimension = (1,)
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    layout: str = "NCW"
+    out_layout: str | None = None
 
     def check(self, x: Any) -> None:
         """As for every pooling, and floats only."""
@@ -166,121 +194,5 @@ class AvgPool(Pool):
         return loops.avg_pool(self, x)
 
 
-@operator("relax.nn.max_pool1d")
-class MaxPool1d(MaxPool):
-    """The largest element of each window along W.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1,)
-    strides: int | tuple[int, ...] = (1,)
-    padding: int | tuple[int, ...] = (0, 0)
-    dilation: int | tuple[int, ...] = (1,)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.max_pool2d")
-class MaxPool2d(MaxPool):
-    """The largest element of each window over H, W. padding (top, left, bottom, right).
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1)
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCHW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.max_pool3d")
-class MaxPool3d(MaxPool):
-    """The largest element of each window over D, H, W.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__MaxPool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1, 1)
-    strides: int | tuple[int, ...] = (1, 1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCDHW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.avg_pool1d")
-class AvgPool1d(AvgPool):
-    """The mean of each window along W.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1,)
-    strides: int | tuple[int, ...] = (1,)
-    padding: int | tuple[int, ...] = (0, 0)
-    dilation: int | tuple[int, ...] = (1,)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.avg_pool2d")
-class AvgPool2d(AvgPool):
-    """The mean of each window over H, W. padding (top, left, bottom, right).
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1)
-    strides: int | tuple[int, ...] = (1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCHW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.avg_pool3d")
-class AvgPool3d(AvgPool):
-    """The mean of each window over D, H, W.
-
-    Semantics: https://onnx.ai/onnx/operators/onnx__AveragePool.html
-    """
-
-    follows = True
-
-    x: Tensor
-    pool_size: int | tuple[int, ...] = (1, 1, 1)
-    strides: int | tuple[int, ...] = (1, 1, 1)
-    padding: int | tuple[int, ...] = (0, 0, 0, 0, 0, 0)
-    dilation: int | tuple[int, ...] = (1, 1, 1)
-    ceil_mode: bool = False
-    count_include_pad: bool = False
-    layout: str = "NCDHW"
-    out_layout: str | None = None
+MaxPool1d, MaxPool2d, MaxPool3d = of_each_rank("relax.nn.max_pool{}d", MaxPool)
+AvgPool1d, AvgPool2d, AvgPool3d = of_each_rank("relax.nn.avg_pool{}d", AvgPool)

@@ -25,7 +25,7 @@ from mlcnb.op._dims import product, ravel, refuse, size, tell, tensor, tidy, unr
 from mlcnb.op._order import blocks_of_images, by_layout
 from mlcnb.op._spell import call, in_float32, ints_of
 from mlcnb.op.nn import _pool_loops as loops
-from mlcnb.op.nn._window import each, extent, settle, sides
+from mlcnb.op.nn._window import PerDimension, each, extent, of_each_rank, settle, sides
 from mlcnb.op.nn.pool import Pool
 from mlcnb.op.nn.pool_onnx import AVG, window_attrs
 from mlcnb.op.onnx import OnnxNode, onnx
@@ -37,14 +37,20 @@ from mlcnb.tir import op as tir_op
 
 
 class AdaptiveAvgPool(OpDecl):
-    """What the three have in common: everything but the number of spatial dimensions."""
+    """Means over windows chosen so that the result has `output_size` places {over}.
+
+    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool{rank}d.html
+    """
 
     __slots__ = ()
     in_order = by_layout
     in_blocks = blocks_of_images
-    output_size: Any
-    layout: Any
-    out_layout: Any
+    follows = True
+
+    x: Tensor
+    output_size: PerDimension | None = None
+    layout: str = "NCW"
+    out_layout: Any = None
 
     def __post_init__(self) -> None:
         wanted = None if self.output_size is None else each(self.output_size, len(self.spatial))
@@ -132,49 +138,9 @@ def _widest(size_in: Any, size_out: Any) -> Any:
     return max(-(-(i + 1) * have // want) - i * have // want for i in range(want)) if want else 0
 
 
-@operator("relax.nn.adaptive_avg_pool1d")
-class AdaptiveAvgPool1d(AdaptiveAvgPool):
-    """Means over windows chosen so that the result has `output_size` places along W.
-
-    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
-    """
-
-    follows = True
-
-    x: Tensor
-    output_size: int | tuple[int, ...] | None = None
-    layout: str = "NCW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.adaptive_avg_pool2d")
-class AdaptiveAvgPool2d(AdaptiveAvgPool):
-    """Means over windows chosen so that the result has `output_size` places over H, W.
-
-    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
-    """
-
-    follows = True
-
-    x: Tensor
-    output_size: int | tuple[int, ...] | None = None
-    layout: str = "NCHW"
-    out_layout: str | None = None
-
-
-@operator("relax.nn.adaptive_avg_pool3d")
-class AdaptiveAvgPool3d(AdaptiveAvgPool):
-    """Means over windows chosen so that the result has `output_size` places over D, H, W.
-
-    Semantics: https://pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
-    """
-
-    follows = True
-
-    x: Tensor
-    output_size: int | tuple[int, ...] | None = None
-    layout: str = "NCDHW"
-    out_layout: str | None = None
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = of_each_rank(
+    "relax.nn.adaptive_avg_pool{}d", AdaptiveAvgPool
+)
 
 
 @operator("relax.nn.max_pool_indices")

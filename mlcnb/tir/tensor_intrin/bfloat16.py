@@ -11,37 +11,21 @@ zero. The two values of A are the same for all sums: they are broadcast as one 3
 
 from __future__ import annotations
 
+from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.tensor_intrin.descriptions import dot_of, places, register, rows
+from mlcnb.tir.tensor_intrin.descriptions import places, register, register_dot, seen_as
 
 BF16_DOT_16x2_INTRIN = "dot_16x2_bf16"
 BF16_DOT_8x2_INTRIN = "dot_8x2_bf16"
 
 
-def dot(lanes: int) -> PrimFunc:
-    """One instruction for `lanes` sums."""
-
-    @T.prim_func
-    def impl(
-        A: T.Buffer((2,), "bfloat16"),
-        B: T.Buffer((lanes, 2), "bfloat16"),
-        C: T.Buffer((lanes,), "float32"),
-    ):
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:2], B[0:lanes, 0:2])
-            T.writes(C[0:lanes])
-            C[0:lanes] = T.call_llvm_pure_intrin(
-                f"float32x{lanes}",
-                f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}",
-                C[0:lanes],
-                T.reinterpret(
-                    f"bfloat16x{2 * lanes}", T.Broadcast(T.reinterpret("int32", A[0:2]), lanes)
-                ),
-                rows(B),
-            )
-
-    return impl
+def dpbf16ps(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """One instruction for all sums."""
+    lanes = sums.dtype.lanes
+    name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+    pairs = seen_as(f"bfloat16x{2 * lanes}", left)
+    return T.call_llvm_pure_intrin(f"float32x{lanes}", name, sums, pairs, right)
 
 
 def pairs_desc(lanes: int) -> PrimFunc:
@@ -85,10 +69,6 @@ def pairs(lanes: int) -> PrimFunc:
 
 
 for _lanes in (16, 8):
-    register(
-        f"dot_{_lanes}x2_bf16",
-        dot_of(_lanes, "bfloat16", "bfloat16", "float32", width=2),
-        dot(_lanes),
-    )
+    register_dot(f"dot_{_lanes}x2_bf16", dpbf16ps, _lanes, "bfloat16", "bfloat16", "float32", 2)
 for _lanes in (32, 16, 8):
     register(f"pairs_{_lanes}x2", pairs_desc(_lanes), pairs(_lanes))

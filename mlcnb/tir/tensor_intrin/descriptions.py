@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mlcnb.ir import expr as e
@@ -49,6 +50,57 @@ def integer_taps(lanes: int, left: str, right: str, result: str) -> PrimFunc:
     return desc
 
 
+#: (sums, left, right) -> the sums, and to each the products of its values: vectors of bytes
+Products = Callable[[e.PrimExpr, e.PrimExpr, e.PrimExpr], e.PrimExpr]
+
+
+def dot_by(
+    products: Products, lanes: int, left: str, right: str, result: str, width: int = 4
+) -> PrimFunc:
+    """What `dot_of` says, by an instruction; the values of A are broadcast as one 32-bit number."""
+
+    @T.prim_func
+    def impl(
+        A: T.Buffer((width,), left),
+        B: T.Buffer((lanes, width), right),
+        C: T.Buffer((lanes,), result),
+    ):
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:width], B[0:lanes, 0:width])
+            T.writes(C[0:lanes])
+            same = T.meta_var(T.Broadcast(T.reinterpret("int32", A[0:width]), lanes))
+            C[0:lanes] = products(vector(C), same, rows(B))
+
+    return impl
+
+
+def taps_by(products: Products, lanes: int, left: str, right: str, result: str) -> PrimFunc:
+    """What `integer_taps` says, by an instruction: taps of a depthwise convolution. The four rows
+    of A are one piece of memory, turned so that the taps of a sum lie side by side.
+    """
+
+    @T.prim_func
+    def impl(
+        A: T.Buffer((4, lanes), left), B: T.Buffer((lanes, 4), right), C: T.Buffer((lanes,), result)
+    ):
+        with T.block("root"):
+            T.reads(C[0:lanes], A[0:4, 0:lanes], B[0:lanes, 0:4])
+            T.writes(C[0:lanes])
+            C[0:lanes] = products(vector(C), columns(A), rows(B))
+
+    return impl
+
+
+def seen_as(kind: str, value: e.PrimExpr) -> e.PrimExpr:
+    """The bits of a vector in another dtype; itself where it is of that."""
+    return value if str(value.dtype) == kind else T.reinterpret(kind, value)
+
+
+def vector(buffer: Buffer) -> BufferLoad:
+    """All of a one-dimensional buffer."""
+    return BufferLoad(buffer, (e.Ramp(p.const(0), p.const(1), p.as_int(buffer.shape[0]) or 0),))
+
+
 def rows(buffer: Buffer, first: Any = 0, count: int | None = None) -> BufferLoad:
     """Some rows of a two-dimensional buffer (all by default) as one vector, row after row."""
     height, width = (p.as_int(n) or 0 for n in buffer.shape)
@@ -74,3 +126,13 @@ def register(name: str, desc: PrimFunc, impl: PrimFunc) -> None:
     """Register an intrinsic that comes with mlcnb; one of that name made by the user stays."""
     if TensorIntrin.registered(name) is None:
         TensorIntrin.register(name, desc, impl)
+
+
+def register_dot(name: str, products: Products, *kind: Any) -> None:
+    """Register `dot_by` for `dot_of`; kind: lanes, the dtypes of A, B and C, and the width."""
+    register(name, dot_of(*kind), dot_by(products, *kind))
+
+
+def register_taps(name: str, products: Products, *kind: Any) -> None:
+    """Register `taps_by` for `integer_taps`; kind: lanes, the dtypes of A, B and C."""
+    register(name, integer_taps(*kind), taps_by(products, *kind))

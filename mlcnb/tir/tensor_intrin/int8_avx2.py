@@ -19,14 +19,7 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.tensor_intrin.descriptions import (
-    columns,
-    dot_of,
-    integer_taps,
-    register,
-    rows,
-)
+from mlcnb.tir.tensor_intrin.descriptions import dot_by, register, register_dot, register_taps
 
 AVX2_DOT_8x4_INTRIN = "dot_8x4_avx2"
 AVX2_DOT_8x4_U7_INTRIN = "dot_8x4_u7_avx2"
@@ -50,34 +43,6 @@ def _pairs(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     return T.call_llvm_pure_intrin(f"int32x{left.dtype.lanes // 2}", name, left, right)
 
 
-def dot(lanes: int) -> PrimFunc:
-    """The four values of A are broadcast as one 32-bit number."""
-
-    @T.prim_func
-    def impl(
-        A: T.Buffer((4,), "uint8"), B: T.Buffer((lanes, 4), "int8"), C: T.Buffer((lanes,), "int32")
-    ):
-        with T.block("root"):
-            T.reads(C[0:lanes], A[0:4], B[0:lanes, 0:4])
-            T.writes(C[0:lanes])
-            C[0:lanes] = added_products(
-                C[0:lanes], T.Broadcast(T.reinterpret("int32", A[0:4]), lanes), rows(B)
-            )
-
-    return impl
-
-
-@T.prim_func
-def taps_8x4_avx2(
-    A: T.Buffer((4, 8), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
-):
-    """The four rows of A are one piece of memory, turned so that taps lie side by side."""
-    with T.block("root"):
-        T.reads(C[0:8], A[0:4, 0:8], B[0:8, 0:4])
-        T.writes(C[0:8])
-        C[0:8] = added_products(C[0:8], columns(A), rows(B))
-
-
 @T.prim_func
 def dot_8x4_u7_desc(
     A: T.Buffer((4,), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
@@ -92,29 +57,16 @@ def dot_8x4_u7_desc(
                 C[vi] = C[vi] + T.Cast("int32", A[vk] & T.uint8(127)) * T.Cast("int32", B[vi, vk])
 
 
-@T.prim_func
-def dot_8x4_u7_avx2(
-    A: T.Buffer((4,), "uint8"), B: T.Buffer((8, 4), "int8"), C: T.Buffer((8,), "int32")
-):
+def added_pairs(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Pairs of bytes to 16 bits, pairs of those to 32."""
-    with T.block("root"):
-        T.reads(C[0:8], A[0:4], B[0:8, 0:4])
-        T.writes(C[0:8])
-        C[0:8] = C[0:8] + T.call_llvm_pure_intrin(
-            "int32x8",
-            "llvm.x86.avx2.pmadd.wd",
-            T.call_llvm_pure_intrin(
-                "int16x16",
-                "llvm.x86.avx2.pmadd.ub.sw",
-                T.reinterpret("uint8x32", T.Broadcast(T.reinterpret("int32", A[0:4]), 8))
-                & T.Broadcast(T.uint8(127), 32),
-                rows(B),
-            ),
-            T.Broadcast(T.int16(1), 16),
-        )
+    low = T.reinterpret("uint8x32", left) & T.Broadcast(T.uint8(127), 32)
+    pairs = T.call_llvm_pure_intrin("int16x16", "llvm.x86.avx2.pmadd.ub.sw", low, right)
+    ones = T.Broadcast(T.int16(1), 16)
+    return sums + T.call_llvm_pure_intrin("int32x8", "llvm.x86.avx2.pmadd.wd", pairs, ones)
 
 
-register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_8x4_u7_avx2)
-register(AVX2_DOT_8x4_INTRIN, dot_of(8, "uint8", "int8", "int32"), dot(8))
-register(AVX512_DOT_16x4_INTRIN, dot_of(16, "uint8", "int8", "int32"), dot(16))
-register(AVX2_TAPS_8x4_INTRIN, integer_taps(8, "uint8", "int8", "int32"), taps_8x4_avx2)
+_BYTES = ("uint8", "int8", "int32")
+register(AVX2_DOT_8x4_U7_INTRIN, dot_8x4_u7_desc, dot_by(added_pairs, 8, *_BYTES))
+register_dot(AVX2_DOT_8x4_INTRIN, added_products, 8, *_BYTES)
+register_dot(AVX512_DOT_16x4_INTRIN, added_products, 16, *_BYTES)
+register_taps(AVX2_TAPS_8x4_INTRIN, added_products, 8, *_BYTES)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.script import tir as T
-from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin.descriptions import (
-    columns,
     dot_of,
-    integer_taps,
     register,
+    register_dot,
+    register_taps,
     rows,
+    seen_as,
 )
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
@@ -32,69 +32,24 @@ ARM_DOT_4x4_SHIFTED_SDOT_INTRIN = "dot_4x4_shifted_sdot"
 ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN = "taps_4x4_shifted_sdot"
 
 
-@T.prim_func
-def dot_4x4_i8i8s32_sdot(
-    A: T.Buffer((4,), "int8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
-):
-    """The four values of A are broadcast as one 32-bit number."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        C[0:4] = T.call_llvm_pure_intrin(
-            "int32x4",
-            "llvm.aarch64.neon.sdot.v4i32.v16i8",
-            C[0:4],
-            T.reinterpret("int8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
-            rows(B),
-        )
+def sdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """Four sums, and to each four products of int8."""
+    return _added("sdot", sums, seen_as("int8x16", left), right)
 
 
-def udot(result: str) -> PrimFunc:
-    """The same, unsigned; sums of 32 bits are the same, signed or not."""
-
-    @T.prim_func
-    def impl(A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "uint8"), C: T.Buffer((4,), result)):
-        with T.block("root"):
-            T.reads(C[0:4], A[0:4], B[0:4, 0:4])
-            T.writes(C[0:4])
-            C[0:4] = T.call_llvm_pure_intrin(
-                f"{result}x4",
-                "llvm.aarch64.neon.udot.v4i32.v16i8",
-                C[0:4],
-                T.reinterpret("uint8x16", T.Broadcast(T.reinterpret("int32", A[0:4]), 4)),
-                rows(B),
-            )
-
-    return impl
+def udot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    """The same of uint8; sums of 32 bits are the same, signed or not."""
+    return _added("udot", sums, seen_as("uint8x16", left), right)
 
 
 def usdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Four sums, and to each four products of uint8 and int8."""
-    name = "llvm.aarch64.neon.usdot.v4i32.v16i8"
-    return T.call_llvm_pure_intrin("int32x4", name, sums, left, right)
+    """The same of uint8 and int8."""
+    return _added("usdot", sums, seen_as("uint8x16", left), right)
 
 
-@T.prim_func
-def dot_4x4_usdot(
-    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
-):
-    """The four values of A are broadcast as one 32-bit number."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        four = T.Broadcast(T.reinterpret("int32", A[0:4]), 4)
-        C[0:4] = usdot(C[0:4], T.reinterpret("uint8x16", four), rows(B))
-
-
-@T.prim_func
-def taps_4x4_usdot(
-    A: T.Buffer((4, 4), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
-):
-    """Four values of A for each sum, one a row: taps of a depthwise convolution."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4, 0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        C[0:4] = usdot(C[0:4], columns(A), rows(B))
+def _added(name: str, sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    full = f"llvm.aarch64.neon.{name}.v4i32.v16i8"
+    return T.call_llvm_pure_intrin(str(sums.dtype), full, sums, left, right)
 
 
 def shifted_sdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -102,37 +57,10 @@ def shifted_sdot(sums: PrimExpr, left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
     What is added for the weights is the same for all sums that take them, and computed once.
     """
-
-    def sdot(to: PrimExpr, x: PrimExpr) -> PrimExpr:
-        name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
-        return T.call_llvm_pure_intrin("int32x4", name, to, x, right)
-
     half = T.Broadcast(T.int8(64), 16)
-    signed = T.reinterpret("int8x16", left ^ T.Broadcast(T.uint8(128), 16))
-    return sdot(sums, signed) + sdot(sdot(T.Broadcast(T.int32(0), 4), half), half)
-
-
-@T.prim_func
-def dot_4x4_shifted_sdot(
-    A: T.Buffer((4,), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
-):
-    """The four values of A are broadcast as one 32-bit number."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        four = T.Broadcast(T.reinterpret("int32", A[0:4]), 4)
-        C[0:4] = shifted_sdot(C[0:4], T.reinterpret("uint8x16", four), rows(B))
-
-
-@T.prim_func
-def taps_4x4_shifted_sdot(
-    A: T.Buffer((4, 4), "uint8"), B: T.Buffer((4, 4), "int8"), C: T.Buffer((4,), "int32")
-):
-    """Four values of A for each sum, one a row: taps of a depthwise convolution."""
-    with T.block("root"):
-        T.reads(C[0:4], A[0:4, 0:4], B[0:4, 0:4])
-        T.writes(C[0:4])
-        C[0:4] = shifted_sdot(C[0:4], columns(A), rows(B))
+    signed = T.reinterpret("int8x16", seen_as("uint8x16", left) ^ T.Broadcast(T.uint8(128), 16))
+    weights = sdot(sdot(T.Broadcast(T.int32(0), 4), half, right), half, right)
+    return sdot(sums, signed, right) + weights
 
 
 @T.prim_func
@@ -160,16 +88,12 @@ def dot_4x4_i8i8s32_neon(
         )
 
 
-_SIGNED = dot_of(4, "int8", "int8", "int32")
-register(ARM_DOT_4x4_i8_SDOT_INTRIN, _SIGNED, dot_4x4_i8i8s32_sdot)
-register(ARM_DOT_4x4_i8_NEON_INTRIN, _SIGNED, dot_4x4_i8i8s32_neon)
-register(ARM_DOT_4x4_u8_UDOT_INTRIN, dot_of(4, "uint8", "uint8", "uint32"), udot("uint32"))
-register(ARM_DOT_4x4_u8_HDOT_INTRIN, dot_of(4, "uint8", "uint8", "int32"), udot("int32"))
-register(ARM_DOT_4x4_USDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_usdot)
-register(ARM_TAPS_4x4_USDOT_INTRIN, integer_taps(4, "uint8", "int8", "int32"), taps_4x4_usdot)
-register(ARM_DOT_4x4_SHIFTED_SDOT_INTRIN, dot_of(4, "uint8", "int8", "int32"), dot_4x4_shifted_sdot)
-register(
-    ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN,
-    integer_taps(4, "uint8", "int8", "int32"),
-    taps_4x4_shifted_sdot,
-)
+_SIGNED, _MIXED = ("int8", "int8", "int32"), ("uint8", "int8", "int32")
+register(ARM_DOT_4x4_i8_NEON_INTRIN, dot_of(4, *_SIGNED), dot_4x4_i8i8s32_neon)
+register_dot(ARM_DOT_4x4_i8_SDOT_INTRIN, sdot, 4, *_SIGNED)
+register_dot(ARM_DOT_4x4_u8_UDOT_INTRIN, udot, 4, "uint8", "uint8", "uint32")
+register_dot(ARM_DOT_4x4_u8_HDOT_INTRIN, udot, 4, "uint8", "uint8", "int32")
+register_dot(ARM_DOT_4x4_USDOT_INTRIN, usdot, 4, *_MIXED)
+register_taps(ARM_TAPS_4x4_USDOT_INTRIN, usdot, 4, *_MIXED)
+register_dot(ARM_DOT_4x4_SHIFTED_SDOT_INTRIN, shifted_sdot, 4, *_MIXED)
+register_taps(ARM_TAPS_4x4_SHIFTED_SDOT_INTRIN, shifted_sdot, 4, *_MIXED)
