@@ -90,6 +90,7 @@ above.answer(
         "load library": "mlcnb.relax.backend:load",
         "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.apply:MetaScheduleApplyDatabase",
         "schedules": "mlcnb.dlight.cpu",
+        "schedules for GPUs": "mlcnb.dlight.gpu:schedule_gpu",
         "compile": "mlcnb.driver:compile",
         "roofline": "mlcnb.observe.ceilings:roofline",
     }

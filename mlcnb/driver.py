@@ -213,7 +213,8 @@ def _lower_graph(
 def _workers(mod: IRModule, target: Target) -> Iterator[Workers]:
     """Processes that compile kernels beside this one: started at once for a graph that is new."""
     outline = _outline(mod, target)
-    with Workers(threads.default_num_threads() - 1 if target.kind == "llvm" else 0) as workers:
+    by_llvm = target.kind in ("llvm", "cuda-sim")
+    with Workers(threads.default_num_threads() - 1 if by_llvm else 0) as workers:
         is_new = bool(outline) and not foresight.met(outline)
         if is_new:
             workers.start()

@@ -9,7 +9,9 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
+from mlcnb.codegen.llvm import cache as disk
 from mlcnb.core.errors import CodegenError, PassError, ScheduleError
+from mlcnb.script import ir as I
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.codegen.gpu_courses import COURSES
@@ -19,6 +21,45 @@ from tests.tir.schedule import programs
 from tests.tir.test_tensor_intrin import inputs, on_tensor_cores
 
 ALL = {**PROGRAMS, **COURSES}
+
+
+def test_kernels_are_made_once(monkeypatch, tmp_path):
+    """Equal functions share their code; a second process would find all of it on disk."""
+    monkeypatch.setenv("MLCNB_CACHE_DIR", str(tmp_path))
+
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def one(A: T.Buffer((40, 60), "float32"), B: T.Buffer((60, 50), "float32"),
+                C: T.Buffer((40, 50), "float32")):  # fmt: skip
+            for i, j, k in T.grid(40, 50, 60):
+                with T.block("C"):
+                    v, w, r = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[v, w] = 0.0
+                    C[v, w] = C[v, w] + A[v, r] * B[r, w]
+
+        @T.prim_func
+        def other(A: T.Buffer((40, 60), "float32"), B: T.Buffer((60, 50), "float32"),
+                  C: T.Buffer((40, 50), "float32")):  # fmt: skip
+            for i, j, k in T.grid(40, 50, 60):
+                with T.block("C"):
+                    v, w, r = T.axis.remap("SSR", [i, j, k])
+                    with T.init():
+                        C[v, w] = 0.0
+                    C[v, w] = C[v, w] + A[v, r] * B[r, w]
+
+    def compiled():
+        return mlc.compile(Module, target="cuda-sim", schedule="default").kernels
+
+    first = compiled()
+    assert first["one"].symbol == first["other"].symbol
+    store = disk.user_store()
+    hits, misses = store.hits, store.misses
+    again = compiled()
+    assert (store.hits, store.misses) == (hits + 2, misses)
+    assert again["one"].asm == first["one"].asm
+    assert "threadIdx.x" in again["one"].scheduled.script()
 
 
 def simulated(func):

@@ -20,12 +20,16 @@ from mlcnb.codegen.cuda.backend import CudaKernel, check_bound
 from mlcnb.codegen.cuda_sim.threads import threads_to_loops
 from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.codegen.llvm import backend as llvm
+from mlcnb.core import above
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, assert_gpu_code
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.lower import Lowering, lower
 
 Schedule = Callable[[PrimFunc, Target], Any]
+#: of LLVM, where the target says none: the loops run no slower than at 3, which takes half as long
+#: again
+OPT_LEVEL = 2
 
 
 class SimulatedKernel(llvm.CompiledKernel):
@@ -34,14 +38,15 @@ class SimulatedKernel(llvm.CompiledKernel):
     scheduled: the function on threads; simulated: the loops that stand for them.
     """
 
-    def __init__(
-        self, made: llvm.CompiledKernel, func: PrimFunc, bound: PrimFunc, target: Target
-    ) -> None:
+    def __init__(self, made: llvm.CompiledKernel, target: Target, schedule: Any) -> None:
         parts = (made.compiled, made.signature, made.messages)
-        super().__init__(made.name, func, target, None, *parts)
+        super().__init__(made.name, made.func, target, schedule, *parts)
         self.library = made.library
-        self.simulated = made.func
-        self.scheduled = bound
+
+    @cached_property
+    def simulated(self) -> PrimFunc:
+        """The loops that stand for the threads."""
+        return simulated(self.scheduled, self.target)
 
     @cached_property
     def lowered(self) -> PrimFunc:
@@ -79,21 +84,30 @@ def build(
             where not all of them come by.
         PassError: a kernel that no GPU of the target can run.
     """
-    bound = {
-        name: scheduled_by(schedule(func, target) if schedule else None, func)
-        for name, func in funcs.items()
-    }
-    loops = {name: simulated(name, func, target) for name, func in bound.items()}
-    made = llvm.build(loops, Target("llvm"), None, progress, **host)
-    return {
-        name: SimulatedKernel(kernel, funcs[name], bound[name], target)
-        for name, kernel in made.items()
-    }
+    quick = Target({"kind": target.kind, "opt-level": OPT_LEVEL, **target.attrs})
+    made = llvm.build(funcs, quick, _loops_of(schedule), progress, **host)
+    return {name: SimulatedKernel(kernel, target, schedule) for name, kernel in made.items()}
 
 
-def simulated(name: str, func: PrimFunc, target: Target) -> PrimFunc:
+def _loops_of(schedule: Schedule | None) -> Schedule:
+    """What makes loops for the CPU of a function: by mlcnb's own rules, which LLVM's backend knows
+    by name (its cache and its workers ask for one), or by a person's.
+    """
+    if schedule is None:
+        return simulated
+    if schedule is above.ask("schedules for GPUs"):
+        return by_rules
+    return lambda func, target: simulated(scheduled_by(schedule(func, target), func), target)
+
+
+def by_rules(func: PrimFunc, target: Target) -> PrimFunc:
+    """A function as mlcnb's rules for GPUs schedule it, as loops."""
+    return simulated(scheduled_by(above.ask("schedules for GPUs")(func, target), func), target)
+
+
+def simulated(func: PrimFunc, target: Target) -> PrimFunc:
     """A function on threads as loops, if a GPU of the target can run it."""
-    check_bound(name, func)
+    check_bound(str(func.attrs.get("global_symbol", "the function")), func)
     lowered = lower(func)
     assert_gpu_code(lowered, GpuLimits.of(target))
     return threads_to_loops(lowered)

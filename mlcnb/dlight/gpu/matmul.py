@@ -167,16 +167,21 @@ def _tiled(sch: Schedule, block: Any, out: Any, copies: list[Any]) -> None:
     j_0, j_1, j_2 = sch.split(columns, [None, THREADS, EACH])
     k_0, k_1 = sch.split(reduced, [None, STEP])
     sch.reorder(batch, i_0, j_0, i_1, j_1, k_0, k_1, i_2, j_2)
-    places = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
-    for loop, place in zip((batch, i_0, j_0, i_1, j_1), places, strict=True):
-        sch.bind(loop, place)
     sch.reverse_compute_at(out, j_1)
-    sch.set_scope(block, 0, "local")
+    sch.decompose_reduction(block, k_0)
+    for made, scope in ((block, "local"), *((copy, "shared") for copy in copies)):
+        sch.set_scope(made, 0, scope)
+    # each step that moves what is in a bound loop has to prove anew that its threads are free: only
+    # those that share a fetch are bound before it
+    sch.bind(i_1, "threadIdx.y")
+    sch.bind(j_1, "threadIdx.x")
     for copy in copies:
-        sch.set_scope(copy, 0, "shared")
         sch.compute_at(copy, k_0)
         whole = sch.fuse(*sch.get_loops(copy)[-2:])
         _, y, x = sch.split(whole, [None, THREADS, THREADS])
         sch.bind(y, "threadIdx.y")
         sch.bind(x, "threadIdx.x")
-    sch.decompose_reduction(block, k_0)
+    for loop, place in zip(
+        (batch, i_0, j_0), ("blockIdx.z", "blockIdx.y", "blockIdx.x"), strict=True
+    ):
+        sch.bind(loop, place)
