@@ -44,21 +44,21 @@ def is_scheduled(func: PrimFunc) -> bool:
 
 
 class ScheduleRule:
-    """A rule as `ApplyDefaultSchedule` takes it, by TVM's name: `dl.gpu.Fallback()`."""
+    """Rules as `ApplyDefaultSchedule` takes them, by TVM's name: `dl.gpu.Fallback()`."""
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
+    def __init__(self, *rules: Rule) -> None:
+        self.rules = rules
 
     def __call__(self) -> ScheduleRule:
         """The rule itself: it has no options."""
         return self
 
     def __repr__(self) -> str:
-        return f"{self.rule.__name__}()"
+        return f"{self.rules[0].__name__}()"
 
     def apply(self, func: PrimFunc, target: Target, tunable: bool = False) -> Schedule | None:
         """The schedule of a function that nobody has scheduled; None where the rule does not fit.
 
         A step that is refused means that it does not fit.
         """
-        return None if is_scheduled(func) else first_that_fits((self.rule,), func, target)
+        return None if is_scheduled(func) else first_that_fits(self.rules, func, target)

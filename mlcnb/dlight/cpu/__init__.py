@@ -19,6 +19,9 @@ RULES, first that fits:    dot_window       convolutions of bytes or bfloat16 on
                            transpose        copies along another axis, in tiles turned in registers
                            interpolation    images in another size: rows, then columns
                            general          everything else: parallel outside, vectors inside
+
+By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `GEMV`, `Matmul`, `Reduction` and
+`GeneralReduction` (rows, else columns), `Transpose`, `Fallback` (general).
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from mlcnb.dlight.cpu.pool_rows import pool_rows
 from mlcnb.dlight.cpu.rows import rows
 from mlcnb.dlight.cpu.transpose import transpose
 from mlcnb.dlight.cpu.winograd import winograd
-from mlcnb.dlight.rule import first_that_fits, is_scheduled
+from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
@@ -68,6 +71,13 @@ RULES = (
     interpolation,
     general,  # always applies
 )
+
+Attention = ScheduleRule(attention)
+GEMV = ScheduleRule(gemv)
+Matmul = ScheduleRule(matmul)
+Reduction = GeneralReduction = ScheduleRule(rows, columns)
+Transpose = ScheduleRule(transpose)
+Fallback = ScheduleRule(general)
 
 
 def schedule_cpu(func: PrimFunc, target: Target) -> Schedule | None:

@@ -7,7 +7,8 @@ for i, j in T.grid(64, 64):                           c[0] = 0
                                                       D[…] = max(c[0], 0)
 
 Elementwise blocks are computed where they are read; a reduction that one block reads element by
-element is computed there, in a register.
+element is computed there, in a register. What lies side by side in every buffer is moved as
+vectors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.errors import ScheduleError
-from mlcnb.dlight.gpu.threads import folded, loops_by_kind, on_elements
+from mlcnb.dlight.gpu.threads import folded, lanes_of, loops_by_kind, on_elements
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -39,7 +40,7 @@ def fallback(sch: Schedule, survey: Survey, target: Target) -> bool:
             if reader is not None and _finishes(sch, block, reader, spatial[-1]):
                 finished.add(reader.name)
                 together.append(reader)
-            on_elements(sch, spatial, target)
+            on_elements(sch, spatial, target, lanes_of(block) if len(together) == 1 else 1)
             if block.is_reduction:
                 sch.decompose_reduction(block.handle, reduced[0])
         _keep(sch, block, [b for b in blocks if b not in together])

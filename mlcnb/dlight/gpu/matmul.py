@@ -14,32 +14,18 @@ writes each operand over the axes, and what it writes lives in shared memory onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from mlcnb.core.node import walk
+from mlcnb.dlight.gpu.axes import Axes, axes_of, fused, operands, over_axes
 from mlcnb.dlight.gpu.threads import most_threads, product
 from mlcnb.dlight.survey import BlockInfo, Survey
-from mlcnb.ir import expr as e
 from mlcnb.target import Target
-from mlcnb.tir.buffer import BufferLoad
-from mlcnb.tir.index_map import IndexMap
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.stmt import BufferStore
 
 #: threads along the rows and columns of a tile, elements of a thread along each, steps of k
 THREADS, EACH, STEP = 16, 4, 16
 #: a side of a result that is shorter leaves too much of a tile unused
 SHORT = 16
-
-
-class Axes(NamedTuple):
-    """The axes of a product's block, by their numbers."""
-
-    batch: list[int]
-    rows: list[int]
-    columns: list[int]
-    reduced: list[int]
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -54,11 +40,11 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
         return False
     block, rank = anchor.handle, len(anchor.extents)
     copies = [
-        _over_axes(sch, anchor, ("read", n), [axes.batch, side, axes.reduced])
-        for n, side in _operands(anchor, axes)
+        over_axes(sch, anchor, ("read", n), [axes.batch, side, axes.reduced])
+        for n, side in operands(anchor, axes)
     ]
-    out = _over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
-    sch.transform_block_layout(block, _fused(anchor, range(rank), axes))
+    out = over_axes(sch, anchor, ("write", 0), [axes.batch, axes.rows, axes.columns])
+    sch.transform_block_layout(block, fused(anchor, range(rank), axes))
     for before in reversed(survey.before(anchor)):
         sch.compute_inline(before.handle)
     for after in survey.after(anchor):
@@ -67,97 +53,9 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     return True
 
 
-def axes_of(block: BlockInfo) -> Axes | None:
-    """The axes of a block that adds products of two operands; None for any other block.
-
-    The result's last index is among the columns, so that neighbouring threads write side by side.
-    """
-    store: Any = block.node.body
-    factors = _factors(store)
-    if factors is None:
-        return None
-    used = [{n for i in load.indices for n in walk(i)} for load in factors]
-    found = Axes([], [], [], [])
-    for number, (axis, kind) in enumerate(zip(block.node.iter_vars, block.kinds, strict=True)):
-        in_both = [axis.var in names for names in used]
-        if kind == "R":
-            if not all(in_both):
-                return None
-            found.reduced.append(number)
-        elif all(in_both):
-            found.batch.append(number)
-        elif any(in_both):
-            found[1 if in_both[0] else 2].append(number)
-        else:
-            return None
-    last = set(walk(store.indices[-1]))
-    if any(block.node.iter_vars[n].var in last for n in found.rows):
-        found = found._replace(rows=found.columns, columns=found.rows)
-    return found if found.rows and found.columns and found.reduced else None
-
-
-def _factors(store: Any) -> list[BufferLoad] | None:
-    """The two loads of `C[…] = C[…] + a * b`, as they are or cast."""
-    if not isinstance(store, BufferStore) or not isinstance(store.value, e.Add):
-        return None
-    own, term = store.value.a, store.value.b
-    if not isinstance(own, BufferLoad) or own.buffer is not store.buffer:
-        return None
-    if not isinstance(term, e.Mul):
-        return None
-    loads = [_uncast(term.a), _uncast(term.b)]
-    same = all(isinstance(x, BufferLoad) for x in loads)
-    return loads if same and loads[0].buffer is not loads[1].buffer else None
-
-
-def _uncast(x: Any) -> Any:
-    return _uncast(x.value) if isinstance(x, e.Cast) else x
-
-
 def _is_worth_it(block: BlockInfo, axes: Axes) -> bool:
     sides = [product([block.extents[n] for n in side]) or 0 for side in axes]
     return sides[1] >= SHORT and sides[2] >= SHORT and sides[3] >= STEP
-
-
-def _operands(block: BlockInfo, axes: Axes) -> list[tuple[int, list[int]]]:
-    """For each operand the number of its region among the reads, and its side of the result."""
-    factors = _factors(block.node.body) or []
-    regions = [r.buffer for r in block.node.reads]
-    made = []
-    for load in factors:
-        names = {n for i in load.indices for n in walk(i)}
-        own = any(block.node.iter_vars[n].var in names for n in axes.rows)
-        made.append((regions.index(load.buffer), axes.rows if own else axes.columns))
-    return made
-
-
-def _over_axes(
-    sch: Schedule, block: BlockInfo, which: tuple[str, int], groups: list[list[int]]
-) -> Any:
-    """Write an operand, or the result, over the block's axes, those of a kind as one."""
-    made = sch.reindex(block.handle, which)
-    order = sorted(n for group in groups for n in group)
-    fused = _fused(block, order, groups)
-    sch.transform_layout(block.handle, which, fused)
-    sch.transform_block_layout(made, fused)
-    return made
-
-
-def _fused(block: BlockInfo, order: Sequence[int], groups: Sequence[Sequence[int]]) -> IndexMap:
-    """The index map from axes, in their order, to one index for each group of them."""
-
-    def indices(*given: Any) -> list[Any]:
-        at = dict(zip(order, given, strict=True))
-        return [_as_one(group, at.__getitem__, block.extents) for group in groups]
-
-    return IndexMap.from_func(indices, ndim=len(order))
-
-
-def _as_one(group: Sequence[int], of: Callable[[int], Any], extents: Sequence[Any]) -> Any:
-    total: Any = 0
-    for n in group:
-        total = total * extents[n] + of(n)
-    return total
 
 
 def _tiled(sch: Schedule, block: Any, out: Any, copies: list[Any]) -> None:

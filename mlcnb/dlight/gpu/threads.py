@@ -6,14 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from mlcnb.core.node import walk
 from mlcnb.dlight.survey import BlockInfo, Survey
+from mlcnb.ir.expr import Call, Var
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.schedule import Schedule
+from mlcnb.tir.stmt import BufferStore
 
 #: threads of a block where nothing else says how many
 THREADS = 256
+#: what a thread loads or stores at once at most
+VECTOR_BYTES = 16
 
 
 def most_threads(target: Target) -> int:
@@ -21,9 +27,15 @@ def most_threads(target: Target) -> int:
     return GpuLimits.of(target).max_threads_per_block
 
 
-def on_elements(sch: Schedule, loops: Sequence[Any], target: Target) -> Any:
-    """Independent loops, fused: a thread for each round. The loop over the threads of a block."""
+def on_elements(sch: Schedule, loops: Sequence[Any], target: Target, lanes: int = 1) -> Any:
+    """Independent loops, fused: a thread for each round. The loop over the threads of a block.
+
+    lanes: rounds that a thread does at once, as a vector; their number is a multiple of it.
+    """
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    if lanes > 1:
+        fused, vector = sch.split(fused, [None, lanes])
+        sch.vectorize(vector)
     extent = as_int(sch.get(fused).extent)
     count = min(THREADS, most_threads(target))
     if extent is not None and extent < count:
@@ -32,6 +44,34 @@ def on_elements(sch: Schedule, loops: Sequence[Any], target: Target) -> Any:
     sch.bind(blocks, "blockIdx.x")
     sch.bind(threads, "threadIdx.x")
     return threads
+
+
+def lanes_of(block: BlockInfo) -> int:
+    """Elements of an elementwise block that one thread moves at once: 16 bytes of the widest dtype,
+    where they lie side by side in every buffer; else 1.
+    """
+    store = block.node.body
+    if not isinstance(store, BufferStore) or not block.is_spatial or None in block.extents:
+        return 1
+    last, length = block.node.iter_vars[-1].var, block.extents[-1] or 0
+    loads = [n for n in walk(store.value) if isinstance(n, BufferLoad)]
+    places: list[Any] = [store, *loads]
+    lanes = VECTOR_BYTES // max(x.buffer.dtype.nbytes for x in places)
+    work = block.work
+    if lanes < 2 or length % lanes or work < lanes * THREADS:
+        return 1
+    if any(isinstance(n, Call) and n.op == "tir.if_then_else" for n in walk(store.value)):
+        return 1
+    return lanes if all(_is_in_rows(x, last, lanes) for x in places) else 1
+
+
+def _is_in_rows(x: Any, last: Var, lanes: int) -> bool:
+    """True if the last axis is the last index of an access, or none."""
+    uses = [any(n is last for n in walk(i)) for i in x.indices]
+    if not any(uses):
+        return isinstance(x, BufferLoad)
+    rows = as_int(x.buffer.shape[-1])
+    return not any(uses[:-1]) and x.indices[-1] is last and rows is not None and rows % lanes == 0
 
 
 def folded(sch: Schedule, survey: Survey) -> list[BlockInfo]:
