@@ -182,8 +182,8 @@ def _and_bounds(x: Bound, y: Bound) -> Bound:
 
 
 def _shift_bounds(x: Bound, by: Bound) -> Bound:
-    """x >> by for 0 <= by: the most where the shift is least."""
-    least, most = max(by[0], 0), max(by[1], 0)
+    """x >> by: the most where the shift is least; by less than 0 only the sign is left."""
+    least, most = max(by[0], 0), inf if by[0] < 0 else by[1]
     return (
         _shifted(x[0], least if x[0] < 0 else most),
         _shifted(x[1], most if x[1] < 0 else least),

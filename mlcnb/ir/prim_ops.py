@@ -458,7 +458,10 @@ def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Pri
         return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
     build.__name__ = name
-    build.__doc__ = f"{name}: by 0 to bits-1."
+    build.__doc__ = (
+        f"{name}: by 0 to bits-1, which a constant has to be; by any other number only the sign "
+        "is left, as in NumPy."
+    )
     return build
 
 

@@ -48,6 +48,8 @@ SCHEDULES = {
     "integers": lambda: elementwise(integers, "int32", "int32"),
     "wide": lambda: elementwise(integers, "int64", "int64", lanes=2),
     "narrow": lambda: elementwise(lambda x, y: x * y + x, "int8", "int8", lanes=4),
+    "lefts": lambda: elementwise(mlc.tir.shift_left, "int32", "int32"),
+    "rights": lambda: elementwise(mlc.tir.shift_right, "int8", "int8"),
     "truth": lambda: elementwise(lambda x, y: ~x ^ (x & ~y), "bool", "bool"),
     "whole": lambda: elementwise(lambda x: mlc.tir.Cast("int8", x), "float32"),
 }
@@ -118,7 +120,9 @@ def test_symbolic_sizes(n, kernels, library):
     np.testing.assert_array_equal(b, a + n)
 
 
-@pytest.mark.parametrize("name", ["vectors", "integers", "wide", "narrow", "truth", "whole"])
+@pytest.mark.parametrize(
+    "name", ["vectors", "integers", "wide", "narrow", "lefts", "rights", "truth", "whole"]
+)
 def test_arithmetic_is_that_of_the_interpreter(name, kernels, library):
     kernel = kernels[name]
     *inputs, output = kernel.signature.params

@@ -10,7 +10,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm import cache as disk
-from mlcnb.core.errors import CodegenError, PassError, ScheduleError
+from mlcnb.core.errors import CodegenError, MLCError, PassError, ScheduleError
 from mlcnb.script import ir as I
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
@@ -161,6 +161,48 @@ def test_shuffle(way, by, width):
     func = shuffles(f"tir.tvm_warp_shuffle{way}", by, width)
     expected, found = run_both(func, (64,), (64,))
     np.testing.assert_array_equal(found, expected)
+
+
+@T.prim_func
+def chosen_lanes(
+    A: T.Buffer((5,), "float32"), I: T.Buffer((5,), "int32"), B: T.Buffer((32,), "float32")
+):
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        B[tx] = T.if_then_else(
+            tx < 5,
+            T.tvm_warp_shuffle(T.uint32(31), A[I[tx]], 4 - tx, 32, 32),
+            T.if_then_else(
+                tx < 27,
+                T.float32(7),
+                T.tvm_warp_shuffle(T.uint32(31 << 27), A[tx - 27], 27, 32, 32),
+            ),
+        )
+
+
+@T.prim_func
+def tested_lanes(
+    A: T.Buffer((5,), "float32"), I: T.Buffer((5,), "int32"), B: T.Buffer((32,), "float32")
+):
+    for tx in T.thread_binding(32, thread="threadIdx.x"):
+        B[tx] = T.Select(
+            tx < 5 and T.tvm_warp_shuffle(T.uint32(31), A[I[tx]], 0, 32, 32) < A[T.min(tx, 4)],
+            T.float32(1),
+            T.float32(0),
+        )
+
+
+@pytest.mark.parametrize("func", [chosen_lanes, tested_lanes])
+def test_a_shuffle_on_one_side_of_a_choice_is_refused(func):
+    """Its value is loaded where only some threads may load."""
+    args = [np.zeros(5, "float32"), np.zeros(5, "int32"), np.zeros(32, "float32")]
+    for run in (
+        lambda: simulated(func),
+        lambda: mlc.compile(func, target="cuda"),
+        lambda: run_prim_func(func, args, simulate=True),
+    ):
+        with pytest.raises(MLCError, match="shuffle.* stands where only some threads come by") as e:
+            run()
+        assert e.value.hint == "give its value a name with T.LetStmt before the choice"
 
 
 @T.prim_func

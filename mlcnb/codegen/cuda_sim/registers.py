@@ -14,7 +14,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.core.errors import UnsupportedOpError
+from mlcnb.core.errors import CodegenError, UnsupportedOpError
 from mlcnb.core.node import Node, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -22,6 +22,7 @@ from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
+from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.tensor_intrin import mma_sync
 from mlcnb.tir.tensor_intrin.mma_sync import WARP
 
@@ -86,6 +87,26 @@ def _as_lanes(x: PrimExpr, like: PrimExpr) -> PrimExpr:
 def is_shuffle(n: Node) -> bool:
     """True for a value that a thread takes from another one of its warp."""
     return isinstance(n, e.Call) and n.op in _SHUFFLES
+
+
+def refuse_chosen(n: Any, func: PrimFunc) -> None:
+    """Refuse a shuffle on a side of a choice: what its value loads is there for some threads.
+
+    Raises:
+        CodegenError: there is one.
+    """
+    sides: tuple[Any, ...] = ()
+    if isinstance(n, e.Call) and n.op == "tir.if_then_else":
+        sides = n.args[1:]
+    elif isinstance(n, e.And | e.Or):
+        sides = (n.b,)
+    for found in (x for side in sides for x in walk(side) if is_shuffle(x)):
+        raise CodegenError(
+            "a shuffle stands where only some threads come by",
+            where=found,
+            root=func,
+            hint="give its value a name with T.LetStmt before the choice",
+        )
 
 
 def is_collective(n: Node) -> bool:

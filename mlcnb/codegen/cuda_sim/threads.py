@@ -32,6 +32,7 @@ from mlcnb.codegen.cuda_sim.registers import (
     is_shuffle,
     is_taken_whole,
     matrix_product,
+    refuse_chosen,
     source,
 )
 from mlcnb.core.errors import CodegenError
@@ -191,6 +192,7 @@ class _Kernel:
         before: list[_Piece] = []
 
         def visit(x: Any) -> Any:
+            refuse_chosen(x, self.func)
             new = map_children(x, visit)
             if not is_shuffle(new):
                 return new
@@ -239,11 +241,8 @@ class _Kernel:
             )
         sizes = [p.as_int(x) for x in n.extents]
         if None in sizes:
-            raise self.refusal(
-                f"{n.buffer_var.name} in {scope} memory has no fixed size",
-                n,
-                "split the loops so that a tile has a fixed size",
-            )
+            what = f"{n.buffer_var.name} in {scope} memory has no fixed size"
+            raise self.refusal(what, n, "split the loops so that a tile has a fixed size")
         size = prod(sizes)  # type: ignore[arg-type]
         data = Var(n.buffer_var.name, n.buffer_var.dtype, (str(n.dtype), "global"))
         copies, number, apart = self.threads, self.thread, is_taken_whole(n)

@@ -148,14 +148,14 @@ def _bitwise_not(kind: DType, operands: tuple[DType, ...]) -> Scalar:
     return (lambda a: not a) if kind.is_bool else _bitwise(lambda a: ~a)(kind, operands)
 
 
-def _shift(fn: Callable[[int, int], int]) -> Callable[[DType, tuple], Scalar]:
+def _shift(fn: Callable[[int, int], int], signed: bool) -> Callable[[DType, tuple], Scalar]:
+    """By less than 0 or the width or more only the sign is left, as in NumPy: 0, or -1."""
+
     def make(kind: DType, operands: tuple[DType, ...]) -> Scalar:
         fit, bits = wrapper(kind), kind.bits
 
         def shift(x: int, by: int) -> int:
-            if not 0 <= by < bits:
-                raise ExecutionError(f"shift of {kind} by {by} bits is out of range")
-            return fit(fn(x, by))
+            return fit(fn(x, by)) if 0 <= by < bits else fit(-1 if signed and x < 0 else 0)
 
         return shift
 
@@ -244,8 +244,8 @@ _SPECIAL: dict[str, Callable[[DType, tuple[DType, ...]], Scalar]] = {
     "bitwise_or": _bitwise(lambda a, b: a | b),
     "bitwise_xor": _bitwise(lambda a, b: a ^ b),
     "bitwise_not": _bitwise_not,
-    "shift_left": _shift(lambda a, b: a << b),
-    "shift_right": _shift(lambda a, b: a >> b),
+    "shift_left": _shift(lambda a, b: a << b, signed=False),
+    "shift_right": _shift(lambda a, b: a >> b, signed=True),
     "popcount": _popcount,
     "clz": _clz,
     "isnan": _isnan,

@@ -373,5 +373,9 @@ def _shuffles_of(n: Node, lazily: bool = False) -> Iterator[e.Call]:
             yield from _shuffles_of(child, lazily or late)
     if isinstance(n, e.Call) and n.op in _SHUFFLES:
         if lazily:
-            raise UnsupportedOpError(f"{n.op} stands where only some threads come by")
+            raise UnsupportedOpError(
+                f"{n.op} stands where only some threads come by",
+                where=n,
+                hint="give its value a name with T.LetStmt before the choice",
+            )
         yield n

@@ -23,6 +23,15 @@ PURE = LANEWISE | frozenset(
         "type_annotation tvm_access_ptr address_of"
     ).split()
 )
+#: calls that do the same however often they are made with the same arguments
+REPEATABLE = PURE | frozenset(
+    "tir." + name
+    for name in (
+        "check_index prefetch vscale get_active_lane_mask call_llvm_intrin tvm_storage_sync "
+        "tvm_warp_activemask tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down assume "
+        "undef"
+    ).split()
+)
 
 
 def has_effect(n: Node) -> bool:

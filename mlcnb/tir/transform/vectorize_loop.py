@@ -18,7 +18,7 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.target import Target
 from mlcnb.tir.analysis.carried import Carried
-from mlcnb.tir.analysis.effects import LANEWISE
+from mlcnb.tir.analysis.effects import LANEWISE, REPEATABLE
 from mlcnb.tir.analysis.leaving import is_left_early
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
@@ -238,6 +238,8 @@ class Widen:
         """A call that works lane by lane."""
         args = tuple(self.expr(a) for a in n.args)
         if all(a is b for a, b in zip(args, n.args, strict=True)):
+            if n.op not in REPEATABLE:  # each lane calls it
+                raise NoVectorForm
             return n
         if n.op == "tir.if_then_else":
             return self.conditional(n, args)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 import mlcnb as mlc
+from mlcnb import register_func
 from mlcnb.ir.transform import PassContext
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.stmt import ForKind
 from mlcnb.tir.transform import VectorizeLoop
-from tests.tir.transform.lowering import check, check_lowering, run_pass, same_bits, statements
+from tests.tir.transform.lowering import (
+    check,
+    check_lowering,
+    interpreted,
+    run_pass,
+    same_bits,
+    statements,
+)
 
 
 @T.prim_func
@@ -218,3 +226,38 @@ def func(A: T.Buffer((8,), "int32")):
         loop = VectorizeLoop()(mod)["main"].body
     assert loop.kind is ForKind.SERIAL
     assert VectorizeLoop(enable_vectorize=False)(mod)["main"].body.kind is ForKind.SERIAL
+
+
+COUNTED = """
+@T.prim_func
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((4,), "int32")):
+    for i in T.vectorized(4):
+        {0}
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'T.call_packed("test.counted", B.data)',
+        'B[i] = T.call_packed("test.counted", B.data)',
+        'B[i] = A[i] + T.call_extern("int32", "test.counted", B.data)',
+        'if T.call_extern("int32", "test.counted", B.data) > 2:\n            B[i] = 7',
+    ],
+)
+def test_a_call_that_counts_is_made_for_each_lane(line):
+    func = parse(COUNTED.format(line))
+    calls = []
+    register_func("test.counted", lambda *_: calls.append(0) or len(calls), override=True)
+    for made in (func, run_pass(VectorizeLoop(), func)):
+        calls.clear()
+        interpreted(made)
+        assert len(calls) == 4
+    same = statements(func).replace("T.vectorized", "range")
+    assert statements(run_pass(VectorizeLoop(), func)) == same
+
+
+def test_what_does_the_same_for_all_lanes_is_done_once():
+    checked = 'T.call_intrin("int32", "tir.check_index", A[0] % 4, 4, "A")'
+    func = parse(COUNTED.format(f"B[i] = A[{checked}]"))
+    assert statements(run_pass(VectorizeLoop(), func)) == f"B[0:4] = T.Broadcast(A[{checked}], 4)"

@@ -92,6 +92,11 @@ class Emitter:
         """True if expressions are certainly not negative."""
         return all(x.dtype.is_uint or self.analyzer.const_bounds(x)[0] >= 0 for x in parts)
 
+    def is_within(self, x: e.PrimExpr, extent: int) -> bool:
+        """True if an expression is certainly one of 0 … extent - 1."""
+        low, high = self.analyzer.const_bounds(x)
+        return low >= 0 and high < extent
+
     def refuse_exchange(self, *parts: e.PrimExpr) -> None:
         """Refuse a shuffle where C++ would let some threads pass it by.
 
@@ -265,6 +270,9 @@ def _call(em: Emitter, x: e.Call) -> Text:
     if x.op in _BITS:
         sign, binds = _BITS[x.op]
         a, b = x.args
+        if binds == SHIFT and not em.is_within(b, x.dtype.bits):
+            kind, name = ctype(x.dtype), x.op.removeprefix("tir.")
+            return f"{em.helper(name)}<{kind}, {x.dtype.bits}>({em.expr(a)}, {em.expr(b)})", ATOM
         return _cut(f"{em.operand(a, binds)} {sign} {em.operand(b, binds + 1)}", binds, x.dtype)
     if x.op == "tir.bitwise_not":
         sign = "!" if x.dtype.is_bool else "~"

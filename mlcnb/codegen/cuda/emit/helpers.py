@@ -54,6 +54,18 @@ HELPERS: dict[str, str] = {
           return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? copysign(r, b) : r;
         }
     """),
+    "shift_left": _code("""
+        // by less than 0, or the width or more: nothing is left
+        template <typename T, int bits>
+        __device__ T shift_left(T a, T b) { return b >= 0 && b < bits ? T(a << b) : T(0); }
+    """),
+    "shift_right": _code("""
+        // by less than 0, or the width or more: only the sign is left
+        template <typename T, int bits>
+        __device__ T shift_right(T a, T b) {
+          return b >= 0 && b < bits ? T(a >> b) : a < 0 ? T(-1) : T(0);
+        }
+    """),
     "to_integer": _code("""
         // towards zero; beyond the range its end, and 0 for NaN
         template <typename T, typename F>
