@@ -6,8 +6,9 @@ ex.kernels[0].source         the CUDA C++ that a GPU would run
 ex(a, b, c)                  runs on NumPy's arrays
 
 Blocks run in parallel on the cores, the threads of a block one after the other between two places
-where they meet. So a result is that of a program without races; a race is not seen here, but by
-`target="interp"`.
+where they meet. So a result is that of a program without races: one that is proved to race is
+refused (`mlcnb.codegen.races`), one that races for some values in memory only is not seen here, but
+by `target="interp"`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mlcnb.codegen.cuda.backend import CudaKernel, check_bound
 from mlcnb.codegen.cuda_sim.threads import threads_to_loops
 from mlcnb.codegen.kernel import scheduled_by
 from mlcnb.codegen.llvm import backend as llvm
+from mlcnb.codegen.races import refuse_races
 from mlcnb.core import above
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import GpuLimits, assert_gpu_code
@@ -83,6 +85,7 @@ def build(
         CodegenError: a function that is not bound to threads, or whose threads wait for each other
             where not all of them come by.
         PassError: a kernel that no GPU of the target can run.
+        DataRaceError: two threads touch an element, one writes it, and nothing orders them.
     """
     quick = Target({"kind": target.kind, "opt-level": OPT_LEVEL, **target.attrs})
     made = llvm.build(funcs, quick, _loops_of(schedule), progress, **host)
@@ -108,6 +111,7 @@ def by_rules(func: PrimFunc, target: Target) -> PrimFunc:
 def simulated(func: PrimFunc, target: Target) -> PrimFunc:
     """A function on threads as loops, if a GPU of the target can run it."""
     check_bound(str(func.attrs.get("global_symbol", "the function")), func)
-    lowered = lower(func)
-    assert_gpu_code(lowered, GpuLimits.of(target))
-    return threads_to_loops(lowered)
+    steps = lower(func, steps=True)
+    refuse_races(steps["ThreadSync"].after)
+    assert_gpu_code(steps.result, GpuLimits.of(target))
+    return threads_to_loops(steps.result)

@@ -8,6 +8,7 @@ alike is wasted, not wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -228,41 +229,53 @@ def uninitialised(agent: Agent, view: View, at: int, site: Stmt) -> ExecutionErr
 
 def race(view: View, at: int, first: Event, second: Event) -> DataRaceError:
     """The error of two accesses that nothing orders."""
-    name = named(view, at)
-    verbs = ["writes" if event.is_write else "reads" for event in (first, second)]
+    one, two = first.agent, second.agent
+    is_round, same_block = isinstance(one, Round), one.block is two.block
+    return race_error(
+        view.buffer.name, view.index(at), view.buffer.scope,
+        [(str(x.agent), x.agent.axes, x.is_write, x.site) for x in (first, second)],
+        _ROUNDS if is_round else remedy(view.buffer.scope, same_block),
+    )  # fmt: skip
+
+
+def race_error(
+    name: str, index: tuple[int, ...], scope: str, events: Sequence[tuple[str, Any, bool, Stmt]],
+    hint: str,
+) -> DataRaceError:  # fmt: skip
+    """The error of two accesses: of each who does it, its axes, does it write, its statement."""
     lines = [
-        f"  {event.agent} {verb} it: {_text(event.site)}"
-        for event, verb in zip((first, second), verbs, strict=True)
+        f"  {who} {'writes' if w else 'reads'} it: {text_of(site)}" for who, _, w, site in events
     ]
+    element = f"{name}[{', '.join(map(str, index))}]"
     error = DataRaceError(
-        f"data race on {name} in {view.buffer.scope} memory: nothing orders these two accesses\n"
+        f"data race on {element} in {scope} memory: nothing orders these two accesses\n"
         + "\n".join(lines),
-        where=second.site,
-        hint=_remedy(view, first.agent, second.agent),
+        where=events[1][3],
+        hint=hint,
     )
-    error.buffer, error.index = view.buffer.name, view.index(at)
-    error.threads = (first.agent.axes, second.agent.axes)
-    error.accesses = (
-        ("write" if first.is_write else "read", first.site),
-        ("write" if second.is_write else "read", second.site),
-    )
+    error.buffer, error.index = name, index
+    error.threads = tuple(axes for _, axes, _, _ in events)
+    error.accesses = tuple(("write" if w else "read", site) for _, _, w, site in events)
     return error
 
 
-def _text(site: Stmt) -> str:
+def text_of(site: Stmt) -> str:
+    """A statement in one line."""
     lines = display.text(site).splitlines()
     return lines[0] + (" …" if len(lines) > 1 else "")
 
 
-def _remedy(view: View, one: Agent, two: Agent) -> str:
-    if isinstance(one, Round):
-        return "make the loop serial, or give each round elements of its own (sch.rfactor)"
-    if one.block is not two.block:
+_ROUNDS = "make the loop serial, or give each round elements of its own (sch.rfactor)"
+
+
+def remedy(scope: str, same_block: bool) -> str:
+    """What to do about threads that race in memory of a scope."""
+    if not same_block:
         return (
             "blocks of one kernel cannot wait for each other: give each block elements of its own, "
             "or make it two kernels"
         )
-    if view.buffer.scope == "global":
+    if scope == "global":
         return (
             "ThreadSync orders accesses to shared memory only: keep the buffer in scope shared, "
             "or bind another loop"

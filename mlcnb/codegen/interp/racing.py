@@ -13,7 +13,7 @@ allocate in global memory is taken for memory that the threads of a block share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlcnb.codegen.interp.launching import TO_THREADS, has_barriers
@@ -30,11 +30,14 @@ from mlcnb.tir.transform.plan_buffer_allocation import plan_buffer_allocation
 from mlcnb.tir.transform.thread_sync import thread_sync
 
 
-def on_racing_threads(func: PrimFunc) -> PrimFunc | None:
-    """A function in block form as threads would run it; None where there is no such form."""
+def on_racing_threads(func: PrimFunc, more: Sequence[Any] = ()) -> PrimFunc | None:
+    """A function in block form as threads would run it; None where there is no such form.
+
+    more: passes that come before its barriers.
+    """
     waits = has_barriers(func)
     try:
-        for transform in TO_THREADS:
+        for transform in (*TO_THREADS, *more):
             func = _reduced(func) if transform is lower_cross_thread_reduction else transform(func)
             if transform is plan_buffer_allocation:
                 func = _shared(func)

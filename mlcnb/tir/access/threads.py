@@ -1,7 +1,7 @@
 """Conflicts of threads: may two threads of a block touch the same element, one of them writing?
 
     S[tx] = …    … = S[tx]         no: each thread has an element of its own
-    S[tx] = …    … = S[7 - tx]     yes, for tx = 0 and 7
+    S[tx] = …    … = S[7 - tx]     yes, for tx = 0 and 7: `meeting` says which, and where
 
 Decided exactly (islpy) where indices are affine in threads and loops; any other index may be
 anything, so that "no" is sure, and "yes" may be overcautious.
@@ -9,11 +9,11 @@ anything, so that "no" is sure, and "yes" may be overcautious.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlcnb.arith.isl import ask, read_set
+from mlcnb.arith.isl import ask, first_point, read_set
 from mlcnb.arith.presburger import Translator
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
@@ -26,20 +26,41 @@ from mlcnb.tir.access.scope import Access, InBlock, InLoop, Named, Scope, Under
 class Pending:
     """An access since the last barrier.
 
-    carried: the loop of which an earlier iteration made it; adjacent: the one just before.
+    carried: the loop of which an earlier iteration made it; adjacent: the one just before;
+    any_time: threads run that loop, and what is in it, each at its own pace.
     """
 
     access: Access
     carried: s.Stmt | None = None
     adjacent: bool = False
+    any_time: bool = False
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two threads at one element.
+
+    index: the element; sides: of each thread the values of its axes and of the loops around; exact:
+    they do meet (for some sizes), False: it is not proved that they do not.
+    """
+
+    index: tuple[int, ...]
+    sides: tuple[dict[Var, int], dict[Var, int]]
+    exact: bool
 
 
 class Threads:
-    """The threads of one block: tells whether two accesses of theirs may conflict."""
+    """The threads of one block: tells whether two accesses of theirs may conflict.
 
-    def __init__(self, extents: Mapping[Var, PrimExpr]) -> None:
-        #: the axes of the threads of a block, with their extents
+    extents: of the axes in a block; grid: of those of the blocks.
+    """
+
+    def __init__(
+        self, extents: Mapping[Var, PrimExpr], grid: Mapping[Var, PrimExpr] | None = None
+    ) -> None:
         self.extents = dict(extents)
+        self.grid = dict(grid or {})
+        self._conflicts: dict[tuple[Pending, Pending], bool] = {}
 
     def conflict(self, first: Pending, second: Pending) -> bool:
         """True if two different threads may touch the same element, and one of them writes it."""
@@ -48,32 +69,79 @@ class Threads:
             return False
         if a.indices is None or b.indices is None or a.buffer is not b.buffer:
             return True
-        return not _Question(self, first, second).is_impossible()
+        key = first, second
+        if key not in self._conflicts:
+            question = _Question(first, second, self.extents, self.extents)
+            self._conflicts[key] = not question.is_impossible()
+        return self._conflicts[key]
+
+    def meeting(
+        self,
+        first: Pending,
+        second: Pending,
+        across: bool = False,
+        differing: Sequence[PrimExpr] | None = None,
+    ) -> Meeting | None:
+        """Two threads that touch the same element of one buffer; None: there are none.
+
+        across: threads of different blocks, not of one; differing: expressions of the first and
+        second access of which one has to differ (what decides the value that both store).
+        """
+        own = {**self.grid, **self.extents} if across else self.extents
+        question = _Question(
+            first, second, own, self.grid if across else self.extents,
+            {} if across else self.grid, differing,
+        )  # fmt: skip
+        return question.answer()
 
 
 class _Question:
-    """Two accesses as a set of integer points; the set is empty where they do not conflict."""
+    """Two accesses as a set of integer points; the set is empty where they do not conflict.
 
-    def __init__(self, threads: Threads, first: Pending, second: Pending) -> None:
-        self.threads = threads
+    own: axes that each side has for itself; apart: those of which one differs; fixed: axes that
+    have one value for both; differing: see `Threads.meeting`.
+    """
+
+    def __init__(
+        self,
+        first: Pending,
+        second: Pending,
+        own: Mapping[Var, PrimExpr],
+        apart: Mapping[Var, PrimExpr],
+        fixed: Mapping[Var, PrimExpr] | None = None,
+        differing: Sequence[PrimExpr] | None = None,
+    ) -> None:
+        self.own = set(own)
         self.names: dict[Any, str] = {}
         self.conditions: list[str] = []
         shared = self.shared_loops(first, second)
-        one, two = _Side(self, "a", shared), _Side(self, "b", shared)
+        one, two = self.sides = _Side(self, "a", shared), _Side(self, "b", shared)
+        for var, extent in (fixed or {}).items():
+            one.bound(var, e.Range(p.const(0, var.dtype), extent), is_own=False)
         for side, pending in ((one, first), (two, second)):
-            for var, extent in threads.extents.items():
+            for var, extent in own.items():
                 side.bound(var, e.Range(p.const(0, var.dtype), extent))
             for scope in pending.access.scope.around():
                 side.enter(scope)
-        if isinstance(first.carried, s.For) and first.carried in second.access.loops:
-            var = first.carried.loop_var
+        carried = first.carried
+        if isinstance(carried, s.For) and carried in second.access.loops and not first.any_time:
+            var = carried.loop_var
             step = "+ 1 =" if first.adjacent else "<"
             self.conditions.append(f"{one.variable(var)} {step} {two.variable(var)}")
-        for i, j in zip(*(x.access.indices or () for x in (first, second)), strict=True):
-            self.conditions.append(f"{one.value(i)} = {two.value(j)}")
+        pairs = zip(*(x.access.indices or () for x in (first, second)), strict=True)
+        self.places = [(one.value(i), two.value(j)) for i, j in pairs]
+        self.conditions += [f"{i} = {j}" for i, j in self.places]
+        others = [f"{one.variable(v)} != {two.variable(v)}" for v in apart]
+        self.one_of(others)
+        if differing is not None:
+            self.one_of([f"{one.value(x)} != {two.value(x)}" for x in differing])
         self.conditions += [*one.facts, *two.facts]
-        others = [f"{one.variable(v)} != {two.variable(v)}" for v in threads.extents]
-        self.conditions.append(f"({' or '.join(others)})" if others else "1 = 0")
+        masked = first.access.is_masked or second.access.is_masked
+        self.exact = one.exact and two.exact and not masked
+
+    def one_of(self, conditions: Sequence[str]) -> None:
+        """One of the conditions holds."""
+        self.conditions.append(f"({' or '.join(conditions)})" if conditions else "1 = 0")
 
     def shared_loops(self, first: Pending, second: Pending) -> set[Var]:
         """Variables that have one value for both: loops around both, in the same iteration."""
@@ -88,10 +156,35 @@ class _Question:
     def fresh(self, key: Any) -> str:
         return self.names.setdefault(key, f"x{len(self.names)}")
 
+    def text(self, more: Sequence[str] = ()) -> str:
+        space = ", ".join([*self.names.values(), *more])
+        same = [f"{name} = {i}" for name, (i, _) in zip(more, self.places, strict=False)]
+        return f"{{ [{space}] : {' and '.join([*self.conditions, *same])} }}"
+
     def is_impossible(self) -> bool:
-        space = ", ".join(self.names.values())
-        text = f"{{ [{space}] : {' and '.join(self.conditions)} }}"
-        return bool(ask(lambda: read_set(text).is_empty()))
+        return bool(ask(lambda: read_set(self.text()).is_empty()))
+
+    def answer(self) -> Meeting | None:
+        if self.is_impossible():
+            return None
+        elements = [f"e{n}" for n in range(len(self.places))]
+        points = ask(lambda: read_set(self.text(elements)))
+        point = None if points is None else first_point(points)
+        if point is None:
+            return Meeting((), ({}, {}), False)
+        values = dict(zip(self.names, point.values, strict=False))
+        return Meeting(
+            point.values[len(values) :],
+            ({**_of(values, "a")}, {**_of(values, "b")}),
+            self.exact,
+        )
+
+
+def _of(values: Mapping[Any, int], side: str) -> dict[Var, int]:
+    """The values of variables that both sides share, or that one has for itself."""
+    found = {key: value for key, value in values.items() if isinstance(key, Var)}
+    own = {key[0]: n for key, n in values.items() if isinstance(key, tuple) and key[1] == side}
+    return {**found, **own}
 
 
 class _Side(Translator):
@@ -102,10 +195,11 @@ class _Side(Translator):
         self.question = question
         self.side = side
         self.shared = shared
-        self.own: set[Var] = set(question.threads.extents)
+        self.own: set[Var] = set(question.own)
 
     def variable(self, x: Var) -> str:
         """What a variable is called: each side has threads, inner loops and values of its own."""
+        self.exact = self.exact and x not in self.loose
         return self.names.get(x) or self.question.fresh((x, self.side) if x in self.own else x)
 
     def new(self, x: PrimExpr | None = None) -> str:
@@ -124,10 +218,12 @@ class _Side(Translator):
             case InBlock(node=n):
                 for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
                     self.bind(axis.var, value)
+            case InLoop(node=s.While()):
+                self.exact = False
 
-    def bound(self, var: Var, domain: e.Range) -> None:
+    def bound(self, var: Var, domain: e.Range, is_own: bool = True) -> None:
         """A loop, or a thread, that each side has for itself."""
-        if var not in self.shared:
+        if is_own and var not in self.shared:
             self.own.add(var)
         low, name = self.value(domain.min), self.variable(var)
         self.question.conditions.append(f"{low} <= {name} < {low} + {self.value(domain.extent)}")

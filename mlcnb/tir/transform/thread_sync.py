@@ -51,7 +51,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 
     def visit(n: Any) -> Any:
         if is_launch(n):
-            return _Planner(func, n, scope).placed()
+            return Planner(func, n, scope).placed()
         return map_bodies(n, visit)
 
     attrs = FrozenDict({k: v for k, v in func.attrs.items() if k != IMPLICIT})
@@ -63,7 +63,7 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
 Waiting = tuple[Pending, ...]
 
 
-class _Planner:
+class Planner:
     """Walks a kernel in the order in which it runs, with the accesses since the last barrier."""
 
     def __init__(self, func: PrimFunc, kernel: s.Stmt, scope: str) -> None:
@@ -71,7 +71,10 @@ class _Planner:
         self.func = func
         self.kernel = kernel
         self.memory = scope
-        self.threads = Threads({a.var: a.dom.extent for a in launch.in_block.values()})
+        axes, grid = (
+            {a.var: a.dom.extent for a in part.values()} for part in (launch.in_block, launch.grid)
+        )
+        self.threads = Threads(axes, grid)
         self.varying = set(self.threads.extents)
         self.before: set[int] = set()
         self.known = Reading(kernel, func.buffers)
@@ -85,6 +88,7 @@ class _Planner:
         return self.place(self.kernel) if self.before else self.kernel
 
     def place(self, n: Any) -> Any:
+        """A part of the kernel with its barriers."""
         rebuilt = map_bodies(n, self.place)
         rebuilt = s.flattened(rebuilt) or rebuilt
         if id(n) not in self.before:
@@ -126,6 +130,7 @@ class _Planner:
                 return self.leaf(n, [n], pending)
 
     def leaf(self, n: s.Stmt, parts: Iterable[Node], pending: Waiting) -> Waiting:
+        """The accesses since the last barrier after a statement that is made of `parts`."""
         found = tuple(a for part in parts for a in self.accesses(part))
         return self.meet(n, found, pending) + found
 
@@ -137,6 +142,7 @@ class _Planner:
         return pending
 
     def loop(self, n: s.For | s.While, pending: Waiting) -> Waiting:
+        """The same after a loop, whose iterations may conflict with each other."""
         if self.varies(*_heads(n)):
             return self.together(n, pending)
         found = self.accesses(n)
@@ -195,6 +201,7 @@ class _Planner:
                 return False
 
     def branch(self, n: s.Stmt, condition: PrimExpr, cases: list, pending: Waiting) -> Waiting:
+        """The same after a branch, whichever case ran."""
         if self.varies(condition):
             return self.together(n, pending)
         pending = self.leaf(n, [condition], pending)
