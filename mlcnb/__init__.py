@@ -88,7 +88,7 @@ above.answer(
         "bind_symbolic_vars": "mlcnb.relax.transform.bind_symbolic_vars:bind_named",
         "get_pipeline": "mlcnb.relax.transform:get_pipeline",
         "load library": "mlcnb.relax.backend:load",
-        "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.apply:MetaScheduleApplyDatabase",
+        "MetaScheduleApplyDatabase": "mlcnb.meta_schedule.database.apply:MetaScheduleApplyDatabase",
         "schedules": "mlcnb.dlight.cpu",
         "schedules for GPUs": "mlcnb.dlight.gpu:schedule_gpu",
         "compile": "mlcnb.driver:compile",

@@ -28,8 +28,8 @@ from mlcnb.dlight.cpu import schedule_cpu
 from mlcnb.dlight.gpu import schedule_gpu
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.apply import MetaScheduleApplyDatabase
 from mlcnb.meta_schedule.database import Database
+from mlcnb.meta_schedule.database.apply import MetaScheduleApplyDatabase
 from mlcnb.relax.analysis.calls import check_calls
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of

@@ -23,7 +23,8 @@ import numpy as np
 import mlcnb
 from mlcnb.cli import _model
 from mlcnb.cli.lab import find_notebooks
-from mlcnb.observe.peers import as_list, difference, interleaved, onnxruntime_session
+from mlcnb.observe.peers import as_list, difference, onnxruntime_session
+from mlcnb.runtime.turns import interleaved
 
 Runner = Callable[[], Sequence[np.ndarray]]
 

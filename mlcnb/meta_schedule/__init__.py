@@ -15,10 +15,12 @@ _HERE = "mlcnb.meta_schedule"
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        f"{_HERE}.record": "TuningRecord Workload",
-        f"{_HERE}.database": "Database MemoryDatabase OrderedUnionDatabase",
-        f"{_HERE}.json_database": "JSONDatabase",
-        f"{_HERE}.apply": "MetaScheduleApplyDatabase",
+        f"{_HERE}.database.record": "TuningRecord Workload",
+        f"{_HERE}.database.database": "Database MemoryDatabase OrderedUnionDatabase",
+        f"{_HERE}.database.json_database": "JSONDatabase",
+        f"{_HERE}.database.apply": "MetaScheduleApplyDatabase",
+        f"{_HERE}.tune": "tune Tuning Trial",
+        f"{_HERE}.space": "DefaultSpace FunctionSpace",
     },
     submodules=("database", "testing"),
 )

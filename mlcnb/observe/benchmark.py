@@ -28,17 +28,14 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import compile
 from mlcnb.ir.module import IRModule
-from mlcnb.observe.peers import interleaved
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.profile import count_flops
 from mlcnb.runtime.threads import get_num_threads, set_num_threads
+from mlcnb.runtime.turns import WALL, clock_for, interleaved
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
-#: a clock that goes on while other programs have the core, and one that stands still
-WALL = ("wall-clock time", time.perf_counter)
-CPU = ("CPU time", time.process_time)
 #: largest difference from the first contestant's result, relative to its largest element
 TOLERANCE = 1e-3
 
@@ -140,17 +137,6 @@ def benchmark(
         for who, found in times.items()
     )
     return Benchmark(tuple(made), used, name)
-
-
-def clock_for(threads: int, is_fixed: bool) -> tuple[str, Callable[[], float]]:
-    """The clock that fits: of the CPU where all work is done on one thread, and it is fine enough.
-
-    Args:
-        threads: how many work.
-        is_fixed: False where a library may use more.
-    """
-    is_fine = time.get_clock_info("process_time").resolution < 1e-5
-    return CPU if threads == 1 and is_fixed and is_fine else WALL
 
 
 def _callable(given: Any) -> Callable[..., Any]:

@@ -24,10 +24,11 @@ import numpy as np
 from mlcnb.core.errors import MLCError
 from mlcnb.driver import compile
 from mlcnb.machine.roofline import Level, Roofline
-from mlcnb.observe.benchmark import clock_for, fixed_threads, peak
+from mlcnb.observe.benchmark import fixed_threads, peak
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.tensor import aligned_empty
 from mlcnb.runtime.threads import get_num_threads
+from mlcnb.runtime.turns import clock_for
 from mlcnb.target import Target
 
 _STREAM = """

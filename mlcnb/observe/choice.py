@@ -31,7 +31,7 @@ from mlcnb.ir.memory import aligned_empty
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import ModulePass, PassContext
 from mlcnb.meta_schedule.database import Database, MemoryDatabase
-from mlcnb.observe.peers import as_list, difference, interleaved
+from mlcnb.observe.peers import as_list, difference
 from mlcnb.relax import backend
 from mlcnb.relax.analysis.struct_info import static_shape
 from mlcnb.relax.analysis.variables import bindings_of, uses
@@ -45,6 +45,7 @@ from mlcnb.relax.transform.fuse_ops_by_pattern import (
     add_wrapped,
 )
 from mlcnb.relax.transform.run_codegen import RunCodegen
+from mlcnb.runtime.turns import interleaved
 
 #: names of our own contestants
 OURS, TUNED = "ours", "tuned"

@@ -6,8 +6,6 @@ mlc.compare(ex, "model.onnx", x)      ratio to ONNX Runtime: 0.95 (9.1 ms agains
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,60 +17,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import MissingDependencyError
 from mlcnb.runtime.executable import Executable
 from mlcnb.runtime.threads import get_num_threads
-
-#: seconds without work before a turn, in which the threads of the one before stop spinning
-REST = 0.002
-#: seconds of calls that do not count, in which caches and threads come back
-WARM = 0.001
-#: calls that count in a turn, at most; and seconds after which a turn is over
-BURST, TURN = 5, 0.1
-#: seconds of a call that is worth taking more than once, however little time there is
-SLOW = 0.5
-
-
-def interleaved(
-    contestants: Mapping[str, Callable[[], Any]],
-    seconds: float = 2.0,
-    least: int = 5,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, list[float]]:
-    """Seconds of each call of each contestant, who take turns for about `seconds` in all.
-
-    Taking turns makes a slow moment of the machine meet them all. A turn is a rest, calls that do
-    not count (none where a call is longer than a turn), and some that do. One whose first call
-    takes longer than all the time there is has had its turn with that.
-    """
-    first = {name: _seconds(run, clock) for name, run in contestants.items()}
-    slow = {name for name, taken in first.items() if taken > max(seconds, SLOW)}
-    times: dict[str, list[float]] = {
-        name: [taken] if name in slow else [] for name, taken in first.items()
-    }
-    fast = {name: run for name, run in contestants.items() if name not in slow}
-    end = time.perf_counter() + seconds
-    while fast and (min(len(times[n]) for n in fast) < least or time.perf_counter() < end):
-        for name, run in fast.items():
-            times[name] += _turn(run, clock, first[name] < TURN)
-    return times
-
-
-def _turn(run: Callable[[], Any], clock: Callable[[], float], warm_up: bool) -> list[float]:
-    """The seconds of the calls that count in one turn."""
-    time.sleep(REST)
-    start = time.perf_counter()
-    if warm_up:
-        run()
-    while warm_up and time.perf_counter() - start < WARM:
-        run()
-    start, found = time.perf_counter(), [_seconds(run, clock)]
-    while len(found) < BURST and time.perf_counter() - start < TURN:
-        found.append(_seconds(run, clock))
-    return found
-
-
-def _seconds(run: Callable[[], Any], clock: Callable[[], float]) -> float:
-    start = clock()
-    run()
-    return clock() - start
+from mlcnb.runtime.turns import interleaved
 
 
 def onnxruntime_session(model: str | Path | bytes, threads: int, exact: bool = True) -> Any:

@@ -20,7 +20,7 @@ from mlcnb.view.words import clip, flops, plural, seconds
 MOST = 8
 
 
-@shows("mlcnb.meta_schedule.record:TuningRecord")
+@shows("mlcnb.meta_schedule.database.record:TuningRecord")
 def record(r: Any) -> list[Part]:
     """What it took, on what, and its steps as Python."""
     name = clip(r.workload.name, 60)
@@ -39,7 +39,7 @@ def record(r: Any) -> list[Part]:
     ]
 
 
-@shows("mlcnb.meta_schedule.database:Database")
+@shows("mlcnb.meta_schedule.database.database:Database")
 def database(db: Any) -> list[Part]:
     """A row for each workload; under it its records in the order in which they came."""
     kind = type(db).__name__

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.observe.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
+from mlcnb.runtime.turns import interleaved
 from tests.benchmarks.memory_child import RELU
 
 #: calls that are timed together

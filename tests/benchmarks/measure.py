@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mlcnb.observe.peers import interleaved
+from mlcnb.runtime.turns import interleaved
 from tests.benchmarks import exact
 from tests.benchmarks.case import Case
 from tests.benchmarks.contestants import OURS, NotForThis, Run, ready, threads_of_all

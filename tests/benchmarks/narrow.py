@@ -21,10 +21,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mlcnb as mlc
 from mlcnb.ir.dtype import dtype
-from mlcnb.observe.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import Var, const, tensor_info
 from mlcnb.relax.transform import get_pipeline
+from mlcnb.runtime.turns import interleaved
 from tests.benchmarks.models import cases
 
 Run = Callable[[], Any]

@@ -21,7 +21,7 @@ import numpy as np
 
 import mlcnb as mlc
 from mlcnb.observe.benchmark import fixed_threads
-from mlcnb.observe.peers import interleaved
+from mlcnb.runtime.turns import interleaved
 from tests.benchmarks import machine
 from tests.benchmarks.contestants import versions
 

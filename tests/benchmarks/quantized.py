@@ -14,7 +14,8 @@ import statistics
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.observe.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
+from mlcnb.runtime.turns import interleaved
 from tests.models.quantized import FORMS, SCALES, SOURCE, photos, quantized_model
 
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import mlcnb as mlc
-from mlcnb.observe.peers import interleaved, onnxruntime_session
+from mlcnb.observe.peers import onnxruntime_session
 from mlcnb.runtime.native_graph import NativeProgram
+from mlcnb.runtime.turns import interleaved
 from mlcnb.target import available_cores
 from tests.benchmarks.models import input_of, model_files
 

@@ -19,14 +19,15 @@ from typing import Any
 
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
 from mlcnb.dlight.cpu.tiles import choose_tile
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.inject_prefetch import PRAGMA as PREFETCH
 
-#: how far ahead weights are asked for, in elements: two pages
-AHEAD = 2048
+#: how far ahead weights are asked for, in elements: two pages; 0: not at all
+AHEAD = (2048, 0, 1024, 4096)
 #: weights of fewer elements stay in the second-level cache from one run to the next
 FEW = 32 << 10
 #: a window of fewer steps (of one channel: depthwise, pooling) is written out
@@ -102,4 +103,6 @@ def prefetch_weights(sch: Schedule, anchor: BlockInfo, loop: Any) -> None:
     for region in anchor.node.reads:
         sizes = [as_int(d) for d in region.buffer.shape]
         if len(sizes) == 6 and math.prod(s or 0 for s in sizes) >= FEW:
-            sch.annotate(loop, PREFETCH, [region.buffer.data.name, AHEAD])
+            ahead = decide("weights asked for ahead", AHEAD)
+            if ahead:
+                sch.annotate(loop, PREFETCH, [region.buffer.data.name, ahead])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mlcnb.dlight.cpu.product import Product, lanes_of
+from mlcnb.dlight.decide import decide
 from mlcnb.target import Target
 
 #: what is taken for a depth, or a number of rows, that is not known
@@ -67,9 +68,10 @@ def blocking(
     lanes = lanes_of(product.columns, target)
     rows, depth = product.rows or USUAL, product.depth or USUAL
     vectors = -(-(product.columns or USUAL) // lanes)
-    tile = min(
+    tile = decide(
+        "tile",
         _tiles(rows, vectors, target.vector_registers),
-        key=lambda t: _cycles(t, rows, vectors, depth, is_copied) * _edges(t, rows, vectors),
+        lambda t: _cycles(t, rows, vectors, depth, is_copied) * _edges(t, rows, vectors),
     )
     batch = math.prod(USUAL if n is None else n for n in product.batch)
     work = batch * rows * vectors * lanes * depth
@@ -90,7 +92,9 @@ def blocking(
         return turns * part + (0 if parts >= least else math.inf) + parts
 
     by_columns = is_copied or is_streamed
-    cut = min(_cuts(down, across, max(1, widest), cores, least, by_columns), key=time)
+    cut = decide(
+        "tiles of a part", _cuts(down, across, max(1, widest), cores, least, by_columns), time
+    )
     parts = -(-down // cut[0]) * -(-across // cut[1])
     return Blocking(tile, *cut, parts * batch if cores > 1 else 1)
 

@@ -18,6 +18,7 @@ from typing import Any
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -42,7 +43,8 @@ def columns(sch: Schedule, survey: Survey, target: Target) -> bool:
     count = len(anchor.spatial())
     *outer, j = sch.get_loops(anchor.handle)[:count]
     reduce = sch.get_loops(anchor.handle)[count:]
-    width = vectors(anchor, lanes, target) * lanes
+    own = vectors(anchor, lanes, target)
+    width = decide("vectors", (own, 16, 8, 4, 2, 1)) * lanes
     j_0, j_1 = sch.split(j, [None, width])
     sch.reorder(*outer, j_0, *reduce, j_1)
     sch.reverse_compute_at(last, j_0)

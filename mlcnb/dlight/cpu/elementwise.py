@@ -17,6 +17,7 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import UNKNOWN, BlockInfo
 from mlcnb.ir import expr as e
 from mlcnb.ir.prim_ops import as_int
@@ -29,6 +30,8 @@ from mlcnb.tir.stmt import BufferStore
 PARALLEL_WORK = 16 << 10
 #: iterations that a parallel loop should have, so that threads share it evenly
 CHUNKS = 64
+#: whole registers that one vector takes
+REGISTERS = (1, 2, 4)
 
 
 def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
@@ -42,7 +45,7 @@ def elementwise(sch: Schedule, block: BlockInfo, target: Target) -> None:
         return
     first = first_in_row(block, lanes)
     row = sch.fuse(*loops[first:]) if len(loops) - first > 1 else loops[-1]
-    inner, vector = _vector_loop(sch, row, lanes)
+    inner, vector = _vector_loop(sch, row, lanes * decide("registers of a vector", REGISTERS))
     sch.vectorize(vector)
     spread(sch, loops[:first] or inner, block.work)
 
@@ -117,10 +120,15 @@ def spread(sch: Schedule, loops: list[Any], work: int) -> None:
     """Fuse loops and run them in parallel, if there is work enough."""
     while len(loops) > 1 and as_int(sch.get(loops[0]).extent) == 1:
         loops = loops[1:]
-    if not loops or work < PARALLEL_WORK:
+    if not loops or not either("parallel", work >= PARALLEL_WORK):
         return
-    loops = loops[: _enough([as_int(sch.get(loop).extent) for loop in loops])]
+    extents = [as_int(sch.get(loop).extent) for loop in loops]
+    loops = loops[: decide("loops in parallel", _own_first(_enough(extents), len(loops)))]
     sch.parallel(sch.fuse(*loops) if len(loops) > 1 else loops[0])
+
+
+def _own_first(own: int, most: int) -> tuple[int, ...]:
+    return (own, *(n for n in range(1, most + 1) if n != own))
 
 
 def _enough(extents: list[int | None]) -> int:

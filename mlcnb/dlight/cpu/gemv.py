@@ -31,6 +31,7 @@ from mlcnb.dlight.cpu.blocking import USUAL
 from mlcnb.dlight.cpu.general import elementwise
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory
 from mlcnb.dlight.cpu.rows import halves
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -109,7 +110,8 @@ def rows_added(
     rows = [outer.pop()] if product.has_rows else []
     width = -(-(product.columns or USUAL) // (lanes * blocks))
     j_0, j_1, lane = sch.split(column, [None, width, lanes])
-    k_0, k_1 = sch.split(k, [None, streams(product, target)])
+    together = decide("rows added", (streams(product, target), 4, 8, 16, 2))
+    k_0, k_1 = sch.split(k, [None, together])
     sch.reorder(*outer, j_0, k_0, j_1, k_1, *rows, lane)
     sch.reverse_compute_at(last, j_0)
     start = sch.decompose_reduction(sums, k_0)
@@ -189,7 +191,8 @@ def rows_summed(
     *spatial, k = sch.get_loops(block)
     at = -1 if product.columns != 1 else -2
     steps = halves(sch, anchor, k, lanes, lanes)[:-1]
-    row_0, _ = sch.split(sch.get_loops(block)[:-1][at], [None, SUMMED])
+    summed = decide("rows summed", (SUMMED, 2, 8, 1))
+    row_0, _ = sch.split(sch.get_loops(block)[:-1][at], [None, summed])
     outer = sch.get_loops(block)[: len(spatial) + at + 1]
     if after:
         sch.reverse_compute_at(after[-1].handle, row_0)

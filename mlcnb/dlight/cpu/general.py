@@ -14,6 +14,7 @@ from typing import Any
 
 from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import elementwise, spread
+from mlcnb.dlight.decide import either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int
@@ -36,7 +37,8 @@ def inline_chains(sch: Schedule, survey: Survey) -> None:
     """Elementwise blocks that feed one elementwise block are computed inside it."""
     for block in survey.blocks[:-1]:
         consumers = sch.get_consumers(block.handle)
-        if block.is_spatial and len(consumers) == 1 and not _is_reduction(sch, consumers[0]):
+        feeds_one = len(consumers) == 1 and not _is_reduction(sch, consumers[0])
+        if block.is_spatial and feeds_one and either(f"{block.name} inlined", True):
             sch.compute_inline(block.handle)
 
 
@@ -52,7 +54,7 @@ def reduction(sch: Schedule, block: BlockInfo, target: Target) -> None:
     reduce = [loop for loop, k in zip(loops, kinds, strict=True) if k == "R"]
     if len(spatial) + len(reduce) != len(loops) or not reduce:
         return
-    inside = _goes_inside(sch, block, spatial)
+    inside = bool(spatial) and either("vectors of results", _goes_inside(sch, block, spatial))
     outer = spatial[:-1] if inside else spatial
     sch.reorder(*outer, *reduce, *(spatial[-1:] if inside else []))
     sch.decompose_reduction(block.handle, reduce[0])

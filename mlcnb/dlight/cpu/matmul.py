@@ -33,6 +33,7 @@ from mlcnb.dlight.cpu.blocked_window import fuse_epilogue
 from mlcnb.dlight.cpu.blocking import MOST_VECTORS, Blocking, blocking
 from mlcnb.dlight.cpu.elementwise import elementwise
 from mlcnb.dlight.cpu.product import FEW_ROWS, Product, from_memory, lanes_of
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
@@ -50,7 +51,7 @@ MANY_ROWS, PANEL = 256, 48
 #: bytes of a page, and pages of one column tile of a B that is streamed
 PAGE, MOST_PAGES = 4096, 1024
 #: rows of B that are copied together: as many lines in a row, of so many pages at a time
-COPIED_ROWS = 8
+COPIED_ROWS = (8, 4, 16)
 
 
 def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -67,8 +68,8 @@ def matmul(sch: Schedule, survey: Survey, target: Target) -> bool:
     for block in before:
         elementwise(sch, block, target)
     lanes = lanes_of(product.columns, target)
-    copies = is_copied(product, target)
-    streams = not copies and is_streamed(product, target)
+    copies = either("copy of B", is_copied(product, target))
+    streams = not copies and either("B asked for ahead", is_streamed(product, target))
     cut = blocking(product, copies, target, streams)
     width = cut.tile.vectors * lanes
     panels, last = copied(sch, anchor, after, product, width, lanes) if copies else (None, None)
@@ -212,7 +213,7 @@ def copy_panels(sch: Schedule, panels: Any, is_transposed: bool, width: int, lan
         vectors, lane = sch.split(outer, [None, lanes])
         sch.reorder(vectors, inner, lane)
     else:
-        k_0, k_1 = sch.split(outer, [None, COPIED_ROWS])
+        k_0, k_1 = sch.split(outer, [None, decide("rows copied", COPIED_ROWS)])
         panel, vector, lane = sch.split(inner, [None, width, lanes])
         sch.reorder(k_0, panel, k_1, vector, lane)
         sch.unroll(vector)

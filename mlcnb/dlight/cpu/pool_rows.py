@@ -16,6 +16,7 @@ from typing import Any
 
 from mlcnb.dlight.cpu.blocked_window import WINDOW, fuse_epilogue
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.decide import decide, either
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -23,7 +24,7 @@ from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.transform.loop_partition import HINT
 
 #: rows of results that are made together
-ROWS = 8
+ROWS = (8, 4, 16, 2, 32)
 
 
 def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
@@ -41,7 +42,7 @@ def pool_rows(sch: Schedule, survey: Survey, target: Target) -> bool:
         sch.compute_inline(block.handle)
     last = fuse_epilogue(sch, anchor, survey.after(anchor))
     n, c, oh, _, _ = sch.get_loops(anchor.handle)
-    oh_0, _ = sch.split(oh, [None, ROWS])
+    oh_0, _ = sch.split(oh, [None, decide("rows", ROWS)])
     for block in (*reversed(columns), tall):
         sch.compute_at(block.handle, oh_0)
         sch.set_scope(block.handle, 0, "local")
@@ -88,7 +89,8 @@ def _cut(sch: Schedule, row: Any, lanes: int) -> tuple[list[Any], Any]:
 def best_lanes(length: int, lanes: int) -> int:
     """Whole vectors, or half ones where a row of them is filled much better."""
     half = lanes // 2
-    return half if length / (-(-length // half) * half) > 1.2 * _fill(length, lanes) else lanes
+    fuller = length / (-(-length // half) * half) > 1.2 * _fill(length, lanes)
+    return half if either("half vectors", fuller) else lanes
 
 
 def _fill(length: int, lanes: int) -> float:

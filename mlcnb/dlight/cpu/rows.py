@@ -17,6 +17,7 @@ import math
 from typing import Any
 
 from mlcnb.dlight.cpu.elementwise import spread
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey, loop_kinds
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -82,7 +83,8 @@ def in_halves(sch: Schedule, block: BlockInfo, target: Target) -> list[Any]:
         count += 1
     together = sch.get_loops(block.handle)[-count:]
     row = sch.fuse(*together) if count > 1 else together[0]
-    ways = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
+    own = WAYS if elements(block.extents[-count:]) >= WAYS * lanes else 1
+    ways = decide("partial sums", (own, 1, 2, 4, 8))
     return halves(sch, block, row, ways * lanes, lanes)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mlcnb.dlight.decide import decide
 from mlcnb.target import Target
 
 #: iterations that keep a few threads busy
@@ -41,7 +42,7 @@ def choose_tile(
         for rows in range(1, min(length or 1, most) + 1)
         if rows == 1 or (rows * width <= most and _fits(rows, width, registers))
     ]
-    return max(candidates, key=lambda tile: _score(tile, length))
+    return decide("tile", candidates, lambda tile: 1 / _score(tile, length))
 
 
 def choose_pixels(width: int, height: int, chunks: int, target: Target) -> tuple[Tile, bool] | None:

@@ -20,6 +20,7 @@ from mlcnb.core.node import walk
 from mlcnb.dlight.cpu.elementwise import CHUNKS, spread
 from mlcnb.dlight.cpu.general import inline_chains
 from mlcnb.dlight.cpu.places import Places
+from mlcnb.dlight.decide import decide
 from mlcnb.dlight.survey import BlockInfo, Survey
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.target import Target
@@ -43,14 +44,15 @@ def transpose(sch: Schedule, survey: Survey, target: Target) -> bool:
     loops = list(sch.get_loops(block.handle))
     along = sch.fuse(*loops[first:last]) if last - first > 1 else loops[first]
     across = sch.fuse(*loops[last:]) if len(loops) - last > 1 else loops[-1]
-    along_0, along_1 = sch.split(along, [None, lanes])
-    across_0, across_1 = sch.split(across, [None, lanes])
+    tall, wide = decide("tile", ((lanes, lanes), (lanes // 2, lanes), (lanes // 2, lanes // 2)))
+    along_0, along_1 = sch.split(along, [None, tall])
+    across_0, across_1 = sch.split(across, [None, wide])
     outer = loops[:first]
     sch.reorder(*outer, along_0, across_0, along_1, across_1)
     sch.unroll(along_1)
     sch.vectorize(across_1)
-    wide = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
-    spread(sch, outer if wide else [along_0], block.work)
+    many = math.prod(as_int(sch.get(loop).extent) or 1 for loop in outer) >= CHUNKS // 8
+    spread(sch, outer if many else [along_0], block.work)
     return True
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError
-from mlcnb.meta_schedule.database import MemoryDatabase
-from mlcnb.meta_schedule.record import TuningRecord, Workload
+from mlcnb.meta_schedule.database.database import MemoryDatabase
+from mlcnb.meta_schedule.database.record import TuningRecord, Workload
 
 #: names of the files in a work_dir, as TVM has them
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"

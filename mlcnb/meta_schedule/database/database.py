@@ -16,7 +16,7 @@ from typing import Any
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.record import TuningRecord, Workload
+from mlcnb.meta_schedule.database.record import TuningRecord, Workload
 from mlcnb.target import Target
 from mlcnb.tir.schedule import Schedule
 

@@ -1,0 +1,187 @@
+"""Contestants in a process of their own: `python -m mlcnb.meta_schedule.contest` (see `child`).
+
+    question    {"do": "build", "mod": program, "target"}
+    answer      {"seconds": of the compilation}
+
+    question    {"do": "race", "mods": [the one to be compared with, …], "target", "threads",
+                 "args": arrays or None, "seed", "seconds", "least"}
+    answer      {"times": [[seconds of each call] of each], "wrong": [None or what differs]}
+
+Programs are JSON (`mlcnb.ir.save_json`), already scheduled. All that may go wrong with a program
+goes wrong here: who asks ends this process, and loses one candidate. Objects that one process has
+built are in the cache on disk for the next.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.llvm.worker import read_frame, write_frame
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import walk
+from mlcnb.driver import compile
+from mlcnb.ir.json import load_json
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.runtime.threads import get_num_threads, set_num_threads
+from mlcnb.runtime.turns import clock_for, interleaved
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.stmt import BufferStore
+
+#: executables that are kept: the one that all others are compared with, and some more
+KEPT = 8
+#: largest difference between results, as a part of the largest element: roundings differ by order
+TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 3e-2, "bfloat16": 1e-1}
+
+_built: OrderedDict[tuple[str, str], Any] = OrderedDict()
+
+
+def build(asked: dict[str, Any]) -> dict[str, Any]:
+    """Compile a program, so that its object is on disk."""
+    start = time.perf_counter()
+    _executable(asked["mod"], asked["target"])
+    return {"seconds": time.perf_counter() - start}
+
+
+def race(asked: dict[str, Any]) -> dict[str, Any]:
+    """Time contestants in turns on the same arguments; those whose results differ are not timed."""
+    made = [_executable(text, asked["target"]) for text in asked["mods"]]
+    func = made[0].mod[made[0].entry]
+    set_num_threads(asked["threads"])
+    args = _given(asked["args"]) if asked.get("args") else arguments(func, asked.get("seed", 0))
+    expected, wrong = None, []
+    for ex in made:
+        own = [np.array(a) for a in args]
+        ex(*own)
+        expected = own if expected is None else expected
+        wrong.append(_difference(own, expected))
+    right = {str(n): _bound(made[n], args) for n, why in enumerate(wrong) if why is None}
+    clock = clock_for(get_num_threads(), True)[1]
+    times = interleaved(right, asked["seconds"], asked.get("least", 3), clock)
+    return {"times": [times.get(str(n), []) for n in range(len(made))], "wrong": wrong}
+
+
+def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+    """Random arguments of a function: normal numbers; integers that are indices lie in bounds.
+
+    Raises:
+        MLCError: a size is not known.
+    """
+    rng = np.random.default_rng(seed)
+    bounds = _bounds(func)
+    found = []
+    for param in func.params:
+        buffer = func.buffer_map.get(param)
+        shape = [] if buffer is None else [n for d in buffer.shape if (n := as_int(d)) is not None]
+        if buffer is None or len(shape) < len(buffer.shape):
+            raise MLCError(
+                f"{param.name} has no known size: what should it be timed with?",
+                hint="tune(func, args=[…]) with arrays (and numbers) for all parameters",
+            )
+        kind = buffer.dtype.numpy
+        if buffer.dtype.is_float:
+            found.append(rng.standard_normal(shape).astype(kind))
+        else:
+            most = 2 if buffer.dtype.is_bool else min(bounds.get(buffer.data.name, 100), 100_000)
+            found.append(rng.integers(0, max(1, most), shape).astype(kind))
+    return found
+
+
+def _bounds(func: PrimFunc) -> dict[str, int]:
+    """Name of a buffer of integers -> below what its elements are, where they are indices."""
+    found: dict[str, int] = {}
+    for access in walk(func.body):
+        if not isinstance(access, BufferLoad | BufferStore):
+            continue
+        for index, size in zip(access.indices, access.buffer.shape, strict=True):
+            most = as_int(size)
+            for inner in walk(index):
+                if isinstance(inner, BufferLoad) and most is not None:
+                    name = inner.buffer.data.name
+                    found[name] = min(found.get(name, most), most)
+    return found
+
+
+def _executable(text: str, target: str) -> Any:
+    """The compiled program; bounds were looked at before it was scheduled."""
+    key = (text, target)
+    if key not in _built:
+        _built[key] = compile(load_json(text), target, schedule=None, bounds="trust")
+        while len(_built) > KEPT:
+            _built.popitem(last=False)
+    _built.move_to_end(key)
+    return _built[key]
+
+
+def _bound(run: Any, args: Sequence[Any]) -> Any:
+    return lambda: run(*args)
+
+
+def _given(described: list[dict[str, Any]]) -> list[Any]:
+    """Arrays as `described` writes them."""
+    made: list[Any] = []
+    for one in described:
+        if "number" in one:
+            made.append(one["number"])
+        else:
+            data = base64.b64decode(one["bytes"])
+            made.append(np.frombuffer(data, one["dtype"]).reshape(one["shape"]).copy())
+    return made
+
+
+def _difference(own: Sequence[Any], expected: Sequence[Any]) -> str | None:
+    """In words how far results are from what is expected; None where that is rounding."""
+    for mine, theirs in zip(own, expected, strict=True):
+        if not isinstance(mine, np.ndarray):
+            continue
+        limit = TOLERANCE.get(str(mine.dtype))
+        a, b = mine.astype("float64"), theirs.astype("float64")
+        if limit is None:
+            if not np.array_equal(mine, theirs):
+                return f"{int((mine != theirs).sum())} elements differ"
+            continue
+        with np.errstate(invalid="ignore"):
+            apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        scale = float(np.max(np.abs(b), initial=0.0, where=np.isfinite(b))) or 1.0
+        worst = float(np.max(apart, initial=0.0)) / scale
+        if not worst <= limit:
+            return f"results differ by {worst:.1e} of the largest element"
+    return None
+
+
+_JOBS = {"build": build, "race": race}
+
+
+def answer(question: bytes) -> bytes:
+    """What came of a job, or what was wrong with it."""
+    asked = json.loads(question)
+    try:
+        said = _JOBS[asked["do"]](asked)
+    except MLCError as error:
+        said = {"error": f"{type(error).__name__}: {error.message}"}
+    except (MemoryError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        said = {"error": f"{type(error).__name__}: {error}"}
+    return json.dumps(said).encode()
+
+
+def main() -> None:
+    """Answer until there are no more questions."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to end
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what a program prints is no answer
+        while (question := read_frame(sys.stdin.buffer)) is not None:
+            write_frame(answers, answer(question))
+
+
+if __name__ == "__main__":
+    main()

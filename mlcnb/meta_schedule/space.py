@@ -1,0 +1,181 @@
+"""Spaces: the schedules among which a search chooses.
+
+DefaultSpace(func, target)       the rules of the default schedules, every decision another way
+FunctionSpace(func, functions)   Schedule -> Schedule with `sample_…`, every draw another way
+
+space.first()                    the candidate to be compared with: the default
+space.make(choices)              a Candidate, or the reason why there is none
+space.around(candidate)          choices that differ from a candidate's in one place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from mlcnb.core.errors import MLCError, ScheduleError
+from mlcnb.dlight.cpu import RULES
+from mlcnb.dlight.decide import Decisions, Point
+from mlcnb.dlight.survey import Survey
+from mlcnb.ir.json import save_json
+from mlcnb.target import Target
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.schedule import Schedule
+
+#: name of the decision which rule of all takes the function
+RULE = "rule"
+#: what another rule than the first that fits is reckoned to cost
+OTHER_RULE = 1.5
+
+Choices = Mapping[str, str]
+
+
+@dataclass
+class Candidate:
+    """A schedule that may be compiled.
+
+    Attributes:
+        choices: what was decided otherwise than by default.
+        points: all decisions, as they were taken.
+        sch: the schedule.
+        cost: what the rule's own reckoning makes of it, by the cheapest.
+        text: the program as JSON: equal texts are one program.
+    """
+
+    choices: dict[str, str]
+    points: tuple[Point, ...]
+    sch: Schedule
+    cost: float
+    text: str = field(repr=False)
+
+    @property
+    def decisions(self) -> dict[str, str]:
+        """Name -> label of every decision."""
+        return {p.name: p.label for p in self.points}
+
+
+class DefaultSpace:
+    """The default rules with their decisions made otherwise.
+
+    Args:
+        func: a loop function that nobody has scheduled.
+        target: what it is scheduled for.
+
+    Raises:
+        ScheduleError: no rule takes the function.
+    """
+
+    def __init__(self, func: PrimFunc, target: Target) -> None:
+        self.func, self.target = func, target
+        self._fresh = Schedule(func)
+        self._survey = Survey.of(self._fresh)
+        self._rules = {rule.__name__: rule for rule in RULES}
+        fits = (name for name in self._rules if isinstance(self._apply(name, {}), Candidate))
+        self._own = next(fits, None)
+        if self._own is None:
+            raise ScheduleError(
+                "no default rule takes this function",
+                hint="is it scheduled already? tune(func, space=…) takes functions of your own",
+            )
+        self._others = tuple(fits)
+
+    def first(self) -> Candidate:
+        """The default schedule."""
+        made = self.make({})
+        assert isinstance(made, Candidate)
+        return made
+
+    def make(self, choices: Choices) -> Candidate | str:
+        """The schedule that these choices lead to, or why there is none."""
+        assert self._own is not None
+        wanted = {name: label for name, label in choices.items() if name != RULE}
+        return self._apply(choices.get(RULE, self._own), wanted)
+
+    def around(self, candidate: Candidate) -> Iterator[tuple[dict[str, str], float]]:
+        """(choices, reckoned cost) of those that differ in one decision.
+
+        Another rule asks other things, so that nothing else goes with it.
+        """
+        if not candidate.choices:
+            yield from (({RULE: name}, OTHER_RULE) for name in self._others)
+        rest = {p.name: p for p in candidate.points if p.name != RULE}
+        for name, point in rest.items():
+            for number, label in enumerate(point.options):
+                if number != point.taken:
+                    choices = {**candidate.choices, name: label}
+                    if number == point.default:
+                        del choices[name]
+                    cost = candidate.cost * point.costs[number] / point.costs[point.taken]
+                    yield choices, cost
+
+    def _apply(self, name: str, wanted: dict[str, str]) -> Candidate | str:
+        if name not in self._rules:
+            return f"there is no rule {name}"
+        sch = self._fresh.copy()
+        try:
+            with Decisions(wanted) as made:
+                if not self._rules[name](sch, self._survey, self.target):
+                    return f"{name} does not take it so"
+        except ScheduleError as error:
+            return error.message
+        except MLCError as error:
+            return f"{name}: {error.message}"
+        asked = {p.name for p in made.points}
+        if set(wanted) - asked:
+            return f"{name} does not ask for {', '.join(sorted(set(wanted) - asked))} any more"
+        names = (name, *(n for n in self._rules if n != name))
+        points = (Point(RULE, names, (1.0,) * len(names), 0, 0), *made.points)
+        own = getattr(self, "_own", None)
+        choices = {**({} if own in (None, name) else {RULE: name}), **wanted}
+        cost = prod(p.costs[p.taken] for p in made.points) * (1 if own in (None, name) else 1.5)
+        return Candidate(choices, points, sch, cost, save_json(sch.mod))
+
+
+class FunctionSpace:
+    """What functions of the user make of a loop function: every draw of theirs is a decision.
+
+    Args:
+        func: the loop function.
+        functions: Schedule -> Schedule, list of schedules, or None (the one that was given); what
+            they draw (`sample_perfect_tile`, `sample_categorical`, …) is drawn by the search.
+        target: what it is scheduled for.
+    """
+
+    def __init__(
+        self, func: PrimFunc, functions: Sequence[Callable[[Schedule], Any]], target: Target
+    ) -> None:
+        self.func, self.target = func, target
+        self._functions = {
+            f"{getattr(f, '__name__', 'space')} {n}": f for n, f in enumerate(functions, 1)
+        }
+        self._seeds = 0
+
+    def first(self) -> Candidate:
+        """The function as it is written."""
+        sch = Schedule(self.func)
+        return Candidate({}, (), sch, 1.0, save_json(sch.mod))
+
+    def make(self, choices: Choices) -> Candidate | str:
+        """The function of that name, with that seed of its draws."""
+        function, seed = self._functions[choices["function"]], int(choices["draw"])
+        sch = Schedule(self.func, seed=seed)
+        try:
+            made = function(sch)
+        except MLCError as error:
+            return error.message
+        sch = made if isinstance(made, Schedule) else sch
+        drawn = [i for i in sch.trace.insts if i.decision is not None]
+        points = tuple(
+            Point(f"{inst.kind.name} {n}", (str(inst.decision),), (1.0,), 0, 0)
+            for n, inst in enumerate(drawn, 1)
+        )
+        return Candidate(dict(choices), points, sch, 1.0, save_json(sch.mod))
+
+    def around(self, candidate: Candidate) -> Iterator[tuple[dict[str, str], float]]:
+        """Some more draws of every function."""
+        for _ in range(16):
+            self._seeds += 1
+            for name in self._functions:
+                yield {"function": name, "draw": str(self._seeds)}, 1.0
