@@ -41,6 +41,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.view.mode": "display",
         "mlcnb.widgets": "explore export",
         "mlcnb.observe.peers": "compare",
+        "mlcnb.meta_schedule.tune": "tune",
         "mlcnb.observe.benchmark": "benchmark peak",
         "mlcnb.observe.ceilings": "roofline",
         "mlcnb.observe.replay": "replay",

@@ -26,3 +26,48 @@ def replacing(target: Path) -> Iterator[Path]:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Alone with a file among all processes that ask so; the lock goes with the process.
+
+    Raises:
+        OSError: the file cannot be opened, or its file system has no locks.
+    """
+    with target.open("r+b") as file:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def append_line(target: Path, line: str) -> None:
+    """A line at the end of a file, whole: what a process that was ended left unfinished goes.
+
+    The caller is alone with the file (`locked`).
+
+    Raises:
+        OSError: the file cannot be written, or there is no room: then nothing is added.
+    """
+    with target.open("r+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - 1))
+        if file.read(1) not in (b"", b"\n"):
+            file.seek(0)
+            end = file.read().rfind(b"\n") + 1
+        file.truncate(end)
+        file.seek(end)
+        data = line.encode() + b"\n"
+        try:
+            while data:
+                data = data[file.write(data) :]
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(end)
+            raise

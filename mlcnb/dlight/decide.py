@@ -18,8 +18,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mlcnb.core.errors import ScheduleError
-
 T = TypeVar("T")
 
 #: what a way costs that a rule has not reckoned, by the one that it takes by itself
@@ -54,10 +52,8 @@ class Decisions:
     """Decisions that are made for the rules inside a `with` block; what is not said is default.
 
     Args:
-        wanted: name of a point -> label of one of its options.
-
-    Raises:
-        ScheduleError: (where a rule asks) an option is wanted that is not there.
+        wanted: name of a point -> label of one of its options; one that is not there when the rule
+            asks (it depends on what was decided before) leaves the rule its own way.
     """
 
     def __init__(self, wanted: Mapping[str, str] | None = None) -> None:
@@ -77,14 +73,8 @@ class Decisions:
         default = 0 if costs is None else min(range(len(costs)), key=costs.__getitem__)
         count = 1 + sum(p.name.split("#")[0] == name for p in self.points)
         name = name if count == 1 else f"{name}#{count}"
-        taken = default
-        if name in self.wanted:
-            if self.wanted[name] not in labels:
-                raise ScheduleError(
-                    f"{name}: there is no {self.wanted[name]!r} here",
-                    hint=f"one of {', '.join(labels[:12])}",
-                )
-            taken = labels.index(self.wanted[name])
+        wanted = self.wanted.get(name)
+        taken = labels.index(wanted) if wanted in labels else default
         if len(options) > 1:
             self.points.append(Point(name, labels, _relative(costs, len(labels)), taken, default))
         return options[taken]
@@ -104,7 +94,10 @@ def decide(name: str, options: Iterable[T], cost: Callable[[T], float] | None = 
     decisions = _current.get()
     if decisions is None:
         return min(options, key=cost) if cost is not None else next(iter(options))
-    unlike = tuple({_label(option): option for option in reversed(tuple(options))}.values())[::-1]
+    found: dict[str, T] = {}
+    for option in options:
+        found.setdefault(_label(option), option)
+    unlike = tuple(found.values())
     costs = None if cost is None else [cost(option) for option in unlike]
     return decisions.take(name, unlike, costs)
 

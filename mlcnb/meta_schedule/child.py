@@ -23,8 +23,8 @@ from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.codegen.llvm.worker import read_frame, write_frame
 
 _MODULE = "mlcnb.meta_schedule.contest"
-_children: list[Child] = []
-_here = threading.local()
+_free: list[Child] = []
+_lock = threading.Lock()
 
 
 class Child:
@@ -32,9 +32,8 @@ class Child:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._words: Any = None
         self._owner = os.getpid()
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
-        _children.append(self)
 
     def ask(self, question: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The answer; {"error": …} where the process ended, or was ended: it was late.
@@ -67,6 +66,8 @@ class Child:
         if self._owner != os.getpid():  # of the process that this one was forked from
             self._process, self._owner = None, os.getpid()
         if self._process is None or self._process.poll() is not None:
+            self.end()
+            self._words = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
             self._process = subprocess.Popen(
                 **own_python(_MODULE),
                 stdin=subprocess.PIPE,
@@ -81,8 +82,6 @@ class Child:
         code = self._process.wait()
         self._words.seek(0)
         said = self._words.read().decode(errors="replace").strip().splitlines()
-        self._words.seek(0)
-        self._words.truncate()
         self.end()
         if late:
             return f"took longer than {timeout:g} s"
@@ -94,7 +93,7 @@ class Child:
         if process is not None and self._owner == os.getpid():
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
+            for pipe in (process.stdin, process.stdout, self._words):
                 if pipe is not None:
                     pipe.close()
 
@@ -106,19 +105,21 @@ def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 @atexit.register
 def end_all() -> None:
-    """End the processes of all threads."""
-    for child in _children:
-        child.end()
+    """End the processes that wait for the next job: each takes some 150 MB."""
+    while _free:
+        _free.pop().end()
 
 
 def do_job(question: dict[str, Any], timeout: float) -> dict[str, Any]:
-    """The answer of this thread's own process, and which CPU it is on.
+    """The answer of a process beside this one, and which CPU it is on.
 
     Args:
         question: see `contest`.
         timeout: seconds after which it is given up.
     """
-    if not hasattr(_here, "child"):
-        _here.child = Child()
-    answer: dict[str, Any] = _here.child.ask(question, timeout)
+    with _lock:
+        child = _free.pop() if _free else Child()
+    answer = child.ask(question, timeout)
+    with _lock:
+        _free.append(child)
     return {**answer, "cpu": Cpu.host().cpu, "host": platform.node()}

@@ -72,6 +72,7 @@ class DefaultSpace:
         self._fresh = Schedule(func)
         self._survey = Survey.of(self._fresh)
         self._rules = {rule.__name__: rule for rule in RULES}
+        self._own: str | None = None
         fits = (name for name in self._rules if isinstance(self._apply(name, {}), Candidate))
         self._own = next(fits, None)
         if self._own is None:
@@ -122,14 +123,12 @@ class DefaultSpace:
             return error.message
         except MLCError as error:
             return f"{name}: {error.message}"
-        asked = {p.name for p in made.points}
-        if set(wanted) - asked:
-            return f"{name} does not ask for {', '.join(sorted(set(wanted) - asked))} any more"
         names = (name, *(n for n in self._rules if n != name))
         points = (Point(RULE, names, (1.0,) * len(names), 0, 0), *made.points)
-        own = getattr(self, "_own", None)
-        choices = {**({} if own in (None, name) else {RULE: name}), **wanted}
-        cost = prod(p.costs[p.taken] for p in made.points) * (1 if own in (None, name) else 1.5)
+        choices = {p.name: p.label for p in made.points if p.taken != p.default}
+        cost = prod(p.costs[p.taken] for p in made.points)
+        if self._own not in (None, name):
+            choices, cost = {RULE: name, **choices}, cost * OTHER_RULE
         return Candidate(choices, points, sch, cost, save_json(sch.mod))
 
 

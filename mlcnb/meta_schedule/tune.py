@@ -17,105 +17,55 @@ it is timed, and nothing else runs.
 
 from __future__ import annotations
 
-import math
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
+from mlcnb.driver import progress_bar
+from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.child import do_job
-from mlcnb.meta_schedule.database import Database, MemoryDatabase, TuningRecord, Workload
-from mlcnb.meta_schedule.model import DecisionModel
-from mlcnb.meta_schedule.space import Candidate, DefaultSpace, FunctionSpace
-from mlcnb.runtime.threads import default_num_threads, get_num_threads
+from mlcnb.meta_schedule.child import end_all
+from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
+from mlcnb.meta_schedule.search import Search, Trial, Tuning, time_defaults
+from mlcnb.relax.analysis.variables import uses
+from mlcnb.relax.expr import Function
+from mlcnb.relax.transform.pipeline import get_pipeline
 from mlcnb.target import Target
 from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
 
-#: candidates that are compiled and timed together, and how many of them are drawn by lot
-BATCH, BY_LOT = 8, 1
-#: seconds of a race for each candidate in it, and of one in the last race
-HEAT, FINAL = 0.03, 0.25
-#: the part of the time for the last race, how many run in it, and how many rounds at least
-LAST, FINALISTS, ROUNDS = 0.25, 3, 5
-#: what a try of a decision makes the next try of the same one seem to cost: others come before it
-SEEN = 0.01
-#: seconds after which compiling, and a race, are given up
-COMPILE_TIMEOUT, RACE_TIMEOUT = 30.0, 30.0
-#: candidates that wait, at most: the dearest are forgotten
-WAITING = 4096
+#: a kernel that takes less than this part of all kernels' time is left as it is
+WORTH = 0.01
+#: seconds that a kernel is searched, at least: less finds nothing
+LEAST = 3.0
 
 
 @dataclass
-class Trial:
-    """A candidate that was tried.
+class ModelTuning(display.Shown):
+    """What `tune` found for the kernels of a model.
 
     Attributes:
-        number: 0 is the default.
-        candidate: the choices and the schedule.
-        predicted: ratio to the default's time, as the model said before.
-        ratio: as measured, the median of the last race it was in; None where it was not timed.
-        seconds: of one call.
-        at: seconds since the search began.
-        reason: why it was rejected, "" where it was timed.
+        tasks: (what was found, calls of the kernel in one run), the dearest first.
+        left: names of kernels that were not searched, since they take next to no time.
+        database: where the best of each is kept: `with tuning.database: mlc.compile(mod)`.
+        seconds: that it took.
     """
 
-    number: int
-    candidate: Candidate
-    predicted: float
-    ratio: float | None = None
-    seconds: float | None = None
-    at: float = 0.0
-    reason: str = ""
-
-
-@dataclass
-class Tuning(display.Shown):
-    """What `tune` found for one loop function.
-
-    Attributes:
-        name: of the function.
-        trials: all that were compiled, in order; the first is the default.
-        best: the fastest; the default where none was surely faster.
-        ratio: its time by the default's; 1.0 for the default.
-        interval: 95 % of that ratio.
-        illegal: choices that led to no schedule -> why.
-        model: what it learned of the decisions.
-        record: the best schedule, as a database keeps it.
-        database: where it was kept.
-        seconds: that the search took.
-        stopped: True if somebody interrupted it: everything measured so far is here.
-    """
-
-    name: str
-    trials: list[Trial]
-    best: Trial
-    ratio: float
-    interval: tuple[float, float]
-    illegal: dict[str, str]
-    model: DecisionModel
-    record: TuningRecord
+    tasks: list[tuple[Tuning, int]]
+    left: list[str]
     database: Database
     seconds: float
-    stopped: bool = False
 
     @property
-    def schedule(self) -> Any:
-        """The best schedule: goes on like any other."""
-        return self.record.schedule()
-
-    @property
-    def default(self) -> Trial:
-        """The default schedule."""
-        return self.trials[0]
+    def ratio(self) -> float:
+        """Time of the tuned kernels by that of the default ones, both as measured alone."""
+        before = sum(calls * (t.default.seconds or 0) for t, calls in self.tasks)
+        after = sum(calls * (t.default.seconds or 0) * t.ratio for t, calls in self.tasks)
+        return after / before if before else 1.0
 
     def __repr__(self) -> str:
         return display.text(self)
@@ -126,6 +76,7 @@ def tune(
     target: Any = None,
     seconds: float = 30.0,
     *,
+    trials: int | None = None,
     space: Any = None,
     database: Database | None = None,
     args: Sequence[Any] | None = None,
@@ -133,13 +84,15 @@ def tune(
     seed: int = 0,
     runner: Any = None,
     on_trial: Callable[[Trial], Any] | None = None,
-) -> Tuning:
-    """Search a schedule of a loop function that is faster than the default one.
+) -> Tuning | ModelTuning:
+    """Search schedules that are faster than the default ones.
 
     Args:
-        func: a PrimFunc, or a module with one, that nobody has scheduled.
+        func: a PrimFunc, or a module with one, that nobody has scheduled; or a model, whose kernels
+            share the time by what each takes.
         target: "llvm", with options; default: the current one, else this CPU.
         seconds: how long to search.
+        trials: how many candidates to try, at most; default: what the time allows.
         space: a function Schedule -> Schedule that draws with `sample_…`, or several; default: the
             rules of the default schedules.
         database: where the best is kept; default: the current one, else a new MemoryDatabase.
@@ -155,254 +108,101 @@ def tune(
         ScheduleError: no default rule takes it.
     """
     where = Target(target or Target.current() or "llvm")
-    workload = Workload.of(func)
-    checked = secured(workload.func, "check") if not args else workload.func
-    search = _Search(checked, where, seconds, space, seed, threads, runner, args, on_trial)
-    return search.run(workload, database or Database.current() or MemoryDatabase())
+    if not where.is_cpu or where.kind != "llvm":
+        raise MLCError(f"tune: schedules for {where} are not searched yet", hint='target="llvm"')
+    keep = database or Database.current() or MemoryDatabase()
+    options = {
+        "space": space, "most": trials, "threads": threads, "seed": seed, "runner": runner,
+    }  # fmt: skip
+    try:
+        if isinstance(func, IRModule) and any(
+            isinstance(f, Function) for f in func.functions.values()
+        ):
+            if args is not None or space is not None:
+                raise MLCError(
+                    "tune: args= and space= go with one loop function, not with a model",
+                    hint="tune(mod[name], args=…) for one of its kernels",
+                )
+            return _tune_model(func, where, seconds, keep, on_trial, options)
+        workload = Workload.of(func)
+        checked = workload.func if args else secured(workload.func, "check")
+        with progress_bar(f"tuning {workload.name}", 100) as bar:
+            told = _told(bar, seconds, on_trial)
+            return Search(checked, where, seconds, args=args, on_trial=told, **options).run(
+                workload, keep
+            )
+    finally:
+        if runner is None:
+            end_all()
 
 
-@dataclass
-class _Waiting:
-    """Choices that nothing has been made of yet: what differs, what it is predicted to cost."""
-
-    name: str
-    choices: dict[str, str]
-    cost: float
-    predicted: float
-
-
-@dataclass
-class _Search:
-    """One search while it goes on."""
-
-    func: PrimFunc
-    target: Target
-    budget: float
-    functions: Any
-    seed: int
-    threads: int | None
-    runner: Any
-    args: Sequence[Any] | None
-    on_trial: Callable[[Trial], Any] | None
-    trials: list[Trial] = field(default_factory=list)
-    illegal: dict[str, str] = field(default_factory=dict)
-    stopped: bool = False
-
-    def run(self, workload: Workload, database: Database) -> Tuning:
-        """Search, race, keep."""
-        self.start = time.perf_counter()
-        self.rng = np.random.default_rng(self.seed)
-        self.model = DecisionModel()
-        given = [self.functions] if callable(self.functions) else self.functions
-        self.space = (
-            FunctionSpace(self.func, given, self.target)
-            if given
-            else DefaultSpace(self.func, self.target)
-        )
-        self.programs: set[str] = set()
-        self.waiting: list[_Waiting] = []
-        self.known: set[str] = set()
-        self.seen: Counter[str] = Counter()
-        self.described = None if self.args is None else [_described(a) for a in self.args]
-        with _executor(self.runner) as self.executor:
-            first = Trial(0, self.space.first(), 1.0, ratio=1.0)
-            self._first(first)
-            try:
-                while self._elapsed() < self.budget * (1 - LAST) and (batch := self._propose()):
-                    self._heat(batch)
-            except KeyboardInterrupt:  # what has been measured stands; one more ends the last race
-                self.stopped = True
-            best, ratio, interval = self._last_race()
-        cpu = Target(f"llvm -mcpu={self.cpu}") if self.target.mcpu == "host" else self.target
-        where = self.target if self.cpu is None or self.target.kind != "llvm" else cpu
-        kept = database.commit_workload(workload.mod)
-        record = TuningRecord(best.candidate.sch.trace, kept, [best.seconds or 1.0], where)
-        database.commit_tuning_record(record)
-        return Tuning(
-            workload.name, self.trials, best, ratio, interval, self.illegal, self.model, record,
-            database, self._elapsed(), self.stopped,
-        )  # fmt: skip
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self.start
-
-    def _first(self, first: Trial) -> None:
-        """Time the default alone: without it there is nothing to be compared with."""
-        self.trials.append(first)
-        answer = self._ask(self._race([first], HEAT), RACE_TIMEOUT)
-        if "error" in answer:
-            raise MLCError(f"tune: the default schedule cannot be timed: {answer['error']}")
-        first.seconds = statistics.median(answer["times"][0])
-        self.cpu = answer.get("cpu")
-        self._expand(first.candidate)
-        self._said(first)
-
-    def _expand(self, candidate: Candidate) -> None:
-        """What lies around a candidate waits to be tried."""
-        for choices, cost in self.space.around(candidate):
-            key = str(sorted(choices.items()))
-            if key not in self.known:
-                self.known.add(key)
-                changed = {*choices.items()} ^ {*candidate.choices.items()}
-                name = min(changed)[0]
-                predicted = self.model.predict_choices(choices, cost)
-                self.waiting.append(_Waiting(name, choices, cost, predicted))
-        if len(self.waiting) > WAITING:
-            self.waiting = sorted(self.waiting, key=lambda w: w.predicted)[: WAITING // 2]
-
-    def _propose(self) -> list[Trial]:
-        """The next candidates: the best by the model, and some by lot."""
-        batch: list[Trial] = []
-        while self.waiting and len(batch) < BATCH:
-            at = int(self.rng.integers(len(self.waiting)))
-            if len(batch) < BATCH - BY_LOT:
-                at = min(range(len(self.waiting)), key=self._seems)
-            choices = self.waiting[at].choices
-            self.seen[self.waiting.pop(at).name] += 1
-            made = self.space.make(choices)
-            if isinstance(made, str):
-                self.illegal[_shown(choices)] = made
-            elif made.text not in self.programs and made.text != self.trials[0].candidate.text:
-                self.programs.add(made.text)
-                number = len(self.trials) + len(batch)
-                batch.append(Trial(number, made, self.model.predict(made)))
-        return batch
-
-    def _seems(self, at: int) -> float:
-        """What waits there is predicted to cost; more, the more often its decision was tried."""
-        waits = self.waiting[at]
-        return waits.predicted * (1 + SEEN * self.seen[waits.name])
-
-    def _heat(self, batch: list[Trial]) -> None:
-        """Compile a batch, race it against the default, learn, and look around the best."""
-        jobs = [{"do": "build", "mod": t.candidate.text, "target": str(self.target)} for t in batch]
-        answers = self._ask_all(jobs, COMPILE_TIMEOUT)
-        for trial, answer in zip(batch, answers, strict=True):
-            trial.reason = answer.get("error", "")
-            self.trials.append(trial)
-        racing = [t for t in batch if not t.reason]
-        self._timed(racing, HEAT)
-        for trial in batch:
-            trial.at = self._elapsed()
-            self._said(trial)
-        measured = [(t.candidate, t.ratio) for t in self.trials if t.ratio is not None]
-        self.model.fit(measured)
-        for waits in self.waiting:
-            waits.predicted = self.model.predict_choices(waits.choices, waits.cost)
-        good = sorted((t for t in racing if t.ratio is not None), key=lambda t: t.ratio or 1.0)
-        for trial in good[: BATCH // 2]:
-            self._expand(trial.candidate)
-
-    def _timed(self, racing: list[Trial], seconds: float) -> dict[int, float]:
-        """Race trials against the default; their ratios by number."""
-        if not racing:
-            return {}
-        answer = self._ask(self._race([self.trials[0], *racing], seconds), RACE_TIMEOUT)
-        if "error" in answer:
-            if len(racing) == 1:
-                racing[0].reason, racing[0].ratio = answer["error"], None
-                return {}
-            halves = racing[: len(racing) // 2], racing[len(racing) // 2 :]
-            return {k: v for half in halves for k, v in self._timed(half, seconds).items()}
-        default, *others = (statistics.median(t) if t else None for t in answer["times"])
-        assert default is not None
-        found: dict[int, float] = {}
-        for trial, taken, wrong in zip(racing, others, answer["wrong"][1:], strict=True):
-            if wrong is not None or taken is None:
-                trial.reason = f"computes something else: {wrong}"
-                continue
-            trial.seconds, trial.ratio = taken, taken / default
-            found[trial.number] = taken / default
-        return found
-
-    def _last_race(self) -> tuple[Trial, float, tuple[float, float]]:
-        """The best few against the default, until one is surely faster, or the time is up."""
-        first = self.trials[0]
-        timed = [t for t in self.trials[1:] if t.ratio is not None and not t.reason]
-        left = sorted(timed, key=lambda t: t.ratio or 1.0)[:FINALISTS]
-        rounds: dict[int, list[float]] = {t.number: [] for t in left}
-        while left and (self._elapsed() < self.budget or min(map(len, rounds.values())) < ROUNDS):
-            for number, ratio in self._timed(left, FINAL).items():
-                rounds[number].append(ratio)
-            left = [t for t in left if not t.reason]
-            rounds = {t.number: rounds[t.number] for t in left}
-            if left and all(len(rounds[t.number]) >= ROUNDS for t in left):
-                likely = min(left, key=lambda t: statistics.median(rounds[t.number]))
-                low, high = interval(rounds[likely.number])
-                if high < 1 or low > 1:
-                    break
-        for trial in left:
-            trial.ratio = statistics.median(rounds[trial.number])
-        best = min(left, key=lambda t: t.ratio or 1.0, default=first)
-        if best is first:
-            return first, 1.0, (1.0, 1.0)
-        bounds = interval(rounds[best.number])
-        if bounds[1] >= 1:
-            return first, 1.0, (1.0, 1.0)
-        return best, best.ratio or 1.0, bounds
-
-    def _race(self, trials: Sequence[Trial], seconds: float) -> dict[str, Any]:
-        return {
-            "do": "race",
-            "mods": [t.candidate.text for t in trials],
-            "target": str(self.target),
-            "threads": self.threads or get_num_threads(),
-            "args": self.described,
-            "seed": self.seed,
-            "seconds": seconds * len(trials),
-        }
-
-    def _ask(self, job: dict[str, Any], timeout: float) -> dict[str, Any]:
-        return self._ask_all([job], timeout)[0]
-
-    def _ask_all(self, jobs: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
-        futures = [self.executor.submit(do_job, job, timeout) for job in jobs]
-        return [future.result() for future in futures]
-
-    def _said(self, trial: Trial) -> None:
-        if self.on_trial is not None:
-            self.on_trial(trial)
-
-
-def interval(ratios: Sequence[float]) -> tuple[float, float]:
-    """95 % of the median of ratios, from their logarithms by Student's t (normal from 10 on)."""
-    logs = [math.log(r) for r in ratios]
-    if len(logs) < 2:
-        return (0.0, math.inf)
-    t = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31}.get(
-        len(logs) - 1, 2.1
+def extract_tasks(mod: IRModule, target: Target) -> list[tuple[Workload, int]]:
+    """The different loop functions of a graph as the default pipeline makes them, and how often
+    each is called."""
+    with target:
+        lowered = get_pipeline("default")(mod)
+    calls: Counter[GlobalVar] = Counter(
+        n
+        for func in lowered.functions.values()
+        if isinstance(func, Function)
+        for n in uses(func)
+        if isinstance(n, GlobalVar)
     )
-    middle = statistics.fmean(logs)
-    apart = t * statistics.stdev(logs) / math.sqrt(len(logs))
-    return (math.exp(middle - apart), math.exp(middle + apart))
+    found: dict[str, tuple[Workload, int]] = {}
+    for key, func in lowered.functions.items():
+        if isinstance(func, PrimFunc) and calls[key] and not func.attrs.get("tir.is_scheduled"):
+            made = Workload.of(func)
+            known, count = found.get(made.meaning, (made, 0))
+            found[made.meaning] = (known, count + calls[key])
+    return list(found.values())
 
 
-def _executor(runner: Any) -> Any:
-    """What has `submit`, as a context: own threads end with it, others' stay."""
-    from contextlib import nullcontext
+def _tune_model(
+    mod: IRModule,
+    target: Target,
+    seconds: float,
+    database: Database,
+    on_trial: Callable[[Trial], Any] | None,
+    options: dict[str, Any],
+) -> ModelTuning:
+    """Each kernel for a part of the time that goes with its part of the model's."""
+    start = time.perf_counter()
+    tasks = extract_tasks(mod, target)
+    took = time_defaults([w.func for w, _ in tasks], target, options)
+    shares = [calls * (s or 0.0) for (_, calls), s in zip(tasks, took, strict=True)]
+    whole = sum(shares) or 1.0
+    order = sorted(range(len(tasks)), key=lambda n: -shares[n])
+    wanted = [n for n in order if shares[n] >= WORTH * whole]
+    done: list[tuple[Tuning, int]] = []
+    with progress_bar("tuning", 100 * len(wanted)) as bar:
+        for place, n in enumerate(wanted):
+            left = seconds - (time.perf_counter() - start)
+            if left < LEAST and place:
+                break
+            rest = sum(shares[m] for m in wanted[place:])
+            budget = max(LEAST, left * shares[n] / rest)
+            told = _told(bar, budget, on_trial)
+            search = Search(tasks[n][0].func, target, budget, on_trial=told, **options)
+            done.append((search.run(tasks[n][0], database), tasks[n][1]))
+            if done[-1][0].stopped:
+                break
+    names = {tuning.name for tuning, _ in done}
+    rest_of_them = [w.name for w, _ in tasks if w.name not in names]
+    return ModelTuning(done, rest_of_them, database, time.perf_counter() - start)
 
-    if runner is None:
-        return ThreadPoolExecutor(default_num_threads())
-    if hasattr(runner, "get_executor"):  # a client of Dask; equal calls are not one call
-        return runner.get_executor(pure=False)
-    if not hasattr(runner, "submit"):
-        raise MLCError(
-            f"tune: a {type(runner).__name__} runs nothing",
-            hint="runner= takes a concurrent.futures.Executor, or a client of Dask",
-        )
-    return nullcontext(runner)
 
+def _told(
+    bar: Any, seconds: float, on_trial: Callable[[Trial], Any] | None
+) -> Callable[[Trial], Any]:
+    """What a search calls after each trial: the bar goes on by time, then whoever listens."""
+    shown = 0.0
 
-def _described(arg: Any) -> dict[str, Any]:
-    """An argument as plain data: see `contest`."""
-    import base64
+    def tell(trial: Trial) -> None:
+        nonlocal shown
+        now = min(100.0, 100 * trial.at / seconds)
+        bar.update(now - shown)
+        shown = now
+        if on_trial is not None:
+            on_trial(trial)
 
-    if isinstance(arg, bool | int | float):
-        return {"number": arg}
-    array = np.ascontiguousarray(arg)
-    data = base64.b64encode(array.tobytes()).decode()
-    return {"bytes": data, "dtype": str(array.dtype), "shape": list(array.shape)}
-
-
-def _shown(choices: dict[str, str]) -> str:
-    return ", ".join(f"{name}: {label}" for name, label in choices.items())
+    return tell

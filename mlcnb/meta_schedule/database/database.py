@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from mlcnb.codegen.llvm.target_machine import Cpu
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.ir.module import IRModule
@@ -111,7 +112,7 @@ class Database(display.Shown, ABC):
             return None
         wanted = None if target is None else Target(target)
         best = self.get_top_k(found, len(self))
-        return next((r for r in best if wanted is None or r.target in (None, wanted)), None)
+        return next((r for r in best if wanted is None or _is_for(r.target, wanted)), None)
 
     def query_schedule(
         self, mod: Any, target: Any = None, workload_name: str | None = None
@@ -173,6 +174,21 @@ class Database(display.Shown, ABC):
 
     def __repr__(self) -> str:
         return display.text(self)
+
+
+def _is_for(measured: Target | None, wanted: Target) -> bool:
+    """Whether a record of one target holds for another: this CPU by its name is this CPU."""
+    if measured is None or measured == wanted:
+        return True
+    if {measured.kind, wanted.kind} != {"llvm"}:
+        return False
+    return _named(measured) == _named(wanted)
+
+
+def _named(target: Target) -> Target:
+    """The target with the name of the CPU, where that is this one."""
+    named = {**target.export(), "mcpu": Cpu.host().cpu}
+    return Target(named) if target.mcpu == "host" else target
 
 
 class MemoryDatabase(Database):

@@ -3,8 +3,9 @@
     database_workload.json          [module as text]
     database_tuning_record.json     [number of the workload, [trace, run_secs, target, arguments]]
 
-A line is added when something is committed, so that nothing is lost when a process is ended. What a
-line says is read as data: nothing in it is run but schedule primitives, when it is asked for.
+A line is added when something is committed, by one process at a time, so that nothing is lost when
+a process is ended, and several may write. What a line says is read as data: nothing in it is run
+but schedule primitives, when it is asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcnb.core.errors import MLCError, ModelError
+from mlcnb.core.files import append_line, locked
 from mlcnb.meta_schedule.database.database import MemoryDatabase
 from mlcnb.meta_schedule.database.record import TuningRecord, Workload
 
@@ -58,10 +60,36 @@ class JSONDatabase(MemoryDatabase):
             _prepare(path, allow_missing)
         # a workload's number is that of its line; two lines may hold the same one
         self._lines: list[str] = []
-        for made in _lines(self.path_workload, Workload.from_json):
+        self._read = {self.path_workload: 0, self.path_tuning_record: 0}
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Read what has been added to the files, by whomever, since they were read.
+
+        Records first: the workloads of all that are there by then have been written.
+        """
+        records = _whole_lines(self.path_tuning_record)
+        for made in self._new(
+            self.path_workload, _whole_lines(self.path_workload), Workload.from_json
+        ):
             self._workloads.setdefault(made.meaning, made)
             self._lines.append(made.meaning)
-        self._records = _lines(self.path_tuning_record, self._record)
+        self._records += self._new(self.path_tuning_record, records, self._record)
+
+    def _new(self, path: Path, whole: list[bytes], read: Callable[[Any], Any]) -> list[Any]:
+        """What the lines say that were not read yet."""
+        made = []
+        for number, line in enumerate(whole[self._read[path] :], self._read[path] + 1):
+            if line.strip():
+                try:
+                    made.append(read(json.loads(line)))
+                except (ValueError, MLCError) as error:
+                    raise ModelError(
+                        f"JSONDatabase: {path}, line {number}: {error}",
+                        hint="take the line out, or begin with another file",
+                    ) from error
+        self._read[path] = len(whole)
+        return made
 
     def _record(self, line: Any) -> TuningRecord:
         if not isinstance(line, list) or len(line) != 2:
@@ -74,17 +102,43 @@ class JSONDatabase(MemoryDatabase):
 
     def commit_workload(self, mod: Any) -> Workload:
         """The workload that is kept of this function; a new one is a new line."""
-        made = super().commit_workload(mod)
+        made = Workload.of(mod)
         if made.meaning not in self._lines:
-            _append(self.path_workload, made.as_json())
-            self._lines.append(made.meaning)
-        return made
+            with locked(self.path_tuning_record):
+                self._catch_up()
+                if made.meaning not in self._lines:
+                    self._add(self.path_workload, made.as_json())
+                    self._lines.append(made.meaning)
+        return super().commit_workload(mod)
 
     def commit_tuning_record(self, record: TuningRecord) -> None:
         """Keep a record: a new line."""
-        super().commit_tuning_record(record)
-        number = self._lines.index(record.workload.meaning)
-        _append(self.path_tuning_record, [number, record.as_json()])
+        written = record.as_json()
+        with locked(self.path_tuning_record):
+            self._catch_up()
+            super().commit_tuning_record(record)
+            try:
+                number = self._lines.index(record.workload.meaning)
+                self._add(self.path_tuning_record, [number, written])
+            except MLCError:
+                self._records.pop()
+                raise
+
+    def _add(self, path: Path, value: Any) -> None:
+        """A line, which counts as read."""
+        try:
+            append_line(path, json.dumps(value, allow_nan=False))
+        except OSError as error:
+            raise MLCError(
+                f"JSONDatabase: {path} cannot be written: {error.strerror or error}",
+                hint="is there room on its disk? Nothing was added",
+            ) from error
+        self._read[path] += 1
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """The lines that have an end: another is still being written, or its process was ended."""
+    return path.read_bytes().split(b"\n")[:-1]
 
 
 def _prepare(path: Path, allow_missing: bool) -> None:
@@ -94,23 +148,3 @@ def _prepare(path: Path, allow_missing: bool) -> None:
         raise MLCError(f"JSONDatabase: no file {path}", hint="allow_missing=True makes it")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-
-
-def _lines(path: Path, read: Callable[[Any], Any]) -> list[Any]:
-    made = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            made.append(read(json.loads(line)))
-        except (ValueError, MLCError) as error:
-            raise ModelError(
-                f"JSONDatabase: {path}, line {number}: {error}",
-                hint="take the line out, or begin with another file",
-            ) from error
-    return made
-
-
-def _append(path: Path, value: Any) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(value, allow_nan=False) + "\n")
