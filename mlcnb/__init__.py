@@ -59,7 +59,8 @@ __getattr__, __dir__, __all__ = attach(
     },
     aside=(
         "DType DataType Device GlobalVar TVMError load_ipython_extension tirx s_tir arith codegen "
-        "contrib core driver error machine nd onnx_backend op peak peers testing topi view widgets"
+        "contrib core driver error machine nd onnx_backend op peak peers runtime testing topi view "
+        "widgets"
     ).split(),
 )
 

@@ -1,7 +1,7 @@
 """The search for one schedule: construct, draft, race, refine.
 
     construct    choices around the default, then around the best so far (`space`)
-    draft        the cheapest by the rules' own reckoning, then by what was learned (`model`)
+    draft        the cheapest by the rules' own reckoning, then by what was learned
     race         a batch is compiled on all cores, then timed in turns with the default, alone
     last race    the best few in turns with the default, until an interval excludes 1
 
@@ -25,8 +25,7 @@ from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.meta_schedule.child import do_job
 from mlcnb.meta_schedule.database import Database, TuningRecord, Workload
-from mlcnb.meta_schedule.model import DecisionModel
-from mlcnb.meta_schedule.space import Candidate, DefaultSpace, FunctionSpace
+from mlcnb.meta_schedule.space import Candidate, DecisionModel, DefaultSpace, FunctionSpace
 from mlcnb.runtime.threads import default_num_threads, get_num_threads
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
@@ -156,7 +155,7 @@ class Search:
         self.known: set[str] = set()
         self.seen: Counter[str] = Counter()
         self.described = None if self.args is None else [_described(a) for a in self.args]
-        with _executor(self.runner) as self.executor:
+        with executor_of(self.runner) as self.executor:
             first = Trial(0, self.points.first(), 1.0, ratio=1.0)
             self._first(first)
             try:
@@ -325,29 +324,6 @@ class Search:
             self.on_trial(trial)
 
 
-def time_defaults(
-    funcs: Sequence[PrimFunc], target: Target, options: dict[str, Any]
-) -> list[float | None]:
-    """Seconds of one call of each function as the default rules schedule it; None: cannot be run.
-
-    options: as `Search` has them: threads, seed, runner.
-    """
-    spaces = [DefaultSpace(func, target).first().text for func in funcs]
-    jobs = [
-        {
-            "do": "race", "mods": [text], "target": str(target), "seed": options["seed"],
-            "threads": options["threads"] or get_num_threads(), "seconds": HEAT,
-        }
-        for text in spaces
-    ]  # fmt: skip
-    builds = [{"do": "build", "mod": text, "target": str(target)} for text in spaces]
-    with _executor(options["runner"]) as executor:
-        for future in [executor.submit(do_job, job, COMPILE_TIMEOUT) for job in builds]:
-            future.result()
-        found = [executor.submit(do_job, job, RACE_TIMEOUT).result() for job in jobs]
-    return [statistics.median(f["times"][0]) if "times" in f else None for f in found]
-
-
 def interval(ratios: Sequence[float]) -> tuple[float, float]:
     """95 % of the median of ratios, from their logarithms by Student's t (normal from 10 on)."""
     logs = [math.log(r) for r in ratios]
@@ -361,14 +337,14 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
     return (math.exp(middle - apart), math.exp(middle + apart))
 
 
-def _executor(runner: Any) -> Any:
+def executor_of(runner: Any) -> Any:
     """What has `submit`, as a context: own threads end with it, others' stay."""
     from contextlib import nullcontext
 
     if runner is None:
         return ThreadPoolExecutor(default_num_threads())
     if hasattr(runner, "get_executor"):  # a client of Dask; equal calls are not one call
-        return runner.get_executor(pure=False)
+        return runner.getexecutor_of(pure=False)
     if not hasattr(runner, "submit"):
         raise MLCError(
             f"tune: a {type(runner).__name__} runs nothing",

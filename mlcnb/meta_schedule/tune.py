@@ -7,7 +7,7 @@
 The default schedule is candidate 0: it is in every race, and stays where nothing is proved to be
 faster, so that the result is never slower. Candidates are the default rules with decisions made
 otherwise (`space`), the cheapest by the rules' own reckoning first, then those that a model likes
-that learned from what was measured (`model`); what stands at the end runs in turns with the default
+that learned from what was measured; what stands at the end runs in turns with the default
 until the interval of the ratio excludes 1.
 
 What is compiled and timed runs in processes of their own (`child`): what crashes, hangs or computes
@@ -17,6 +17,7 @@ it is timed, and nothing else runs.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,12 +29,22 @@ from mlcnb.core.errors import MLCError
 from mlcnb.driver import progress_bar
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
-from mlcnb.meta_schedule.child import end_all
+from mlcnb.meta_schedule.child import do_job, end_all
 from mlcnb.meta_schedule.database import Database, MemoryDatabase, Workload
-from mlcnb.meta_schedule.search import Search, Trial, Tuning, time_defaults
+from mlcnb.meta_schedule.search import (
+    COMPILE_TIMEOUT,
+    HEAT,
+    RACE_TIMEOUT,
+    Search,
+    Trial,
+    Tuning,
+    executor_of,
+)
+from mlcnb.meta_schedule.space import DefaultSpace
 from mlcnb.relax.analysis.variables import uses
 from mlcnb.relax.expr import Function
 from mlcnb.relax.transform.pipeline import get_pipeline
+from mlcnb.runtime.threads import get_num_threads
 from mlcnb.target import Target
 from mlcnb.tir.analysis.safety import secured
 from mlcnb.tir.function import PrimFunc
@@ -96,7 +107,8 @@ def tune(
         space: a function Schedule -> Schedule that draws with `sample_…`, or several; default: the
             rules of the default schedules.
         database: where the best is kept; default: the current one, else a new MemoryDatabase.
-        args: arrays (and numbers) to time it with; default: random ones, indices within bounds.
+        args: arrays (and numbers) to time it with, of the parameters' shapes and dtypes; default:
+            random ones, indices within bounds.
         threads: that it runs on; default: as set.
         seed: of everything that is drawn: with the same measurements the search is the same.
         runner: who compiles and times: any `concurrent.futures.Executor`, or a client of Dask;
@@ -168,7 +180,7 @@ def _tune_model(
     """Each kernel for a part of the time that goes with its part of the model's."""
     start = time.perf_counter()
     tasks = extract_tasks(mod, target)
-    took = time_defaults([w.func for w, _ in tasks], target, options)
+    took = _time_defaults([w.func for w, _ in tasks], target, options)
     shares = [calls * (s or 0.0) for (_, calls), s in zip(tasks, took, strict=True)]
     whole = sum(shares) or 1.0
     order = sorted(range(len(tasks)), key=lambda n: -shares[n])
@@ -189,6 +201,29 @@ def _tune_model(
     names = {tuning.name for tuning, _ in done}
     rest_of_them = [w.name for w, _ in tasks if w.name not in names]
     return ModelTuning(done, rest_of_them, database, time.perf_counter() - start)
+
+
+def _time_defaults(
+    funcs: Sequence[PrimFunc], target: Target, options: dict[str, Any]
+) -> list[float | None]:
+    """Seconds of one call of each function as the default rules schedule it; None: cannot be run.
+
+    options: as `Search` has them: threads, seed, runner.
+    """
+    spaces = [DefaultSpace(func, target).first().text for func in funcs]
+    jobs = [
+        {
+            "do": "race", "mods": [text], "target": str(target), "seed": options["seed"],
+            "threads": options["threads"] or get_num_threads(), "seconds": HEAT,
+        }
+        for text in spaces
+    ]  # fmt: skip
+    builds = [{"do": "build", "mod": text, "target": str(target)} for text in spaces]
+    with executor_of(options["runner"]) as executor:
+        for future in [executor.submit(do_job, job, COMPILE_TIMEOUT) for job in builds]:
+            future.result()
+        found = [executor.submit(do_job, job, RACE_TIMEOUT).result() for job in jobs]
+    return [statistics.median(f["times"][0]) if "times" in f else None for f in found]
 
 
 def _told(

@@ -21,8 +21,7 @@ from mlcnb.meta_schedule import search
 from mlcnb.meta_schedule.child import Child, do_job, end_all
 from mlcnb.meta_schedule.contest import arguments
 from mlcnb.meta_schedule.database import JSONDatabase, MemoryDatabase
-from mlcnb.meta_schedule.model import DecisionModel
-from mlcnb.meta_schedule.space import DefaultSpace
+from mlcnb.meta_schedule.space import DecisionModel, DefaultSpace
 from mlcnb.script import from_source
 from mlcnb.target import Target
 
