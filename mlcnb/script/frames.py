@@ -161,6 +161,8 @@ class AllocateMemory(Frame):
     scope: str
     condition: Any
     annotations: dict[str, Any]
+    #: the elements of a constant
+    data: Any = None
 
 
 @dataclass

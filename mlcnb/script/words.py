@@ -36,7 +36,6 @@ _HINTS = {
     ("T", "meta_class"): "T.meta_var(value) keeps a Python value",
     ("T", "hint"): "T.attr(node, key, value)",
     ("T", "launch"): "T.launch_thread",
-    ("T", "allocate_const"): "pass the constant as a buffer",
     ("T", "realize"): "T.alloc_buffer",
     ("T", "buffer_decl"): "T.decl_buffer",
     ("T", "preflattened_buffer"): "T.match_buffer",

@@ -32,6 +32,7 @@ __getattr__, __dir__, __all__ = attach(
             "Evaluate Allocate DeclBuffer Block BlockRealize SBlock=Block "
             "SBlockRealize=BlockRealize IterVar IterType CommReducer Reduce"
         ),
+        "mlcnb.tir.constants": "AllocateConst",
         "mlcnb.tir.function": "PrimFunc TensorIntrin",
         "mlcnb.tir.op": (
             "const "

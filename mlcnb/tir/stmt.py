@@ -281,7 +281,10 @@ class Evaluate(Stmt):
 
 @node
 class Allocate(Stmt):
-    """Memory for `body`: `buffer_var` points to `extents` elements of `dtype`."""
+    """Memory for `body`: `buffer_var` points to `extents` elements of `dtype`.
+
+    data: the array of a constant (`mlcnb.tir.constants`); None for memory that the body fills.
+    """
 
     buffer_var: Var = binder()
     dtype: DType
@@ -289,6 +292,7 @@ class Allocate(Stmt):
     condition: PrimExpr
     body: Stmt
     annotations: FrozenDict = EMPTY
+    data: Any = None
 
     def __post_init__(self) -> None:
         if type(self.dtype) is not DType:

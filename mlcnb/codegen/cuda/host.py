@@ -155,6 +155,13 @@ def _allocate(h: HostProgram, x: s.Allocate) -> Run:
             root=h.host,
             hint="compute_at or reverse_compute_at brings all its uses into one kernel",
         )
+    if x.data is not None:
+        raise CodegenError(
+            f"{x.buffer_var.name} is a constant in the function",
+            where=x,
+            root=h.host,
+            hint="pass the constant as a buffer",
+        )
     slot, extents = h.slot(x.buffer_var), [h.compile(n) for n in x.extents]
     body, kind = h.stmt(x.body), x.dtype
 

@@ -24,9 +24,11 @@ class BlockCompiler(StatementCompiler):
         body = self.stmt(x.body)
         declare = self.declare_implicit(x.buffer_var)
         fresh = self.fresh_memory(x, scope)
+        held = None if x.data is None else x.data.reshape(-1)
 
         def steps(f: Frame) -> Iterator[None]:
-            f[slot] = fresh(f, kind, size_of([n(f) for n in extents]))
+            size = size_of([n(f) for n in extents])
+            f[slot] = fresh(f, kind, size) if held is None else held
             declare(f)
             yield
 

@@ -167,7 +167,7 @@ class KernelCompiler(BlockCompiler):
         return reuse
 
     def _allocation(self, x: s.Allocate) -> Code:
-        if self.in_kernel:
+        if self.in_kernel and x.data is None:
             self.inside_kernel.add(x.buffer_var)
         return super()._allocation(x)
 

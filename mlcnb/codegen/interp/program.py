@@ -33,6 +33,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir.analysis.carried import ORDERED
 from mlcnb.tir.analysis.kernels import uses_threads
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.constants import refuse_stores_to_constants
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.index_check import IndexCheckError
 from mlcnb.tir.stmt import ForKind
@@ -172,6 +173,7 @@ class Program:
         kernels: Mapping[str, PrimFunc] | None = None,
     ) -> None:
         self.func = func
+        refuse_stores_to_constants(func)
         self.compiler = compiler(record)
         self.compiler.kernels = {
             name: launcher(name, kernel, run_prim_func) for name, kernel in (kernels or {}).items()

@@ -28,6 +28,7 @@ from mlcnb.script.words import Namespace
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer as BufferNode
 from mlcnb.tir.buffer import MatchBufferRegion
+from mlcnb.tir.constants import AllocateConst
 
 
 def prim_func(private: bool = False, **_options: Any) -> PrimFuncFrame:
@@ -203,6 +204,16 @@ def allocate(
     sizes, holds = tuple(map(p.as_expr, extents)), p.as_expr(condition)
     marks = frozen(dict(annotations or {}))
     return HoldFrame(lambda body: s.Allocate(var, of, sizes, holds, body, marks), var)
+
+
+def allocate_const(
+    data: Any, kind: Any, extents: Sequence[Any], annotations: Any = None
+) -> HoldFrame:
+    """Memory that holds a constant, as a pointer."""
+    of = dtype(str(getattr(kind, "dtype", kind)))
+    var = e.Var("v", dtype("handle"), (str(of), "global"))
+    marks = frozen(dict(annotations or {}))
+    return HoldFrame(lambda body: AllocateConst(var, of, extents, data, body, marks), var)
 
 
 def Assert(condition: Any, message: str) -> HoldFrame:

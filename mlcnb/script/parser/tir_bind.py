@@ -27,6 +27,7 @@ from mlcnb.script.tir.dtypes import dtype_of
 from mlcnb.script.tir.statements import Buffer as BufferWord
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, decl_buffer
+from mlcnb.tir.constants import AllocateConst
 from mlcnb.tir.stmt import Stmt
 
 if TYPE_CHECKING:
@@ -293,6 +294,9 @@ class Bindings:
         extents = tuple(self.ev.as_expr(x, place) for x in value.extents)
         condition = self.ev.as_expr(value.condition, place)
         kind, marks = dtype(value.dtype), frozen(value.annotations)
+        if value.data is not None:
+            given = getattr(value.data, "data", value.data)  # a constant of `metadata`
+            return lambda body: AllocateConst(var, kind, extents, given, body, marks)
         return lambda body: s.Allocate(var, kind, extents, condition, body, marks)
 
 

@@ -96,6 +96,12 @@ class Printer:
         #: loops in scope: id of the variable -> (min, extent), for T.axis.remap
         self.loops: dict[int, tuple[Any, Any]] = {}
 
+    def stored(self, data: Any) -> Doc:
+        """An array by its place in the metadata."""
+        entry = self.constants.setdefault(id(data), (len(self.constants), data))
+        key = Text(repr(self.words.constants).replace("'", '"'), "string")
+        return [Text("metadata", "builtin"), "[", key, "][", Text(str(entry[0]), "number"), "]"]
+
     def doc(self, n: Any) -> Doc:
         """The doc of a node, marked as that node."""
         rule = _rules.get(type(n)) or rule_for(type(n))

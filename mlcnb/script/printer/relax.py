@@ -83,9 +83,7 @@ def _extern(p: Printer, n: rx.ExternFunc) -> Doc:
 def _constant(p: Printer, n: rx.Constant) -> Doc:
     if n.data.ndim == 0:
         return call(p.word("R", "const"), *_scalar(n.data))
-    entry = p.constants.setdefault(id(n.data), (len(p.constants), n.data))
-    key = text_string(p.words.constants)
-    return [Text("metadata", "builtin"), "[", key, "][", Text(str(entry[0]), "number"), "]"]
+    return p.stored(n.data)
 
 
 def _scalar(data: np.ndarray) -> tuple[Doc, Doc]:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mlcnb.core.doc import Doc, Mark, Text, block, join, lines
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
@@ -31,6 +33,7 @@ from mlcnb.script.printer.context import Printer, prints
 from mlcnb.script.printer.prim import call, keyword, sequence, text_string
 from mlcnb.script.ranges import range_end
 from mlcnb.tir import stmt as s
+from mlcnb.tir.constants import is_plain
 
 _LOOP_WORDS = {
     s.ForKind.PARALLEL: "parallel",
@@ -281,13 +284,27 @@ def _assert_scoped(p: Printer, n: s.AssertStmt) -> Doc:
 
 def _allocate(p: Printer, n: s.Allocate) -> list[Doc]:
     scope = n.buffer_var.pointee[1] if n.buffer_var.pointee else "global"
-    args: list[Doc] = [["[", *join(p.doc(x) for x in n.extents), "]"]]
-    args += [text_string(n.dtype), text_string(scope)]
+    extents: Doc = ["[", *join(p.doc(x) for x in n.extents), "]"]
+    args: list[Doc] = [extents, text_string(n.dtype), text_string(scope)]
+    if n.data is not None:
+        args = [_elements(p, n.data), text_string(n.dtype), extents]
     if not prim_ops.is_const(n.condition, 1):
         args.append(keyword("condition", p.doc(n.condition)))
     if n.annotations:
         args.append(keyword("annotations", values.mapping(p, n.annotations)))
-    return call(p.word("T", "allocate"), *args)
+    return call(p.word("T", "allocate" if n.data is None else "allocate_const"), *args)
+
+
+#: a constant of more elements stands in the metadata
+_MOST_ELEMENTS = 200
+
+
+def _elements(p: Printer, data: np.ndarray) -> Doc:
+    """The elements of a constant in the order of memory."""
+    if data.size > _MOST_ELEMENTS:
+        return p.stored(data)
+    wide = data.astype("float64") if data.dtype.kind not in "biuf" else data
+    return values.value(p, wide.reshape(-1).tolist())
 
 
 def _allocate_flat(p: Printer, n: s.Allocate) -> Doc:
@@ -310,7 +327,7 @@ def _is_allocation(n: Any) -> bool:
         and inner.buffer.dtype == n.dtype
         and values.same(inner.buffer.shape, n.extents)
         and prim_ops.is_const(n.condition, 1)
-        and not n.annotations
+        and is_plain(n)
     )
 
 

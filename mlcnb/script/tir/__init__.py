@@ -30,6 +30,7 @@ from mlcnb.script.tir.statements import (
     alloc_local,
     alloc_shared,
     allocate,
+    allocate_const,
     attr,
     axis,
     block,
@@ -58,6 +59,7 @@ sblock, sblock_attr, sblock_alloc_buffer = block, block_attr, alloc_buffer
 
 __all__ = [
     "Assert", "Buffer", "LetStmt", "alloc_buffer", "alloc_local", "alloc_shared", "allocate",
+    "allocate_const",
     "attr", "axis", "block", "block_attr", "decl_buffer", "env_thread", "evaluate", "func_attr",
     "grid", "init", "inline", "launch_thread", "let", "macro", "match_buffer", "parallel",
     "prim_func", "reads", "sblock", "sblock_alloc_buffer", "sblock_attr", "serial",

@@ -234,6 +234,15 @@ def allocate(
     return frames.AllocateMemory(tuple(extents), kind, as_scope(scope), holds, notes)
 
 
+def allocate_const(
+    data: Any, dtype: Any, extents: Sequence[Any], annotations: Any = None
+) -> frames.AllocateMemory:
+    """Memory that holds a constant, as a pointer: `T.allocate_const([1, 2, 3], "int32", [3])`"""
+    made = allocate(extents, dtype, annotations=annotations)
+    made.data = data
+    return made
+
+
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> frames.LetValue:
     """`with T.LetStmt(value) as v:`, or `T.LetStmt(value, var=v)` for all that follows."""
     return frames.LetValue(value, type_annotation, var)

@@ -31,6 +31,7 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.access.inside import check_bounds
 from mlcnb.tir.analysis.wrapping import may_wrap
 from mlcnb.tir.buffer import Buffer, BufferLoad, MatchBufferRegion
+from mlcnb.tir.constants import refuse_stores_to_constants
 from mlcnb.tir.function import PrimFunc
 
 #: what a compiler does about accesses
@@ -64,6 +65,7 @@ def secured(func: PrimFunc, bounds: str = "check", functions: Iterable[str] = ()
     """
     if bounds not in BOUNDS:
         raise MLCError(f"no bounds {bounds!r}", hint=", ".join(map(repr, BOUNDS)))
+    refuse_stores_to_constants(func)
     if bounds == "trust":
         return _attributed(func, None)
     _Memory(func).check(frozenset(functions))

@@ -25,6 +25,7 @@ from mlcnb.tir.analysis.domains import refuse_false_domains
 from mlcnb.tir.analysis.leaving import misplaced_exit
 from mlcnb.tir.analysis.variables import match_defines
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, ProducerLoad
+from mlcnb.tir.constants import refuse_stores_to_constants
 from mlcnb.tir.function import PrimFunc
 
 
@@ -42,6 +43,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
                 checker = _Checker(func)
                 checker.function()
                 refuse_false_domains(func, checker.fail)
+                refuse_stores_to_constants(func)
     except WellFormedError:
         if assert_mode:
             raise

@@ -32,6 +32,7 @@ from mlcnb.tir.analysis.kernels import (
     bound_axis,
 )
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, MatchBufferRegion
+from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import rewrite_statements
 from mlcnb.tir.stmt import (
@@ -91,7 +92,7 @@ def _compact(n: Node, around: _Around) -> Node | None:
         )
     if around.care.tests and isinstance(n, Allocate) and isinstance(n.body, DeclBuffer):
         view = n.body
-        if not _is_only_view(n, view.buffer):
+        if not is_plain(n) or not _is_only_view(n, view.buffer):
             return None
         cut, smaller = _cuts((view.buffer,), view.body, around)
         if not cut or smaller[view.buffer].strides:

@@ -109,7 +109,9 @@ class _Walker:
         if isinstance(n, Buffer):
             return self.buffer(n)
         if isinstance(n, s.Allocate) and self.is_small(n.dtype) and self.moves(n.buffer_var):
-            n = replace(n, dtype=self.other(n.dtype))
+            other = self.other(n.dtype)
+            held = None if n.data is None else n.data.view(other.numpy)
+            n = replace(n, dtype=other, data=held)
         return map_children(n, self.node)
 
 
@@ -120,7 +122,7 @@ class _Compute(_Walker):
         super().__init__(func, family)
         self.wide = dtype(wide)
         made = [n for n in walk(func.body) if isinstance(n, s.Allocate | s.Block)]
-        own = {n.buffer_var for n in made if isinstance(n, s.Allocate)}
+        own = {n.buffer_var for n in made if isinstance(n, s.Allocate) and n.data is None}
         own |= {b.data for n in made if isinstance(n, s.Block) for b in n.alloc_buffers}
         self.own = own - self._pinned()
 

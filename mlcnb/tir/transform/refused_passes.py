@@ -222,15 +222,15 @@ def _is_special(n: Any) -> bool:
 
 
 class ExtractPrimFuncConstants(Refused):
-    """Constants inside of functions as attributes of the module: there are none here."""
+    """Constants inside of functions as attributes of the module: they stay in the function."""
 
     def asks(self, func: PrimFunc) -> Node | None:
-        """Nothing: `T.allocate_const` is refused where a program is read."""
+        """Nothing: a kernel holds its constants in its object."""
         return None
 
     def why(self) -> tuple[str, str]:
-        """Constants belong to the module."""
-        return "constants stand in no function", "pass the constant as a buffer"
+        """Never asked."""
+        return "constants stay in their function", "pass the constant as a buffer"
 
 
 class PointerValueTypeRewrite(Refused):

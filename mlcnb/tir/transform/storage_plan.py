@@ -27,6 +27,7 @@ from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.tir.analysis.kernels import THREAD_AXES, bound_axis
 from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.constants import is_plain
 from mlcnb.tir.stmt import (
     Allocate,
     AttrStmt,
@@ -160,7 +161,7 @@ class Lives:
 
     def allocate(self, n: Allocate, path: tuple[Stmt, ...]) -> None:
         """An allocation; it stays where it is if its size is not known further out."""
-        if n.buffer_var in self.of or n.annotations or not p.is_const(n.condition, 1):
+        if n.buffer_var in self.of or not is_plain(n) or not p.is_const(n.condition, 1):
             self.fixed.add(n.buffer_var)
         life = Life(n, path)
         between = path[path.index(life.attach) + 1 :] if life.attach in path else path

@@ -23,6 +23,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.analysis.cost import allocated_bytes
 from mlcnb.tir.analysis.kernels import SHARED_SCOPES
+from mlcnb.tir.constants import is_plain
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import substitute
 from mlcnb.tir.stmt import (
@@ -127,7 +128,7 @@ def _lives(around: list[Stmt], body: SeqStmt, at_least: int) -> list[Life]:
     uses = [_used(x) for x in body.seq]
     lives = []
     for made in around:
-        if not isinstance(made, Allocate) or made.buffer_var in fixed or made.annotations:
+        if not isinstance(made, Allocate) or made.buffer_var in fixed or not is_plain(made):
             continue
         if made.buffer_var.pointee and made.buffer_var.pointee[1].startswith("shared"):
             continue

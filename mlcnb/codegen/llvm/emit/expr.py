@@ -38,9 +38,13 @@ def float_imm(em: Emitter, x: e.FloatImm) -> str:
 
 def string(em: Emitter, x: e.StringImm) -> str:
     """The address of the text, ended by a null byte, as C wants it."""
-    raw = x.value.encode("utf-8", "surrogatepass") + b"\0"
+    return constant(em, x.value.encode("utf-8", "surrogatepass") + b"\0", align=1)
+
+
+def constant(em: Emitter, raw: bytes, align: int = 64) -> str:
+    """The address of bytes that stand in the object, once for all that are the same."""
     digits = "".join(f"\\{byte:02X}" for byte in raw)
-    line = f'private unnamed_addr constant [{len(raw)} x i8] c"{digits}"'
+    line = f'private unnamed_addr constant [{len(raw)} x i8] c"{digits}", align {align}'
     name = f"@.text.{em.module.metadata()}"
     return em.module.declare(line, f"{name} = {line}") and name
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcnb.codegen.llvm.emit import types as t
 from mlcnb.codegen.llvm.emit import unrolling
+from mlcnb.codegen.llvm.emit.expr import constant
 from mlcnb.codegen.llvm.emit.index import index, nonnegative
 from mlcnb.codegen.llvm.emit.memory import store
 from mlcnb.codegen.llvm.emit.status import FIRST_ASSERT
@@ -231,6 +232,9 @@ def allocate(em: Emitter, x: s.Allocate) -> None:
     if x in em.scratch:
         _bind(em, x, em.scratch[x])
         return
+    if x.data is not None:
+        _bind(em, x, constant(em, x.data.tobytes()))
+        return
     sizes = [p.as_int(extent) for extent in x.extents]
     element = t.memory_type(x.dtype)
     if None not in sizes:
@@ -261,7 +265,7 @@ def held_by_chunks(body: s.Stmt) -> list[s.Allocate]:
     """What the rounds of a parallel loop need from the heap, of known size: a chunk of rounds
     acquires it once.
     """
-    found = [n for n in statements(body) if isinstance(n, s.Allocate)]
+    found = [n for n in statements(body) if isinstance(n, s.Allocate) and n.data is None]
     sizes = [[p.as_int(extent) for extent in x.extents] for x in found]
     return [
         x
