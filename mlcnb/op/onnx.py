@@ -58,6 +58,9 @@ class OnnxNode(Protocol):
         They are read as the model runs, which stops there if one is negative.
         """
 
+    def assume(self, condition: Any, holds: bool) -> None:
+        """Check, as the model runs, that a condition on sizes holds, or that it does not."""
+
     def dims(self, x: Expr) -> tuple[Any, ...]:
         """The dimensions of a tensor: Python ints, or PrimExprs where symbolic."""
 

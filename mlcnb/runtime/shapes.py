@@ -84,7 +84,10 @@ def _binary(x: PrimExpr, dims: Mapping[e.Var, int]) -> int:
 def shape_of(info: TensorStructInfo, dims: Mapping[e.Var, int]) -> tuple[int, ...]:
     """The concrete shape of a tensor's struct info."""
     if info.dims is None:
-        raise ExecutionError("the shape of a tensor is not known before it is computed")
+        raise ExecutionError(
+            "the shape of a tensor is not known before it is computed",
+            hint="name what decides it, such as the axes of R.squeeze",
+        )
     shape = tuple(evaluate(d, dims) for d in info.dims)
     if any(d < 0 for d in shape):
         raise ExecutionError(f"a tensor would have the shape {shape}")

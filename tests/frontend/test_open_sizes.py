@@ -264,3 +264,16 @@ def test_numbers_that_sizes_are_compared_with_are_of_int64():
     text, arrays = script_with_constants(made)
     table = {"relax.expr.Constant": [Constant(a) for a in arrays]}
     assert_structural_equal(parse(text, metadata=table), made)
+
+
+def test_a_squeeze_without_axes_drops_what_is_surely_one():
+    proto = model("x: float[n, 1, 4]", [node("Squeeze", "x", "y", name="drop")], "y: float[m, 4]")
+    check(proto, [[(3, 1, 4)], [(2, 1, 4)]])
+    with pytest.raises(ExecutionError) as caught:  # onnxruntime gives (4,)
+        mlc.compile(mlc.from_onnx(proto))(np.ones((1, 1, 4), np.float32))
+    assert str(caught.value) == (
+        "node 'drop' (Squeeze): condition is T.Select(n == T.int64(1), T.int64(1), T.int64(0)) "
+        f"= 1, but has to be 0\n{HINT}"
+    )
+    fixed = mlc.from_onnx(proto, shape_dict={"x": (1, 1, 4)})
+    assert mlc.compile(fixed)(np.ones((1, 1, 4), np.float32)).shape == (4,)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
-from mlcnb.ir.prim_ops import as_int
+from mlcnb.ir.prim_ops import as_int, equal
 from mlcnb.ir.prim_ops import const as number
 from mlcnb.op._dims import (
     axes_at,
@@ -283,6 +283,11 @@ class ExpandDims(OpDecl):
         return te.compute(shape, source, name="expand_dims")
 
 
+def _may_be_one(dims: Sequence[Any] | None) -> bool:
+    """True if a dimension is 1 in one call and not in another."""
+    return dims is None or any(as_int(d) is None for d in dims)
+
+
 def _with_ones(dims: Sequence[Any], places: Sequence[int]) -> list[Any]:
     left = list(dims)
     return [1 if i in places else left.pop(0) for i in range(len(dims) + len(places))]
@@ -301,6 +306,7 @@ def onnx_unsqueeze(n: OnnxNode, data: Expr, axes: Expr | None = None) -> Expr:
 class Squeeze(OpDecl):
     """Drops dimensions of 1: those named by `axis`, or all.
 
+    Without `axis`, the rank of a result with open dimensions is not known: each of them may be 1.
     Semantics: https://numpy.org/doc/stable/reference/generated/numpy.squeeze.html
     """
 
@@ -313,7 +319,7 @@ class Squeeze(OpDecl):
         """x's dimensions without those."""
         if self.axis == ():
             return x
-        if x.ndim == -1 or (x.dims is None and self.axis is None):
+        if x.ndim == -1 or (self.axis is None and _may_be_one(x.dims)):
             return tensor(None, x.dtype)
         if x.dims is None:
             gone = self.dropped([1] * x.ndim, x)
@@ -350,5 +356,15 @@ class Squeeze(OpDecl):
 
 @onnx("Squeeze")
 def onnx_squeeze(n: OnnxNode, data: Expr, axes: Expr | None = None) -> Expr:
-    """`axes` is an attribute before opset 13, then an input; without it all ones go."""
-    return make_call(Squeeze, data, axis=axes_of(n, axes))
+    """`axes` is an attribute before opset 13, then an input; without it all ones go.
+
+    A dimension that is open is taken for another number, which is checked as the model runs.
+    """
+    given = axes_of(n, axes)
+    dims = getattr(data.struct_info, "dims", None)
+    if given is not None or dims is None or not _may_be_one(dims):
+        return make_call(Squeeze, data, axis=given)
+    for dim in dims:
+        if as_int(dim) is None:
+            n.assume(equal(dim, 1), False)
+    return make_call(Squeeze, data, axis=tuple(i for i, d in enumerate(dims) if as_int(d) == 1))

@@ -17,12 +17,9 @@ from mlcnb.relax.analysis.struct_info import erase_to_well_defined, symbolic_var
 from mlcnb.relax.expr import (
     BindingBlock,
     If,
-    MatchCast,
     SeqExpr,
-    ShapeExpr,
     Tuple,
     TupleGetItem,
-    Var,
 )
 from mlcnb.relax.frontend.onnx.loops import loop, scan
 from mlcnb.relax.frontend.onnx.node import Node
@@ -30,7 +27,7 @@ from mlcnb.relax.frontend.shared.fold import constant
 from mlcnb.relax.frontend.shared.turns import scalar
 from mlcnb.relax.infer import infer
 from mlcnb.relax.operator import is_null
-from mlcnb.relax.struct_info import ObjectStructInfo, ShapeStructInfo
+from mlcnb.relax.struct_info import ObjectStructInfo
 
 Walk = Any  # an Importer, which imports this module
 Place = Any  # a Frame of it
@@ -66,8 +63,9 @@ def branch(walk: Walk, node: Node, inputs: list[Any], place: Place) -> list[Any]
     if len({len(names) for _, names in sequences}) > 1:
         node.refuse("the branches have different numbers of outputs")
     taken = walk.choices.next() if known is not None and _ranks_differ(sequences) else None
-    if taken is not None:
-        _assume(walk, node, known, taken)
+    if known is not None and taken is not None:
+        condition = known.item()
+        node.assume(condition if condition.dtype.is_bool else p.not_equal(condition, 0), taken)
         body, outputs = sequences[0 if taken else 1]
         walk.emitter.bindings.extend(b for block in body.blocks for b in block.bindings)
         return outputs
@@ -86,17 +84,6 @@ def _ranks_differ(sequences: list[tuple[SeqExpr, list[Any]]]) -> bool:
     """True where a tensor of one branch has another rank than that of the other one."""
     ranks = [[getattr(x.struct_info, "ndim", None) for x in outputs] for _, outputs in sequences]
     return ranks[0] != ranks[1]
-
-
-def _assume(walk: Walk, node: Node, known: Any, taken: bool) -> None:
-    """Check, as the model runs, that a condition on sizes is as the import assumes."""
-    one, zero = (p.const(n, "int64") for n in (1, 0))
-    condition = known.item()
-    is_true = condition if condition.dtype.is_bool else p.not_equal(condition, 0)
-    info = ShapeStructInfo((one if taken else zero,), 1)
-    var = Var(walk.emitter.names.fresh("condition"), info, node.span)
-    value = ShapeExpr((p.select(is_true, one, zero),))
-    walk.emitter.bindings.append(MatchCast(var, value, info))
 
 
 def _others(info: Any, inside: list[Any]) -> list[Any]:

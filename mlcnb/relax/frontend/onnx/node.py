@@ -8,15 +8,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mlcnb.core.errors import ModelError, UnsupportedOpError
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.prim_ops import as_int
 from mlcnb.ir.span import Span
-from mlcnb.relax.expr import Expr, Var
+from mlcnb.relax.expr import Expr, MatchCast, ShapeExpr, Var
 from mlcnb.relax.frontend.onnx.load import Source
 from mlcnb.relax.frontend.onnx.protos import node_name, operator_text, plain_domain
 from mlcnb.relax.frontend.onnx.tensors import to_array, to_dense
 from mlcnb.relax.frontend.shared.errors import UnknownValueError
 from mlcnb.relax.frontend.shared.limits import MAX_KNOWN_ELEMENTS, MAX_NDIM
 from mlcnb.relax.frontend.shared.values import Values
+from mlcnb.relax.struct_info import ShapeStructInfo
 
 
 class Node:
@@ -114,6 +116,15 @@ class Node:
     def emit(self, value: Any) -> Expr:
         """Bind an expression; a call on constants becomes a constant."""
         return self.values.emit(value)
+
+    def assume(self, condition: Any, holds: bool) -> None:
+        """Check, as the model runs, that a condition on sizes holds, or that it does not."""
+        one, zero = (p.const(n, "int64") for n in (1, 0))
+        info = ShapeStructInfo((one if holds else zero,), 1)
+        emitter = self.values.emitter
+        var = Var(emitter.names.fresh("condition"), info, self.span)
+        value = ShapeExpr((p.select(condition, one, zero),))
+        emitter.bindings.append(MatchCast(var, value, info))
 
     def constant(self, x: Expr | None, what: str) -> np.ndarray:
         """The value of an input that must be known.
