@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mlcnb.ir.dtype import dtype
@@ -127,6 +128,35 @@ def torch_lerp(n: TorchNode, x: Expr, end: Expr, weight: Any) -> Expr:
     """x + weight * (end - x)"""
     f, x, end, w = formula(n, x, end, weight)
     return rounded(n, f.add(x, f.multiply(w, f.subtract(end, x))))
+
+
+@torch_spelling("aten.hypot")
+def torch_hypot(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """sqrt(x * x + other * other), where squares are too large or too small too."""
+    f, a, b = formula(n, x, other)
+    a, b = f.abs(a), f.abs(b)
+    long, short = f.maximum(a, b), f.minimum(a, b)
+    ratio = f.divide(short, f.where(f.equal(long, 0.0), 1.0, long))
+    found = f.multiply(long, f.sqrt(f.add(f.multiply(ratio, ratio), 1.0)))
+    endless = f.logical_or(f.isinf(a), f.isinf(b))
+    return rounded(n, f.where(endless, math.inf, found))
+
+
+@torch_spelling("aten.fmax", "aten.fmin")
+def torch_fmax(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """The larger or smaller one; of a number and NaN the number."""
+    f, a, b = formula(n, x, other)
+    found = (f.maximum if "fmax" in n.target else f.minimum)(a, b)
+    if dtype(f.kind).is_float:
+        found = f.where(f.isnan(a), b, f.where(f.isnan(b), a, found))
+    return rounded(n, found)
+
+
+@torch_spelling("aten.ldexp")
+def torch_ldexp(n: TorchNode, x: Expr, other: Expr) -> Expr:
+    """x * 2 ** other"""
+    f, a, b = formula(n, x, other)
+    return rounded(n, f.multiply(a, f.power(2.0, b)))
 
 
 @torch_spelling("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf")

@@ -185,6 +185,27 @@ def torch_median(n: TorchNode, x: Expr, dim: int, keepdim: bool = False) -> Any:
     return both[0], n.tensor(n.emit(both[1]), "int64") if n.is_used(1) else None
 
 
+@torch_spelling("aten.median.default")
+def torch_median_of_all(n: TorchNode, x: Expr) -> Expr:
+    """The lower one of the middle of all elements."""
+    flat = n.emit(call("relax.reshape", x, [-1]))
+    return n.emit(call("relax.median", flat, axis=0))[0]
+
+
+@torch_spelling("aten.kthvalue.default")
+def torch_kthvalue(n: TorchNode, x: Expr, k: Any, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th least along a dimension, counted from 1, and where it is."""
+    if not isinstance(k, int) or not n.dims(x):
+        n.refuse("a symbolic k, or a tensor without dimensions", "fix it")
+    axis = dim % len(n.dims(x))
+    order = n.emit(call("relax.argsort", x, axis=axis, descending=False, dtype="int64"))
+    place = n.emit(call("relax.strided_slice", order, (axis,), (k - 1,), (k,), (1,)))
+    value = n.emit(call("relax.gather_elements", x, place, axis=axis))
+    if keepdim:
+        return value, place
+    return tuple(call("relax.squeeze", v, axis=(axis,)) for v in (value, place))
+
+
 @torch_spelling("aten.mse_loss", "aten.l1_loss")
 def torch_mse_loss(n: TorchNode, x: Expr, target: Expr, reduction: int = 1) -> Expr:
     """Squares or amounts of differences: each (0), their mean (1) or sum (2)."""

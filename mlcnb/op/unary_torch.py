@@ -108,7 +108,7 @@ def _finfo(kind: str) -> Any:
     return ml_dtypes.finfo(dtype(kind).numpy).max
 
 
-@torch_spelling("aten.to", "aten._to_copy")
+@torch_spelling("aten.to", "aten._to_copy", "prims.convert_element_type")
 def torch_to(n: TorchNode, x: Expr) -> Expr:
     """x in another dtype; devices are one."""
     return n.tensor(x, n.result()[1])

@@ -133,7 +133,7 @@ def _foreign(value: Any, name: str) -> np.ndarray:
         if hasattr(value, "detach"):
             value = value.detach()
         try:
-            return np.from_dlpack(value)
+            return _of_torch(value) if is_torch(value) else np.from_dlpack(value)
         except (RuntimeError, BufferError, TypeError) as error:
             raise RuntimeInputError(
                 f"input {name!r}: {type(value).__name__} cannot be shared through DLPack: {error}",
@@ -144,6 +144,22 @@ def _foreign(value: Any, name: str) -> np.ndarray:
     raise RuntimeInputError(
         f"input {name!r} is a {type(value).__name__}", hint="pass a NumPy array or a DLPack object"
     )
+
+
+#: dtypes that PyTorch and ml_dtypes have by the same name, and NumPy does not exchange
+_BY_BITS = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+
+
+def _of_torch(tensor: Any) -> np.ndarray:
+    """A torch.Tensor's memory as an array, of ml_dtypes' dtypes too."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if kind not in _BY_BITS:
+        return np.from_dlpack(tensor)
+    import ml_dtypes
+    import torch
+
+    bits = torch.int16 if tensor.element_size() == 2 else torch.int8
+    return np.from_dlpack(tensor.view(bits)).view(getattr(ml_dtypes, kind))
 
 
 def from_numbers(value: Any, dtype: np.dtype | None, name: str) -> np.ndarray:
@@ -213,6 +229,16 @@ def is_torch(value: Any) -> bool:
     return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach")
 
 
+def _as_torch(array: np.ndarray) -> Any:
+    """An array as a torch.Tensor over the same memory, of ml_dtypes' dtypes too."""
+    import torch
+
+    if (kind := array.dtype.name) in _BY_BITS:
+        array = array.view(f"int{8 * array.dtype.itemsize}")
+    made = torch.from_numpy(array)
+    return made.view(getattr(torch, kind)) if kind in _BY_BITS else made
+
+
 def like_input(result: Any, args: Sequence[Any]) -> Any:
     """A result in the caller's kind of array.
 
@@ -220,9 +246,7 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
     """
     given = _parts(args)
     if any(map(is_torch, given)):
-        import torch
-
-        return _each_array(result, torch.from_numpy)
+        return _each_array(result, _as_torch)
     if any(isinstance(a, Tensor) for a in given):
         return _each_array(result, lambda a: Tensor(a, cpu()))
     return result

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.op._spell import call
 from mlcnb.op._torch import Formula, rounded
 from mlcnb.op.torch import TorchNode, torch_spelling
-from mlcnb.relax.expr import Expr
+from mlcnb.relax.expr import Expr, const
 
 
 def _full(n: TorchNode, value: Any) -> Expr:
@@ -73,6 +75,15 @@ def torch_linspace(n: TorchNode, start: Any, end: Any, steps: Any) -> Expr:
     count = n.tensor(n.emit(call("relax.arange", 0, steps, 1, dtype="int64")), "float64")
     width = (end - start) / max(steps - 1, 1)
     return rounded(n, f.add(f.multiply(count, float(width)), float(start)))
+
+
+@torch_spelling("aten.tril_indices", "aten.triu_indices")
+def torch_triangle_indices(n: TorchNode, row: Any, col: Any, offset: Any = 0) -> Expr:
+    """The places of a triangle: rows, then columns."""
+    if not all(isinstance(v, int) for v in (row, col, offset)):
+        n.refuse("a size that is open", "export with fixed sizes, or use torch.ones(…).tril()")
+    found = (np.tril_indices if "tril" in n.target else np.triu_indices)(row, offset, col)
+    return n.tensor(const(np.stack(found).astype(np.int64)), n.result()[1])
 
 
 @torch_spelling("aten.eye.default", "aten.eye.m")

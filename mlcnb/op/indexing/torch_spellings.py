@@ -153,10 +153,33 @@ def torch_index_put(
     if len(indices) == 1 and n.dtype(given[0]) == "bool" and is_one and not accumulate:
         return _masked_put(n, x, given[0], values)
     indices = _unmasked(n, indices)
+    axes = [i for i, index in enumerate(indices) if index is not None]
     rows = [i for i in indices if i is not None]
-    if len(rows) != len(indices):
-        n.refuse("indices of dimensions that are not the first")
-    return call("relax.index_put", x, rows, n.tensor(values, n.dtype(x)), accumulate=accumulate)
+    values = n.tensor(values, n.dtype(x))
+    if axes == list(range(len(axes))):
+        return call("relax.index_put", x, rows, values, accumulate=accumulate)
+    order = axes + [i for i in range(len(n.dims(x))) if i not in axes]
+    turned = n.emit(call("relax.permute_dims", x, axes=tuple(order)))
+    beside = axes == list(range(axes[0], axes[0] + len(axes)))
+    values = _rows_first(n, values, rows, len(order), axes[0] if beside else 0)
+    attrs = {"accumulate": accumulate}
+    found = n.emit(call("relax.index_put", turned, rows, values, **attrs))
+    back = tuple(order.index(i) for i in range(len(order)))
+    return call("relax.permute_dims", found, axes=back)
+
+
+def _rows_first(n: TorchNode, values: Expr, rows: Sequence[Expr], rank: int, place: int) -> Expr:
+    """Values that stand as x[:, rows] does, with the dimensions of the rows before `place` others.
+
+    rank: of x; they broadcast, so the first ones may be left out.
+    """
+    if place == 0:
+        return values
+    dims, lead = n.dims(values), max(len(n.dims(i)) for i in rows)
+    whole = lead + rank - len(rows)
+    values = n.emit(call("relax.reshape", values, [*[1] * (whole - len(dims)), *dims]))
+    turned = [*range(place, place + lead), *range(place), *range(place + lead, whole)]
+    return n.emit(call("relax.permute_dims", values, axes=tuple(turned)))
 
 
 def _masked_put(n: TorchNode, x: Expr, mask: Expr, value: Expr) -> Expr:
@@ -306,6 +329,19 @@ def torch_bucketize(
 ) -> Expr:
     """How many boundaries are below each element."""
     return call("relax.bucketize", x, boundaries, out_int32=out_int32, right=right)
+
+
+@torch_spelling("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def torch_searchsorted(
+    n: TorchNode, sorted_sequence: Expr, x: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None,
+) -> Expr:  # fmt: skip
+    """How many of a rising sequence are below each element (or not above it)."""
+    if len(n.dims(sorted_sequence)) != 1:
+        n.refuse("a sequence for each row", "search in one sequence")
+    given = n.tensor(x, n.dtype(sorted_sequence)) if not isinstance(x, Expr) else x
+    attrs = {"out_int32": out_int32, "right": right or side == "right"}
+    return call("relax.bucketize", given, sorted_sequence, **attrs)
 
 
 @torch_spelling("aten.take")

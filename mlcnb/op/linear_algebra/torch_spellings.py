@@ -176,11 +176,16 @@ def torch_flash_attention(
     attn_mask: Expr | None = None,
     scale: float | None = None,
 ) -> Any:
-    """As scaled_dot_product_attention; the logarithms of the sums only where they are read."""
+    """As scaled_dot_product_attention, each head of keys for as many of queries as there are.
+
+    Refused where something reads the second output, the logarithms of the sums.
+    """
     if n.is_used(1):
         n.refuse("the logarithms of its sums are read", "compile under torch.no_grad()")
-    found = torch_attention(n, query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
-    return found, None
+    heads = [as_int(n.dims(x)[1]) for x in (query, key)]
+    shared = None not in heads and heads[0] != heads[1]
+    attrs = {"scale": scale, "enable_gqa": shared}
+    return torch_attention(n, query, key, value, attn_mask, dropout_p, is_causal, **attrs), None
 
 
 @torch_spelling("aten.cumsum", "aten.cumprod")
@@ -214,6 +219,47 @@ def torch_cosine_similarity(
     ]
     a, b = (f.divide(v, length) for v, length in zip((a, b), lengths, strict=True))
     return rounded(n, f.sum(f.multiply(a, b), axis=(dim,)))
+
+
+@torch_spelling("aten._trilinear")
+def torch_trilinear(
+    n: TorchNode,
+    a: Expr,
+    b: Expr,
+    c: Expr,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Expr:
+    """The sum of products of three tensors, each with dimensions of one put in where it is said."""
+    f, *given = formula(n, a, b, c)
+    wide = [
+        f.expand_dims(x, axis=tuple(axes)) if axes else x
+        for x, axes in zip(given, (expand1, expand2, expand3), strict=True)
+    ]
+    found = f.multiply(f.multiply(wide[0], wide[1]), wide[2])
+    return rounded(n, f.sum(found, axis=tuple(sumdim)) if sumdim else found)
+
+
+@torch_spelling("aten.cdist", "aten._cdist_forward")
+def torch_cdist(
+    n: TorchNode, x: Expr, other: Expr, p: float = 2.0, compute_mode: int | None = None
+) -> Expr:
+    """The length of the difference of each row of x and each of the other."""
+    f, a, b = formula(n, x, other)
+    a, b = f.expand_dims(a, axis=(-2,)), f.expand_dims(b, axis=(-3,))
+    away = f.abs(f.subtract(a, b))
+    if p == math.inf:
+        return rounded(n, f.max(away, axis=(-1,)))
+    if p == 0:
+        return rounded(n, f.sum(f.where(f.equal(away, 0.0), 0.0, 1.0), axis=(-1,)))
+    if p == 1:
+        return rounded(n, f.sum(away, axis=(-1,)))
+    if p == 2:
+        return rounded(n, f.sqrt(f.sum(f.multiply(away, away), axis=(-1,))))
+    return rounded(n, f.power(f.sum(f.power(away, float(p)), axis=(-1,)), 1.0 / p))
 
 
 @torch_spelling("aten.trace")

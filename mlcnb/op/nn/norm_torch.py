@@ -7,7 +7,7 @@ from typing import Any
 
 from mlcnb.op._dims import product, tidy
 from mlcnb.op._spell import call
-from mlcnb.op._torch import Formula, axes_of, formula, rounded
+from mlcnb.op._torch import Formula, axes_of, formula, rounded, wide
 from mlcnb.op.manipulate.broadcast import BroadcastTo
 from mlcnb.op.torch import TorchNode, torch_spelling
 from mlcnb.relax.expr import Expr, const
@@ -78,6 +78,22 @@ def torch_batch_norm_legit(
 ) -> tuple[Expr, None, None]:
     """As batch_norm with moving statistics; the other two outputs are empty."""
     return torch_batch_norm(n, x, weight, bias, mean, var, False, momentum, eps), None, None
+
+
+@torch_spelling("aten._native_batch_norm_legit.no_stats")
+def torch_batch_norm_no_stats(
+    n: TorchNode,
+    x: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Normalised with the mean and variance of the batch; the mean and 1 / deviation."""
+    found, mean, var = _of_batch(n, x, weight, bias, eps)
+    f = Formula(n, wide(n.dtype(x)))
+    return found, rounded(n, mean, 1), rounded(n, f.rsqrt(f.add(var, float(eps))), 2)
 
 
 @torch_spelling("aten._native_batch_norm_legit_functional")

@@ -8,25 +8,26 @@ import numpy as np
 
 from mlcnb.core.errors import UnsupportedError
 from mlcnb.relax.frontend.torch.node import dtype_of
+from mlcnb.runtime.tensor import as_array
 
 
 def array_of(tensor: Any, name: str) -> np.ndarray:
     """The elements of a torch.Tensor, copied: what an optimizer does later is not seen.
+
+    It is read as it is while PyTorch traces a graph, too, when new tensors have shapes alone.
 
     Raises:
         UnsupportedError: a sparse or complex one, or one without memory.
     """
     import torch
 
-    kind = dtype_of(tensor.dtype, name)
+    dtype_of(tensor.dtype, name)  # refuses complex and quantised ones
     if tensor.layout != torch.strided or tensor.device.type == "meta":
         raise UnsupportedError(f"{name!r} is a tensor without plain memory", hint="use .to_dense()")
-    plain_one = tensor.detach().cpu().contiguous()
-    if hasattr(plain_one, "resolve_neg"):
-        plain_one = plain_one.resolve_neg()
-    if kind == "bfloat16" or kind.startswith("float8"):
-        import ml_dtypes
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-        bits = torch.int16 if kind == "bfloat16" else torch.uint8
-        return plain_one.view(bits).numpy().view(getattr(ml_dtypes, kind)).copy()
-    return plain_one.numpy().copy()
+    with unset_fake_temporarily():
+        plain_one = tensor.detach().cpu().contiguous()
+        if hasattr(plain_one, "resolve_neg"):
+            plain_one = plain_one.resolve_neg()
+        return as_array(plain_one, name).copy()

@@ -1,6 +1,7 @@
 """An exported program made ready: functional, and of operators that have spellings.
 
     add_(b, 1)              functional: add(b, 1), whose result is the buffer's new value
+    with torch.autocast, torch.no_grad, torch.vmap      PyTorch writes out what they mean
     _foo(x)  no spelling    decomposed by PyTorch's own table, and only that operator
     _bar(x)  neither        refused: all such operators are named at once
 
@@ -18,6 +19,7 @@ from typing import Any
 
 from mlcnb.core.errors import UnsupportedOpError
 from mlcnb.op.torch import torch_spelling_of
+from mlcnb.relax.frontend.shared.errors import UNPLANNED
 from mlcnb.relax.frontend.torch.node import origin_of, target_name
 
 #: rounds of decomposition: what an operator decomposes to may have to be decomposed too
@@ -55,6 +57,15 @@ def is_random(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
 
 
+def is_region(fx_node: Any) -> bool:
+    """True for a graph run under autocast or without gradients, and for the borders of a vmap."""
+    if fx_node.op != "call_function":
+        return False
+    name = str(getattr(fx_node.target, "__name__", ""))
+    is_vmap = getattr(fx_node.target, "__module__", "") == "torch._functorch.predispatch"
+    return is_vmap or name.startswith("wrap_with_")
+
+
 def nodes_of(graph: Any) -> Iterator[Any]:
     """The nodes of a graph, and of the graphs that it calls."""
     for node in graph.nodes:
@@ -86,7 +97,7 @@ def ready(ep: Any, source: str) -> Any:
     """
     import torch
 
-    if any(map(_changes, nodes_of(ep.graph))):
+    if any(_changes(n) or is_region(n) for n in nodes_of(ep.graph)):
         ep = ep.run_decompositions({})
     for _ in range(ROUNDS):
         missing = {n.target for n in nodes_of(ep.graph) if _is_missing(n)}
@@ -98,7 +109,10 @@ def ready(ep: Any, source: str) -> Any:
         usable = {op: fn for op, fn in wanted.items() if fn is not None and not is_random(op)}
         if not usable:
             break
-        ep = ep.run_decompositions(usable)
+        try:
+            ep = ep.run_decompositions(usable)
+        except UNPLANNED:
+            break  # PyTorch cannot: they are refused by their own names
     refuse_missing(ep.graph, source)
     return ep
 
