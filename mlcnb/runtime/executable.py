@@ -156,7 +156,7 @@ class Executable(display.Shown):
         ordered = _ordered(function, name, args, named)
         values, dims = bind_arguments(function, name, ordered)
         plans = self.plans(name)
-        if plans.straight:
+        if plans.runs(dims):
             result = plans.run(values, dims, ordered)
         else:
             result = self._machine.result(Frame(self._machine, function, values, dims))

@@ -20,16 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import ExecutionError, MLCError
 from mlcnb.ir.memory import address_of, aligned_empty, array_at
 from mlcnb.ir.span import told_of
 from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
 from mlcnb.runtime.entry_call import Given, Made, entry
-from mlcnb.runtime.graph_plan import KernelCall, Layout, Place, is_straight, plan
+from mlcnb.runtime.graph_plan import (
+    COPY,
+    JUMP,
+    KernelCall,
+    Layout,
+    Place,
+    is_straight,
+    plan,
+    runs_whole,
+)
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
-from mlcnb.runtime.native_graph import CANCELLED, NativeProgram
+from mlcnb.runtime.native_graph import CANCELLED, NativeProgram, jump_and_copy
 from mlcnb.runtime.pages import in_large_pages
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import flatten, fresh
@@ -66,11 +75,23 @@ class GraphPlans:
         self.functions = functions
         native = all(k.is_native for k in kernels.values())
         self.straight = native and is_straight(function)
+        #: whether it is one native call for sizes that `runs` is asked about
+        self.whole = self.straight or (native and runs_whole(function, functions or {}))
         #: the native way in that served last
         self.native: Callable[..., Any] | None = None
         self._plans: OrderedDict[frozenset, Plan] = OrderedDict()
         self._known: dict[Kinds, Plan] = {}
         self._lock = threading.Lock()
+
+    def runs(self, dims: Dims) -> bool:
+        """Whether it is one native call for some sizes: of branches all have to be possible."""
+        if not self.whole or self.straight:
+            return self.whole
+        try:
+            self._plan(dims)
+        except MLCError:
+            return False
+        return True
 
     def layout(self, dims: Dims) -> Layout:
         """The plan for some sizes, made when first asked for."""
@@ -115,7 +136,11 @@ class GraphPlans:
     def _is_short(self, layout: Layout) -> bool:
         """Whether a call is over before anybody could press Ctrl-C."""
         bodies = {var.name_hint: func.body for var, func in (self.functions or {}).items()}
-        kernels = [bodies.get(call.kernel) for call in layout.calls]
+        turns = [c for i, c in enumerate(layout.calls) if c.kernel == JUMP and c.args[1] <= i]
+        if turns:
+            return False
+        made = [call.kernel for call in layout.calls if call.kernel not in (JUMP, COPY)]
+        kernels = [bodies.get(name) for name in made]
         return sum(math.inf if b is None else iterations(b) for b in kernels) <= SHORT
 
     def timed(self, values: list[Any], dims: Dims) -> tuple[Any, list[tuple[KernelCall, int]]]:
@@ -172,9 +197,10 @@ class BoundPlan:
         self.ignored = aligned_empty((1,), np.dtype("uint64"))
         addresses, slots = [], []
         self.patches: list[tuple[int, int, str, int]] = []
+        own = dict(zip((JUMP, COPY), jump_and_copy(), strict=True))
         for number, call in enumerate(layout.calls):
-            kernel = kernels[call.kernel]
-            addresses.append(kernel.address)
+            kernel = None if call.kernel in own else kernels[call.kernel]
+            addresses.append(own[call.kernel] if kernel is None else kernel.address)
             slots.append(self._slots(kernel, call, number))
         in_large_pages([*layout.constants, self.arena])
         keep = [self.arena, self.ignored, layout.constants, list(kernels.values())]
@@ -192,6 +218,8 @@ class BoundPlan:
                 slots.append(self._address(arg, number, position))
             else:
                 slots.append(int(arg))
+        if kernel is None:
+            return slots
         slots.extend(evaluate(dim, call.dims) for dim in kernel.signature.dims)
         if kernel.signature.workspace:
             slots.append(self.arena.ctypes.data + call.workspace)

@@ -7,27 +7,41 @@ For each set of sizes met at run time the function is planned once (`graph_call`
     everything else     one arena, where tensors whose lives do not overlap share bytes, and the
                         workspace of a call lies where no tensor is at that time
 
-Functions with branches, calls of other functions or sizes that depend on data are not `straight`;
-the virtual machine runs them, and their straight stretches
-natively (`runtime.stretches`).
+A straight function is kernels one after the other. Branches and functions that call themselves in
+the end run natively too, where all sizes are known beforehand (`runs_whole`): a branch is a jump,
+
+    if c: r = f(x)           0  jump to 3 unless c        r, p: places; a turn that gives its p to
+    else: r = g(x)           1  r = f(x)                  another one's copies both at once
+                             2  jump to 4
+    def loop(p):             3  r = g(x)
+        if more(p): loop(f(p))
+        else: p              4  p = x;  5  m = more(p);  6  jump to 9 unless m
+    y = loop(x)              7  t = f(p), p = t;  8  jump to 5;  9  y = p
+
+Other calls of functions, and sizes that depend on data, are left to the virtual machine, which runs
+stretches between them natively (`runtime.stretches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mlcnb.core.errors import RuntimeInputError
-from mlcnb.ir.expr import Var
+from mlcnb.core.errors import ExecutionError, RuntimeInputError
+from mlcnb.core.node import FrozenDict, replace
+from mlcnb.ir.expr import GlobalVar, Var
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
-from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor
+from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor, flat
+from mlcnb.relax.analysis.memory_lives import aligned as rounded_up
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
-from mlcnb.relax.analysis.struct_info import definable_vars
+from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
+from mlcnb.relax.analysis.variables import free_vars, uses
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
 from mlcnb.runtime.kernel_call import checked_number
 from mlcnb.runtime.shapes import (
@@ -67,6 +81,9 @@ class Place:
 class KernelCall:
     """One call: the kernel's name, its arguments (places and numbers), its binding's name.
 
+    kernel: or JUMP (a condition, or 0, and the call to go to where it does not hold), or COPY (to,
+    from, bytes).
+
     workspace: where in the arena it has its own memory while it runs, if it needs any.
     origin: where it came from, such as a node of the model.
     """
@@ -77,6 +94,10 @@ class KernelCall:
     dims: Dims
     workspace: int = 0
     origin: Span | None = None
+
+
+#: calls that no kernel makes
+JUMP, COPY = "mlcnb.jump", "mlcnb.copy"
 
 
 @dataclass
@@ -120,18 +141,110 @@ def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
     return isinstance(value, simple)
 
 
+def runs_whole(function: rx.Function, functions: Mapping[Any, Any]) -> bool:
+    """True for a straight function, and for one whose branches and loops have known sizes."""
+    if not all(is_known_tensor(p.struct_info) for p in function.params):
+        return False
+    sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
+    return is_whole(function.body, sizes, Scope(functions), None, is_inside=False)
+
+
+class Scope:
+    """Functions that may be called: those of the module, local ones; those that are running."""
+
+    def __init__(self, functions: Mapping[Any, Any]) -> None:
+        self.functions = functions
+        self.local: dict[rx.Var, rx.Function] = {}
+        self.running: list[Any] = []
+
+    def called(self, value: Any) -> rx.Function | None:
+        """The graph function that a call calls."""
+        op = value.op if isinstance(value, rx.Call) else None
+        found = self.local.get(op) if isinstance(op, rx.Var) else None
+        if isinstance(op, GlobalVar):
+            found = self.functions.get(op)
+        return found if isinstance(found, rx.Function) else None
+
+
+def is_whole(
+    seq: Any, sizes: Collection[Var], scope: Scope, tail: Any, is_inside: bool = True
+) -> bool:
+    """True for a sequence that can be planned with what it calls, its sizes being known.
+
+    tail: the function that may call itself at the end of the sequence; is_inside: of a branch.
+    """
+    bindings = seq.bindings if isinstance(seq, rx.SeqExpr) else ()
+    for number, binding in enumerate(bindings):
+        is_last = number == len(bindings) - 1 and binding.var is seq.body
+        if not is_whole_binding(binding, sizes, scope, tail if is_last else None, is_inside):
+            return False
+    return True
+
+
+def is_whole_binding(
+    binding: rx.Binding, sizes: Collection[Var], scope: Scope, tail: Any, is_inside: bool = True
+) -> bool:
+    """As `is_whole`, of one binding."""
+    value: Any = binding.value  # type: ignore[attr-defined]
+    info = binding.var.struct_info
+    if isinstance(value, rx.Function):
+        scope.local[binding.var] = value
+        return True
+    if isinstance(value, rx.If):
+        branches = value.true_branch, value.false_branch
+        return (
+            _is_condition(value.cond.struct_info)
+            and _has_sizes(info, sizes)
+            and all(is_whole(b, sizes, scope, tail) for b in branches)
+        )
+    callee = scope.called(value)
+    if callee is None:
+        is_check = isinstance(binding, rx.MatchCast)
+        return not (is_inside and is_check) and is_straight_binding(binding, sizes)
+    given = [p.struct_info for p in callee.params]
+    if not all(_has_sizes(i, sizes) for i in (info, *given, *(a.struct_info for a in value.args))):
+        return False
+    if value.op in scope.running:
+        return value.op is tail
+    scope.running.append(value.op)
+    try:
+        return is_whole(callee.body, sizes, scope, value.op)
+    finally:
+        scope.running.pop()
+
+
+def _is_condition(info: Any) -> bool:
+    return isinstance(info, TensorStructInfo) and info.ndim == 0 and str(info.dtype) == "bool"
+
+
+def _has_sizes(info: Any, sizes: Collection[Var]) -> bool:
+    return is_known_tensor(info) and all(v in sizes for v in symbolic_vars(info))
+
+
 def plan(
     function: rx.Function,
     kernels: Mapping[str, Any],
     dims: Dims,
     functions: Mapping[Any, Any] | None = None,
 ) -> Layout:
-    """Lay out a straight function for some sizes; `functions` are those of the module."""
+    """Lay out a function that runs whole, for some sizes; `functions` are those of the module."""
     return _Planner(function, kernels, dims, functions or {}).layout()
 
 
+class Tail(NamedTuple):
+    """A function that runs: what calls it, where its parameters are, where it begins."""
+
+    op: Any
+    params: tuple[Any, ...]
+    top: int
+
+
 class _Planner:
-    """Follows a straight function binding by binding: what is where, and which calls are made."""
+    """Follows a function binding by binding: what is where, and which calls are made.
+
+    A branch, or a function that is called, has a planner of its own, which goes on with the same
+    calls; its tensors lie behind those of the planner around it, `outer`, from `base` on.
+    """
 
     def __init__(
         self,
@@ -139,31 +252,156 @@ class _Planner:
         kernels: Mapping[str, Any],
         dims: Dims,
         functions: Mapping[Any, Any],
+        outer: _Planner | None = None,
     ) -> None:
         self.function = function
         self.kernels = kernels
         self.dims = dims
+        self.functions = functions
+        self.outer = outer
         self.memory = plan_memory(function, functions, dims)
-        self.out = Layout(memory=self.memory)
+        self.out: Layout = outer.out if outer else Layout(memory=self.memory)
+        self.base: int = outer.end if outer else 0
+        #: where what it is not told beforehand is put
+        self.end: int = self.base + self.memory.arena_bytes
+        self.grow(self.end)
         self.storages: dict[int, Storage] = {}
         self.counts = {"input": 0, "output": 0}
-        self.constants: dict[int, Storage] = {}
-        self.values: dict[rx.Var, Any] = {}
+        self.constants: dict[int, Storage] = outer.constants if outer else {}
+        self.values: dict[rx.Var, Any] = dict(outer.values) if outer else {}
+        self.scope: Scope = outer.scope if outer else Scope(functions)
         self.step = 0
 
     def layout(self) -> Layout:
         """Every call with its arguments, and the form of the result."""
         for param in self.function.params:
             self.values[param] = self.place(self.memory.places[param], param.struct_info)
-        self.out.arena_bytes = self.memory.arena_bytes
-        for step, binding in enumerate(self.function.body.bindings):
-            self.step = step
-            value: Any = binding.value  # type: ignore[attr-defined]
-            if isinstance(binding, rx.MatchCast):
-                check_sizes(binding, self.dims)
-            self.values[binding.var] = self.value(value, binding.var)
+        self.bindings(None)
         self.out.result = self.value(self.function.body.body, None)
         return self.out
+
+    def bindings(self, tail: Tail | None) -> None:
+        """Follow all bindings; tail: the function that they end, if any."""
+        body = self.function.body
+        for step, binding in enumerate(body.bindings):
+            self.step = step
+            is_last = step == len(body.bindings) - 1 and binding.var is body.body
+            self.binding(binding, tail if is_last else None)
+
+    def binding(self, binding: Any, tail: Tail | None) -> None:
+        """Follow one binding."""
+        value = binding.value
+        if isinstance(binding, rx.MatchCast):
+            check_sizes(binding, self.dims)
+        if isinstance(value, rx.Function):
+            self.scope.local[binding.var] = value
+            return
+        function = self.scope.called(value)
+        if function is None and not isinstance(value, rx.If):
+            self.values[binding.var] = self.value(value, binding.var)
+            return
+        made = self.place(self.memory.places[binding.var], binding.var.struct_info)
+        self.values[binding.var] = made
+        if function is None:
+            self.branches(value, made, tail)
+        elif tail is not None and value.op is tail.op:
+            self.turn(value, tail)
+        else:
+            self.call(value, function, made)
+
+    # branches and functions ----------------------------------------------------------------------
+
+    def branches(self, x: rx.If, made: Any, tail: Tail | None) -> None:
+        """The two branches, and the jumps around them."""
+        to_else = self.jump(self.value(x.cond, None))
+        self.inside(x.true_branch, made, tail)
+        to_end = self.jump(0)
+        to_else.args[1] = len(self.out.calls)
+        self.inside(x.false_branch, made, tail)
+        to_end.args[1] = len(self.out.calls)
+
+    def call(self, x: rx.Call, function: rx.Function, made: Any) -> None:
+        """A function: its arguments are copied to where its parameters are, then it runs."""
+        params = []
+        for param, arg in zip(function.params, x.args, strict=True):
+            given = self.value(arg, None)
+            place = self.allocated(param.struct_info) if x.op in uses(function) else given
+            self.copy(given, place)
+            self.values[param] = place
+            params.append(place)
+        self.inside(function.body, made, Tail(x.op, tuple(params), len(self.out.calls)))
+
+    def turn(self, x: rx.Call, tail: Tail) -> None:
+        """The function again: all new values of its parameters are there before one is written."""
+        given = [p for arg in x.args for p in places_in(self.value(arg, None))]
+        wanted = list(places_in(tail.params))
+        moved = [(a, b) for a, b in zip(given, wanted, strict=True) if a.storage is not b.storage]
+        written = {id(b.storage) for _, b in moved}
+        for number, (a, b) in enumerate(moved):
+            if id(a.storage) in written:
+                aside = Place(self.arena(nbytes_of(a)), a.shape, a.dtype)
+                self.copy(a, aside)
+                moved[number] = aside, b
+        for a, b in moved:
+            self.copy(a, b)
+        self.jump(0).args[1] = tail.top
+
+    def inside(self, seq: Any, made: Any, tail: Tail | None) -> None:
+        """A sequence whose result goes to `made`; a tensor of it is made there where it can be."""
+        body = seq if isinstance(seq, rx.SeqExpr) else rx.SeqExpr((), seq)
+        function = rx.Function((), body, body.body.struct_info, True, FrozenDict())
+        params = tuple(v for v in free_vars(function) if v in self.values)
+        planner = _Planner(
+            replace(function, params=params), self.kernels, self.dims, self.functions, self
+        )
+        planner.adopt(body.body, made)
+        planner.bindings(tail)
+        planner.copy(planner.value(body.body, None), made)
+
+    def adopt(self, result: Any, made: Any) -> None:
+        """Let tensors that are the result be made in places that are given."""
+        if isinstance(result, rx.Tuple):
+            for field_, place in zip(result.fields, made, strict=True):
+                self.adopt(field_, place)
+        elif isinstance(result, rx.Var) and result in self.memory.places:
+            planned = flat(self.memory.places[result])
+            for tensor, place in zip(planned, places_in(made), strict=False):
+                if tensor.kind == OUTPUT:
+                    self.storages.setdefault(id(tensor), place.storage)
+
+    def jump(self, condition: Any) -> KernelCall:
+        """A jump, where a condition does not hold; where to is filled in later."""
+        call = KernelCall(JUMP, "a jump", [condition, 0], {})
+        self.out.calls.append(call)
+        return call
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy tensors, but those that lie there already."""
+        for a, b in zip(places_in(source), places_in(target), strict=True):
+            if (a.shape, a.dtype) != (b.shape, b.dtype):
+                raise ExecutionError(f"a tensor of shape {a.shape} goes where {b.shape} is wanted")
+            if a.storage is not b.storage and nbytes_of(a):
+                self.out.calls.append(KernelCall(COPY, "a copy", [b, a, nbytes_of(a)], {}))
+
+    def allocated(self, info: Any) -> Any:
+        """Places behind everything else for a value of this struct info."""
+        if isinstance(info, TupleStructInfo):
+            return tuple(map(self.allocated, info.fields))
+        place = Place(Storage("arena", 0), shape_of(info, self.dims), info.dtype.numpy)
+        return Place(self.arena(nbytes_of(place)), place.shape, place.dtype)
+
+    def arena(self, size: int) -> Storage:
+        """Memory behind everything else."""
+        found = Storage("arena", rounded_up(size), self.end)
+        self.end += found.size
+        self.grow(self.end)
+        return found
+
+    def grow(self, end: int) -> None:
+        """The arena goes so far at least."""
+        self.out.arena_bytes = max(self.out.arena_bytes, end)
+
+    # tensors and calls ---------------------------------------------------------------------------
 
     def place(self, planned: Any, info: Any) -> Any:
         """The Place of a planned tensor, seen as `info` says; tuples field by field."""
@@ -175,10 +413,14 @@ class _Planner:
         """The memory of a planned tensor: numbered where it comes from or goes to the caller."""
         if id(planned) not in self.storages:
             kind = {PARAM: "input", OUTPUT: "output"}.get(planned.kind, "arena")
-            number = self.counts.get(kind, -1)
-            if kind in self.counts:
+            if kind == "output" and self.outer is not None:
+                found = self.arena(planned.nbytes)
+            elif kind == "arena":
+                found = Storage(kind, planned.nbytes, self.base + planned.offset)
+            else:
+                found = Storage(kind, planned.nbytes, planned.offset, self.counts[kind])
                 self.counts[kind] += 1
-            self.storages[id(planned)] = Storage(kind, planned.nbytes, planned.offset, number)
+            self.storages[id(planned)] = found
         return self.storages[id(planned)]
 
     def value(self, x: Any, var: rx.Var | None) -> Any:
@@ -233,8 +475,10 @@ class _Planner:
         """Where the call of this step has so many bytes for itself."""
         if size == 0:
             return 0
-        offset = self.memory.free_at(self.step, size)
-        self.out.arena_bytes = max(self.out.arena_bytes, offset + size)
+        offset = self.base + self.memory.free_at(self.step, size)
+        if offset + size > self.base + self.memory.arena_bytes:
+            offset = self.end
+        self.grow(offset + size)
         self.out.workspace_bytes = max(self.out.workspace_bytes, size)
         return offset
 
@@ -257,3 +501,17 @@ class _Planner:
             dims,
         )
         return dims
+
+
+def places_in(found: Any) -> Iterator[Place]:
+    """The places of a value, tuples opened."""
+    if isinstance(found, Place):
+        yield found
+    elif isinstance(found, tuple):
+        for part in found:
+            yield from places_in(part)
+
+
+def nbytes_of(place: Place) -> int:
+    """The bytes of a tensor."""
+    return math.prod(place.shape) * place.dtype.itemsize

@@ -3,7 +3,8 @@
     lv = call_tir(f, x)          ┐
     lv1 = call_tir(g, lv)        ┘ a Stretch: x -> lv1
     gv = call_packed("h", lv1)     a step
-    if c: …                        a step, whose branches have stretches of their own
+    if c: …                        part of a stretch where its branches could be; else a step, whose
+                                   branches have stretches of their own
 
 A stretch whose sizes are open is planned for sizes that are met again: those that change at each
 turn of a loop would be planned for nothing.
@@ -20,10 +21,10 @@ from mlcnb.core.node import FrozenDict
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
-from mlcnb.relax.analysis.variables import leaves, value_uses
+from mlcnb.relax.analysis.variables import bindings_of, free_vars, leaves, value_uses
 from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 from mlcnb.runtime.graph_call import KEPT, GraphPlans
-from mlcnb.runtime.graph_plan import is_known_tensor, is_straight_binding
+from mlcnb.runtime.graph_plan import Scope, is_known_tensor, is_whole_binding
 from mlcnb.runtime.shapes import Dims
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Stretch:
     """Bindings that run as one native call.
 
     Args:
-        bindings: in order, each a kernel's call, a view, or something that costs nothing.
+        bindings: in order, each a kernel's call, a view, something that costs nothing, or a branch
+            between such.
         outputs: their variables that something after them reads.
         kernels: of the executable; functions: of its module.
     """
@@ -52,9 +54,7 @@ class Stretch:
         functions: Mapping[Any, Any],
     ) -> None:
         self.bindings, self.outputs = tuple(bindings), tuple(outputs)
-        bound = {b.var for b in bindings}
-        used = dict.fromkeys(v for b in bindings for v in value_uses(b.value))
-        self.params = tuple(v for v in used if isinstance(v, rx.Var) and v not in bound)
+        self.params = tuple(free_vars(rx.SeqExpr((rx.BindingBlock(self.bindings),), rx.Tuple(()))))
         info = TupleStructInfo(tuple(v.struct_info for v in self.outputs))  # type: ignore[misc]
         seq = rx.SeqExpr((rx.BindingBlock(self.bindings),), rx.Tuple(self.outputs))
         function = rx.Function(self.params, seq, info, True, FrozenDict())
@@ -79,6 +79,10 @@ class Stretch:
                     frame.bind(binding)
                 return
             dims: Dims = {v: known[v] for v in self.sizes if v in known}
+            if not self.plans.runs(dims):
+                for binding in self.bindings:
+                    frame.bind(binding)
+                return
             results, native = self.plans.lent(values, dims)
             self.fast = sizes, native
         env.update(zip(self.outputs, results, strict=True))
@@ -108,7 +112,7 @@ def pieces(
         return list(seq.bindings)
     found: Pieces = []
     needed = set(leaves(seq.body))
-    for is_run, bindings in reversed(_runs(seq, set(known))):
+    for is_run, bindings in reversed(_runs(seq, set(known), functions)):
         outputs = [b.var for b in bindings if b.var in needed]
         needed.update(v for b in bindings for v in value_uses(b.value))
         if is_run:
@@ -118,19 +122,24 @@ def pieces(
     return found[::-1]
 
 
-def _runs(seq: rx.SeqExpr, known: set[PrimVar]) -> list[tuple[bool, list[rx.Binding]]]:
+def _runs(
+    seq: rx.SeqExpr, known: set[PrimVar], functions: Mapping[Any, Any]
+) -> list[tuple[bool, list[rx.Binding]]]:
     """The bindings in order, cut where a straight run with a kernel begins or ends."""
-    marked = list(_marked(seq, known))
+    marked = list(_marked(seq, known, functions))
     runs = [(k, [b for _, b in run]) for k, run in groupby(marked, lambda m: m[0])]
     return [(k and any(_is_call(b) for b in run), run) for k, run in runs]
 
 
-def _marked(seq: rx.SeqExpr, known: set[PrimVar]) -> Iterator[tuple[bool, rx.Binding]]:
+def _marked(
+    seq: rx.SeqExpr, known: set[PrimVar], functions: Mapping[Any, Any]
+) -> Iterator[tuple[bool, rx.Binding]]:
     """Each binding, and whether it is straight where it stands."""
     for binding in seq.bindings:
         used = [v for v in value_uses(binding.value) if isinstance(v, rx.Var)]
         placed = all(is_known_tensor(v.struct_info) for v in used) and _is_placed(binding.var)
-        yield placed and is_straight_binding(binding, known), binding
+        whole = placed and is_whole_binding(binding, known, Scope(functions), None, is_inside=False)
+        yield whole, binding
         if isinstance(binding, rx.MatchCast):
             known.update(definable_vars(binding.struct_info))
 
@@ -143,18 +152,19 @@ def _is_placed(var: rx.Var) -> bool:
 
 def _is_call(binding: rx.Binding) -> bool:
     value = binding.value
-    return isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.call_tir"
+    is_kernel = isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.call_tir"
+    return is_kernel or isinstance(value, rx.If)
 
 
 def _last_kernel(bindings: Sequence[rx.Binding]) -> str | None:
-    calls = [b.value for b in bindings if _is_call(b)]
-    return calls[-1].args[0].name_hint if calls else None
+    calls = [b.value for b in bindings if _is_call(b) and isinstance(b.value, rx.Call)]
+    return calls[-1].args[0].name_hint if calls else None  # type: ignore[attr-defined]
 
 
 def _sizes(function: rx.Function) -> Iterator[PrimVar]:
     """The symbolic sizes that a stretch speaks of, each once."""
     infos: list[Any] = [p.struct_info for p in function.params]
-    for binding in function.body.bindings:
+    for binding in bindings_of(function):
         shapes = [n for n in leaves(binding.value) if isinstance(n, rx.ShapeExpr)]
         infos += [binding.var.struct_info, *getattr(binding.value, "sinfo_args", ()), *shapes]
     yield from dict.fromkeys(v for info in infos for v in symbolic_vars(info))

@@ -5,9 +5,9 @@
     for step in vm.steps("main", x):     step.name, step.value, step.seconds, step.kernel
         ...
 
-Its steps are for looking, and for graphs whose sizes are only known as they run or that branch; a
-straight graph is called as one native function (`runtime.graph_call`), and so is each straight
-stretch of one that is not, with the same kernels and the same results.
+Its steps are for looking, and for graphs whose sizes are only known as they run; another one is
+called as one native function (`runtime.graph_call`), with its branches and loops, and so is each
+stretch between such sizes, with the same kernels and the same results.
 """
 
 from __future__ import annotations

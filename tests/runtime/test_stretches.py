@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import tracemalloc
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import mlcnb as mlc
 from mlcnb.core.errors import ExecutionError
 from mlcnb.relax.transform import LegalizeOps
-from mlcnb.runtime import frame
+from mlcnb.runtime import frame, threads
 from mlcnb.runtime.graph_call import KEPT, BoundPlan
 from mlcnb.runtime.stretches import Stretch
 from mlcnb.runtime.vm_calls import OPS
@@ -112,6 +113,80 @@ GROWING = """
             return r
         y = grow(x)
         return y
+"""
+SWAPPED = """
+    @R.function
+    def main(
+        x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32"), turns: R.Tensor((), "int64")
+    ):
+        n = T.int64()
+        seen = R.exp(x)
+        @R.function
+        def loop(
+            t: R.Tensor((), "int64"), a: R.Tensor(("n",), "float32"),
+            b: R.Tensor(("n",), "float32"), c: R.Tensor(("n",), "float32"),
+        ) -> R.Tuple(
+            R.Tensor(("n",), "float32"), R.Tensor(("n",), "float32"), R.Tensor(("n",), "float32")
+        ):
+            more = R.less(t, turns)
+            if more:
+                d = R.multiply(R.add(a, seen), R.const(0.5))
+                t1 = R.add(t, R.const(1, "int64"))
+                r = loop(t1, b, d, a)
+            else:
+                r = (a, b, c)
+            return r
+        other = R.sin(y)
+        found = loop(R.const(0, "int64"), x, y, other)
+        return (found, R.add(other, found[2]))
+"""
+NESTED = """
+    @R.function
+    def main(x: R.Tensor((3,), "float32"), turns: R.Tensor((), "int64")):
+        @R.function
+        def outer(
+            i: R.Tensor((), "int64"), a: R.Tensor((3,), "float32")
+        ) -> R.Tensor((3,), "float32"):
+            @R.function
+            def inner(
+                j: R.Tensor((), "int64"), b: R.Tensor((3,), "float32")
+            ) -> R.Tensor((3,), "float32"):
+                on = R.less(j, i)
+                if on:
+                    small = R.less(R.sum(b), R.const(4.0))
+                    if small:
+                        c = R.add(b, a)
+                    else:
+                        c = R.multiply(b, R.const(0.25))
+                    s = inner(R.add(j, R.const(1, "int64")), c)
+                else:
+                    s = b
+                return s
+            more = R.less(i, turns)
+            if more:
+                d = inner(R.const(0, "int64"), a)
+                r = outer(R.add(i, R.const(1, "int64")), R.add(d, x))
+            else:
+                r = a
+            return r
+        y = outer(R.const(0, "int64"), x)
+        return y
+"""
+CHOSEN = """
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+        a = R.exp(x)
+        if c:
+            r = (a, a, y, R.const([1, 2, 3], "float32"))
+        else:
+            b = R.negative(y)
+            e = R.add(a, b)
+            r = (x, b, e, b)
+        if c:
+            s = R.add(r[0], r[2])
+        else:
+            s = r[1]
+        return (r, s, a)
 """
 
 
@@ -249,3 +324,121 @@ def test_an_error_in_a_stretch_names_its_binding():
     with pytest.raises(ExecutionError, match=r"at a: take: .*indices\[0\] is 7"):
         ex(np.array(True), x, np.array([7, 0]))
     np.testing.assert_allclose(ex(np.array(True), x, np.array([2, 0])), good, rtol=1e-6)
+
+
+@pytest.fixture
+def no_frames(monkeypatch):
+    """The virtual machine runs nothing."""
+
+    def ended(self, seq):
+        raise AssertionError("a step of the virtual machine")
+
+    monkeypatch.setattr(frame.Frame, "ended", ended)
+
+
+def swapped(x, y, turns):
+    """What SWAPPED means."""
+    a, b, c = x, y, np.sin(y)
+    for _ in range(turns):
+        a, b, c = b, (a + np.exp(x)) * np.float32(0.5), a
+    return a, b, c, np.sin(y) + c
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 9])
+def test_values_that_change_places_in_a_loop(turns, no_frames):
+    """All new values are there before one is written; what a loop reads of outside stays."""
+    ex = built(SWAPPED)
+    for n in (5, 64):
+        x, y = random(n), random(n, seed=1)
+        for _ in range(2):
+            (a, b, c), last = ex(x, y, np.array(turns))
+            for found, wanted in zip((a, b, c, last), swapped(x, y, turns), strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def nested(x, turns):
+    """What NESTED means."""
+    a = x
+    for i in range(turns):
+        b = a
+        for _ in range(i):
+            b = b + a if b.sum() < 4 else b * np.float32(0.25)
+        a = b + x
+    return a
+
+
+@pytest.mark.parametrize("turns", [0, 1, 6, 40])
+def test_a_loop_in_a_loop_with_branches(turns, no_frames):
+    x = np.abs(random(3))
+    np.testing.assert_allclose(built(NESTED)(x, np.array(turns)), nested(x, turns), rtol=1e-5)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_that_choose_tensors(condition, no_frames):
+    """Results that are a parameter, a constant, one tensor twice: each is the caller's own."""
+    ex, x, y = built(CHOSEN), random(3), random(3, seed=1)
+    a, one = np.exp(x), np.array([1, 2, 3], np.float32)
+    r = (a, a, y, one) if condition else (x, -y, a - y, -y)
+    wanted = (*r, r[0] + r[2] if condition else r[1], a)
+    for _ in range(2):
+        found, s, a_again = ex(np.array(condition), x, y)
+        got = (*found, s, a_again)
+        for one_found, one_wanted in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(one_found, one_wanted, rtol=1e-5)
+        for i, one_found in enumerate(got):
+            assert not any(np.shares_memory(one_found, other) for other in (*got[:i], x, y))
+            one_found += 1
+
+
+def test_a_branch_between_packed_calls_is_part_of_a_stretch(halve, kernels_called):
+    ex = built(
+        """
+    @R.function(pure=False)
+    def main(c: R.Tensor((), "bool"), x: R.Tensor((4,), "float32")):
+        a = R.call_packed("tests.halve", x, sinfo_args=R.Tensor((4,), "float32"))
+        if c:
+            b = R.exp(a)
+        else:
+            b = a
+        d = R.add(b, x)
+        e = R.call_packed("tests.halve", d, sinfo_args=R.Tensor((4,), "float32"))
+        return e
+"""
+    )
+    x = random(4)
+    for condition in (True, False, True):
+        wanted = ((np.exp(x / 2) if condition else x / 2) + x) / 2
+        np.testing.assert_allclose(ex(np.array(condition), x), wanted, rtol=1e-5)
+    assert (kernels_called, cut(ex)) == ([], [1, 2, 1])
+
+
+def test_a_branch_whose_sizes_cannot_be_is_left_to_the_virtual_machine():
+    ex = built(
+        """
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        if c:
+            a = R.sum(R.zeros((n - 4,), "float32"))
+            b = R.add(x, a)
+        else:
+            b = R.negative(x)
+        return b
+"""
+    )
+    for n in (6, 3):
+        np.testing.assert_array_equal(ex(np.array(False), random(n)), -random(n))
+    np.testing.assert_array_equal(ex(np.array(True), random(6)), random(6))
+    with pytest.raises(ExecutionError, match=r"shape \(-1,\)|would be -1|-1"):
+        ex(np.array(True), random(3))
+
+
+def test_a_native_loop_stops_when_it_is_told_to():
+    ex = built(LOOP)
+    ex(random(4), np.array(1))
+    timer = threading.Timer(0.5, threads.cancel)
+    timer.start()
+    with pytest.raises(ExecutionError, match="cancelled at call"):
+        ex(random(4), np.array(2**60))
+    timer.join()
+    np.testing.assert_allclose(ex(random(4), np.array(3)), halved(random(4), 3), rtol=1e-6)

@@ -17,7 +17,7 @@ from mlcnb.ir.expr import IntImm
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.memory import ALIGNMENT
 from mlcnb.relax.analysis.struct_info import nbytes, substitute
-from mlcnb.relax.analysis.variables import leaves, value_uses
+from mlcnb.relax.analysis.variables import free_vars, leaves, value_uses
 from mlcnb.relax.expr import Constant, Function, Tuple, TupleGetItem, Var
 from mlcnb.relax.operator import called
 from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -111,6 +111,8 @@ class Lifetimes:
             return whole[value.index] if whole else ()
         if isinstance(value, Var | Tuple | Constant):
             return self.of(value)
+        if isinstance(value, Function):
+            return tuple(map(self.of, free_vars(value)))  # it reads them where it is called
         if called(value).view and isinstance(value.args[0], Var):
             return self.of(value.args[0])
         return self.new(var.name_hint, var.struct_info, ARENA, step)

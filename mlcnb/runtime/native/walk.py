@@ -1,6 +1,9 @@
 """The walk over a graph, and Ctrl-C during it, as LLVM IR.
 
     i32  mlcnb_run_graph(ptr program, i64 n)      program is n times {ptr kernel, ptr argv}
+                                                  kernel null: a jump, argv {ptr condition, i64 to},
+                                                  if there is no condition, or its byte is 0
+    i32  mlcnb_copy(ptr argv)                     argv {ptr to, ptr from, i64 bytes}
     i32  mlcnb_run_frame(ptr frame)               frame is {program, n, times or null, index}
     i32  mlcnb_run_guarded(ptr frame)             the same on Python's main thread
 
@@ -50,7 +53,7 @@ start:
   store i64 %t0, ptr %times
   br label %loop
 loop:
-  %i = phi i64 [ 0, %begin ], [ 0, %start ], [ %after, %next ]
+  %i = phi i64 [ 0, %begin ], [ 0, %start ], [ %after, %next ], [ %to, %go.to ], [ %after, %go.on ]
   %more = icmp slt i64 %i, %n
   br i1 %more, label %check, label %end
 check:
@@ -62,8 +65,25 @@ call:
   %kernel = load ptr, ptr %at
   %argv.at = getelementptr %Instruction, ptr %at, i64 0, i32 1
   %argv = load ptr, ptr %argv.at
-  %code = call i32 %kernel(ptr %argv)
   %after = add i64 %i, 1
+  %is.jump = icmp eq ptr %kernel, null
+  br i1 %is.jump, label %jump, label %work
+jump:
+  %to.at = getelementptr i64, ptr %argv, i64 1
+  %to = load i64, ptr %to.at
+  %condition = load ptr, ptr %argv
+  %is.plain = icmp eq ptr %condition, null
+  br i1 %is.plain, label %go.to, label %ask
+ask:
+  %holds = load i8, ptr %condition
+  %fails = icmp eq i8 %holds, 0
+  br i1 %fails, label %go.to, label %go.on
+go.to:
+  br label %loop
+go.on:
+  br label %loop
+work:
+  %code = call i32 %kernel(ptr %argv)
   br i1 %timed, label %stamp, label %test
 stamp:
   %t = call i64 @now()
@@ -88,6 +108,16 @@ clear:
   br label %leave
 leave:
   ret i32 %status
+}}
+
+define i32 @mlcnb_copy(ptr %argv) {{
+  %from.at = getelementptr i64, ptr %argv, i64 1
+  %bytes.at = getelementptr i64, ptr %argv, i64 2
+  %to = load ptr, ptr %argv
+  %from = load ptr, ptr %from.at
+  %bytes = load i64, ptr %bytes.at
+  call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  ret i32 0
 }}
 """
 
