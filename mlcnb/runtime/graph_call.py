@@ -26,22 +26,14 @@ from mlcnb.ir.span import told_of
 from mlcnb.relax import expr as rx
 from mlcnb.runtime.direct_call import SHORT, iterations
 from mlcnb.runtime.entry_call import Given, Made, entry
-from mlcnb.runtime.graph_plan import (
-    COPY,
-    JUMP,
-    KernelCall,
-    Layout,
-    Place,
-    is_straight,
-    plan,
-    runs_whole,
-)
+from mlcnb.runtime.graph_plan import COPY, JUMP, KernelCall, Layout, Place, plan
 from mlcnb.runtime.kernel_call import failure
 from mlcnb.runtime.native.entry import ONE, TUPLE
 from mlcnb.runtime.native_graph import CANCELLED, NativeProgram, jump_and_copy
 from mlcnb.runtime.pages import in_large_pages
 from mlcnb.runtime.shapes import Dims, evaluate
 from mlcnb.runtime.tensor import flatten, fresh
+from mlcnb.runtime.whole import is_straight, runs_whole
 
 #: sets of sizes whose plans are kept, with their memory
 KEPT = 16

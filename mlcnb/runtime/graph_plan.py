@@ -8,7 +8,7 @@ For each set of sizes met at run time the function is planned once (`graph_call`
                         workspace of a call lies where no tensor is at that time
 
 A straight function is kernels one after the other. Branches and functions that call themselves in
-the end run natively too, where all sizes are known beforehand (`runs_whole`): a branch is a jump,
+the end run natively too, where all sizes are known beforehand (`whole`): a branch is a jump,
 
     if c: r = f(x)           0  jump to 3 unless c        r, p: places; a turn that gives its p to
     else: r = g(x)           1  r = f(x)                  another one's copies both at once
@@ -25,33 +25,31 @@ stretches between them natively (`runtime.stretches`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mlcnb.core.errors import ExecutionError, RuntimeInputError
-from mlcnb.core.node import FrozenDict, replace
-from mlcnb.ir.expr import GlobalVar, Var
+from mlcnb.core.node import FrozenDict
 from mlcnb.ir.memory import aligned
 from mlcnb.ir.span import Span
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.memory_lives import OUTPUT, PARAM, PlannedTensor, flat
 from mlcnb.relax.analysis.memory_lives import aligned as rounded_up
 from mlcnb.relax.analysis.memory_plan import MemoryPlan, plan_memory
-from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import free_vars, uses
-from mlcnb.relax.struct_info import TensorStructInfo, TupleStructInfo
+from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.runtime.kernel_call import checked_number
 from mlcnb.runtime.shapes import (
     Dims,
     check_sizes,
     evaluate,
-    is_size_check,
     match_shapes,
     shape_of,
 )
+from mlcnb.runtime.whole import Scope
 
 
 @dataclass(eq=False)
@@ -76,6 +74,11 @@ class Place:
     shape: tuple[int, ...]
     dtype: np.dtype
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 @dataclass
 class KernelCall:
@@ -83,7 +86,6 @@ class KernelCall:
 
     kernel: or JUMP (a condition, or 0, and the call to go to where it does not hold), or COPY (to,
     from, bytes).
-
     workspace: where in the arena it has its own memory while it runs, if it needs any.
     origin: where it came from, such as a node of the model.
     """
@@ -113,112 +115,6 @@ class Layout:
     result: Any = None
     arena_bytes: int = 0
     workspace_bytes: int = 0
-
-
-def is_straight(function: rx.Function) -> bool:
-    """True if the body is kernel calls, views, tuples, constants; sizes known beforehand."""
-    if not all(is_known_tensor(p.struct_info) for p in function.params):
-        return False
-    sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
-    return all(is_straight_binding(b, sizes) for b in function.body.bindings)
-
-
-def is_known_tensor(info: Any) -> bool:
-    """True for a tensor of known dtype and dimensions, and for a tuple of such."""
-    if isinstance(info, TupleStructInfo):
-        return all(is_known_tensor(f) for f in info.fields)
-    return isinstance(info, TensorStructInfo) and info.dims is not None and info.dtype is not None
-
-
-def is_straight_binding(binding: rx.Binding, sizes: Collection[Var]) -> bool:
-    """True for a kernel's call, a view, or something that costs nothing; `sizes` are known."""
-    value = getattr(binding, "value", None)
-    if isinstance(binding, rx.MatchCast):
-        return is_size_check(binding, sizes)
-    if isinstance(value, rx.Call):
-        return isinstance(value.op, rx.Op) and value.op.name in ("relax.call_tir", "relax.reshape")
-    simple = (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem, rx.ShapeExpr)
-    return isinstance(value, simple)
-
-
-def runs_whole(function: rx.Function, functions: Mapping[Any, Any]) -> bool:
-    """True for a straight function, and for one whose branches and loops have known sizes."""
-    if not all(is_known_tensor(p.struct_info) for p in function.params):
-        return False
-    sizes = {v for p in function.params for v in definable_vars(p.struct_info)}
-    return is_whole(function.body, sizes, Scope(functions), None, is_inside=False)
-
-
-class Scope:
-    """Functions that may be called: those of the module, local ones; those that are running."""
-
-    def __init__(self, functions: Mapping[Any, Any]) -> None:
-        self.functions = functions
-        self.local: dict[rx.Var, rx.Function] = {}
-        self.running: list[Any] = []
-
-    def called(self, value: Any) -> rx.Function | None:
-        """The graph function that a call calls."""
-        op = value.op if isinstance(value, rx.Call) else None
-        found = self.local.get(op) if isinstance(op, rx.Var) else None
-        if isinstance(op, GlobalVar):
-            found = self.functions.get(op)
-        return found if isinstance(found, rx.Function) else None
-
-
-def is_whole(
-    seq: Any, sizes: Collection[Var], scope: Scope, tail: Any, is_inside: bool = True
-) -> bool:
-    """True for a sequence that can be planned with what it calls, its sizes being known.
-
-    tail: the function that may call itself at the end of the sequence; is_inside: of a branch.
-    """
-    bindings = seq.bindings if isinstance(seq, rx.SeqExpr) else ()
-    for number, binding in enumerate(bindings):
-        is_last = number == len(bindings) - 1 and binding.var is seq.body
-        if not is_whole_binding(binding, sizes, scope, tail if is_last else None, is_inside):
-            return False
-    return True
-
-
-def is_whole_binding(
-    binding: rx.Binding, sizes: Collection[Var], scope: Scope, tail: Any, is_inside: bool = True
-) -> bool:
-    """As `is_whole`, of one binding."""
-    value: Any = binding.value  # type: ignore[attr-defined]
-    info = binding.var.struct_info
-    if isinstance(value, rx.Function):
-        scope.local[binding.var] = value
-        return True
-    if isinstance(value, rx.If):
-        branches = value.true_branch, value.false_branch
-        return (
-            _is_condition(value.cond.struct_info)
-            and _has_sizes(info, sizes)
-            and all(is_whole(b, sizes, scope, tail) for b in branches)
-        )
-    callee = scope.called(value)
-    if callee is None:
-        is_check = isinstance(binding, rx.MatchCast)
-        return not (is_inside and is_check) and is_straight_binding(binding, sizes)
-    given = [p.struct_info for p in callee.params]
-    if not all(_has_sizes(i, sizes) for i in (info, *given, *(a.struct_info for a in value.args))):
-        return False
-    if value.op in scope.running:
-        return value.op is tail
-    scope.running.append(value.op)
-    try:
-        return is_whole(callee.body, sizes, scope, value.op)
-    finally:
-        scope.running.pop()
-
-
-def _is_condition(info: Any) -> bool:
-    return isinstance(info, TensorStructInfo) and info.ndim == 0 and str(info.dtype) == "bool"
-
-
-def _has_sizes(info: Any, sizes: Collection[Var]) -> bool:
-    return is_known_tensor(info) and all(v in sizes for v in symbolic_vars(info))
 
 
 def plan(
@@ -300,16 +196,14 @@ class _Planner:
         if function is None and not isinstance(value, rx.If):
             self.values[binding.var] = self.value(value, binding.var)
             return
-        made = self.place(self.memory.places[binding.var], binding.var.struct_info)
-        self.values[binding.var] = made
+        places = self.memory.places[binding.var]
+        made = self.values[binding.var] = self.place(places, binding.var.struct_info)
         if function is None:
             self.branches(value, made, tail)
         elif tail is not None and value.op is tail.op:
             self.turn(value, tail)
         else:
             self.call(value, function, made)
-
-    # branches and functions ----------------------------------------------------------------------
 
     def branches(self, x: rx.If, made: Any, tail: Tail | None) -> None:
         """The two branches, and the jumps around them."""
@@ -339,7 +233,7 @@ class _Planner:
         written = {id(b.storage) for _, b in moved}
         for number, (a, b) in enumerate(moved):
             if id(a.storage) in written:
-                aside = Place(self.arena(nbytes_of(a)), a.shape, a.dtype)
+                aside = Place(self.arena(a.nbytes), a.shape, a.dtype)
                 self.copy(a, aside)
                 moved[number] = aside, b
         for a, b in moved:
@@ -349,11 +243,9 @@ class _Planner:
     def inside(self, seq: Any, made: Any, tail: Tail | None) -> None:
         """A sequence whose result goes to `made`; a tensor of it is made there where it can be."""
         body = seq if isinstance(seq, rx.SeqExpr) else rx.SeqExpr((), seq)
-        function = rx.Function((), body, body.body.struct_info, True, FrozenDict())
-        params = tuple(v for v in free_vars(function) if v in self.values)
-        planner = _Planner(
-            replace(function, params=params), self.kernels, self.dims, self.functions, self
-        )
+        params = tuple(v for v in free_vars(body) if v in self.values)
+        function = rx.Function(params, body, body.body.struct_info, True, FrozenDict())
+        planner = _Planner(function, self.kernels, self.dims, self.functions, self)
         planner.adopt(body.body, made)
         planner.bindings(tail)
         planner.copy(planner.value(body.body, None), made)
@@ -371,37 +263,33 @@ class _Planner:
 
     def jump(self, condition: Any) -> KernelCall:
         """A jump, where a condition does not hold; where to is filled in later."""
-        call = KernelCall(JUMP, "a jump", [condition, 0], {})
-        self.out.calls.append(call)
-        return call
+        self.out.calls.append(KernelCall(JUMP, "a jump", [condition, 0], {}))
+        return self.out.calls[-1]
 
     def copy(self, source: Any, target: Any) -> None:
         """Copy tensors, but those that lie there already."""
         for a, b in zip(places_in(source), places_in(target), strict=True):
             if (a.shape, a.dtype) != (b.shape, b.dtype):
                 raise ExecutionError(f"a tensor of shape {a.shape} goes where {b.shape} is wanted")
-            if a.storage is not b.storage and nbytes_of(a):
-                self.out.calls.append(KernelCall(COPY, "a copy", [b, a, nbytes_of(a)], {}))
+            if a.storage is not b.storage and a.nbytes:
+                self.out.calls.append(KernelCall(COPY, "a copy", [b, a, a.nbytes], {}))
 
     def allocated(self, info: Any) -> Any:
         """Places behind everything else for a value of this struct info."""
         if isinstance(info, TupleStructInfo):
             return tuple(map(self.allocated, info.fields))
-        place = Place(Storage("arena", 0), shape_of(info, self.dims), info.dtype.numpy)
-        return Place(self.arena(nbytes_of(place)), place.shape, place.dtype)
+        shape, kind = shape_of(info, self.dims), info.dtype.numpy
+        return Place(self.arena(math.prod(shape) * kind.itemsize), shape, kind)
 
     def arena(self, size: int) -> Storage:
         """Memory behind everything else."""
-        found = Storage("arena", rounded_up(size), self.end)
-        self.end += found.size
+        start, self.end = self.end, self.end + rounded_up(size)
         self.grow(self.end)
-        return found
+        return Storage("arena", rounded_up(size), start)
 
     def grow(self, end: int) -> None:
         """The arena goes so far at least."""
         self.out.arena_bytes = max(self.out.arena_bytes, end)
-
-    # tensors and calls ---------------------------------------------------------------------------
 
     def place(self, planned: Any, info: Any) -> Any:
         """The Place of a planned tensor, seen as `info` says; tuples field by field."""
@@ -510,8 +398,3 @@ def places_in(found: Any) -> Iterator[Place]:
     elif isinstance(found, tuple):
         for part in found:
             yield from places_in(part)
-
-
-def nbytes_of(place: Place) -> int:
-    """The bytes of a tensor."""
-    return math.prod(place.shape) * place.dtype.itemsize

@@ -24,8 +24,8 @@ from mlcnb.relax.analysis.struct_info import definable_vars, symbolic_vars
 from mlcnb.relax.analysis.variables import bindings_of, free_vars, leaves, value_uses
 from mlcnb.relax.struct_info import ShapeStructInfo, TupleStructInfo
 from mlcnb.runtime.graph_call import KEPT, GraphPlans
-from mlcnb.runtime.graph_plan import Scope, is_known_tensor, is_whole_binding
 from mlcnb.runtime.shapes import Dims
+from mlcnb.runtime.whole import Scope, is_known_tensor, is_whole_binding
 
 if TYPE_CHECKING:
     from mlcnb.runtime.frame import Frame

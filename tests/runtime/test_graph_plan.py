@@ -14,8 +14,9 @@ from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax.expr import Var, const, tensor_info
 from mlcnb.relax.transform import LegalizeOps
 from mlcnb.runtime.graph_call import BoundPlan
-from mlcnb.runtime.graph_plan import Layout, Place, is_straight
+from mlcnb.runtime.graph_plan import Layout, Place
 from mlcnb.runtime.vm import bind_arguments
+from mlcnb.runtime.whole import is_straight
 from mlcnb.testing import assert_same_results, evaluate
 from tests.relax.graphs import graphs
 from tests.relax.harness import inputs_of
