@@ -15,6 +15,7 @@ from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import parse
 from mlcnb.target import Target
 from mlcnb.tir import transform as t
+from mlcnb.tir.access import threads
 from mlcnb.tir.analysis import GpuLimits, verify_gpu_code, verify_well_formed
 
 HEAD = """\
@@ -718,3 +719,24 @@ def func(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8, 4), "float32")):
     )
     mod = IRModule.make({"main": func})
     assert_structural_equal(t.UnifyThreadBinding()(mod)["main"], expected)
+
+
+def test_statements_that_are_alike_are_asked_about_once():
+    lines = "".join(f"        S[tx, {i}] = A[tx] + {i}.0\n" for i in range(12))
+    lines += "".join(f"        B[tx] = B[tx] + S[tx, {i}]\n" for i in range(12))
+    func = parse(
+        f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    S = T.alloc_buffer((8, 12), "float32", scope="shared")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+{lines}"""
+    )
+    threads._is_empty.cache_clear()
+    a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    run_prim_func(func, [a, b], simulate=True)
+    np.testing.assert_array_equal(b, a * 12 + 66)
+    assert threads._is_empty.cache_info().misses <= 12 * 12
+    asked = threads._is_empty.cache_info().misses
+    run_prim_func(func, [a, b], simulate=True)
+    assert threads._is_empty.cache_info().misses == asked

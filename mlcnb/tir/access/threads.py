@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlcnb.arith.isl import ask, first_point, read_set
@@ -162,7 +163,7 @@ class _Question:
         return f"{{ [{space}] : {' and '.join([*self.conditions, *same])} }}"
 
     def is_impossible(self) -> bool:
-        return bool(ask(lambda: read_set(self.text()).is_empty()))
+        return _is_empty(self.text())
 
     def answer(self) -> Meeting | None:
         if self.is_impossible():
@@ -185,6 +186,12 @@ def _of(values: Mapping[Any, int], side: str) -> dict[Var, int]:
     found = {key: value for key, value in values.items() if isinstance(key, Var)}
     own = {key[0]: n for key, n in values.items() if isinstance(key, tuple) and key[1] == side}
     return {**found, **own}
+
+
+@lru_cache(maxsize=4096)
+def _is_empty(text: str) -> bool:
+    """True if a set surely has no point; statements of one kind ask the same again and again."""
+    return bool(ask(lambda: read_set(text).is_empty()))
 
 
 class _Side(Translator):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mlcnb.core.errors import ScheduleError
+from mlcnb.script import parse
 from mlcnb.script import tir as T
 from mlcnb.tir.schedule import Schedule
 from tests.tir.schedule.carried import CARRIED, written_in_part
+from tests.tir.schedule.peer.loops import CUDA
 from tests.tir.schedule.programs import (
     becomes,
     elementwise,
@@ -602,3 +607,14 @@ def test_refuses_threads_that_would_all_copy_out():
         hint="mark loops as parallel, vectorized or bound after they have their blocks",
     ):
         sch.write_at(i, C, 0, "shared")
+
+
+def test_a_conflict_in_shared_memory_is_shown_by_its_iterations_alone():
+    """What runs has barriers, which would hide it; to run it took three minutes."""
+    sch = Schedule(parse(CUDA))
+    with pytest.raises(ScheduleError) as error:
+        sch.write_at(sch.get_loops("C")[5], sch.get_block("C"), 0, "shared")
+    found = error.value.counterexample
+    assert (found.first.buffer, found.second.buffer) == ("C_shared", "C_shared")
+    assert found.first.iteration["tx"] != found.second.iteration["tx"]
+    assert not found.is_certain
