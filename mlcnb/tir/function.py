@@ -102,12 +102,11 @@ class TensorIntrin(Node):
         Raises:
             MLCError: there is none and `allow_missing` is False.
         """
-        if name not in _intrinsics:
-            above.ask("load intrinsic")(name)
+        instead = above.ask("load intrinsic")(name) if name not in _intrinsics else None
         if name not in _intrinsics and not allow_missing:
             near = get_close_matches(str(name), _intrinsics, n=3)
             listed = f"did you mean {', '.join(near)}?" if near else ", ".join(sorted(_intrinsics))
-            raise ArgumentError(f"no tensor intrinsic {name!r}", hint=listed)
+            raise ArgumentError(f"no tensor intrinsic {name!r}", hint=instead or listed)
         return _intrinsics.get(name)
 
     @staticmethod

@@ -25,6 +25,7 @@ from mlcnb.tir.tensor_intrin import (
     hexagon,
     mma_sync,
     rocm,
+    undescribed,
     x86,
 )
 from tests.tir.schedule.programs import only, refuses, replays, text
@@ -552,3 +553,21 @@ def test_an_instruction_nobody_knows():
 
     with pytest.raises(UnsupportedOpError, match=r"the interpreter cannot call llvm\.nothing"):
         run_prim_func(func, [np.zeros(4, "int32")])
+
+
+def test_what_is_not_described_is_refused_by_its_name():
+    for module, table in ((cuda, undescribed.CUDA), (rocm, undescribed.ROCM)):
+        for constant, name in table.items():
+            assert getattr(module, constant) == name
+            with pytest.raises(MLCError, match=f"no tensor intrinsic '{name}'") as error:
+                TensorIntrin.get(name)
+            assert error.value.hint == undescribed.instead_of(name)
+            assert TensorIntrin.get(name, allow_missing=True) is None
+    assert (len(undescribed.CUDA), len(undescribed.ROCM)) == (40, 13)
+    assert cuda.LDMATRIX_f16_B_TRANS_DYN_INTRIN == "mma_ldmatrix_f16_b_trans_dyn"
+    assert cuda.MMA_store_16x16_f32_shared_dyn_INTRIN_SIMPLE == (
+        "mma_store_16x16_f32_shared_dyn_simple_"
+    )
+    assert rocm.ROCM_MFMA_LOAD_16x16_B_SHARED_s8_INTRIN == "rocm_mfma_load_b_16x16_shared_s8"
+    with pytest.raises(AttributeError, match="has no 'MMA_nothing'"):
+        _ = cuda.MMA_nothing

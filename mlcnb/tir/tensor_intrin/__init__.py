@@ -35,6 +35,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from mlcnb.tir.function import TensorIntrin
+from mlcnb.tir.tensor_intrin.undescribed import instead_of
 
 _FILES = (
     "numpy_gemm outer_product dot_product vnni bfloat16 int8_avx2 neon mma_sync wmma "
@@ -42,11 +43,15 @@ _FILES = (
 ).split()
 
 
-def load(name: str) -> None:
+def load(name: str) -> str | None:
     """Register the intrinsic of that name, and those of the files before its own; all of them where
     there is none.
+
+    Returns:
+        What to take instead of an intrinsic of TVM that is not described here.
     """
     for file in _FILES:
         import_module(f"{__name__}.{file}")
         if TensorIntrin.registered(name) is not None:
-            return
+            return None
+    return instead_of(name)

@@ -1,12 +1,13 @@
 """Tensor intrinsics of NVIDIA GPUs by the names of `tvm.tir.tensor_intrin.cuda`.
 
 The constants of `wmma`, a group of them by dtypes, and the layouts of the fragments of `mma_sync`.
+Those of `ldmatrix` and of products of 16 x 16 are names, which `tensorize` refuses.
 """
 
 from __future__ import annotations
 
 from mlcnb.core.errors import MLCError
-from mlcnb.tir.tensor_intrin import wmma
+from mlcnb.tir.tensor_intrin import undescribed, wmma
 from mlcnb.tir.tensor_intrin.mma_sync import layout_a as shared_16x16_to_ldmatrix_32x8_layout
 from mlcnb.tir.tensor_intrin.mma_sync import place_a as ldmatrix_32x8_to_shared_16x16_layout
 
@@ -83,3 +84,7 @@ def get_wmma_intrin_group(
         "compute": wmma.name_of_sync(in_dtype, out_dtype, trans_b),
         "store": wmma.name_of_store(out_dtype, store_scope),
     }
+
+
+def __getattr__(name: str) -> str:
+    return undescribed.constant(undescribed.CUDA, __name__, name)
