@@ -11,6 +11,7 @@ from mlcnb.ir import assert_structural_equal
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
+from mlcnb.ir.expr import Var
 from mlcnb.script import parse
 from mlcnb.script import tir as T
 from tests.script.roundtrip import PRIM_FUNC, assert_round_trip
@@ -208,3 +209,13 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
     assert (str(both.dtype), str(both.b.dtype)) == ("boolx4", "boolx4")
     assert isinstance(both.b, e.Broadcast) and isinstance(either.b, e.Broadcast)
     assert_structural_equal(parse(parse(text).script()), parse(text))
+
+
+@pytest.mark.parametrize(
+    "word", ["shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor"]
+)
+def test_words_for_bits_convert_their_operands(word):
+    wide, narrow = Var("x", dtype("int64")), Var("y", dtype("int32"))
+    for a, b in ((wide, narrow), (narrow, wide)):
+        made = getattr(T, word)(a, b)
+        assert [str(x.dtype) for x in (made, *made.args)] == ["int64"] * 3

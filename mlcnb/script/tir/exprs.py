@@ -321,9 +321,15 @@ _NODES = {
     "truncmod": e.Mod, "floordiv": e.FloorDiv, "floormod": e.FloorMod, "div": e.Div,
     "indexdiv": e.FloorDiv, "indexmod": e.FloorMod,
 }  # fmt: skip
+#: words for Python's operators on bits
+_BITS = {
+    "shift_left": "LShift", "shift_right": "RShift", "bitwise_and": "BitAnd",
+    "bitwise_or": "BitOr", "bitwise_xor": "BitXor",
+}  # fmt: skip
 
 EXPRS: dict[str, Any] = {
     **{name: build.binary(kind) for name, kind in _NODES.items()},
+    **{name: build.OPERATORS[kind] for name, kind in _BITS.items()},
     "And": _fold(e.And, True),
     "Or": _fold(e.Or, False),
     "all": _fold(e.And, True),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb.script import tir as T
 from mlcnb.tir import Schedule
 from tests.tir.schedule.programs import becomes, text
@@ -166,3 +168,23 @@ def test_cache_write_with_all_consumers_copies_at_the_end():
                 B[v0] = B_local[v0]
         """,
     )
+
+
+@T.prim_func
+def padded(A: T.Buffer((6,), "float32"), P: T.Buffer((9,), "float32")):
+    with T.block("P_o"):
+        vo = T.axis.spatial(1, 0)
+        for i in range(9):
+            with T.block("P"):
+                v = T.axis.spatial(9, i)
+                P[v] = T.if_then_else(2 <= v and v < 8, A[v - 2], T.float32(0))
+
+
+def test_a_tile_that_reaches_outside_of_the_buffer_is_no_tile():
+    """The tile was copied as it is, A[-2] and A[6] with it."""
+    sch = Schedule(padded)
+    sch.cache_read("P", 0, "shared")
+    a, p = np.arange(1, 7, dtype="float32"), np.zeros(9, "float32")
+    for target in ("interp", "llvm"):
+        mlc.compile(sch.mod["main"], target=target)(a, p)
+        np.testing.assert_array_equal(p, np.pad(a, (2, 1)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlcnb.arith import Analyzer
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Bounds, Sum
 from mlcnb.core.node import replace
@@ -103,4 +104,20 @@ def tile_of(
     )
     if full or any(n is None or n < 1 for n in counts):
         return None
+    analyzer = Analyzer()
+    for outer in (*tree.ancestors(parent), parent):
+        for var, domain in _defined(outer):
+            analyzer.bind(var, domain)
+    rooms = [n.minus(side.high) for side, n in zip(sides, whole, strict=True)]
+    ends = [*(side.low for side in sides), *rooms]
+    kind = str(boxes[0].buffer.shape[0].dtype)
+    if not all(analyzer.can_prove(end.expr(kind) >= 0) for end in ends):
+        return None
     return Tile(tuple(x.low for x in sides), tuple(n for n in counts if n is not None), known)
+
+
+def _defined(n: s.Stmt) -> list[tuple[e.Var, e.Range]]:
+    """The variables that a statement defines, with their domains."""
+    if isinstance(n, s.For):
+        return [(n.loop_var, e.Range(n.min, n.extent))]
+    return [(x.var, x.dom) for x in n.iter_vars] if isinstance(n, s.Block) else []
