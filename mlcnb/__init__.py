@@ -95,6 +95,7 @@ above.answer(
         "schedules for GPUs": "mlcnb.dlight.gpu:schedule_gpu",
         "compile": "mlcnb.driver:compile",
         "roofline": "mlcnb.observe.ceilings:roofline",
+        "gpu_report": "mlcnb.observe.gpu:gpu_report",
     }
 )
 errors.excerpt_view = "mlcnb.script.excerpt:excerpt"

@@ -80,6 +80,15 @@ def check_model(path: Path) -> None:
         raise MLCError(f"{path} is a compiled model", hint="mlcnb run takes it")
 
 
+def chosen(parts: dict[str, Any], only: str | None) -> dict[str, Any]:
+    """All parts, or the one that is asked for."""
+    if only is None:
+        return parts
+    if only not in parts:
+        raise MLCError(f"no kernel {only!r}", hint=f"one of {', '.join(parts)}")
+    return {only: parts[only]}
+
+
 @dataclass(frozen=True)
 class Input:
     """An input of a model: its name, dtype, and dimensions (None where any size will do)."""

@@ -114,17 +114,8 @@ def asm(mod: Any, args: argparse.Namespace) -> str:
 
 def code(mod: Any, args: argparse.Namespace, comment: str, text: Callable[[Any], str]) -> str:
     """The text of each kernel, or of one of them, under its name."""
-    kernels = chosen(dict(mlcnb.compile(mod, target="llvm").kernels), args.kernel)
+    kernels = _model.chosen(dict(mlcnb.compile(mod, target="llvm").kernels), args.kernel)
     return "\n\n".join(f"{comment} {name}\n{text(kernel)}" for name, kernel in kernels.items())
-
-
-def chosen(parts: dict[str, Any], only: str | None) -> dict[str, Any]:
-    """All parts, or the one that is asked for."""
-    if only is None:
-        return parts
-    if only not in parts:
-        raise MLCError(f"no kernel {only!r}", hint=f"one of {', '.join(parts)}")
-    return {only: parts[only]}
 
 
 # -- what a stage is -------------------------------------------------------------------------------
@@ -149,13 +140,13 @@ def fast(mod: Any, args: argparse.Namespace) -> Any:
 def loop_functions(mod: Any, args: argparse.Namespace) -> Any:
     """The loop functions of a module, or one of them, as a module with their names."""
     found = {v.name_hint: f for v, f in mod.items() if isinstance(f, mlcnb.tir.PrimFunc)}
-    return mlcnb.IRModule.make(chosen(found, args.kernel))
+    return mlcnb.IRModule.make(_model.chosen(found, args.kernel))
 
 
 def compiled(mod: Any, args: argparse.Namespace) -> Any:
     """The compiled model, or one kernel of it."""
     ex = mlcnb.compile(mod, target="llvm")
-    return ex if args.kernel is None else chosen(dict(ex.kernels), args.kernel)[args.kernel]
+    return ex if args.kernel is None else _model.chosen(dict(ex.kernels), args.kernel)[args.kernel]
 
 
 STAGES: dict[str, Callable[[Any, argparse.Namespace], str]] = {

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from mlcnb import codegen
-from mlcnb.core import display
+from mlcnb.core import above, display
 from mlcnb.core.errors import TargetError
 from mlcnb.core.node import children
 from mlcnb.ir import expr as e
@@ -114,6 +114,14 @@ class Kernel(display.Shown):
             The number that it returns, or None.
         """
         raise NotImplementedError(f"{type(self).__name__} is called by its address")
+
+    def gpu_report(self, device: str = "A100") -> Any:
+        """What a GPU would make of it, where it is bound to threads: `mlcnb.observe.gpu_report`.
+
+        Raises:
+            MLCError: it is not, or its shapes are open.
+        """
+        return above.ask("gpu_report")(self, device)
 
     def __repr__(self) -> str:
         return display.text(self)

@@ -3,6 +3,7 @@
 accesses(f, cache="32K/8way")   every access through a model of caches, played (`AccessReplay`)
 access_counts(f)                the same of any length, counted and not kept (`AccessCounts`)
 warp_lens(kernel)               what each warp of a GPU asks of memory (`WarpLens`)
+gpu_report(kernel)              races, bounds, occupancy and a predicted time on a GPU (`GpuReport`)
 replay(sch)                     a schedule's programs one after the other, timed (`Replay`)
 benchmark(f, *args), peak()     calls timed in turns (`Benchmark`), what a core could do
 roofline()                      how fast this machine can be (`Roofline`)
@@ -23,6 +24,7 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.widgets.access": "accesses",
         "mlcnb.observe.counts": "access_counts",
         "mlcnb.widgets.warp": "warp_lens",
+        "mlcnb.observe.gpu": "gpu_report",
         "mlcnb.observe.replay": "replay",
         "mlcnb.observe.benchmark": "benchmark peak",
         "mlcnb.observe.ceilings": "roofline",

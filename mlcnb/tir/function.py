@@ -57,6 +57,14 @@ class PrimFunc(BaseFunc):
         """What a graph program sees of it, a `relax.FuncStructInfo`."""
         return above.ask("signature")(self)
 
+    def gpu_report(self, device: str = "A100") -> Any:
+        """What a GPU would make of it, where it is bound to threads: `mlcnb.observe.gpu_report`.
+
+        Raises:
+            MLCError: it is not, or its shapes are open.
+        """
+        return above.ask("gpu_report")(self, device)
+
     def with_body(self, body: Stmt) -> PrimFunc:
         """This function with another body."""
         return replace(self, body=body)

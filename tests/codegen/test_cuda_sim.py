@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import te
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.llvm import cache as disk
 from mlcnb.core.errors import CodegenError, MLCError, PassError, ScheduleError
@@ -263,3 +264,25 @@ def test_kernel_shows_what_stands_for_its_threads():
     assert "T.parallel(6)" in text and "launch_thread" not in text and "shuffle" not in text
     assert "__shfl_down_sync" in kernel.source
     assert kernel.facts.hottest.total.instructions
+
+
+def test_a_reduction_over_threads_waits_for_another_one():
+    """The sum reads the maximum in shared memory: the barrier stood inside of what is combined."""
+    A = te.placeholder((16, 64), name="A")
+    k, r = te.reduce_axis((0, 64), name="k"), te.reduce_axis((0, 64), name="r")
+    largest = te.compute((16,), lambda i: te.max(A[i, k], axis=k), name="largest")
+    total = te.compute((16,), lambda i: te.sum(te.exp(A[i, r] - largest[i]), axis=r), name="total")
+    B = te.compute((16, 64), lambda i, j: te.exp(A[i, j] - largest[i]) / total[i], name="B")
+    sch = Schedule(te.create_prim_func([A, B]))
+    row, column = sch.get_loops("B")
+    sch.bind(row, "blockIdx.x")
+    for name in ("total", "largest"):
+        sch.set_scope(name, 0, "shared")
+        sch.compute_at(name, row)
+        sch.bind(sch.get_loops(name)[-1], "threadIdx.x")
+    sch.bind(column, "threadIdx.x")
+    a = np.random.default_rng(0).standard_normal((16, 64), dtype="float32")
+    found = np.empty_like(a)
+    simulated(sch)(a, found)
+    powers = np.exp(a - a.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)

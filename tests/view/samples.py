@@ -17,6 +17,7 @@ from mlcnb.codegen.llvm.apart import PassChange, Remark
 from mlcnb.codegen.llvm.backend import CompiledKernel, build
 from mlcnb.codegen.llvm.inspect import facts_of_text
 from mlcnb.codegen.llvm.linked import Linked
+from mlcnb.codegen.races import races
 from mlcnb.core.errors import ScheduleError
 from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.ir.expr import Var
@@ -25,6 +26,7 @@ from mlcnb.ir.module import IRModule
 from mlcnb.ir.rules import Rule, RuleCount
 from mlcnb.ir.span import Span
 from mlcnb.ir.transform import module_pass
+from mlcnb.machine.gpu import gpu
 from mlcnb.machine.roofline import Level, Roofline
 from mlcnb.meta_schedule import MemoryDatabase, TuningRecord
 from mlcnb.observe import access
@@ -32,6 +34,7 @@ from mlcnb.observe.benchmark import Benchmark, Timing
 from mlcnb.observe.choice import Choices, Measured
 from mlcnb.observe.counts import access_counts
 from mlcnb.observe.diagnosis import Diagnosis, Finding
+from mlcnb.observe.gpu import GpuReport
 from mlcnb.observe.image import Classes, ClassScore
 from mlcnb.observe.peers import Comparison
 from mlcnb.observe.replay import Replay, Stage
@@ -274,6 +277,8 @@ def everything(name: str) -> dict[str, Any]:
         "accesses": access.replayed(named_loops(name), "1K/2way, 4K", name=name),
         "counted accesses": access_counts(named_loops(name), cache="1K/2way"),
         "warps": warp_run(copied(name), name=name),
+        "GPU report": GpuReport(copied(name), gpu("A100"), name),
+        "race": races(racing(name))[0],
         "comparison": Comparison(2.0, 4.0, name, 1, 20, 1e-6),
         "benchmark": Benchmark(
             (Timing(name, 2e-3, 9, 4096, 0.0), Timing("b", 1e-3, 9, 4096, 1e-6)), 1
@@ -287,6 +292,18 @@ def everything(name: str) -> dict[str, Any]:
         "nn module": named_nn(name),
         "diagnosis": Diagnosis({name: (Finding(name, name, False, name), Finding("a", "b"))}),
     }
+
+
+def racing(name: str) -> PrimFunc:
+    """Threads that copy to one element what is in a buffer of this name."""
+    func = copied(name)
+    block = next(n for n in walk(func.body) if isinstance(n, s.Block) and n.name_hint == "B")
+    first = block.iter_vars[0].dom.min
+
+    def to_first(n: Any) -> Any:
+        return replace(n, indices=(first,)) if isinstance(n, s.BufferStore) else None
+
+    return func.with_body(rewrite(func.body, to_first))
 
 
 def named_nn(name: str) -> nn.Module:

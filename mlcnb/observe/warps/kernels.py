@@ -175,14 +175,14 @@ def _kernel(
         shape, strides = layouts.get(site.node.buffer.data, (array.shape, ()))
         memory = SHARED if scope in SHARED_SCOPES else GLOBAL
         instructions[key] = Instruction(
-            key, array, memory, site.is_write, site.itemsize * lanes, _text(program, n), shape,
+            key, array, memory, site.is_write, site.itemsize * lanes, words_in(program, n), shape,
             strides or _dense(shape),
         )  # fmt: skip
     return Kernel(name, number, count, program, launch, grid, block, instructions, unseen)
 
 
-def _text(program: Placed, n: Any) -> str:
-    """`A[i]` of a load or store: the buffers have the names of their arrays again."""
+def words_in(program: Placed, n: Any) -> str:
+    """`A[i]` of a load or store of a kernel's program: buffers have the names of their arrays."""
     from mlcnb.script import text_of
 
     def named_again(x: Any) -> Any:

@@ -88,7 +88,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class _Statement:
+class Statement:
     """A statement with what decides whether and how often it runs."""
 
     node: Any
@@ -98,14 +98,14 @@ class _Statement:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """How a statement is counted.
 
     through: variables that are gone through, with first value and count; fixed: the others' first
     values; steps: of each site the others' (bytes in each step, count).
     """
 
-    statement: _Statement
+    statement: Statement
     through: dict[Var, tuple[int, int]]
     fixed: Frame
     steps: dict[int, list[tuple[int, int]]]
@@ -125,14 +125,14 @@ def totals(kernel: Kernel, most: int = MOST) -> Totals:
             more, fewer blocks are counted.
     """
     reader = Reader(kernel)
-    statements = list(_statements(kernel.launch.body, (), (), (), reader))
+    statements = list(statements_of(kernel.launch.body, (), (), (), reader))
     axes = {axis.var: axis.dom for axis in kernel.launch.grid.values()}
     plans = [_planned(kernel, x, set(axes)) for x in statements]
     blocks = None
     if any(plan.points * kernel.threads > most for plan in plans):
         plans = [_planned(kernel, x, set()) for x in statements]
         dear = max(plan.points for plan in plans) * kernel.threads
-        blocks = _sample(kernel, max(1, min(most // max(dear, 1), kernel.blocks)))
+        blocks = sample_of(kernel, max(1, min(most // max(dear, 1), kernel.blocks)))
     counts: dict[int, Count] = {}
     for plan in plans:
         if plan.points * kernel.threads > 4 * most:
@@ -144,7 +144,7 @@ def totals(kernel: Kernel, most: int = MOST) -> Totals:
     return Totals(counts, counted, kernel.blocks, reader.unseen)
 
 
-def _sample(kernel: Kernel, count: int) -> list[Sizes]:
+def sample_of(kernel: Kernel, count: int) -> list[Sizes]:
     """Blocks evenly spread over the grid, the first and (of several) the last among them."""
     last = kernel.blocks - 1
     numbers = {round(n * last / max(count - 1, 1)) for n in range(count)}
@@ -154,48 +154,48 @@ def _sample(kernel: Kernel, count: int) -> list[Sizes]:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def _statements(
+def statements_of(
     n: Any, loops: tuple[s.For, ...], conditions: tuple[Any, ...], lets: Any, reader: Reader
-) -> Iterator[_Statement]:
+) -> Iterator[Statement]:
     """The statements of a kernel that touch memory."""
     match n:
         case s.SeqStmt(parts):
             for part in parts:
-                yield from _statements(part, loops, conditions, lets, reader)
+                yield from statements_of(part, loops, conditions, lets, reader)
         case s.For():
             if reads_memory(n.min) or reads_memory(n.extent):
                 reader.skip(n, "a loop whose length is read from memory")
                 return
-            yield from _statements(n.body, (*loops, n), conditions, lets, reader)
+            yield from statements_of(n.body, (*loops, n), conditions, lets, reader)
         case s.IfThenElse(condition, yes, no):
             if reads_memory(condition):
                 reader.skip(n, "a condition that is read from memory")
                 return
-            yield from _statements(yes, loops, (*conditions, condition), lets, reader)
+            yield from statements_of(yes, loops, (*conditions, condition), lets, reader)
             if no is not None:
-                yield from _statements(no, loops, (*conditions, e.Not(condition)), lets, reader)
+                yield from statements_of(no, loops, (*conditions, e.Not(condition)), lets, reader)
         case s.BufferStore():
-            yield _Statement(n, loops, conditions, lets)
+            yield Statement(n, loops, conditions, lets)
         case s.Evaluate(value):
             if reads_memory(value):
-                yield _Statement(value, loops, conditions, lets)
+                yield Statement(value, loops, conditions, lets)
         case s.LetStmt(var, value, body):
             if reads_memory(value):
-                yield _Statement(value, loops, conditions, lets)
-            yield from _statements(body, loops, conditions, (*lets, (var, value)), reader)
+                yield Statement(value, loops, conditions, lets)
+            yield from statements_of(body, loops, conditions, (*lets, (var, value)), reader)
         case s.AttrStmt() | s.Allocate() | s.DeclBuffer() | s.AssertStmt():
-            yield from _statements(n.body, loops, conditions, lets, reader)
+            yield from statements_of(n.body, loops, conditions, lets, reader)
         case _:
             reader.skip(n, type(n).__name__)
 
 
-def _planned(kernel: Kernel, x: _Statement, blocks: set[Var]) -> _Plan:
+def _planned(kernel: Kernel, x: Statement, blocks: set[Var]) -> Plan:
     """Which variables are gone through; those of blocks that are not named are left to samples."""
-    ranges = {n.loop_var: _range(n, kernel) for n in x.loops}
+    ranges = {n.loop_var: range_of(n, kernel) for n in x.loops}
     for axis in kernel.launch.grid.values():
         if axis.var in blocks:
             ranges[axis.var] = 0, as_int(axis.dom.extent) or 1
-    deciding = _deciding(x)
+    deciding = deciding_of(x)
     accesses = [n for n in walk(x.node) if isinstance(n, BufferLoad | s.BufferStore)]
     linear: dict[Var, dict[int, int]] = {}
     for var in ranges:
@@ -204,7 +204,7 @@ def _planned(kernel: Kernel, x: _Statement, blocks: set[Var]) -> _Plan:
             linear[var] = steps
     through = {var: r for var, r in ranges.items() if var not in linear}
     numbers = [kernel.program.numbers[n.buffer] for n in accesses]
-    return _Plan(
+    return Plan(
         x,
         through,
         {var: ranges[var][0] for var in linear},
@@ -212,7 +212,7 @@ def _planned(kernel: Kernel, x: _Statement, blocks: set[Var]) -> _Plan:
     )
 
 
-def _range(n: s.For, kernel: Kernel) -> tuple[int, int]:
+def range_of(n: s.For, kernel: Kernel) -> tuple[int, int]:
     """First value and count of a loop: bounds of them where other variables decide."""
     first, extent = as_int(n.min), as_int(n.extent)
     if first is not None and extent is not None:
@@ -226,7 +226,7 @@ def _range(n: s.For, kernel: Kernel) -> tuple[int, int]:
     return int(low), max(int(high) - int(low), 0)
 
 
-def _deciding(x: _Statement) -> set[Var]:
+def deciding_of(x: Statement) -> set[Var]:
     """Variables that decide whether, or how often, a part of a statement runs."""
     found: set[Var] = set()
     for loop in x.loops:
@@ -289,15 +289,15 @@ def _linear(n: Any, var: Var) -> int | None:
 
 def _count(
     kernel: Kernel,
-    plan: _Plan,
+    plan: Plan,
     blocks: list[Sizes] | None,
     reader: Reader,
     counts: dict[int, Count],
 ) -> None:
     """Add what the instructions of a statement take."""
     patterns: dict[int, list[np.ndarray]] = {}
-    for frame, active in _frames(kernel, plan, blocks):
-        active = active & _runs(plan.statement, frame, active, reader)
+    for frame, active in frames_of(kernel, plan, blocks):
+        active = active & runs_of(plan.statement, frame, active, reader)
         if not active.any():
             continue
         for instruction, at, on in reader.columns(plan.statement.node, frame, active):
@@ -312,8 +312,8 @@ def _count(
         counts[number] = counts.get(number, Count()) + own
 
 
-def _frames(
-    kernel: Kernel, plan: _Plan, blocks: list[Sizes] | None
+def frames_of(
+    kernel: Kernel, plan: Plan, blocks: list[Sizes] | None
 ) -> Iterator[tuple[Frame, np.ndarray]]:
     """Values of all variables, for all threads of a block in many iterations at once."""
     threads = np.arange(kernel.warps * LANES)
@@ -334,7 +334,7 @@ def _frames(
         yield frame, np.tile(exist, len(some))
 
 
-def _runs(x: _Statement, frame: Frame, active: np.ndarray, reader: Reader) -> np.ndarray:
+def runs_of(x: Statement, frame: Frame, active: np.ndarray, reader: Reader) -> np.ndarray:
     """For which threads and iterations a statement runs; values of its `let`s join the frame."""
     on = active
     try:

@@ -6,12 +6,14 @@ dimensions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from mlcnb.arith import Analyzer
 from mlcnb.arith.emission import atom_expr
-from mlcnb.core.node import walk
+from mlcnb.core.node import rewrite, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -41,6 +43,17 @@ def flops(func: PrimFunc | IRModule) -> Any:
         inside = [f for f in func.functions.values() if isinstance(f, PrimFunc)]
         return sum((flops(f) for f in inside), 0)
     return plain(_Flops().stmt(func.body, number(1)))
+
+
+def tensor_flops(func: PrimFunc) -> Any:
+    """Those of `flops` that tensor cores do: the products and sums of `ptx_mma`."""
+    calls = {id(n): n for n in walk(func.body) if isinstance(n, e.Call) and _mma_flops(n)}
+
+    def without(n: Any) -> Any:
+        return p.const(0) if id(n) in calls else None
+
+    rest = func.with_body(rewrite(func.body, without)) if calls else func
+    return plain(Analyzer().simplify(p.as_expr(flops(func)) - p.as_expr(flops(rest))))
 
 
 def block_flops(func: PrimFunc) -> dict[s.Block, Any]:
@@ -109,7 +122,7 @@ class _Flops:
                 own = self.repeated(number(value_flops(value)), runs)
                 return self.total([own, self.stmt(body, runs)])
             case s.Evaluate(value):
-                own = number(0 if isinstance(value, e.Call) else value_flops(value))
+                own = number(_mma_flops(value) if isinstance(value, e.Call) else value_flops(value))
                 return self.repeated(own, runs)
             case s.AttrStmt(node, "thread_extent", value, body) if isinstance(node, s.IterVar):
                 return self.stmt(body, self.repeated(value, runs))
@@ -172,6 +185,14 @@ def value_flops(x: PrimExpr) -> int:
         return sum(map(value_flops, x.vectors))
     parts = [getattr(x, name) for name in x.child_fields]
     return sum(value_flops(part) for part in parts if isinstance(part, PrimExpr))
+
+
+def _mma_flops(x: e.Call) -> int:
+    """A thread's share of a warp's product: `m16n8k16` is 2 * 16 * 8 * 16 by 32 threads."""
+    if x.op != "tir.ptx_mma":
+        return 0
+    sizes = re.findall(r"\d+", str(getattr(x.args[0], "value", "")))
+    return 2 * prod(map(int, sizes)) // 32
 
 
 def _call_flops(x: e.Call) -> int:

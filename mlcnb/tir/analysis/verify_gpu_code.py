@@ -19,7 +19,14 @@ from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
-from mlcnb.tir.analysis.kernels import BLOCK_AXES, IN_BLOCK_AXES, Launch, kernels_in, launch_of
+from mlcnb.tir.analysis.kernels import (
+    BLOCK_AXES,
+    IN_BLOCK_AXES,
+    SHARED_SCOPES,
+    Launch,
+    kernels_in,
+    launch_of,
+)
 from mlcnb.tir.function import PrimFunc
 
 #: the architecture where a target names none: the first with 16-bit floats of both kinds
@@ -137,20 +144,15 @@ def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
         "shared.dyn": limits.max_dynamic_shared_memory_per_block,
     }
     used: dict[str, list[tuple[str, int]]] = {scope: [] for scope in most}
-    for n in walk(launch.body):
-        if not isinstance(n, s.Allocate) or n.buffer_var.pointee is None:
-            continue
-        scope = n.buffer_var.pointee[1]
-        sizes = [p.as_int(extent) for extent in n.extents]
-        if None in sizes and scope in (*most, "local"):
+    for n, scope, size in _allocations(launch):
+        if size is None and scope in (*most, "local"):
             yield (
                 f"{n.buffer_var.name} in {scope} memory has no fixed size",
                 n,
                 "split the loops so that a tile has a fixed size",
             )
-        elif scope in most:
-            size = prod(sizes) * n.dtype.nbytes  # type: ignore[arg-type]
-            used[scope].append((n.buffer_var.name, -(-size // 16) * 16))
+        elif size is not None and scope in most:
+            used[scope].append((n.buffer_var.name, size))
     for scope, parts in used.items():
         total = sum(size for _, size in parts)
         if total > most[scope]:
@@ -162,3 +164,21 @@ def _shared(launch: Launch, limits: GpuLimits) -> Iterator[Excess]:
                 launch.body,
                 other,
             )
+
+
+def shared_bytes(launch: Launch) -> dict[str, int]:
+    """Scope -> bytes of shared memory of one block of a lowered kernel."""
+    found: dict[str, int] = {}
+    for _, scope, size in _allocations(launch):
+        if scope in SHARED_SCOPES:
+            found[scope] = found.get(scope, 0) + (size or 0)
+    return found
+
+
+def _allocations(launch: Launch) -> Iterator[tuple[s.Allocate, str, int | None]]:
+    """What a kernel allocates: its scope, and bytes in steps of 16; None: of no fixed size."""
+    for n in walk(launch.body):
+        if isinstance(n, s.Allocate) and n.buffer_var.pointee is not None:
+            sizes = [p.as_int(extent) for extent in n.extents]
+            size = None if None in sizes else prod(sizes) * n.dtype.nbytes  # type: ignore[arg-type]
+            yield n, n.buffer_var.pointee[1], None if size is None else -(-size // 16) * 16

@@ -122,6 +122,8 @@ class Planner:
                 return after
             case s.Evaluate() if _is_barrier(n, self.memory):
                 return ()
+            case s.AttrStmt(attr_key="reduce_scope"):  # and the one call in it
+                return self.leaf(n, [n.body], pending)
             case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
                 return self.scan(n.body, pending)
             case s.AssertStmt():
@@ -147,7 +149,7 @@ class Planner:
             return self.together(n, pending)
         found = self.accesses(n)
         if not found:
-            return pending
+            return () if self.waits(n) else pending
         known = id(n) in self.before
         pending = self.meet(n, found, pending)
         outer = self.scope

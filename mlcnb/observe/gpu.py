@@ -1,0 +1,377 @@
+"""What a GPU makes of a program, without one: an exact report, and a time that is predicted.
+
+    r = mlc.observe.gpu_report(sch)               a schedule, a PrimFunc, a module of one, a kernel
+    r = mlc.observe.gpu_report(sch, "H100")       A100, H100, RTX 5090, or "sm_90a"
+    r.races, r.out_of_bounds                      () where it is proved that there are none
+    k = r.kernels[0]
+    k.memory.globals, k.memory.shared             sectors and wavefronts of all warps (`warp_lens`)
+    k.statements                                  how many lanes of its warps each statement uses
+    k.registers, k.occupancy                      from the cubin where NVRTC is there; else None
+    k.predicted.seconds, k.predicted.limit        predicted, never measured; with its terms
+    r.to_data()                                   the same for JSON
+
+Counts are exact for programs of fixed sizes (`mlcnb.observe.warps` says what is left out), races
+and bounds where indices are linear; figures of GPUs and the rules of the prediction are
+`mlcnb.machine.gpu`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from mlcnb.codegen.cuda.backend import CudaKernel
+from mlcnb.codegen.cuda.nvrtc import Resources
+from mlcnb.codegen.races import Race, races
+from mlcnb.core import display
+from mlcnb.core.errors import MLCError
+from mlcnb.core.node import Node, children, walk
+from mlcnb.ir import expr as e
+from mlcnb.ir import prim_ops as p
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.machine.gpu import Gpu, Occupancy, PredictedTime, Work, gpu
+from mlcnb.machine.warp import LANES
+from mlcnb.observe.access import function_of
+from mlcnb.observe.warps.kernels import Kernel, kernels_of, words_in
+from mlcnb.observe.warps.lens import WarpRun
+from mlcnb.observe.warps.requests import Reader
+from mlcnb.observe.warps.totals import (
+    MOST,
+    Plan,
+    Statement,
+    deciding_of,
+    frames_of,
+    range_of,
+    runs_of,
+    sample_of,
+    statements_of,
+)
+from mlcnb.script import text_of
+from mlcnb.target import Target
+from mlcnb.tir import stmt as s
+from mlcnb.tir.access.inside import OutOfBounds, check_bounds
+from mlcnb.tir.analysis.cost import bytes_touched, flops, tensor_flops
+from mlcnb.tir.analysis.kernels import SHARED_SCOPES, kernels_in, launch_of
+from mlcnb.tir.analysis.verify_gpu_code import shared_bytes
+from mlcnb.tir.buffer import BufferLoad
+from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.transform.lower import lower
+
+#: iterations of a loop that the compiler writes out whole, and of a longer one at a time (NVCC's
+#: habit, where no barrier is in it): their loads are on the way together
+WHOLE, AT_ONCE = 32, 4
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """How a statement uses the lanes of the warps that come by.
+
+    Attributes:
+        text: the statement's first line.
+        warps: times that a warp runs it with some lane; partial: of those with some lanes idle.
+        lanes: that run it, all together.
+    """
+
+    text: str
+    warps: int
+    partial: int
+    lanes: int
+
+    @property
+    def share(self) -> float:
+        """Lanes that run it, of those of the warps that do."""
+        return self.lanes / (self.warps * LANES) if self.warps else 1.0
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """One kernel of a program on a GPU.
+
+    Attributes:
+        memory: what its warps ask for: `.globals`, `.shared`, `.counts` by instruction.
+        statements: those that some warps run with idle lanes are where threads diverge.
+        shared_bytes: of shared memory for each block.
+        resources: of the cubin; None: not known, `silent` says why.
+        occupancy: with the registers of the cubin, or (`resources` None) without that limit.
+        work: what is predicted from; predicted: the least time with its terms.
+    """
+
+    memory: WarpRun
+    statements: tuple[Lanes, ...]
+    shared_bytes: int
+    resources: Resources | None
+    silent: str
+    occupancy: Occupancy
+    work: Work
+    predicted: PredictedTime
+
+    @property
+    def registers(self) -> int | None:
+        """Of a thread; None: not known without NVRTC."""
+        return self.resources.registers if self.resources is not None else None
+
+    @property
+    def diverging(self) -> list[Lanes]:
+        """The statements that some warps run with idle lanes."""
+        return [x for x in self.statements if x.partial]
+
+    def to_data(self) -> dict[str, Any]:
+        """The same for JSON."""
+        kernel, found = self.memory.kernel, self.resources
+        return {
+            "grid": kernel.grid, "block": kernel.block,
+            "instructions": [
+                {"text": i.text, "memory": i.memory, "verb": i.verb, "bytes": i.width,
+                 "requests": c.requests, "taken": c.taken, "ideal": c.ideal, "worst": c.worst}
+                for i, c in self.memory.counts
+            ],
+            "unseen": self.memory.unseen,
+            "divergence": [
+                {"text": x.text, "warps": x.warps, "partial": x.partial, "lanes": x.lanes}
+                for x in self.statements
+            ],
+            "shared_bytes": self.shared_bytes,
+            "registers": self.registers,
+            "spills": None if found is None else found.spill_stores + found.spill_loads,
+            "occupancy": {
+                "blocks": self.occupancy.blocks, "warps": self.occupancy.warps,
+                "of": self.occupancy.of, "by": self.occupancy.by,
+                "limits": dict(self.occupancy.limits),
+            },
+            "flops": self.work.flops, "tensor_flops": self.work.tensor_flops,
+            "bytes": self.work.distinct,
+            "predicted": {
+                "seconds": self.predicted.seconds, "limit": self.predicted.limit,
+                "waves": self.predicted.waves, "tail": self.predicted.tail,
+                "terms": {x.name: x.seconds for x in self.predicted.terms},
+            },
+        }  # fmt: skip
+
+
+class GpuReport(display.Shown):
+    """What a GPU makes of a program: correctness first, then each kernel.
+
+    Attributes:
+        name: of the program; func: as scheduled; gpu: whose figures are used.
+        kernels: its kernels, in order.
+    """
+
+    def __init__(self, func: PrimFunc, device: Gpu, name: str = "") -> None:
+        self.func = func
+        self.gpu = device
+        found = kernels_of(func, name)
+        self.name = found[0].name
+        compiled, silent = _compiled(self.name, func, device)
+        made: Any = compiled or [None] * len(found)
+        program = lower(func, steps=True)["UnrollLoop"].before
+        launches = [program.with_body(n) for n in kernels_in(program.body)]
+        self.kernels = tuple(
+            _kernel(x, own, device, one, silent)
+            for x, own, one in zip(found, launches, made, strict=True)
+        )
+
+    @cached_property
+    def races(self) -> tuple[Race, ...]:
+        """Two threads that meet, for each pair of statements; () : there are none, proved."""
+        return races(self.func)
+
+    @cached_property
+    def out_of_bounds(self) -> tuple[OutOfBounds, ...]:
+        """Accesses that leave their buffers, or may; (): none does, proved."""
+        return tuple(check_bounds(self.func))
+
+    @property
+    def seconds(self) -> float:
+        """Predicted: the least time of all kernels, one after the other."""
+        return sum(x.predicted.seconds for x in self.kernels)
+
+    @property
+    def flop_rate(self) -> float:
+        """Operations a second at the predicted time."""
+        work = sum(x.work.flops + x.work.tensor_flops for x in self.kernels)
+        return work / self.seconds if self.seconds else 0.0
+
+    def to_data(self) -> dict[str, Any]:
+        """The same for JSON; times are seconds, and predicted."""
+        return {
+            "schema": "mlcnb.gpu/1", "name": self.name, "gpu": self.gpu.name,
+            "arch": self.gpu.arch, "sources": list(self.gpu.sources),
+            "predicted_seconds": self.seconds,
+            "races": [x.to_data() for x in self.races],
+            "out_of_bounds": [x.message for x in self.out_of_bounds],
+            "kernels": [x.to_data() for x in self.kernels],
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+
+def gpu_report(program: Any, device: str | Gpu = "A100") -> GpuReport:
+    """What a GPU would make of a program, exactly where it can be known, and a predicted time.
+
+    Args:
+        program: of fixed shapes and bound to the threads of a GPU: a PrimFunc, a module of one, a
+            schedule, or a kernel of `cuda-sim` or `cuda`.
+        device: "A100", "H100", "RTX 5090", or their architectures.
+
+    Raises:
+        MLCError: it is not bound to threads, or its sizes are open.
+        TargetError: no figures of that GPU are known.
+    """
+    return GpuReport(function_of(program), gpu(device))
+
+
+def _compiled(name: str, func: PrimFunc, device: Gpu) -> tuple[list[Resources] | None, str]:
+    """Registers of each kernel, by NVRTC; None where nobody can say, and why."""
+    try:
+        made = CudaKernel(name, func, Target({"kind": "cuda", "arch": device.arch}))
+        return [made.resources[symbol] for symbol in made.sources], ""
+    except MLCError as error:  # no text for it yet, no compiler here, or too large for the GPU
+        return None, error.message.splitlines()[0]
+
+
+def _kernel(
+    kernel: Kernel, own: PrimFunc, device: Gpu, resources: Resources | None, silent: str
+) -> GpuKernel:
+    shared = sum(shared_bytes(kernel.launch).values())
+    registers = None if resources is None else resources.registers
+    occupancy = device.occupancy(kernel.threads, registers, shared)
+    memory = WarpRun(kernel, kernel.at(0), 0)
+    scale = memory.totals.of / max(1, memory.totals.blocks)
+    on_tensors = _number(tensor_flops(own))
+    work = Work(
+        blocks=kernel.blocks,
+        threads=kernel.threads,
+        flops=_number(flops(own)) - on_tensors,
+        tensor_flops=on_tensors,
+        distinct=sum(_number(n) for n in bytes_touched(_in_loops(own)).values()),
+        sectors=round(memory.globals.taken * scale),
+        wavefronts=round((memory.shared.taken + memory.globals.requests) * scale),
+        cycles=waiting(kernel.launch.body, device.latency),
+        occupancy=occupancy,
+    )
+    return GpuKernel(
+        memory, tuple(lanes_of(kernel)), shared, resources, silent, occupancy, work,
+        device.predict(work),
+    )  # fmt: skip
+
+
+def _in_loops(func: PrimFunc) -> PrimFunc:
+    """A kernel with loops for its axes."""
+    launch = launch_of(func.body)
+    body = launch.body
+    for axis in launch.axes.values():
+        body = s.For(axis.var, axis.dom.min, axis.dom.extent, s.ForKind.SERIAL, body)
+    return func.with_body(body)
+
+
+def _number(x: Any) -> int:
+    found = x if isinstance(x, int) else as_int(x)
+    return 0 if found is None else int(found)
+
+
+def lanes_of(kernel: Kernel, most: int = MOST) -> Iterator[Lanes]:
+    """How the warps of all blocks run each statement that touches memory.
+
+    Statements of which that is not known (values in memory decide) are left out; where too many
+    threads and iterations decide, a sample of the blocks counts for all, as in `totals`.
+    """
+    reader = Reader(kernel)
+    axes = {axis.var for axis in kernel.launch.grid.values()}
+    for x in statements_of(kernel.launch.body, (), (), (), reader):
+        ranges = {n.loop_var: range_of(n, kernel) for n in x.loops}
+        for axis in kernel.launch.grid.values():
+            ranges[axis.var] = 0, as_int(axis.dom.extent) or 1
+        deciding = deciding_of(Statement(p.const(0), x.loops, x.conditions, x.lets))
+        through = {v: r for v, r in ranges.items() if v in deciding}
+        plan = Plan(x, through, {v: r[0] for v, r in ranges.items() if v not in deciding}, {})
+        blocks = None
+        if plan.points * kernel.threads > most:  # a sample of the blocks, as `totals` takes it
+            through = {v: r for v, r in through.items() if v not in axes}
+            plan = Plan(x, through, plan.fixed, {})
+            blocks = sample_of(kernel, max(1, most // max(plan.points * kernel.threads, 1)))
+        if plan.points * kernel.threads > 4 * most:
+            continue
+        often = prod(count for v, (_, count) in ranges.items() if v not in deciding)
+        if blocks is not None:
+            often = often * kernel.blocks // (len(blocks) * prod(
+                count for v, (_, count) in ranges.items() if v in axes and v not in deciding
+            ))  # fmt: skip
+        found = np.zeros(3, np.int64)
+        for frame, active in frames_of(kernel, plan, blocks):
+            on = (active & runs_of(x, frame, active, reader)).reshape(-1, LANES)
+            lanes = on.sum(axis=1)
+            found += [(lanes > 0).sum(), ((lanes > 0) & (lanes < LANES)).sum(), lanes.sum()]
+        if found[0]:
+            yield Lanes(_told(kernel, x.node), *(int(n) * often for n in found))
+
+
+def _told(kernel: Kernel, n: Any) -> str:
+    if isinstance(n, s.BufferStore):
+        return f"{words_in(kernel.program, n)} = …"
+    return str(text_of(n)).strip().splitlines()[0]
+
+
+def waiting(n: Node, latency: Mapping[str, int]) -> float:
+    """Cycles that a thread waits for memory and for its own sums, from a kernel's first statement.
+
+    What does not depend on what is on its way does not wait for it: loads of one statement, of
+    statements between two barriers that share no buffer, and of iterations that the compiler writes
+    out beside each other. Everything else comes one after the other.
+    """
+    if isinstance(n, s.SeqStmt):
+        return _in_order(n.seq, latency)
+    if isinstance(n, s.For):
+        extent = as_int(n.extent)
+        count = 1 if extent is None else extent
+        inner = waiting(n.body, latency)
+        sums = latency["arithmetic"] * count if _sums_up(n) else 0
+        if n.kind in (s.ForKind.UNROLLED, s.ForKind.VECTORIZED) or not inner:
+            return max(inner, sums)
+        if any(_waits(x) for x in walk(n.body)):
+            return inner * count
+        return max(inner * (1 if count <= WHOLE else math.ceil(count / AT_ONCE)), sums)
+    if _waits(n):
+        return latency["barrier"]
+    parts = [x for x in children(n) if isinstance(x, s.Stmt)]
+    own = [x for x in children(n) if not isinstance(x, s.Stmt)]
+    loads = {x.buffer.scope for part in own for x in walk(part) if isinstance(x, BufferLoad)}
+    cycles = latency["global"] if "global" in loads else 0
+    cycles += latency["shared"] if loads & set(SHARED_SCOPES) else 0
+    return cycles + max((waiting(part, latency) for part in parts), default=0)
+
+
+def _in_order(parts: Iterable[s.Stmt], latency: Mapping[str, int]) -> float:
+    """Statements one after the other: the longest chain of those that depend on each other."""
+    total, ends = 0.0, []  # type: float, list[tuple[float, set[Any]]]
+    for part in parts:
+        cycles = waiting(part, latency)
+        if any(_waits(x) for x in walk(part)):
+            total += max((end for end, _ in ends), default=0) + cycles
+            ends = []
+            continue
+        read = {x.buffer.data for x in walk(part) if isinstance(x, BufferLoad)}
+        written = {x.buffer.data for x in walk(part) if isinstance(x, s.BufferStore)}
+        start = max((end for end, made in ends if made & read), default=0)
+        ends.append((start + cycles, written))
+    return total + max((end for end, _ in ends), default=0)
+
+
+def _waits(n: Node) -> bool:
+    return isinstance(n, e.Call) and n.op == "tir.tvm_storage_sync"
+
+
+def _sums_up(loop: s.For) -> bool:
+    """True if iterations update one element after the other."""
+    stores = (x for x in walk(loop.body) if isinstance(x, s.BufferStore))
+    return any(not _uses(x.indices, loop) for x in stores)
+
+
+def _uses(indices: Any, loop: s.For) -> bool:
+    return any(x is loop.loop_var for i in indices for x in walk(i))

@@ -1,0 +1,144 @@
+"""The report on a GPU: counts against counting by hand, and what it says of wrong programs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mlcnb as mlc
+from mlcnb import cli
+from mlcnb.codegen.cuda import nvrtc
+from mlcnb.core.errors import MLCError
+from mlcnb.observe import gpu_report
+from mlcnb.script import parse
+from mlcnb.testing.gallery.programs import matmul
+from tests.codegen.gpu_programs import matmul_naive, matmul_tiled
+from tests.observe.warps.programs import transposed
+
+GUARDED = """
+@T.prim_func
+def main(A: T.Buffer((3, 70, 4), "float32"), B: T.Buffer((3, 70, 4), "float32")):
+    for bx in T.thread_binding(3, thread="blockIdx.x"):
+        for tx in T.thread_binding(70, thread="threadIdx.x"):
+            for k in range(4):
+                if {condition}:
+                    B[bx, tx, k] = A[bx, tx, k]
+"""
+CONDITIONS = {
+    "tx % 2 == 0": lambda bx, tx, k: tx % 2 == 0,
+    "tx < 32": lambda bx, tx, k: tx < 32,
+    "tx + bx * 10 < 40 + k": lambda bx, tx, k: tx + bx * 10 < 40 + k,
+    "k == 2": lambda bx, tx, k: k == 2,
+    "bx == 1 and tx >= 64": lambda bx, tx, k: bx == 1 and tx >= 64,
+    "(tx + k) // 8 == 3": lambda bx, tx, k: (tx + k) // 8 == 3,
+}
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sampled_from(sorted(CONDITIONS)))
+def test_divergence(condition):
+    """Idle lanes of every warp and iteration, as they are counted one by one."""
+    (kernel,) = gpu_report(parse(GUARDED.format(condition=condition))).kernels
+    runs = np.array([
+        [[[tx < 70 and CONDITIONS[condition](bx, tx, k) for tx in range(w * 32, w * 32 + 32)]
+          for k in range(4)] for w in range(3)] for bx in range(3)
+    ]).sum(axis=-1)  # fmt: skip
+    (found,) = kernel.statements
+    assert found.warps == (runs > 0).sum()
+    assert found.partial == ((runs > 0) & (runs < 32)).sum()
+    assert found.lanes == runs.sum()
+
+
+def test_work():
+    """A product of 64 x 64 x 64: its operations, and each argument once."""
+    (kernel,) = gpu_report(matmul_tiled(64, 64, 64).schedule).kernels
+    assert kernel.work.flops == 2 * 64**3
+    assert kernel.work.distinct == 3 * 64 * 64 * 4
+    assert kernel.shared_bytes == 2 * 8 * 8 * 4
+    assert (kernel.memory.kernel.grid, kernel.memory.kernel.block) == ((8, 8, 1), (4, 4, 1))
+
+
+def test_coalescing_is_what_a_column_costs():
+    """A warp that walks down a column asks for a sector for each lane."""
+    good, bad = (gpu_report(transposed(256, True, x)).kernels[0].work for x in (True, False))
+    assert good.sectors == 2 * 256 * 256 * 4 // 32
+    assert bad.sectors == 256 * 256 + 256 * 256 * 4 // 32
+    assert good.distinct == bad.distinct == 2 * 256 * 256 * 4
+
+
+@pytest.mark.skipif(not nvrtc.is_available(), reason="NVRTC is not installed")
+@pytest.mark.parametrize("device", ["A100", "H100", "RTX 5090"])
+def test_registers_are_those_of_the_cubin(device):
+    made = matmul_tiled(64, 64, 64)
+    (kernel,) = gpu_report(made.schedule, device).kernels
+    arch = {"A100": "sm_80", "H100": "sm_90a", "RTX 5090": "sm_120"}[device]
+    compiled = mlc.compile(made.schedule, target=f"cuda -arch={arch}").kernels[0]
+    (resources,) = compiled.resources.values()
+    assert kernel.registers == resources.registers
+    assert kernel.resources.spill_stores == 0
+
+
+RACING = """@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        B[0] = B[0] + A[tx]
+"""
+
+
+def test_a_race_stands_first():
+    text = str(gpu_report(parse(RACING)))
+    assert text.splitlines()[1:6] == [
+        "race on B[0] in global memory: two threads meet, and nothing orders them",
+        "     thread           loops  does   line",
+        "  A  threadIdx.x = 0         read      4",
+        "  B  threadIdx.x = 1         write     4",
+        "an order that goes wrong: 1. A reads B[0] (line 4); 2. B reads B[0] (line 4); "
+        "3. A writes B[0] (line 4); 4. B writes B[0] (line 4)",
+    ]
+
+
+def test_out_of_bounds():
+    report = gpu_report(parse(RACING.replace("B[0] = B[0] + A[tx]", "B[tx] = A[tx + 1]")))
+    assert [x.message for x in report.out_of_bounds] == [
+        "A[8] is read at tx = 7: dimension 0 has indices 0..8"
+    ]
+    assert report.races == ()
+
+
+def test_json():
+    report = gpu_report(matmul_naive().schedule)
+    data = json.loads(json.dumps(report.to_data(), allow_nan=False))
+    assert data["schema"] == "mlcnb.gpu/1"
+    assert data["races"] == data["out_of_bounds"] == []
+    (kernel,) = data["kernels"]
+    assert kernel["flops"] == 2 * 8 * 12 * 10
+    assert data["predicted_seconds"] == max(kernel["predicted"]["terms"].values())
+
+
+def test_methods_are_the_same():
+    sch = matmul_naive().schedule
+    wanted = gpu_report(sch, "H100").to_data()
+    assert sch.mod["main"].gpu_report("H100").to_data() == wanted
+    assert mlc.compile(sch, target="cuda-sim").kernels[0].gpu_report("H100").to_data() == wanted
+
+
+def test_what_is_bound_to_no_thread():
+    with pytest.raises(MLCError, match="no loop is bound to threads"):
+        gpu_report(matmul())
+
+
+def test_from_a_shell(tmp_path, capsys):
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text(matmul().script())
+    bad.write_text(RACING)
+    assert cli.main(["gpu", str(good)]) == 0
+    assert "predicted" in capsys.readouterr().out
+    assert cli.main(["gpu", str(bad), "--json", "--device", "H100"]) == 1
+    (data,) = json.loads(capsys.readouterr().out)
+    assert data["races"][0]["element"] == "B[0]"
+    assert cli.main(["gpu", str(bad), "--export", str(tmp_path / "page.html")]) == 1
+    assert "race on B[0]" in (tmp_path / "page.html").read_text()
