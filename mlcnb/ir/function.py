@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from mlcnb.core.node import FrozenDict, Node, replace
+from mlcnb.ir.attrs import frozen
 
 
 class BaseFunc(Node):
@@ -17,7 +18,7 @@ class BaseFunc(Node):
     def with_attr(self, key: str | Mapping[str, Any], value: object = None) -> Self:
         """This function with one attribute set, or all of a table."""
         added = key if isinstance(key, Mapping) else {key: value}
-        return replace(self, attrs=FrozenDict({**self.attrs, **added}))
+        return replace(self, attrs=FrozenDict({**self.attrs, **frozen(added)}))
 
     def with_attrs(self, attrs: Mapping[str, Any]) -> Self:
         """This function with all attributes of a table set."""

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, ref
 from mlcnb.core import display
 from mlcnb.core.errors import MLCError
 from mlcnb.core.node import EMPTY, FrozenDict, Node, node, replace
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 
@@ -112,7 +113,7 @@ class IRModule(Node):
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> IRModule:
         """A module with one attribute set, or all of a table."""
         added = key if isinstance(key, Mapping) else {key: value}
-        return replace(self, attrs=FrozenDict({**self.attrs, **added}))
+        return replace(self, attrs=FrozenDict({**self.attrs, **frozen(added)}))
 
     def with_attrs(self, attrs: Mapping[str, Any]) -> IRModule:
         """A module with all attributes of a table set."""

@@ -14,13 +14,17 @@ __getattr__, __dir__, __all__ = attach(
         "mlcnb.ir.global_info": "DummyGlobalInfo VDevice",
         "mlcnb.relax.struct_info": (
             "StructInfo TensorStructInfo ShapeStructInfo PrimStructInfo TupleStructInfo "
-            "FuncStructInfo ObjectStructInfo"
+            "FuncStructInfo ObjectStructInfo Type=StructInfo TensorType=TensorStructInfo "
+            "ShapeType=ShapeStructInfo TupleType=TupleStructInfo FuncType=FuncStructInfo "
+            "AnyType=ObjectStructInfo ObjectType=ObjectStructInfo"
         ),
+        "mlcnb.relax.utils": "convert_to_expr prim_value=convert_to_expr",
+        "mlcnb.ir.span": "Span",
         "mlcnb.relax.expr": (
             "Expr Var DataflowVar Constant Tuple TupleGetItem Call If SeqExpr BindingBlock "
             "DataflowBlock Binding VarBinding MatchCast ShapeExpr PrimValue StringImm DataTypeImm "
-            "ExternFunc Function Op const call_tir call_tir_inplace call_dps_packed call_packed "
-            "call_pure_packed"
+            "ExternFunc extern=ExternFunc Function Op const call_tir call_tir_inplace "
+            "call_dps_packed call_packed call_pure_packed call_tir_with_grad"
         ),
         "mlcnb.relax.block_builder": "BlockBuilder",
         "mlcnb.relax.expr_functor": "PyExprVisitor PyExprMutator",
@@ -43,6 +47,7 @@ __getattr__, __dir__, __all__ = attach(
         "expr_functor",
         "expr",
         "struct_info",
+        "utils",
         "testing",
     ),
 )

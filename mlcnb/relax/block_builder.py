@@ -33,18 +33,15 @@ from mlcnb.relax.expr import (
     Call,
     DataflowBlock,
     DataflowVar,
-    Expr,
     Function,
     SeqExpr,
-    ShapeExpr,
     Tuple,
     Var,
-    call_tir,
 )
 from mlcnb.relax.function_table import FunctionTable
 from mlcnb.relax.infer import children_of
 from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
-from mlcnb.relax.te_call import te_call
+from mlcnb.relax.te_call import call_te
 
 
 @dataclass
@@ -250,6 +247,7 @@ class BlockBuilder:
         func: Callable[..., Any],
         *args: Any,
         primfunc_name_hint: str | None = None,
+        primfunc_attrs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> Var:
         """Bind the call of a PrimFunc made from a tensor expression.
@@ -258,25 +256,20 @@ class BlockBuilder:
             func: from te tensors to a te tensor (or several).
             args: graph values become placeholders; anything else is handed on.
             primfunc_name_hint: the PrimFunc's name (the Python function's if None).
+            primfunc_attrs: more attributes of the PrimFunc.
             kwargs: as args, by name.
         """
-        return self.emit(self.call_te(func, *args, primfunc_name_hint=primfunc_name_hint, **kwargs))
+        named = {"primfunc_name_hint": primfunc_name_hint, "primfunc_attrs": primfunc_attrs}
+        return self.emit(self.call_te(func, *args, **named, **kwargs))
 
     def call_te(
         self,
         func: Callable[..., Any],
         *args: Any,
-        primfunc_name_hint: str | None = None,
         **kwargs: Any,
     ) -> Call:
         """The call that `emit_te` binds; the PrimFunc is added to the module."""
-        emitter = self._emitter("call_te")
-        leaves = [_leaves(emitter, a) for a in args]
-        made = te_call(func, leaves, {k: _leaves(emitter, v) for k, v in kwargs.items()})
-        name = primfunc_name_hint or getattr(func, "__name__", "te_func").strip("<>")
-        key = self._table.add_shared(made.func.without_attr("global_symbol"), name)
-        scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
-        return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+        return call_te(self._emitter("call_te"), self._table, func, args, kwargs)
 
     def normalize(self, expr: Any) -> Any:
         """`expr` with its parts made leaves (bound where an emitting scope is open) and struct
@@ -413,13 +406,6 @@ def _params(params: Var | Sequence[Var] | None) -> list[Var] | None:
 
 def _as_expr(value: Any) -> Any:
     return Tuple(tuple(map(_as_expr, value))) if isinstance(value, list | tuple) else value
-
-
-def _leaves(emitter: Emitter, value: Any) -> Any:
-    """The arguments of a te function: graph values are bound first."""
-    if isinstance(value, list | tuple):
-        return type(value)(_leaves(emitter, v) for v in value)
-    return emitter.leaf(value) if isinstance(value, Expr) else value
 
 
 def _check_result(frame: _Frame, body: Any) -> None:

@@ -79,6 +79,10 @@ class Expr(Node):
     def __neg__(self) -> Expr:
         return Call(Op("relax.negative"), (self,))
 
+    def astype(self, dtype: str) -> Expr:
+        """The call of `relax.astype`: this value in another dtype."""
+        return Call(Op("relax.astype"), (self,), FrozenDict(dtype=dtype))
+
     def __lt__(self, other: Any) -> Expr:
         return _binary("relax.less", self, other)
 
@@ -97,6 +101,10 @@ class Expr(Node):
         if fields is None:
             raise TypeError(f"a {type(self).__name__} that is no tuple cannot be iterated")
         return (self[i] for i in range(len(fields)))
+
+    def __call__(self, *args: Any) -> Expr:
+        """The call of a function value."""
+        return Call(self, args)
 
     def __getitem__(self, index: int) -> Expr:
         return TupleGetItem(self, index)
@@ -153,6 +161,10 @@ class Tuple(Expr):
     def struct_info(self) -> TupleStructInfo:
         """Tuple of the fields' struct infos."""
         return TupleStructInfo(tuple(e.struct_info or ObjectStructInfo() for e in self.fields))
+
+    def __getitem__(self, index: int) -> Expr:
+        """A field: of a tuple that is written out it is what stands there."""
+        return self.fields[index]
 
 
 @node
@@ -498,6 +510,23 @@ def call_tir_inplace(
     """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
     call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
     attrs = FrozenDict(inplace_indices=tuple(inplace_indices))
+    return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
+def call_tir_with_grad(
+    func: GlobalVar,
+    args: Any,
+    out_sinfo: Any,
+    tir_vars: ShapeExpr | None = None,
+    te_grad_name: str = "",
+    te_grad_kwargs: Mapping[str, Any] | None = None,
+) -> Call:
+    """As call_tir; its gradient is a registered function of tensor expressions.
+
+    te_grad_name: that function's; te_grad_kwargs: what it is called with besides tensors.
+    """
+    call = _dps("relax.call_tir_with_grad", (func, _as_tuple(args)), out_sinfo, tir_vars)
+    attrs = FrozenDict(te_grad_name=te_grad_name, te_grad_kwargs=FrozenDict(te_grad_kwargs or {}))
     return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
 
 

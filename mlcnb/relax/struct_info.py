@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlcnb.core.node import Node, node
+from mlcnb.core.node import Node, binder, node
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr
 
@@ -96,8 +96,12 @@ class TensorStructInfo(StructInfo):
 
     @property
     def dims(self) -> tuple[PrimExpr, ...] | None:
-        """The dimensions, or None where they are not known one by one."""
-        return getattr(self.shape, "values", None)
+        """The dimensions, or None where they are not known one by one. Of a shape that a variable
+        holds they are what is known of the variable.
+        """
+        return getattr(self.shape, "values", None) or getattr(
+            getattr(self.shape, "struct_info", None), "values", None
+        )
 
 
 @node
@@ -114,9 +118,19 @@ class TupleStructInfo(StructInfo):
 class FuncStructInfo(StructInfo):
     """A function: parameters (None: unknown), result, purity."""
 
-    params: tuple[StructInfo, ...] | None
-    ret: StructInfo
+    params: tuple[StructInfo, ...] | None = binder()
+    ret: StructInfo = None  # type: ignore[assignment]
     purity: bool = True
+
+    @staticmethod
+    def opaque_func(*, ret: StructInfo | None = None, purity: bool = False) -> FuncStructInfo:
+        """A function of which no parameters are known, nor what it gives unless `ret` tells."""
+        return FuncStructInfo(None, ret or ObjectStructInfo(), purity)
+
+    @property
+    def derive_func(self) -> None:
+        """What derives the result's struct info: nothing does, calls say it themselves."""
+        return None
 
 
 def told_by(infos: Sequence[StructInfo]) -> StructInfo:

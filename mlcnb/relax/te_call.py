@@ -15,8 +15,10 @@ from mlcnb import te
 from mlcnb.core.errors import CodegenError
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.relax.analysis.struct_info import definable_vars, substitute, symbolic_vars
-from mlcnb.relax.expr import Expr, PrimValue, ShapeExpr, Tuple, tensor_info
-from mlcnb.relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
+from mlcnb.relax.emitter import Emitter
+from mlcnb.relax.expr import Call, Expr, PrimValue, ShapeExpr, Tuple, call_tir, tensor_info
+from mlcnb.relax.function_table import FunctionTable
+from mlcnb.relax.struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.renew import renew_defs
 
@@ -75,6 +77,8 @@ class TeInputs:
         info = expr.struct_info
         if isinstance(info, ShapeStructInfo) and info.values is not None:
             return self.convert(ShapeExpr(info.values))
+        if isinstance(info, PrimStructInfo) and info.value is not None:
+            return self.scalar(info.value)
         if not isinstance(info, TensorStructInfo) or info.dims is None or info.dtype is None:
             raise CodegenError(
                 "a tensor expression needs tensors of known shape and dtype",
@@ -99,6 +103,36 @@ def letter(number: int) -> str:
     """A, B, …, Z, A1, B1, …: names of placeholders."""
     turn, place = divmod(number, 26)
     return chr(ord("A") + place) + (str(turn) if turn else "")
+
+
+def call_te(
+    emitter: Emitter,
+    table: FunctionTable,
+    func: Callable[..., Any],
+    args: Any,
+    kwargs: Mapping[str, Any],
+) -> Call:
+    """The call of a PrimFunc that a te function makes of graph values; the table gets the PrimFunc.
+
+    kwargs: those of `func`, and `primfunc_name_hint` (its name, `func`'s if there is none) and
+    `primfunc_attrs` (more attributes of it).
+    """
+    named = dict(kwargs)
+    hint, attrs = (named.pop(f"primfunc_{k}", None) for k in ("name_hint", "attrs"))
+    leaves = [_leaves(emitter, a) for a in args]
+    made = te_call(func, leaves, {k: _leaves(emitter, v) for k, v in named.items()})
+    name = hint or getattr(func, "__name__", "te_func").strip("<>")
+    function = made.func.without_attr("global_symbol")
+    key = table.add_shared(function.with_attr(dict(attrs)) if attrs else function, name)
+    scalars = ShapeExpr(made.tir_vars) if made.tir_vars else None
+    return call_tir(key, Tuple(made.args), made.out_sinfo, scalars)
+
+
+def _leaves(emitter: Emitter, value: Any) -> Any:
+    """The arguments of a te function: graph values are bound first."""
+    if isinstance(value, list | tuple):
+        return type(value)(_leaves(emitter, v) for v in value)
+    return emitter.leaf(value) if isinstance(value, Expr) else value
 
 
 def te_call(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> TeCall:

@@ -159,7 +159,8 @@ class Executable(display.Shown):
         if plans.runs(dims):
             result = plans.run(values, dims, ordered)
         else:
-            result = self._machine.result(Frame(self._machine, function, values, dims))
+            machine = self._machine.handing(ordered)
+            result = machine.result(Frame(machine, function, values, dims))
         return like_input(result, ordered)
 
     def ordered(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -247,9 +247,17 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
     given = _parts(args)
     if any(map(is_torch, given)):
         return _each_array(result, _as_torch)
-    if any(isinstance(a, Tensor) for a in given):
-        return _each_array(result, lambda a: Tensor(a, cpu()))
-    return result
+    return as_tensors(result) if has_tensor(given) else result
+
+
+def as_tensors(value: Any) -> Any:
+    """A value whose arrays are Tensors, which share their memory."""
+    return _each_array(value, lambda a: Tensor(a, cpu()))
+
+
+def has_tensor(args: Sequence[Any]) -> bool:
+    """Whether one of the arguments of a call, or of their fields, is a Tensor."""
+    return any(isinstance(a, Tensor) for a in _parts(args))
 
 
 def _parts(values: Any) -> list[Any]:

@@ -13,6 +13,7 @@ stretch between such sizes, with the same kernels and the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 from mlcnb.core import registry
@@ -23,7 +24,7 @@ from mlcnb.relax.analysis.variables import free_vars
 from mlcnb.runtime import builtin, stretches
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.frame import Frame, Step, bind_arguments
-from mlcnb.runtime.tensor import flatten, fresh, like_input
+from mlcnb.runtime.tensor import as_tensors, flatten, fresh, has_tensor, like_input
 
 __all__ = ["Frame", "Step", "VirtualMachine", "bind_arguments"]
 
@@ -45,6 +46,16 @@ class VirtualMachine:
         self._results: dict[str, Any] = {}
         self._pieces: dict[rx.SeqExpr, stretches.Pieces] = {}
         self._captured: dict[rx.Function, list[rx.Var]] = {}
+        #: whether Python functions that a program calls are handed Tensors, as its caller did
+        self.tensors = False
+
+    def handing(self, args: tuple[Any, ...]) -> VirtualMachine:
+        """The machine that hands on the caller's kind of array: this one, or one with Tensors."""
+        if self.tensors or not has_tensor(args):
+            return self
+        made = copy(self)
+        made.tensors = True
+        return made
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name in self._saved:
@@ -115,7 +126,7 @@ class VirtualMachine:
         self._results[func_name] = self[func_name](*self._inputs[func_name])
 
     def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful`.
+        """The result of the last `invoke_stateful`, as Tensors: TVM's way, whatever came in.
 
         Raises:
             RuntimeInputError: there was none.
@@ -125,7 +136,7 @@ class VirtualMachine:
                 f"{func_name}: there are no outputs",
                 hint=f"vm.invoke_stateful({func_name!r}) first",
             )
-        return self._results[func_name]
+        return as_tensors(self._results[func_name])
 
     def _function(self, name: str) -> rx.Function:
         function = self.executable.mod[name]
@@ -146,7 +157,8 @@ class VirtualMachine:
 
     def invoke(self, function: rx.Function, name: str, args: tuple[Any, ...]) -> Any:
         """Run a function to its end and give its result, in memory of its own."""
-        return like_input(self.result(self.frame(function, name, args)), args)
+        machine = self.handing(args)
+        return like_input(machine.result(machine.frame(function, name, args)), args)
 
     def result(self, frame: Frame) -> Any:
         """Run a call to its end and give its result, in memory of its own."""

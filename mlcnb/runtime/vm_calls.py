@@ -6,7 +6,7 @@ says what ran. The rules of `mlcnb.runtime.frame` call these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from mlcnb.relax.operator import attrs_of, call_arguments, declaration, is_null
 from mlcnb.relax.struct_info import TupleStructInfo
 from mlcnb.runtime import kernel_call
 from mlcnb.runtime.shapes import match, shape_of
-from mlcnb.runtime.tensor import flatten, fresh
+from mlcnb.runtime.tensor import Tensor, as_tensors, flatten, fresh
 
 if TYPE_CHECKING:
     from mlcnb.runtime.frame import Frame
@@ -40,6 +40,8 @@ def contiguous(result: Any) -> Any:
     """A result whose arrays lie in one piece, as kernels want them."""
     if isinstance(result, tuple | list):
         return tuple(contiguous(r) for r in result)
+    if isinstance(result, Tensor):
+        result = result.numpy()
     return np.asarray(result, order="C") if isinstance(result, np.generic | np.ndarray) else result
 
 
@@ -95,8 +97,15 @@ def packed(frame: Frame, name: str, args: Any, sinfo_args: Any) -> Any:
     function = registry.get_global_func(name)
     assert function is not None
     frame.kernel = f"python: {name}"
-    result = contiguous(function(*(frame.value(a) for a in args)))
+    result = contiguous(function(*handed(frame, name, (frame.value(a) for a in args))))
     return as_said(frame, result, sinfo_args, f"the result of {name}")
+
+
+def handed(frame: Frame, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """What a registered function gets: Tensors where the caller came with them, else arrays."""
+    if not frame.vm.tensors or name.startswith("vm.builtin."):
+        return tuple(values)
+    return tuple(map(as_tensors, values))
 
 
 def as_said(frame: Frame, result: Any, sinfo_args: Any, what: str) -> Any:
@@ -119,7 +128,7 @@ def _call_inplace_packed(frame: Frame, x: rx.Call) -> Any:
     for i in where:
         values[i] = fresh(values[i], list(kept))
     frame.kernel = f"python: {name}"
-    result = registry.get_global_func(name)(*values)  # type: ignore[misc]
+    result = registry.get_global_func(name)(*handed(frame, name, values))  # type: ignore[misc]
     if result is None:
         made = tuple(values[i] for i in where)
         result = made[0] if len(made) == 1 else made
@@ -159,7 +168,7 @@ def _call_dps_packed(frame: Frame, x: rx.Call) -> Any:
             kernel_call.run(kernels[name], values)
         frame.kernel = name
     else:
-        frame.vm.packed(name)(*values)
+        frame.vm.packed(name)(*handed(frame, name, values))
         frame.kernel = f"python: {name}"
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 

@@ -278,6 +278,15 @@ class Matched(Frame):
 
 
 @dataclass
+class FromTe(Frame):
+    """`R.emit_te(func, *args)`"""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass
 class ModuleAttrs(Frame):
     """`I.module_attrs({…})`"""
 

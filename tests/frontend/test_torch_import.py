@@ -55,9 +55,9 @@ def test_main_as_tvm_makes_it():
         "class Module:",
         "    @R.function",
         f'    def main(input: R.Tensor((4, 3), dtype="float32")) -> R.Tuple({tensor}):',
-        '        R.func_attr({"num_input": 1})',
         "        with R.dataflow():",
-        f'            lv: {tensor} = R.matmul(input, metadata["relax.expr.Constant"][0])',
+        f"            lv: {tensor} = R.matmul("
+        'input, metadata["relax.expr.Constant"][0], out_dtype="float32")',
         f'            lv1: {tensor} = R.add(lv, metadata["relax.expr.Constant"][1])',
         f"            gv: R.Tuple({tensor}) = (lv1,)",
         "            R.output(gv)",

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import mlcnb as mlc
+from mlcnb import relax
 from mlcnb.core import registry
 from mlcnb.core.errors import ExecutionError, MLCError, RuntimeInputError
 from mlcnb.relax import BlockBuilder, op
 from mlcnb.relax import expr as rx
 from mlcnb.relax.transform import LegalizeOps
 from mlcnb.runtime.vm import Frame
+from mlcnb.script import ir as I
+from mlcnb.script import relax as R
 from tests.runtime.programs import HEAD, chain, compiled, module, random
 
 X, Y = random(2, 3), random(3, seed=1)
@@ -234,3 +237,59 @@ def test_a_constant_whose_elements_lie_apart():
     assert not ex.mod["main"].body.bindings[0].value.args[1].fields[1].data.flags.c_contiguous
     (step,) = ex.steps(X)
     np.testing.assert_allclose(step.value, X @ weight, rtol=1e-5, atol=1e-6)
+
+
+def test_python_functions_get_the_kind_of_array_that_the_caller_gave():
+    seen = []
+
+    def joined(a, b):
+        seen.append((type(a), type(b)))
+        return mlc.runtime.tensor(np.asarray(a) + np.asarray(b))
+
+    def doubled(a, out):
+        seen.append((type(a), type(out)))
+        np.asarray(out)[...] = 2 * np.asarray(a)
+
+    mlc.register_func("test_vm.joined", joined, override=True)
+    mlc.register_func("test_vm.doubled", doubled, override=True)
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def inner(x: R.Tensor((3,), "float32")):
+            y = R.call_dps_packed("test_vm.doubled", (x,), out_sinfo=R.Tensor((3,), "float32"))
+            return y
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")):
+            cls = Module
+            y = cls.inner(x)
+            z = R.call_pure_packed("test_vm.joined", x, y, sinfo_args=R.Tensor((3,), "float32"))
+            return z
+
+    x = np.arange(3, dtype="float32")
+    ex = mlc.compile(Module)
+    for machine in (ex, relax.VirtualMachine(ex, mlc.cpu(), native=False)["main"]):
+        for kind, given in ((np.ndarray, x), (mlc.runtime.Tensor, mlc.runtime.tensor(x))):
+            seen.clear()
+            result = machine(given)
+            assert seen == [(kind, kind)] * 2
+            assert type(result) is kind
+            np.testing.assert_array_equal(np.asarray(result), 3 * x)
+
+
+def test_the_stateful_way_gives_tensors_whatever_came_in():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((3,), "float32")):
+            y = (x, R.add(x, x))
+            return y
+
+    x = np.arange(3, dtype="float32")
+    vm = relax.VirtualMachine(mlc.compile(Module), mlc.cpu())
+    vm.set_input("main", x)
+    vm.invoke_stateful("main")
+    first, second = vm.get_outputs("main")
+    np.testing.assert_array_equal(first.numpy(), x)
+    np.testing.assert_array_equal(second.numpy(), 2 * x)

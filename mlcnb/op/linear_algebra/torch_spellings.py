@@ -21,7 +21,7 @@ def torch_linear(n: TorchNode, x: Expr, weight: Expr, bias: Expr | None = None) 
     turned = weight
     if len(n.dims(weight)) == 2:
         turned = n.emit(call("relax.permute_dims", weight, axes=(1, 0)))
-    result = call("relax.matmul", x, turned)
+    result = call("relax.matmul", x, turned, out_dtype=n.dtype(x))
     return result if bias is None else call("relax.add", n.emit(result), bias)
 
 
@@ -29,7 +29,7 @@ def torch_linear(n: TorchNode, x: Expr, weight: Expr, bias: Expr | None = None) 
 @torch_spelling("aten.vdot", "aten.linalg_matmul")
 def torch_matmul(n: TorchNode, x: Expr, other: Expr) -> Expr:
     """The product of matrices, vectors, or stacks of matrices."""
-    return call("relax.matmul", x, other)
+    return call("relax.matmul", x, other, out_dtype=n.dtype(x))
 
 
 @torch_spelling("aten.addmm.default", "aten.baddbmm.default", "aten.addmv")

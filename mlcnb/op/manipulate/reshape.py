@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.ir.expr import Var
 from mlcnb.ir.prim_ops import as_int, equal
 from mlcnb.ir.prim_ops import const as number
 from mlcnb.op._dims import (
@@ -79,8 +80,14 @@ def fill_in(dims: Sequence[Any], target: Sequence[Any]) -> tuple[Any, ...] | Non
     at = [i for i, d in enumerate(target) if as_int(d) == -1]
     if not at:
         return tuple(target)
-    rest = product(d for i, d in enumerate(target) if i != at[0])
-    total = product(dims)
+    left, others = list(dims), []
+    for d in (d for i, d in enumerate(target) if i != at[0]):
+        place = next((i for i, x in enumerate(left) if x is d and isinstance(x, Var)), None)
+        if place is None:
+            others.append(d)
+        else:
+            del left[place]
+    rest, total = product(others), product(left)
     if len(at) > 1 or as_int(rest) == 0 or as_int(tidy(total % rest)) not in (0, None):
         return None
     return tuple(tidy(total // rest) if i == at[0] else d for i, d in enumerate(target))

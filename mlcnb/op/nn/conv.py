@@ -300,5 +300,6 @@ def onnx_window(n: OnnxNode, x: Expr, w: Expr) -> dict[str, Any]:
 
 def with_bias(n: OnnxNode, result: Expr, bias: Expr, rank: int) -> Expr:
     """result + bias, one number a channel, of (N, C, …)."""
+    found = n.emit(result)
     shaped = n.emit(make_call(Reshape, bias, [1, n.dims(bias)[0], *[1] * rank]))
-    return call("relax.add", n.emit(result), shaped)
+    return call("relax.add", found, shaped)

@@ -35,6 +35,7 @@ def torch_convolution(
         "padding": _sides(padding, rank),
         "dilation": each(_ints(dilation), rank),
         "groups": groups,
+        "out_dtype": n.dtype(x),
     }
     name = f"relax.nn.conv{rank}d"
     if transposed:

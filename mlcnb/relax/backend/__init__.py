@@ -30,6 +30,7 @@ __getattr__, __dir__, __all__ = attach(
         ),
         "mlcnb.relax.transform.fuse_ops_by_pattern": "FusionPattern PatternCheckContext",
         "mlcnb.ir.external": "ExternalModule",
+        f"{_HERE}.dispatch": "DispatchSampling DispatchSortScan",
         f"{_HERE}.utils": "has_leaking_intermediate_variables",
     },
     submodules=("patterns", "cuda", "cpu_generic", "gpu_generic"),

@@ -122,7 +122,9 @@ class _Converter:
         wanted = self._wanted(value)
         if wanted is not None:
             return self._desired(value, wanted)
-        attrs = attrs_of(value) if called(value) is not OpDecl else OpDecl()
+        if called(value) is OpDecl:  # a way of calling, such as call_tir
+            return None
+        attrs = attrs_of(value)
         if attrs.is_elementwise(*(a.struct_info for a in value.args)):
             return self._elementwise(value, binding.var)
         return self._in_order(value, attrs, binding.var)

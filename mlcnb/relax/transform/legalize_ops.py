@@ -149,7 +149,9 @@ class _Legalizer(Mutator):
             return None
         self.count += 1
         rule.fire(call, var)
-        return made
+        info = call.struct_info
+        is_one = isinstance(info, TupleStructInfo) and len(info.fields) == 1
+        return Tuple((self.emit(made),)) if is_one else made
 
     def legalize(self, call: Call, decl: type[OpDecl]) -> Call:
         """The declaration's loops, made or found, and their call."""

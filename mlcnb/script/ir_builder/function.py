@@ -6,11 +6,11 @@ from typing import Any
 
 from mlcnb.core.node import FrozenDict, replace
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar, PrimExpr, Range, Var
 from mlcnb.script.dialect import known_key
 from mlcnb.script.ir_builder.builder import IRBuilder, Lines, find, lines
 from mlcnb.script.ir_builder.ir import ModuleFrame
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.tir_func import rooted
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.analysis.access import detect_buffer_access

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mlcnb.core.node import FrozenDict
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.module import IRModule
 from mlcnb.script.ir_builder.builder import Frame, IRBuilder, find
-from mlcnb.script.parser.attrs import frozen
 
 
 class ModuleFrame(Frame):

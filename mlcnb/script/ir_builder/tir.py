@@ -13,12 +13,12 @@ from typing import Any
 from mlcnb.core.errors import MLCError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import dtype
 from mlcnb.script import frames as words
 from mlcnb.script import tir as script
 from mlcnb.script.ir_builder.builder import Frame, IRBuilder, Lines, find, lines
 from mlcnb.script.ir_builder.function import BlockFrame, InitFrame, PrimFuncFrame
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.tir_bind import renamed
 from mlcnb.script.parser.tir_block import as_region
 from mlcnb.script.ranges import make_range

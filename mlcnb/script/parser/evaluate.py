@@ -23,6 +23,7 @@ from mlcnb.core.text import suggestion
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import GlobalVar, PrimExpr
 from mlcnb.relax.expr import Constant, Expr
+from mlcnb.relax.function_table import FunctionTable
 from mlcnb.script import build, words
 from mlcnb.script.frames import Cell, Frame, LetType, Sliced
 from mlcnb.script.parser import operate
@@ -74,6 +75,8 @@ class Evaluator:
         self.results: dict[str, str] | None = None
         #: the virtual devices of the module around it; None where there is no module
         self.vdevices: tuple[Any, ...] | None = None
+        #: the functions of the module around it, which `R.emit_te` adds to
+        self.table: FunctionTable | None = None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
         """An error that points at a place of the source."""

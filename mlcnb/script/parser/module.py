@@ -6,13 +6,14 @@ import ast
 from typing import Any
 
 from mlcnb.core.node import FrozenDict
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import ExternFunc
+from mlcnb.relax.function_table import FunctionTable
 from mlcnb.script import frames, words
 from mlcnb.script.parser.advice import ModuleRef
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_func import FunctionParser
 from mlcnb.script.parser.tir_func import PrimFuncParser
@@ -78,7 +79,8 @@ class ModuleReader:
     def __init__(self, ev: Evaluator, node: ast.ClassDef) -> None:
         self.ev = ev
         self.node = node
-        self.functions: dict[GlobalVar, BaseFunc] = {}
+        self.table = FunctionTable()
+        self.functions = self.table.functions
         self.results: dict[str, str] = {}
         self.attrs: dict[str, Any] = {}
         self.infos: dict[str, Any] = {}
@@ -89,6 +91,9 @@ class ModuleReader:
         members = [line for line in self.node.body if not _is_remark(line)]
         names = {line.name for line in members if isinstance(line, ast.FunctionDef)}
         names |= {n for line in members for n in _assigned(line)}
+        for name in names:
+            self.table.names.reserve(name)
+        self.ev.table = self.table
         with self.ev.scope.inner():
             self.ev.scope.define(self.node.name, ModuleRef(self.node.name, names))
             self.ev.scope.define("cls", ModuleRef("cls", names))
@@ -102,6 +107,7 @@ class ModuleReader:
             for line in sorted(members, key=self._rank):
                 self._member(line)
         order = [GlobalVar(n) for line in members for n in _defined(line)]
+        order += [name for name in self.functions if name not in order]  # of R.emit_te
         functions = {name: self.functions[name] for name in order if name in self.functions}
         return IRModule(FrozenDict(functions), frozen(self.attrs), frozen(self.infos))
 

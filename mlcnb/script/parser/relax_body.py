@@ -15,9 +15,10 @@ from mlcnb.core.node import replace
 from mlcnb.relax import expr as rx
 from mlcnb.relax.analysis.struct_info import BaseCheckResult, struct_info_base_check
 from mlcnb.relax.emitter import Emitter, Names
-from mlcnb.relax.infer import GIVEN, describe, infer, infer_call, is_leaf
+from mlcnb.relax.infer import GIVEN, describe, infer, infer_call, is_leaf, is_pure_call
 from mlcnb.relax.operator import declaration
 from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
+from mlcnb.relax.te_call import call_te
 from mlcnb.script import frames
 from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
 from mlcnb.script.parser.symbols import read_vdevice
@@ -81,6 +82,8 @@ class BodyParser:
 
     def relax(self, value: Any, place: Any) -> Any:
         """A value as a graph expression."""
+        if isinstance(value, frames.FromTe):
+            return self.from_te(value, place)
         if isinstance(value, frames.Frame):
             raise self.ev.error(place, f"{type(value).__name__} is no value here")
         with self.ev.blame(place):
@@ -91,6 +94,15 @@ class BodyParser:
             device = read_vdevice(self.ev, found.attrs.dst_vdevice, place)
             found = replace(found, attrs=replace(found.attrs, dst_vdevice=device))
         return found
+
+    def from_te(self, value: frames.FromTe, place: Any) -> rx.Call:
+        """The call of a loop function made here, which the module around gets."""
+        if self.ev.table is None:
+            raise self.ev.error(
+                place, "R.emit_te needs a module, which gets the loops", "@I.ir_module"
+            )
+        with self.ev.blame(place):
+            return call_te(self.emitter, self.ev.table, value.func, value.args, value.kwargs)
 
     def assign_(self, node: ast.Assign) -> None:
         """`x = value`"""
@@ -198,9 +210,20 @@ class BodyParser:
         elif isinstance(value, frames.Output):
             raise self.ev.error(node, "R.output ends a dataflow block", "with R.dataflow():")
         elif isinstance(value, rx.Call):
+            self.unused(value, node)
             self.emit("_", value, None, node)
         else:
             raise self.ev.error(node, "this line does nothing")
+
+    def unused(self, value: rx.Call, node: ast.Expr) -> None:
+        """A line of its own is a call for its effect: an operator without one does nothing."""
+        known = declaration(value.op, missing_ok=True) if isinstance(value.op, rx.Op) else None
+        if known is not None and is_pure_call(value):
+            raise self.ev.error(
+                node,
+                f"the result of {known.op_name} is not used",
+                "bind it: y = …, or leave it out",
+            )
 
     def pass_(self, node: ast.Pass | ast.Nonlocal | ast.Global) -> None:
         """`pass`, and words that say where Python finds a name: nothing."""

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from mlcnb.core.node import walk
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import GlobalVar
 from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.function import BaseFunc
 from mlcnb.relax.expr import Function, SeqExpr, Tuple, Var
 from mlcnb.relax.struct_info import StructInfo
 from mlcnb.script.dialect import known_key
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.relax_body import BodyParser
 from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
@@ -104,6 +104,8 @@ class FunctionParser:
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """`R.func_attr({…})`"""
         self.attrs.update({known_key(k): v for k, v in attrs.items()})
+        if "Primitive" in attrs:  # TVM wrote 1
+            self.attrs["Primitive"] = bool(attrs["Primitive"])
 
 
 def _well_defined(params: list[Var], body: SeqExpr) -> StructInfo | None:

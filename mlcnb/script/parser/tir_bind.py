@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from mlcnb.core.node import replace
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.script import build, frames
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import resolve_dims

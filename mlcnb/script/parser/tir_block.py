@@ -7,10 +7,10 @@ from typing import Any
 
 from mlcnb.core.node import replace, walk
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.ir.span import Span
 from mlcnb.script import build, frames
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.ranges import make_range
 from mlcnb.tir.analysis.access import detect_buffer_access

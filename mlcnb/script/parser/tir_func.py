@@ -8,11 +8,11 @@ from typing import Any
 
 from mlcnb.core.node import FrozenDict, Node, visit
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import DType, dtype
 from mlcnb.ir.expr import Var
 from mlcnb.script.dialect import known_key
 from mlcnb.script.frames import NewVar
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.evaluate import Evaluator
 from mlcnb.script.parser.symbols import declared_symbols, resolve_dims
 from mlcnb.script.parser.tir_bind import renamed

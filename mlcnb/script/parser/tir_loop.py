@@ -12,10 +12,10 @@ from typing import Any
 
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.ir.attrs import frozen
 from mlcnb.ir.dtype import dtype
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.script import frames
-from mlcnb.script.parser.attrs import frozen
 from mlcnb.script.parser.body import Body
 from mlcnb.script.parser.tir_bind import Bindings
 from mlcnb.script.ranges import make_range

@@ -12,7 +12,7 @@ from mlcnb.ir.dtype import dtype as _dtype
 from mlcnb.ir.expr import PrimExpr
 from mlcnb.relax import expr as rx
 from mlcnb.relax.struct_info import StructInfo, told_by
-from mlcnb.script.frames import Matched, Output
+from mlcnb.script.frames import FromTe, Matched, Output
 from mlcnb.script.relax.convert import as_relax
 from mlcnb.script.relax.struct_infos import dim, info
 
@@ -40,6 +40,8 @@ def _inputs(args: Any, tir_vars: Any) -> tuple[rx.Tuple, tuple[rx.Expr, ...]]:
     scalars: list[PrimExpr | int] = []
     while tir_vars is None and given and isinstance(given[-1], PrimExpr | int):
         scalars.insert(0, given.pop())
+    if isinstance(tir_vars, list | tuple):
+        tir_vars = rx.shape_expr(tir_vars)
     extra = [as_relax(tir_vars)] if tir_vars is not None else []
     if scalars:
         extra = [rx.shape_expr(scalars)]
@@ -131,9 +133,10 @@ def call_tir_with_grad(
 ) -> rx.Call:
     """As call_tir; its gradient is a registered function of tensor expressions."""
     call = call_tir(func, args, out_sinfo, tir_vars, out_ty=out_ty)
-    attrs = FrozenDict(te_grad_name=te_grad_name, te_grad_kwargs=FrozenDict(te_grad_kwargs or {}))
-    op = rx.Op("relax.call_tir_with_grad")
-    return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+    func, args, *scalars = call.args
+    shape: Any = scalars[0] if scalars else None
+    infos = call.sinfo_args[0]
+    return rx.call_tir_with_grad(func, args, infos, shape, te_grad_name, te_grad_kwargs)
 
 
 def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
@@ -238,6 +241,13 @@ def match_cast(value: Any, struct_info: Any) -> Matched:
     return Matched(as_relax(value), info(struct_info))
 
 
+def emit_te(func: Any, *args: Any, **kwargs: Any) -> FromTe:
+    """The call of a loop function that a tensor expression makes of graph values; the module gets
+    the function. Arguments as of `BlockBuilder.emit_te`.
+    """
+    return FromTe(func, args, kwargs)
+
+
 def output(*values: Any) -> Output:
     """The variables of a dataflow block that live on after it."""
     return Output(values)
@@ -301,6 +311,7 @@ CALLS: dict[str, Any] = {
     "TupleGetItem": tuple_get_item,
     "ExternFunc": extern_func,
     "match_cast": match_cast,
+    "emit_te": emit_te,
     "output": output,
     "null_value": null_value,
 }

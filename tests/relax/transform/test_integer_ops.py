@@ -87,7 +87,7 @@ def test_a_convolution_between_dequantize_and_quantize():
     before = mlc.from_onnx(onnx.load_from_string(qdq()))
     after = SimplifyOps()(IntegerOps()(before))
     assert operators(before) == [
-        *["quantize", "dequantize", "dequantize", "dequantize", "reshape", "nn.conv2d", "add"],
+        *["quantize", "dequantize", "dequantize", "dequantize", "nn.conv2d", "reshape", "add"],
         *["quantize", "dequantize"],
     ]
     assert operators(after) == ["quantize", "qnn.conv2d", "add", "qnn.requantize", "dequantize"]

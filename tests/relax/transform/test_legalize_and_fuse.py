@@ -672,3 +672,20 @@ def test_blocks_of_branches_and_local_functions_are_fused() -> None:
     x = np.linspace(-1, 1, 5, dtype=np.float32)
     for c in (True, False):
         same_numbers(Before, made, (np.array(c), x))
+
+
+def test_a_tuple_of_one_part_stays_a_tuple() -> None:
+    @I.ir_module
+    class Before:
+        @R.function
+        def main(x: R.Tensor((1, 2), "float32")) -> R.Tensor((1, 2), "float32"):
+            with R.dataflow():
+                lv = R.split(x, 1, axis=1)
+                gv = lv[0]
+                R.output(gv)
+            return gv
+
+    x = np.ones((1, 2), "float32")
+    after = LegalizeOps()(Before)
+    assert_well_formed(after)
+    np.testing.assert_array_equal(evaluate(after, x), x)

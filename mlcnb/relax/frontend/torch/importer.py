@@ -120,7 +120,9 @@ class Importer:
         seq = sequence(self.emitter.bindings, body)
         if checks := [*self.range_checks(), *self.guard_checks()]:
             seq = replace(seq, blocks=(BindingBlock(tuple(checks)), *seq.blocks))
-        attrs: dict[str, Any] = {"global_symbol": "main", "num_input": len(self.params), **more}
+        attrs: dict[str, Any] = {"global_symbol": "main", **more}
+        if self.keep_params:
+            attrs["num_input"] = len(self.params)
         params = list(self.params)
         if self.values.stored:
             used = use_counts(seq)
