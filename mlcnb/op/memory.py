@@ -15,13 +15,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import ExecutionError
 from mlcnb.ir.dtype import dtype as make_dtype
-from mlcnb.op._dims import tensor
+from mlcnb.ir.prim_ops import as_int
+from mlcnb.op._dims import product, refuse, tell, tensor
 from mlcnb.op._sugar import sugar
 from mlcnb.relax.operator import (
     Dtype,
     Object,
     OpDecl,
+    OptionalDtype,
+    OptionalScalar,
+    OptionalShape,
     Scalar,
     Shape,
     String,
@@ -101,20 +106,50 @@ class AllocTensorFromStorage(OpDecl):
 
 @operator("relax.memory.view")
 class View(OpDecl):
-    """The same memory as another shape."""
+    """The bytes of `data` from an offset on as a tensor of another shape and dtype; what is left
+    out is that of `data`. It stays inside of `data`'s bytes.
 
-    view = True
+    Semantics: https://tvm.apache.org/docs/reference/api/python/relax/op.html (memory.view)
+    """
 
     data: Tensor
-    shape: Shape
+    shape: OptionalShape
+    dtype: OptionalDtype
+    relative_byte_offset: OptionalScalar
 
-    def infer(self, data: Any, shape: Any) -> Any:
-        """Tensor of that shape, of data's dtype."""
-        return tensor(shape.values, data.dtype, shape.ndim)
+    def infer(self, data: Any, shape: Any, dtype: Any, relative_byte_offset: Any) -> Any:
+        """Tensor of that shape and dtype."""
+        kind = make_dtype(dtype) if dtype else data.dtype
+        dims, ndim = (data.dims, data.ndim) if shape is None else (shape.values, shape.ndim)
+        start = 0 if relative_byte_offset is None else as_int(relative_byte_offset.value)
+        has, wants = _bytes(data.dims, data.dtype), _bytes(dims, kind)
+        if start is not None and (start < 0 or None not in (has, wants) and start + wants > has):  # type: ignore[operator]
+            refuse(self, f"{wants} bytes from byte {start} on are not inside of {tell(data)}")
+        return tensor(dims, kind, ndim)
 
-    def numpy(self, data: Any, shape: Any) -> Any:
-        """numpy.reshape"""
-        return np.reshape(data, shape)
+    def numpy(self, data: Any, shape: Any, dtype: Any, relative_byte_offset: Any) -> Any:
+        """The bytes, read anew"""
+        shape = data.shape if shape is None or not isinstance(shape, tuple) else shape
+        kind = make_dtype(dtype).numpy if dtype else data.dtype
+        start, size = int(relative_byte_offset or 0), int(np.prod(shape)) * kind.itemsize
+        if start < 0 or start + size > data.nbytes:
+            raise ExecutionError(
+                f"memory.view: {size} bytes from byte {start} on are not inside of {data.nbytes}"
+            )
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        return np.array(flat[start : start + size]).view(kind).reshape(shape)
+
+
+@sugar("memory.view")
+def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Any:
+    """The bytes of `data` from an offset on, as another shape and dtype."""
+    return make_call(View, data, shape, dtype, relative_byte_offset)
+
+
+def _bytes(dims: Any, kind: Any) -> int | None:
+    """How many bytes a tensor has, where that is known."""
+    count = None if dims is None or not kind else as_int(product(dims))
+    return None if count is None else count * kind.numpy.itemsize
 
 
 @operator("relax.memory.ensure_zero_offset")

@@ -89,3 +89,18 @@ class StopLiftParams(OpDecl):
     def flops(self, x: Any) -> Any:
         """None."""
         return 0
+
+
+@operator("relax.vm.call_tir_dyn")
+class CallTirDyn(OpDecl):
+    """The call of a loop function that writes into tensors that are there: tensors, and a shape
+    last, whose dimensions are the function's scalars. As TVM's `vm.call_tir_dyn`.
+    """
+
+    pure: ClassVar[bool] = False
+    func: Object
+    args: Object
+
+    def infer(self, func: Any, args: Any) -> Any:
+        """The empty tuple."""
+        return TupleStructInfo(())

@@ -282,7 +282,7 @@ def _operand(decl: type[OpDecl], name: str, kind: str, arg: Any) -> Any:
             return None
         raise TypeInferError(f"{decl.sugar}: argument {name!r} is missing")
     read = _READ.get(kind)
-    return arg.struct_info if read is None else read(decl, name, arg)
+    return getattr(arg, "struct_info", None) if read is None else read(decl, name, arg)
 
 
 def _wrong(decl: type[OpDecl], name: str, wanted: str, arg: Any) -> TypeInferError:
@@ -352,6 +352,8 @@ _READ: dict[str, Callable[[type[OpDecl], str, Any], Any]] = {
     "Scalar": _scalar,
     "String": _string,
     "Dtype": _dtype,
+    "OptionalScalar": _scalar,
+    "OptionalDtype": _dtype,
 }
 
 

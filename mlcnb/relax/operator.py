@@ -57,6 +57,8 @@ ARGUMENTS = (
     "Object",
     "OptionalTensor",
     "OptionalShape",
+    "OptionalScalar",
+    "OptionalDtype",
 )
 
 
@@ -98,6 +100,14 @@ class OptionalTensor:
 
 class OptionalShape:
     """Marks a shape argument that may be left out; the functions then get None."""
+
+
+class OptionalScalar:
+    """Marks a scalar argument that may be left out; the functions then get None."""
+
+
+class OptionalDtype:
+    """Marks a dtype argument that may be left out; the functions then get None."""
 
 
 class OpDecl(Traits, Node):
@@ -301,19 +311,21 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
     """A Python value as the expression that an argument of `kind` wants."""
     if value is None:
         return None
-    if isinstance(value, Expr):
+    if isinstance(value, Expr) or (kind == "Object" and isinstance(value, Node)):
         return value
     if kind.endswith("Shape"):
         return value if isinstance(value, ShapeExpr) else shape_expr(value)
     if kind == "Tensors":
         return Tuple(tuple(as_argument(v, "Tensor") for v in value))
-    if kind == "Scalar":
+    if kind.endswith("Scalar"):
         whole = isinstance(value, int) and not isinstance(value, bool)
         return PrimValue(prim_const(value, "int64") if whole else as_expr(value))
     if kind == "String":
         return StringImm(str(value))
-    if kind == "Dtype":
+    if kind.endswith("Dtype"):
         return DataTypeImm(dtype(value))
+    if kind == "Object" and isinstance(value, list | tuple):
+        return Tuple(tuple(as_argument(v, kind) for v in value))
     if hasattr(value, "shape"):
         return const(value)
     kind_of_like = getattr(getattr(like, "struct_info", None), "dtype", None)
@@ -323,8 +335,18 @@ def as_argument(value: Any, kind: str, like: Expr | None = None) -> Any:
 def call_arguments(call: Call) -> list[Any]:
     """The arguments of an operator call, as declared: Expr, or None where left out."""
     decl = declaration(call.op)
-    given: list[Any] = [None if is_null(a) else a for a in call.args]
+    kinds = list(decl.arguments.values())
+    given: list[Any] = [
+        None if is_null(a) or kind.startswith("Optional") and _is_empty(a) else a
+        for a, kind in zip(call.args, kinds, strict=False)
+    ]
+    given += call.args[len(kinds) :]
     return given + [None] * (len(decl.arguments) - len(given))
+
+
+def _is_empty(arg: Any) -> bool:
+    """True for `R.tuple()`, which TVM writes for an argument that is left out."""
+    return isinstance(arg, Tuple) and not arg.fields
 
 
 def is_null(arg: Any) -> bool:

@@ -74,6 +74,18 @@ def _call_tir(frame: Frame, x: rx.Call) -> Any:
     return outputs[0] if not isinstance(x.sinfo_args[0], TupleStructInfo) else tuple(outputs)
 
 
+def _call_tir_dyn(frame: Frame, x: rx.Call) -> Any:
+    """Tensors, and the dimensions of a shape as scalars: the kernel writes where it is told."""
+    name = x.args[0].name_hint  # type: ignore[attr-defined]
+    values: list[Any] = []
+    for value in _inputs(frame, x.args[1]):
+        values.extend(value if isinstance(value, tuple) else (value,))
+    with naming(x.span):
+        kernel_call.run(frame.vm.executable.kernels[name], values)
+    frame.kernel = name
+    return ()
+
+
 def _inputs(frame: Frame, args: Any) -> list[Any]:
     value = frame.value(args)
     return list(value) if isinstance(value, tuple) else [value]
@@ -198,6 +210,7 @@ OPS: dict[str, Callable[[Frame, rx.Call], Any]] = {
     "relax.call_tir": _call_tir,
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
+    "relax.vm.call_tir_dyn": _call_tir_dyn,
     "relax.call_inplace_packed": _call_inplace_packed,
     "relax.call_py_func": _call_py_func,
     "relax.call_dps_packed": _call_dps_packed,

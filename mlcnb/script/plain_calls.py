@@ -9,7 +9,7 @@ from __future__ import annotations
 PLAIN_CALLS = frozenset(
     "invoke_closure invoke_pure_closure make_closure "
     "call_py_func call_tir_with_grad builtin.alloc_tensor builtin.stop_lift_params "
-    "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor memory.view "
-    "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object vm.call_tir_dyn "
+    "memory.alloc_storage memory.alloc_tensor memory.kill_storage memory.kill_tensor "
+    "memory.ensure_zero_offset vm.alloc_storage vm.alloc_tensor vm.kill_object "
     "print assert_op".split()
 )

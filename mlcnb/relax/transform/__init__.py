@@ -30,6 +30,7 @@ __getattr__, __dir__, __all__ = attach(
             "DecomposeOpsForInference DecomposeOpsForTraining "
             "SimplifyNormInference=DecomposeOpsForInference"
         ),
+        f"{_HERE}.fast_math": "FastMathTransform",
         f"{_HERE}.fold_pad": "FoldPad",
         f"{_HERE}.fuse_attention": "FuseAttention",
         f"{_HERE}.fuse_gelu": "FuseGelu",
