@@ -42,6 +42,7 @@ class AllocTensor(OpDecl):
     """A new tensor, its elements not set."""
 
     pure: ClassVar[bool] = False
+    allocates: ClassVar[bool] = True
     shape: Shape
     dtype: Dtype
     runtime_device_index: Scalar
@@ -69,6 +70,7 @@ class AllocStorage(OpDecl):
     """A piece of memory of `size` elements of `dtype`, in which tensors can be placed."""
 
     pure: ClassVar[bool] = False
+    allocates: ClassVar[bool] = True
     size: Shape
     virtual_device_index: Scalar
     storage_scope: String
@@ -88,6 +90,7 @@ class AllocTensorFromStorage(OpDecl):
     """A tensor that lies in `storage`, `offset` bytes from its start."""
 
     pure: ClassVar[bool] = False
+    allocates: ClassVar[bool] = True
     storage: Object
     offset: Scalar
     shape: Shape

@@ -28,6 +28,7 @@ class VMAllocStorage(OpDecl):
     """A piece of memory, as `memory.alloc_storage`; the dtype stands before the scope."""
 
     pure: ClassVar[bool] = False
+    allocates: ClassVar[bool] = True
     size: Shape
     runtime_device_index: Scalar
     dtype: Dtype

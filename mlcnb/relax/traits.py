@@ -24,6 +24,9 @@ class Traits:
     __slots__ = ()
     #: False for operators with effects or randomness
     pure: ClassVar[bool] = True
+    #: of one that is not pure: its effect is new memory, which nobody sees, so it may stand in pure
+    #: functions; still no pass merges, moves or drops it
+    allocates: ClassVar[bool] = False
     #: True where two arguments may change places
     commutative: ClassVar[bool] = False
     #: each element of the result depends on the elements at its own place alone

@@ -7,7 +7,9 @@ from textwrap import dedent
 import pytest
 
 from mlcnb.core.errors import MLCError, ParseError
+from mlcnb.ir import assert_structural_equal
 from mlcnb.script import parse, script
+from mlcnb.script import relax as R
 from mlcnb.script import tir as T
 from tests.script.roundtrip import assert_round_trip
 
@@ -227,3 +229,72 @@ def test_a_macro_takes_any_arguments_and_may_belong_to_a_class():
     assert "B[i] = A[i] * T.float32(2.0)" in made.script()
     with pytest.raises(ValueError, match="T.macro takes its options by name"):
         T.macro(True)
+
+
+def test_a_macro_in_a_graph_reads_its_lines_and_gives_its_value():
+    @R.macro
+    def twice(x, times):
+        y = R.multiply(x, times)
+        return R.add(y, y)
+
+    @R.function
+    def made(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            a = twice(x, R.const(2, "float32"))
+            b = R.add(twice(a, a), x)
+            R.output(b)
+        return b
+
+    @R.function
+    def written(x: R.Tensor((4,), "float32")):
+        with R.dataflow():
+            y = R.multiply(x, R.const(2, "float32"))
+            a = R.add(y, y)
+            z = R.multiply(a, a)
+            lv = R.add(z, z)
+            b = R.add(lv, x)
+            R.output(b)
+        return b
+
+    assert_structural_equal(
+        made.without_attr("global_symbol"), written.without_attr("global_symbol")
+    )
+
+
+def test_a_macro_in_a_graph_that_is_not_hygienic_sees_the_place_of_the_call():
+    @R.macro(hygienic=False)
+    def shape_of_new(dtype):
+        alloc = R.builtin.alloc_tensor(R.shape([4, k]), dtype, 0)
+        shape = R.shape_of(alloc)
+        return shape
+
+    @R.function
+    def made(x: R.Tensor((4, "k"), "float32")):
+        k = T.int64()
+        s = shape_of_new("float16")
+        return s
+
+    @R.function
+    def written(x: R.Tensor((4, "k"), "float32")):
+        k = T.int64()
+        alloc = R.builtin.alloc_tensor(R.shape([4, k]), "float16", 0)
+        shape = R.shape_of(alloc)
+        s = shape
+        return s
+
+    assert_structural_equal(
+        made.without_attr("global_symbol"), written.without_attr("global_symbol")
+    )
+
+
+def test_a_macro_of_a_graph_that_calls_itself_is_refused():
+    @R.macro(hygienic=False)
+    def again(x):
+        return again(R.add(x, x))
+
+    with pytest.raises(ParseError, match="macro again calls itself without end"):
+
+        @R.function
+        def main(x: R.Tensor((4,), "float32")):
+            y = again(x)
+            return y

@@ -43,7 +43,7 @@ from mlcnb.relax.expr import (
     Var,
 )
 from mlcnb.relax.infer import Functions, describe, infer, is_leaf
-from mlcnb.relax.operator import declaration
+from mlcnb.relax.operator import called, declaration
 from mlcnb.relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 from mlcnb.tir.function import PrimFunc
 
@@ -305,7 +305,7 @@ class _Checker:
         for arg in call.args:
             if not isinstance(arg, Op):
                 self.argument(arg, call)
-        if has_effects(call, self.functions):
+        if has_effects(call, self.functions) and not called(call).allocates:
             self.effect(call, var)
 
     def effect(self, call: Call, var: Var) -> None:

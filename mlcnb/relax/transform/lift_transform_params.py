@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlcnb.core.errors import PassError
-from mlcnb.core.node import FrozenDict, replace
+from mlcnb.core.node import FrozenDict, replace, rewrite, walk
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.ir.expr import Var as PrimVar
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.prim_ops import const as prim_const
 from mlcnb.ir.structural import structural_digest
@@ -218,7 +219,13 @@ def _transform_function(
     ret = return_info((params,), result.struct_info)
     body = SeqExpr((DataflowBlock(tuple(bindings)),), result)
     attrs = FrozenDict(global_symbol=name, num_input=0)
-    return Function((params,), body, ret, True, attrs)
+    return _with_own_sizes(Function((params,), body, ret, True, attrs))
+
+
+def _with_own_sizes(func: Function) -> Function:
+    """The function with symbolic sizes of its own: no two functions name the same."""
+    own = {v: PrimVar(v.name, v.dtype) for v in walk(func) if isinstance(v, PrimVar)}
+    return rewrite(func, lambda n: own.get(n) if isinstance(n, PrimVar) else None)
 
 
 def _read(var: Any, places: dict[Any, int], read: Any, renamed: dict[Any, Any]) -> Any:
@@ -256,7 +263,12 @@ class _Runtime(Mutator):
         self.depth = 0
 
     def _binding(self, binding: Binding) -> None:
-        if binding.var in self.kept:
+        if binding.var not in self.kept:
+            return
+        if called(binding.value) is StopLiftParams:  # it has stopped what it was there to stop
+            source: Any = binding.value.args[0]  # type: ignore[attr-defined]
+            self.remap[binding.var] = self.remap.get(source, source)
+        else:
             super()._binding(binding)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlcnb.core.errors import PassError
 from mlcnb.core.node import replace
 from mlcnb.ir.module import IRModule
 from mlcnb.ir.transform import FunctionPass, PassContext
@@ -27,15 +28,30 @@ from mlcnb.relax.operator import called
 
 
 class StaticPlanBlockMemory(FunctionPass):
-    """Place tensors of known size in one storage, where those that never live together overlap."""
+    """Place tensors of known size in one storage, where those that never live together overlap.
+
+    Raises:
+        PassError: a bound of a size (`tir_var_upper_bound`) is no integer.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """The allocations of the function (branches keep theirs)."""
+        _check_bounds(func)
         plan = plan_allocations(func)
         if not plan.arena_bytes:
             return func
         ctx.note(f"{plan.total_bytes:,} bytes of tensors in {plan.arena_bytes:,}")
         return _Placer(mod.functions, plan).rewrite(func)
+
+
+def _check_bounds(func: Function) -> None:
+    for end in ("tir_var_upper_bound", "tir_var_lower_bound"):
+        for name, bound in func.attrs.get(end, {}).items():
+            if not isinstance(bound, int):
+                raise PassError(
+                    f"StaticPlanBlockMemory: {end} of {name} is {bound!r}",
+                    hint=f'one integer a size: R.func_attr({{"{end}": {{"{name}": 4}}}})',
+                )
 
 
 def plan_allocations(func: Function) -> MemoryPlan:

@@ -35,6 +35,7 @@ from mlcnb.script.parser.advice import (
     plain_message,
     title,
 )
+from mlcnb.script.parser.macro import Macro
 from mlcnb.script.parser.operate import is_prim
 from mlcnb.script.parser.scope import MISSING, Scope
 from mlcnb.script.parser.source import Source, SourceError
@@ -77,6 +78,8 @@ class Evaluator:
         self.vdevices: tuple[Any, ...] | None = None
         #: the functions of the module around it, which `R.emit_te` adds to
         self.table: FunctionTable | None = None
+        #: in a graph function: reads the lines of a macro where it is called, and gives its value
+        self.expand: Callable[..., Any] | None = None
 
     def error(self, place: Any, message: str, hint: str | None = None) -> ParseError:
         """An error that points at a place of the source."""
@@ -197,17 +200,22 @@ class Evaluator:
         function = self.value(node.func)
         if words.is_lazy(function):
             return function.read(self, node)
+        args, kwargs = self.arguments(node)
+        try:
+            with self.blame(node):
+                return self.apply(function, args, kwargs, node)
+        except SourceError as error:
+            raise self.closer(error, node) from error.__cause__
+
+    def arguments(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+        """The values of a call's arguments."""
         args = self.values(node.args)
         kwargs = {k.arg: self.value(k.value) for k in node.keywords if k.arg is not None}
         for k in node.keywords:
             if k.arg is None:
                 with self.blame(k.value):
                     kwargs.update(self.value(k.value))
-        try:
-            with self.blame(node):
-                return self.apply(function, args, kwargs, node)
-        except SourceError as error:
-            raise self.closer(error, node) from error.__cause__
+        return args, kwargs
 
     def closer(self, error: SourceError, node: ast.Call) -> ParseError:
         """An error about a call as one about the argument that it speaks of, if there is one."""
@@ -223,6 +231,8 @@ class Evaluator:
             return words.call_global(function, args, self.results)
         if isinstance(function, Expr):
             return words.call_expr(function, args)
+        if isinstance(function, Macro) and self.expand is not None:
+            return self.expand(function, args, kwargs, node)
         plain = function.func if isinstance(function, partial) else function
         if not callable(function) or not (self.trusted or words.is_word(plain)):
             raise self.error(node.func, f"{title(function)} cannot be called")

@@ -1,6 +1,6 @@
 """Macros: lines that are read where they are called, as if they were written there.
 
-@T.macro                              for i in range(16):
+@T.macro (R.macro in a graph)         for i in range(16):
 def copy(dst, src, i):                    copy(B, A, i)        ->    for i in range(16):
     dst[i] = src[i]                                                      B[i] = A[i]
 
@@ -14,15 +14,19 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from types import FrameType
 from typing import Any
 
-from mlcnb.core.errors import ArgumentError, MLCError
+from mlcnb.core.errors import ArgumentError, MLCError, ParseError
+from mlcnb.script.parser.scope import Scope
 from mlcnb.script.parser.source import Source, source_of_definition
 
 Names = Callable[[], Mapping[str, Any]]
+#: macros that call macros go no deeper
+MAX_DEPTH = 100
 
 
 class Macro:
@@ -131,3 +135,51 @@ def _captured(func: Any) -> dict[str, Any]:
         except ValueError:  # not assigned yet
             continue
     return found
+
+
+def bound_names(ev: Any, macro: Macro, args: Any, kwargs: Any, call: ast.Call) -> dict[str, Any]:
+    """The parameters of a macro by name, for a call of it."""
+    with inside(ev, macro, {}):
+        signature = macro.signature(ev.value)
+    try:
+        bound = signature.bind(*macro.owner, *args, **kwargs)
+    except TypeError as error:
+        raise ev.error(call, f"macro {macro.__name__}: {error}") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+@contextmanager
+def inside(ev: Any, macro: Macro, names: dict[str, Any]) -> Iterator[None]:
+    """Lines of the macro: its own source, its own names."""
+    before = ev.source, ev.scope, ev.trusted
+    ev.source, ev.trusted = macro.source, macro.trusted
+    if macro.names is not None:
+        ev.scope = Scope(macro.names())
+    try:
+        with ev.scope.inner() as frame:
+            frame.update(names)
+            yield
+    except ParseError as error:
+        error.add_note(f"in macro {macro.__name__}")
+        raise
+    finally:
+        ev.source, ev.scope, ev.trusted = before
+
+
+def expand(body: Any, macro: Macro, args: Any, kwargs: Any, call: ast.Call) -> Any:
+    """Read the lines of a macro where a graph calls it; what it returns is the call's value.
+
+    body: reads lines of the graph, and counts the macros that are being read (`macros`).
+    """
+    body.macros += 1
+    if body.macros > MAX_DEPTH:
+        raise body.ev.error(call, f"macro {macro.__name__} calls itself without end")
+    names = bound_names(body.ev, macro, args, kwargs, call)
+    with inside(body.ev, macro, names):
+        *lines, last = macro.node.body
+        returned = last.value if isinstance(last, ast.Return) else None
+        body.lines(lines if isinstance(last, ast.Return) else [*lines, last])
+        value = None if returned is None else body.ev.value(returned)
+    body.macros -= 1
+    return value

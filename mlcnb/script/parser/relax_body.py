@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mlcnb.core.errors import MLCError, UnsupportedError
@@ -21,6 +22,8 @@ from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
 from mlcnb.relax.te_call import call_te
 from mlcnb.script import frames
 from mlcnb.script.parser.evaluate import Evaluator, ModuleRef
+from mlcnb.script.parser.macro import expand
+from mlcnb.script.parser.scope import names_in, targets
 from mlcnb.script.parser.symbols import read_vdevice
 from mlcnb.script.relax.convert import as_relax
 
@@ -34,18 +37,28 @@ class BodyParser:
     def __init__(self, ev: Evaluator, function: FunctionParser) -> None:
         self.ev = ev
         self.function = function
-        self.emitter = Emitter(function.functions, Names(lambda: _names_in(function.node)))
+        self.emitter = Emitter(function.functions, Names(lambda: names_in(function.node)))
         self.blocks: list[rx.BindingBlock] = []
         #: inside a dataflow block: the lines whose variable outlives it
         self.outputs: set[int] = set()
+        #: macros that are being read, one inside of the other
+        self.macros = 0
 
     def function_body(self, lines: list[ast.stmt], place: ast.AST) -> rx.SeqExpr:
         """All lines of a function, the last of which is `return`."""
         if not lines or not isinstance(lines[-1], ast.Return):
             at = lines[-1] if lines else place
             raise self.ev.error(at, "a graph function ends with `return`")
+        around, self.ev.expand = self.ev.expand, partial(expand, self)
+        try:
+            return self.whole(lines)
+        finally:
+            self.ev.expand = around
+
+    def whole(self, lines: list[ast.stmt]) -> rx.SeqExpr:
+        """The lines, and the value of the last."""
         self.lines(lines[:-1])
-        last = lines[-1]
+        last: Any = lines[-1]
         if last.value is None:
             raise self.ev.error(last, "`return` needs a value", "return R.tuple() for nothing")
         value = self.relax(self.ev.value(last.value), last.value)
@@ -205,6 +218,8 @@ class BodyParser:
     def line_(self, node: ast.Expr) -> None:
         """A line that binds nothing: `R.func_attr(…)`, a call for its effect."""
         value = self.ev.value(node.value)
+        if value is None:  # a macro without a value
+            return
         if isinstance(value, frames.FuncAttr):
             self.function.set_attrs(value.attrs)
         elif isinstance(value, frames.Output):
@@ -264,7 +279,7 @@ class BodyParser:
         if not isinstance(call, ast.Call) or getattr(call.func, "attr", "") != "output":
             raise self.ev.error(last, "a dataflow block ends with R.output(…)", "R.output(gv)")
         lines = node.body[:-1]
-        final = {name: id(line) for line in lines for name in _targets(line)}
+        final = {name: id(line) for line in lines for name in targets(line)}
         found = set()
         for arg in call.args:
             if not isinstance(arg, ast.Name) or arg.id not in final:
@@ -275,7 +290,7 @@ class BodyParser:
     def forget(self, node: ast.With, lines: list[ast.stmt], before: set[str]) -> None:
         """Variables of the block that are no outputs have no name after it."""
         scope = self.ev.scope.frames[-1]
-        for name in {n for line in lines for n in _targets(line)}:
+        for name in {n for line in lines for n in targets(line)}:
             if isinstance(scope.get(name), rx.DataflowVar):
                 del scope[name]
 
@@ -307,11 +322,11 @@ class BodyParser:
         last = lines[-1]
         if isinstance(last, ast.If) and last.orelse:
             return self.last_binding(last.body)
-        targets = _targets(last)
-        if len(targets) != 1:
+        found = targets(last)
+        if len(found) != 1:
             raise self.ev.error(last, "a branch ends by binding its result", "y = …")
         is_said = isinstance(last, ast.AnnAssign)
-        return targets[0], self.function.struct_info(last.annotation) if is_said else None  # type: ignore[attr-defined]
+        return found[0], self.function.struct_info(last.annotation) if is_said else None  # type: ignore[attr-defined]
 
     def branch(self, lines: list[ast.stmt], word: str) -> rx.SeqExpr:
         """One branch; what its last line binds is its value."""
@@ -335,7 +350,7 @@ class BodyParser:
             made = self.relax(value, last.value)
             if is_leaf(made) and not isinstance(made, rx.TupleGetItem):
                 return self.emitter.leaf(made)
-        name = f"{_targets(last)[0]}_{word}"
+        name = f"{targets(last)[0]}_{word}"
         info = (
             self.function.struct_info(last.annotation) if isinstance(last, ast.AnnAssign) else None
         )
@@ -364,23 +379,6 @@ class BodyParser:
         var = known[0] if known else self.variable(node.name, made.struct_info, node)
         self.ev.scope.define(node.name, var)
         self.add(rx.VarBinding(var, made))
-
-
-def _names_in(function: ast.FunctionDef) -> set[str]:
-    """All names of a function: what a new variable must not be called."""
-    nodes = list(ast.walk(function))
-    names = {n.id for n in nodes if isinstance(n, ast.Name)}
-    return names | {n.arg for n in nodes if isinstance(n, ast.arg)}
-
-
-def _targets(line: ast.stmt) -> list[str]:
-    """The names that a line binds."""
-    if isinstance(line, ast.Assign):
-        flat = [t for target in line.targets for t in getattr(target, "elts", [target])]
-        return [t.id for t in flat if isinstance(t, ast.Name)]
-    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
-        return [line.target.id]
-    return []
 
 
 _HINTS = {

@@ -5,6 +5,7 @@ A name of the program is bound in the innermost block of lines and is forgotten 
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,3 +47,20 @@ class Scope:
         known = {n for n in known if not n.startswith("__")}
         found = difflib.get_close_matches(name, sorted(known), n=1)
         return found[0] if found else None
+
+
+def names_in(function: ast.FunctionDef) -> set[str]:
+    """All names of a function: what a new variable must not be called."""
+    nodes = list(ast.walk(function))
+    names = {n.id for n in nodes if isinstance(n, ast.Name)}
+    return names | {n.arg for n in nodes if isinstance(n, ast.arg)}
+
+
+def targets(line: ast.stmt) -> list[str]:
+    """The names that a line binds."""
+    if isinstance(line, ast.Assign):
+        flat = [t for target in line.targets for t in getattr(target, "elts", [target])]
+        return [t.id for t in flat if isinstance(t, ast.Name)]
+    if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+        return [line.target.id]
+    return []

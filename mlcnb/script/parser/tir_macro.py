@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from mlcnb.core.errors import ParseError
 from mlcnb.script import words
 from mlcnb.script.parser.body import Body
-from mlcnb.script.parser.macro import Macro
-from mlcnb.script.parser.scope import Scope
+from mlcnb.script.parser.macro import MAX_DEPTH, Macro, bound_names, inside
 from mlcnb.script.parser.tir_loop import LoopParser
 
-#: macros that call macros go no deeper
-MAX_DEPTH = 100
 _HINT = "@T.macro makes a macro of it; other functions belong outside of the program"
 
 
@@ -41,11 +36,12 @@ class MacroParser(LoopParser):
         """Read the lines of a macro here."""
         if len(self.expanding) >= MAX_DEPTH:
             raise self.ev.error(call, f"macro {macro.__name__} calls itself without end")
-        arguments = self._arguments(macro, call)
+        args, kwargs = self.ev.arguments(call)
+        names = bound_names(self.ev, macro, args, kwargs, call)
         count = self.expanding_count.get(macro, 0)
         self.expanding_count[macro] = count + 1
         self.expanding.append((macro, f"_{count}" if macro.inline and count else ""))
-        with self._inside(macro, arguments):
+        with inside(self.ev, macro, names):
             for line in macro.node.body:
                 if isinstance(line, ast.Return):
                     raise self.ev.error(line, "a macro has no value to return")
@@ -56,36 +52,6 @@ class MacroParser(LoopParser):
     def block_suffix(self) -> str:
         """What the names of blocks end with: a second call of a T.inline counts."""
         return "".join(suffix for _, suffix in self.expanding)
-
-    def _arguments(self, macro: Macro, call: ast.Call) -> dict[str, Any]:
-        args = self.ev.values(call.args)
-        kwargs = {k.arg: self.ev.value(k.value) for k in call.keywords if k.arg is not None}
-        with self._inside(macro, {}):
-            signature = macro.signature(self.ev.value)
-        try:
-            bound = signature.bind(*macro.owner, *args, **kwargs)
-        except TypeError as error:
-            raise self.ev.error(call, f"macro {macro.__name__}: {error}") from None
-        bound.apply_defaults()
-        return bound.arguments
-
-    @contextmanager
-    def _inside(self, macro: Macro, names: dict[str, Any]) -> Iterator[None]:
-        """Lines of the macro: its own source, its own names."""
-        ev = self.ev
-        before = ev.source, ev.scope, ev.trusted
-        ev.source, ev.trusted = macro.source, macro.trusted
-        if macro.names is not None:
-            ev.scope = Scope(macro.names())
-        try:
-            with ev.scope.inner() as frame:
-                frame.update(names)
-                yield
-        except ParseError as error:
-            error.add_note(f"in macro {macro.__name__}")
-            raise
-        finally:
-            ev.source, ev.scope, ev.trusted = before
 
 
 def read_macro(ev: Any, node: ast.FunctionDef) -> Macro | None:

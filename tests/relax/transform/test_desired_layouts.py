@@ -6,7 +6,9 @@ import pytest
 
 from mlcnb.core.errors import PassError
 from mlcnb.relax.transform import ConvertLayout
+from mlcnb.script import ir as I
 from mlcnb.script import relax as R
+from mlcnb.script import tir as T
 from tests.relax.harness import as_module, check_pass
 
 NHWC = ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})
@@ -142,3 +144,25 @@ def test_no_order_of_the_dimensions() -> None:
         PassError, match="nn.conv2d lies in NCHW, and NCHW16c is no order of its dimensions"
     ):
         ConvertLayout({"relax.nn.conv2d": ["NCHW16c", "OIHW"]})(as_module(before))
+
+
+def test_a_module_with_calls_of_loops_is_converted_around_them() -> None:
+    @I.ir_module
+    class Before:
+        @T.prim_func(private=True)
+        def halved(a: T.Buffer((1, 2, 4, 4), "float32"), b: T.Buffer((1, 2, 4, 4), "float32")):
+            T.evaluate(0)
+
+        @R.function
+        def main(x: R.Tensor((1, 3, 6, 6), "float32"), w: R.Tensor((2, 3, 3, 3), "float32")):
+            cls = Before
+            with R.dataflow():
+                a = R.nn.conv2d(x, w)
+                gv = R.call_tir(cls.halved, (a,), out_sinfo=R.Tensor((1, 2, 4, 4), "float32"))
+                R.output(gv)
+            return gv
+
+    after = ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})(Before)
+    names = [b.value.op.name for b in after["main"].body.bindings]
+    turned = "relax.permute_dims"
+    assert names == [turned, turned, "relax.nn.conv2d", turned, "relax.call_tir"]

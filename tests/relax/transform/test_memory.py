@@ -397,3 +397,19 @@ def test_unknown_sizes_cannot_be_allocated() -> None:
     assert caught.value.message == (
         "CallTIRRewrite: a result of unknown shape or dtype cannot be allocated"
     )
+
+
+def test_a_bound_of_a_size_is_one_integer():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2, "n"), "float32")):
+            R.func_attr({"tir_var_upper_bound": {"n": [4]}})
+            return x
+
+    with pytest.raises(PassError) as caught:
+        StaticPlanBlockMemory()(Module)
+    assert str(caught.value) == (
+        "StaticPlanBlockMemory: tir_var_upper_bound of n is (4,)\n"
+        'hint: one integer a size: R.func_attr({"tir_var_upper_bound": {"n": 4}})'
+    )
