@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import mlcnb as mlc
 from mlcnb import te
 from mlcnb.core.registry import register_func
 from mlcnb.ir.dtype import dtype
@@ -398,3 +400,59 @@ def test_pad_einsum_of_a_part_is_refused():
         "pad_einsum: block B_i0 cannot be padded: it works on a part of A alone",
     ):
         sch.pad_einsum(block, [4, 1])
+
+
+def tiles_of(extent):
+    """4 x 4 tiles of 16 x 16, counted in int32 or int64."""
+
+    @T.prim_func
+    def func(
+        A: T.Buffer((extent(16), extent(16)), "float32"),
+        B: T.Buffer((extent(16), extent(16)), "float32"),
+    ):
+        for i0, j0, i1, j1 in T.grid(extent(4), extent(4), extent(4), extent(4)):
+            with T.block("B"):
+                vi = T.axis.spatial(extent(16), i0 * extent(4) + i1)
+                vj = T.axis.spatial(extent(16), j0 * extent(4) + j1)
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+
+    return func
+
+
+@T.prim_func
+def tile(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (4, 4), "float32", offset_factor=1)
+    B = T.match_buffer(b, (4, 4), "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:4, 0:4])
+        T.writes(B[0:4, 0:4])
+        for i, j in T.grid(4, 4):
+            with T.block("tile"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1)
+
+
+@T.prim_func
+def in_vectors(a: T.handle, b: T.handle):
+    s = T.int32()
+    at = T.int32()
+    A = T.match_buffer(a, (4, 4), "float32", strides=[s, 1], elem_offset=at, offset_factor=1)
+    B = T.match_buffer(b, (4, 4), "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:4, 0:4])
+        T.writes(B[0:4, 0:4])
+        for i in range(4):
+            for j in T.vectorized(4):
+                B[i, j] = A[i, j] + T.Cast("float32", s - 15) + T.Cast("float32", at - at)
+
+
+@pytest.mark.parametrize("extent", [T.int32, T.int64], ids=["int32", "int64"])
+def test_indices_of_any_width(extent):
+    TensorIntrin.register("test_any_width", tile, in_vectors, override=True)
+    sch = Schedule(tiles_of(extent))
+    sch.tensorize(sch.get_loops("B")[2], "test_any_width")
+    a = np.arange(256, dtype="float32").reshape(16, 16)
+    for target in ("interp", "llvm"):
+        b = np.zeros_like(a)
+        mlc.compile(sch.mod["main"], target=target)(a, b)
+        np.testing.assert_array_equal(b, a + 1)
