@@ -2,6 +2,8 @@
 
     python tests/run_notebook.py notebooks/00_tour.ipynb --html build/tour.html --print top-1: ratio
 
+    python tests/run_notebook.py notebooks/00_tour.ipynb --keep    (its outputs, into the file)
+
 prints the lines of the notebook's text outputs that start with one of the words, then how many
 cells ran, how long they took and the most memory that the kernel held.
 """
@@ -9,6 +11,8 @@ cells ran, how long they took and the most memory that the kernel held.
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import resource
 import sys
 import time
@@ -19,6 +23,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
 
 
 @dataclass(frozen=True)
@@ -88,18 +95,41 @@ def write_html(notebook: nbformat.NotebookNode, source: Path, target: Path) -> N
     target.write_text(page, encoding="utf-8")
 
 
+def without_dead_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The notebook, its widgets' states changed in place: only those that a cell shows, and what
+    these are made of, are left. Progress bars that have gone leave theirs.
+    """
+    held = notebook.metadata.get("widgets", {}).get(STATE, {}).get("state", {})
+    outputs = [o for c in notebook.cells for o in c.get("outputs", ())]
+    shown = [o["data"][VIEW]["model_id"] for o in outputs if VIEW in o.get("data", {})]
+    live: set[str] = set()
+    while shown:
+        name = shown.pop()
+        if name in held and name not in live:
+            live.add(name)
+            shown += re.findall(r"IPY_MODEL_(\w+)", json.dumps(held[name]))
+    for name in set(held) - live:
+        del held[name]
+    if not held:
+        notebook.metadata.pop("widgets", None)
+    return notebook
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the notebook named on the command line; 1 where a cell failed."""
     parser = argparse.ArgumentParser(description="Run a notebook top to bottom.")
     parser.add_argument("notebook", type=Path)
     parser.add_argument("--html", type=Path, help="write the notebook with its outputs here")
     parser.add_argument("--print", nargs="*", default=[], metavar="WORD", dest="words")
+    parser.add_argument("--keep", action="store_true", help="write the outputs into the notebook")
     args = parser.parse_args(argv)
     try:
         run = execute(args.notebook)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         print(f"{args.notebook}: {error}", file=sys.stderr)
         return 1
+    if args.keep:
+        nbformat.write(without_dead_widgets(run.notebook), args.notebook)
     if args.html:
         write_html(run.notebook, args.notebook, args.html)
     for line in text_lines(run.notebook):

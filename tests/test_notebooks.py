@@ -12,7 +12,7 @@ import pytest
 
 import mlcnb as mlc
 from mlcnb.target import Target
-from tests.run_notebook import Run, execute, text_lines, warnings_of
+from tests.run_notebook import Run, execute, text_lines, warnings_of, without_dead_widgets
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
@@ -121,3 +121,6 @@ def test_outputs_are_committed(name):
     assert all(cell.execution_count for cell in cells)
     assert not [o for cell in cells for o in cell.outputs if o.output_type == "error"]
     assert len(text) < 1_500_000
+    kept = nbformat.reads(text, as_version=4).metadata.get("widgets")
+    alive = without_dead_widgets(nbformat.reads(text, as_version=4)).metadata.get("widgets")
+    assert kept == alive, f"python tests/run_notebook.py notebooks/{name} --keep"

@@ -49,3 +49,27 @@ def test_text_and_warnings_are_found(tmp_path):
     assert [line for line in text_lines(run.notebook) if len(line) == 1] == ["a", "b", "7"]
     assert len(warnings_of(run.notebook)) == 1
     assert run.peak_bytes > 2**20
+
+
+def test_keeps_outputs_and_only_widgets_that_are_shown(tmp_path, capsys):
+    path = write(
+        tmp_path / "small.ipynb",
+        "import ipywidgets as w\ngone = w.HBox([w.FloatProgress()])\n'text'",
+        "w.HBox([w.IntSlider(3)])",
+    )
+    assert main([str(path), "--keep"]) == 0
+    notebook = nbformat.read(path, as_version=4)
+    assert next(text_lines(notebook)) == "'text'"
+    (state,) = notebook.metadata.widgets.values()
+    kinds = sorted(model["model_name"] for model in state["state"].values())
+    assert kinds == [
+        "HBoxModel",
+        "IntSliderModel",
+        "LayoutModel",
+        "LayoutModel",
+        "SliderStyleModel",
+    ]
+    plain = write(tmp_path / "plain.ipynb", "import ipywidgets as w\ngone = w.HBox()")
+    assert main([str(plain), "--keep"]) == 0
+    assert "widgets" not in nbformat.read(plain, as_version=4).metadata
+    capsys.readouterr()

@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 
 from torch import nn  # noqa: E402
 
+from mlcnb.relax.frontend.torch import dynamo_capture_subgraphs, from_fx  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 
@@ -63,13 +65,42 @@ def test_the_graph_call(imported):
     ]
 
 
-def test_the_blocks_of_the_kernel(kernels):
+def blocks_of(kernels):
+    """The blocks of the fused kernel that know where they come from."""
     (fused,) = (k for k in kernels.values() if "matmul" in k.name)
     blocks = [n for n in walk(fused.scheduled.body) if isinstance(n, Block) and n.span is not None]
-    assert {(b.name_hint.partition("_")[0], b.span.name) for b in blocks} == {
-        ("matmul", LINEAR),
-        ("relu", RELU),
-    }
+    return {(b.name_hint.partition("_")[0], b.span.name) for b in blocks}
+
+
+def test_the_blocks_of_the_kernel(kernels):
+    assert blocks_of(kernels) == {("matmul", LINEAR), ("relu", RELU)}
+
+
+def test_a_graph_of_symbolic_trace_knows_the_lines_that_its_tracer_recorded():
+    """PyTorch's tracer keeps no lines unless it is told to: then the operator's name is known."""
+    for records in (True, False):
+        tracer, model = torch.fx.Tracer(), Net().eval()
+        tracer.record_stack_traces = records
+        graph = torch.fx.GraphModule(model, tracer.trace(model))
+        mod = from_fx(graph, [((20, 64), "float32")])
+        kernels = mlc.compile(mod, target="llvm -mcpu=x86-64-v3").kernels
+        names = (LINEAR, RELU) if records else ("linear", "relu")
+        assert blocks_of(kernels) == {("matmul", names[0]), ("relu", names[1])}
+
+
+def test_under_torch_compile():
+    """The graph that the backend gets, down to the assembly."""
+    torch._dynamo.reset()
+    mod = dynamo_capture_subgraphs(Net().eval(), torch.randn(20, 64))
+    kernels = mlc.compile(mod, target="llvm -mcpu=x86-64-v3").kernels
+    product = f"addmm at {place(1)}"
+    assert {span for _, span in blocks_of(kernels)} == {product, RELU}
+    (fused,) = (k for k in kernels.values() if "matmul" in k.name)
+    found = Linked(fused)
+    assert found.model.texts == [f"{product} (addmm)", f"{RELU} (relu)"]
+    assembly = found.code().assembly
+    code = [n for n, is_code in enumerate(assembly.code) if is_code and assembly.places[n]]
+    assert any(assembly.places[n][0] in found.model.links[0] for n in code)
 
 
 def test_the_assembly_of_a_fused_kernel(kernels):

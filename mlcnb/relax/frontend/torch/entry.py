@@ -133,7 +133,8 @@ def from_fx(
     """Import a torch.fx.GraphModule, as torch.fx.symbolic_trace makes it.
 
     It is exported with inputs of the given shapes first. As in TVM, one tensor that the graph
-    returns comes as it is.
+    returns comes as it is. Calls know the lines of the model that the tracer recorded, which
+    PyTorch's does where its `record_stack_traces` is set.
 
     Args:
         model: the GraphModule.
