@@ -40,6 +40,11 @@ from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.transform.inject_virtual_thread import inject_virtual_thread
 from mlcnb.tir.transform.thread_sync import Planner, Waiting
 
+#: what to do about threads that race in one statement, where no barrier helps
+_OF_ONE_STATEMENT = (
+    "no barrier orders threads within one statement: give each thread an element of its own, or "
+    "write a reduction block whose loop is bound to the threads"
+)
 #: a thread's axes in words -> its number there
 Axes = dict[str, int]
 
@@ -89,6 +94,8 @@ class Race(display.Shown):
         """What to do about it."""
         if not self.proved:
             return "an index or a condition is read from memory, or is not linear: run it by interp"
+        if self.kind == "race" and self.same_block and self.scope in SHARED_SCOPES:
+            return _OF_ONE_STATEMENT
         return remedy(self.scope, self.same_block)
 
     @property

@@ -286,3 +286,13 @@ def test_a_reduction_over_threads_waits_for_another_one():
     simulated(sch)(a, found)
     powers = np.exp(a - a.max(axis=1, keepdims=True))
     np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_registers_of_a_body_that_stands_twice():
+    """Double buffering peels the last step, and what a step allocates stands in both copies."""
+    made = COURSES["matmul_in_registers"]()
+    for name in ("A_shared", "B_shared"):
+        made.schedule.annotate(made.schedule.get_block(name), "double_buffer_scope", 0)
+    args = made.arguments()
+    simulated(made.schedule)(*args)
+    np.testing.assert_allclose(args[-1], made.expected, rtol=1e-5, atol=1e-5)

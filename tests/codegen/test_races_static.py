@@ -176,6 +176,10 @@ def test_a_barrier_that_is_missing():
     assert [(r.kind, r.element, r.threads, r.lines) for r in found] == [
         ("race", "S[7]", ({"threadIdx.x": 0}, {"threadIdx.x": 7}), (8, 8))
     ]
+    assert found[0].hint == (
+        "no barrier orders threads within one statement: give each thread an element of its own, "
+        "or write a reduction block whose loop is bound to the threads"
+    )
     text = SHARED + "        B[t] = S[7 - t]\n        S[t] = A[t] + T.float32(1)\n"
     (race,) = races(parsed(text))
     assert (race.kind, race.element, race.lines) == ("missing barrier", "S[7]", (8, 9))

@@ -248,6 +248,8 @@ class _Kernel:
         copies, number, apart = self.threads, self.thread, is_taken_whole(n)
         if scope == "warp":
             copies, number, apart = -(-copies // WARP), p.floordiv(number, WARP), True
+        # a body that stands twice (a loop whose last step is peeled) allocates twice
+        self.views = {b: view for b, view in self.views.items() if b.data is not n.buffer_var}
         self.own[n.buffer_var] = Own(data, n.dtype, copies, number, size, apart)
         body = self.joined(self.pieces(n.body, guards))
         return [s.Allocate(data, n.dtype, (p.const(copies * size),), p.const(True), body)]
