@@ -60,9 +60,9 @@ def compile(
 
     Args:
         mod: an IRModule, a relax Function or a PrimFunc.
-        target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (loop functions
-            that are bound to threads), "cuda-sim" (the same, simulated on this CPU); default: the
-            current Target, else "llvm".
+        target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (a GPU; without
+            one the result shows its kernels, launches and memory), "cuda-sim" (the same, simulated
+            on this CPU); default: the current Target, else "llvm".
         params: values of parameters by name, which become constants: of the function `main`, or of
             the only one that there is.
         relax_pipeline: the name of a pipeline, a pass, or None for a module that is lowered
@@ -94,11 +94,6 @@ def compile(
     options = _pipeline_options(relax_pipeline, convolution)
     timings: list[tuple[str, float]] = []
     module = _as_module(mod)
-    if where.kind == "cuda" and _has_graph(module):
-        raise TargetError(
-            f"no executables of graphs for {where} yet",
-            hint='target="cuda-sim" runs a graph\'s kernels for a GPU on this CPU',
-        )
     if bounds != "trust":
         check_calls(module)
     if where.kind != "interp":

@@ -63,12 +63,6 @@ def test_every_step_is_timed():
     ("arguments", "error", "message"),
     [
         (
-            {"target": "cuda"},
-            TargetError,
-            'no executables of graphs for cuda yet\nhint: target="cuda-sim" runs a graph\'s '
-            "kernels for a GPU on this CPU",
-        ),
-        (
             {"target": "tpu"},
             TargetError,
             "no target kind 'tpu'\nhint: there are llvm, cuda, cuda-sim, interp",
@@ -92,7 +86,7 @@ def test_every_step_is_timed():
             "BindParams: y is Tensor((3,), float32), the value is Tensor((2, 3), float32)",
         ),
     ],
-    ids=range(6),
+    ids=range(5),
 )
 def test_what_cannot_be_compiled(arguments, error, message):
     with pytest.raises(error) as caught:

@@ -102,6 +102,8 @@ class Kernel(display.Shown):
 
     #: machine code of this CPU, which has an address and assembly, and which a native graph calls
     is_native: ClassVar[bool] = False
+    #: runs in the memory of a device, where a graph's tensors stay from one kernel to the next
+    is_on_device: ClassVar[bool] = False
 
     def run(self, args: Sequence[Any], dims: Mapping[e.Var, int]) -> Any:
         """Run on arrays (read and written in place) and scalars.

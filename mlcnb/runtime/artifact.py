@@ -7,8 +7,10 @@
         constants.safetensors
         kernels/NAME.ll     LLVM IR as given to LLVM
         kernels/NAME.o      object code for the target
+        kernels/NAME.cu, .cubin, .ptx      the same of a kernel for a GPU
 
-Loading compiles the IR for the CPU at hand (from the disk cache, where it has it). All is checked
+Code for a GPU is loaded as it is, by whoever has a driver: no compiler is asked. Elsewhere loading
+compiles the IR for the CPU at hand (from the disk cache, where it has it). All is checked
 before it is used: a damaged file is refused. It is a program all the same, as a shared library is:
 load what you trust.
 """
@@ -24,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.cuda.backend import CudaKernel
 from mlcnb.codegen.kernel import signature_of
 from mlcnb.codegen.llvm import backend
 from mlcnb.codegen.llvm import cache as disk
@@ -49,26 +52,20 @@ def save(ex: Executable, path: str | Path) -> Path:
         MLCError: it was made for the interpreter, or the file cannot be written; nothing is left of
             it then.
     """
-    if ex.target.kind != "llvm":
-        raise MLCError(f"an executable for {ex.target} cannot be saved", hint='target="llvm"')
-    text, arrays = script_with_constants(ex.mod)
+    if ex.target.kind not in ("llvm", "cuda"):
+        raise MLCError(
+            f"an executable for {ex.target} cannot be saved", hint='target="llvm" or "cuda"'
+        )
+    text, arrays = script_with_constants(_saved_module(ex))
     manifest = {
         "format": FORMAT,
         "target": str(ex.target),
         "constants": [{"dtype": a.dtype.name, "shape": list(a.shape)} for a in arrays],
-        "kernels": {
-            name: {
-                "symbol": k.symbol,
-                "workspace": k.signature.workspace,
-                "messages": list(k.messages),
-            }
-            for name, k in ex.kernels.items()
-        },
+        "kernels": {name: k.saved[0] for name, k in ex.kernels.items()},
     }
     files = {"module.py": text.encode(), "constants.safetensors": _pack(arrays)}
-    for symbol, kernel in sorted({k.symbol: k for k in ex.kernels.values()}.items()):
-        files[f"kernels/{symbol}.ll"] = kernel.compiled.ir.encode()
-        files[f"kernels/{symbol}.o"] = kernel.compiled.object
+    code = {name: data for k in ex.kernels.values() for name, data in k.saved[1].items()}
+    files |= {f"kernels/{name}": code[name] for name in sorted(code)}
     manifest["files"] = {name: _digest(data) for name, data in files.items()}
     target = Path(path)
     try:
@@ -82,6 +79,15 @@ def save(ex: Executable, path: str | Path) -> Path:
             hint="is its folder there, with room in it?",
         ) from error
     return target
+
+
+def _saved_module(ex: Executable) -> Any:
+    """The module, its loop functions for a GPU as they were scheduled."""
+    mod = ex.mod
+    for name, kernel in ex.kernels.items():
+        if kernel.is_on_device:
+            mod = mod.with_function(name, kernel.scheduled)
+    return mod
 
 
 def _digest(data: bytes) -> str:
@@ -140,9 +146,10 @@ def _load(members: dict[str, bytes]) -> Executable:
     table = {"relax.expr.Constant": [Constant(a) for a in arrays]}
     mod = parse(members["module.py"].decode(), metadata=table)
     target = Target(manifest["target"])
-    if target.kind != "llvm":
+    if target.kind not in _KERNEL_FIELDS:
         raise ValueError(f"made for {target}")
-    kernels = _kernels(mod, target, manifest["kernels"], members)
+    load = _cuda_kernels if target.kind == "cuda" else _kernels
+    kernels = load(mod, target, manifest["kernels"], members)
     loops = {v.name_hint for v, f in mod.items() if isinstance(f, PrimFunc)}
     if loops != set(kernels):
         raise ValueError(f"kernels of other functions: {sorted(loops ^ set(kernels))}")
@@ -151,7 +158,10 @@ def _load(members: dict[str, bytes]) -> Executable:
 
 #: the entries of a manifest, and those of each of its kernels
 _FIELDS = {"format": int, "target": str, "constants": list, "files": dict, "kernels": dict}
-_KERNEL_FIELDS = {"symbol": str, "workspace": int, "messages": list}
+_KERNEL_FIELDS: dict[str, dict[str, type]] = {
+    "llvm": {"symbol": str, "workspace": int, "messages": list},
+    "cuda": {"name": str, "arch": str, "log": str},
+}
 
 
 def _check_manifest(manifest: Any) -> None:
@@ -159,9 +169,10 @@ def _check_manifest(manifest: Any) -> None:
     _check_fields(manifest, _FIELDS, "manifest")
     if manifest["format"] != FORMAT:
         raise ModelError(f"it has format {manifest['format']}, this version reads {FORMAT}")
+    fields = _KERNEL_FIELDS.get(Target(manifest["target"]).kind, {})
     for name, entry in manifest["kernels"].items():
-        _check_fields(entry, _KERNEL_FIELDS, f"kernel {name}")
-        if not 0 <= entry["workspace"] <= _MOST_WORKSPACE:
+        _check_fields(entry, fields, f"kernel {name}")
+        if "workspace" in fields and not 0 <= entry["workspace"] <= _MOST_WORKSPACE:
             raise ValueError(f"kernel {name}: workspace of {entry['workspace']} bytes")
 
 
@@ -250,5 +261,21 @@ def _kernels(
             tuple(entry["messages"]),
         )
         made.library = library
+        kernels[name] = made
+    return kernels
+
+
+def _cuda_kernels(
+    mod: Any, target: Target, entries: dict[str, Any], members: dict[str, bytes]
+) -> dict[str, Any]:
+    """The kernels for a GPU with the code that was saved: nothing is compiled."""
+    kernels = {}
+    for name, entry in entries.items():
+        func = mod[name]
+        if not isinstance(func, PrimFunc):
+            raise ValueError(f"{name} is no kernel")
+        made = CudaKernel(entry["name"], func, target).named(name, func)
+        parts = [members[f"kernels/{name}.{end}"] for end in ("cu", "cubin", "ptx")]
+        made.keep(entry["arch"], entry["log"], *parts)
         kernels[name] = made
     return kernels

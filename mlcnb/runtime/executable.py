@@ -23,6 +23,7 @@ from mlcnb.core.errors import MLCError, RuntimeInputError
 from mlcnb.ir.module import IRModule
 from mlcnb.relax.expr import Function
 from mlcnb.runtime import kernel_call
+from mlcnb.runtime.device_graph import DevicePlans
 from mlcnb.runtime.direct_call import DirectCall
 from mlcnb.runtime.evaluator import BenchmarkResult, evaluator
 from mlcnb.runtime.graph_call import GraphPlans
@@ -82,7 +83,7 @@ class Executable(display.Shown):
         self.timings = timings or []
         self.vm = VirtualMachine(self, native=False)
         self._machine = VirtualMachine(self)
-        self._plans: dict[str, GraphPlans] = {}
+        self._plans: dict[str, Any] = {}
         self._native: Callable[..., Any] = _no_entry
 
     @cached_property
@@ -154,8 +155,9 @@ class Executable(display.Shown):
             values = self.kernel_arguments(name, args, named)
             return kernel_call.run(self.kernels[name], values)
         ordered = _ordered(function, name, args, named)
-        values, dims = bind_arguments(function, name, ordered)
         plans = self.plans(name)
+        stays = self.on_device and plans.straight
+        values, dims = bind_arguments(function, name, ordered, on_gpu=stays)
         if plans.runs(dims):
             result = plans.run(values, dims, ordered)
         else:
@@ -167,11 +169,20 @@ class Executable(display.Shown):
         """Inputs of `entry` in the order of its parameters."""
         return _ordered(self.mod[self.entry], self.entry, args, named)
 
-    def plans(self, name: str = "main") -> GraphPlans:
-        """The native forms of a graph function, one for each set of sizes met so far."""
+    def plans(self, name: str = "main") -> Any:
+        """The planned forms of a graph function, one for each set of sizes met so far.
+
+        GraphPlans on the CPU; DevicePlans for a GPU, whose `launches()` need none.
+        """
         if name not in self._plans:
-            self._plans[name] = GraphPlans(self.mod[name], self.kernels, self.mod.functions)
+            made: Any = DevicePlans if self.on_device else GraphPlans
+            self._plans[name] = made(self.mod[name], self.kernels, self.mod.functions)
         return self._plans[name]
+
+    @cached_property
+    def on_device(self) -> bool:
+        """Whether its kernels run in the memory of a GPU."""
+        return any(k.is_on_device for k in self.kernels.values())
 
     def steps(self, *args: Any, **named: Any) -> Iterator[Step]:
         """Run `entry` binding by binding: name, value, seconds and kernel of each."""

@@ -29,7 +29,7 @@ from mlcnb.runtime.shapes import (
     match,
     match_all,
 )
-from mlcnb.runtime.tensor import as_array, from_numbers
+from mlcnb.runtime.tensor import as_array, from_numbers, on_the_gpu
 from mlcnb.runtime.vm_calls import OPS, as_said, by_meaning, contiguous, naming, null, packed
 from mlcnb.tir.function import PrimFunc
 
@@ -61,9 +61,15 @@ class Closure:
 
 
 def bind_arguments(
-    function: rx.Function, name: str, args: tuple[Any, ...], known: Dims | None = None
+    function: rx.Function,
+    name: str,
+    args: tuple[Any, ...],
+    known: Dims | None = None,
+    on_gpu: bool = False,
 ) -> tuple[list[Any], Dims]:
     """The arguments as arrays, and the symbolic sizes that they fix (beside those `known`).
+
+    on_gpu: arrays in the memory of a GPU stay there.
 
     Raises:
         RuntimeInputError: wrong number, dtype or shape, naming the parameter.
@@ -75,22 +81,24 @@ def bind_arguments(
         )
     dims: Dims = dict(known or {})
     pairs = list(zip(function.params, args, strict=True))
-    values = [_argument(arg, param.struct_info, param.name_hint) for param, arg in pairs]
+    values = [_argument(arg, param.struct_info, param.name_hint, on_gpu) for param, arg in pairs]
     infos = [(p.struct_info, f"input {p.name_hint!r}") for p in function.params]
     match_all(((v, *info) for v, info in zip(values, infos, strict=True)), dims)
     return values, dims
 
 
-def _argument(arg: Any, info: Any, name: str) -> Any:
+def _argument(arg: Any, info: Any, name: str, on_gpu: bool) -> Any:
     """An argument as the program takes it: arrays for tensors, tuples for tuples."""
     if isinstance(info, TensorStructInfo):
+        if on_gpu and kernel_call.is_on_gpu(arg):
+            return on_the_gpu(arg, name)
         if isinstance(arg, list | tuple | int | float | complex):
             return from_numbers(arg, info.dtype.numpy if info.dtype else None, name)
         return as_array(arg, name)
     if isinstance(info, TupleStructInfo) and isinstance(arg, list | tuple):
         if len(arg) == len(info.fields):
             fields = zip(arg, info.fields, strict=True)
-            return tuple(_argument(a, f, f"{name}[{i}]") for i, (a, f) in enumerate(fields))
+            return tuple(_argument(a, f, f"{name}[{i}]", on_gpu) for i, (a, f) in enumerate(fields))
     return arg
 
 

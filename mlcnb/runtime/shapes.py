@@ -169,7 +169,7 @@ def match(
 def _match_tensor(
     value: Any, info: TensorStructInfo, dims: Dims, name: str, later: list[Deferred] | None
 ) -> None:
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, np.ndarray) and not hasattr(value, "__cuda_array_interface__"):
         raise RuntimeInputError(f"{name}: expected a tensor, got {type(value).__name__}")
     if info.dtype is not None and value.dtype != info.dtype.numpy:
         raise RuntimeInputError(

@@ -10,29 +10,43 @@ from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.cuda.gpu import Gpu, plain
 from mlcnb.core import display
 from mlcnb.core.errors import RuntimeInputError
 from mlcnb.ir.memory import aligned_empty
-from mlcnb.runtime.device import Device, cpu
+from mlcnb.runtime.device import Device, cpu, cuda
 
 
 class Tensor(display.Shown):
-    """An n-dimensional array on a device (here: the CPU), with TVM's methods."""
+    """An n-dimensional array on a device, with TVM's methods; CuPy's memory on a GPU."""
 
     __slots__ = ("_data", "device")
 
-    def __init__(self, data: np.ndarray, device: Device) -> None:
+    def __init__(self, data: Any, device: Device) -> None:
         self._data = data
         self.device = device
 
     def numpy(self) -> np.ndarray:
-        """The data as a NumPy array, shared."""
+        """The data as a NumPy array: shared on the CPU, copied from a GPU."""
+        if self.device.kind == "cpu":
+            return self._data  # type: ignore[no-any-return]
+        host = np.empty(self.shape, self._data.dtype)
+        Gpu(self.device.index).download(self._data, host)
+        return host
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the data lie on a GPU; a tensor on the CPU has no such attribute."""
+        return self._data.__cuda_array_interface__  # type: ignore[no-any-return]
+
+    def on_the_gpu(self) -> Any:
+        """The array on the GPU, shared."""
         return self._data
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each dimension, in elements."""
-        return self._data.shape
+        return tuple(self._data.shape)
 
     @property
     def dtype(self) -> str:
@@ -50,22 +64,27 @@ class Tensor(display.Shown):
     def copyto(self, target: Tensor | Device) -> Tensor:
         """Copy the data into `target`, of the same shape, or to a device."""
         if isinstance(target, Device):
-            return tensor(self._data, target)
-        np.copyto(target.numpy(), self._data)
-        return target
+            return tensor(self.numpy(), target)
+        return target.copyfrom(self)
 
     def copyfrom(self, source: Any) -> Tensor:
         """Copy the elements of an array of the same shape into this tensor."""
-        np.copyto(self._data, np.asarray(source))
+        given = np.asarray(source)
+        if self.device.kind == "cpu":
+            np.copyto(self._data, given)
+        else:
+            same = np.broadcast_to(given, self.shape).astype(self._data.dtype, order="C")
+            self._data[...] = Gpu(self.device.index).upload(same, "source")
         return self
 
     def __len__(self) -> int:
         return len(self._data)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        data = self.numpy()
         if copy:
-            return self._data.astype(dtype or self._data.dtype, copy=True)
-        return self._data if dtype is None else self._data.astype(dtype, copy=False)
+            return data.astype(dtype or data.dtype, copy=True)
+        return data if dtype is None else data.astype(dtype, copy=False)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._data.__dlpack__(**options)
@@ -81,15 +100,26 @@ def tensor(data: Any, device: Device | None = None, mem_scope: str | None = None
     """A tensor that holds a copy of `data` (an array, a list of float32, a number).
 
     Raises:
-        RuntimeInputError: a device other than the CPU, or a memory of it that it has not.
+        RuntimeInputError: a memory that the device has not, or a dtype that CuPy has not.
+        DeviceError: there is no such GPU, or not enough of its memory.
+        MissingDependencyError: a GPU is asked for, and CuPy is not installed.
     """
     where = device or cpu()
-    if where.kind != "cpu":
-        raise RuntimeInputError(f"no tensors on {where} yet", hint="use cpu()")
     if mem_scope not in (None, "global"):
         raise RuntimeInputError(f"{where} has no memory {mem_scope!r}", hint='"global"')
     made = np.array(data, order="C")
-    return Tensor(made, where)
+    if where.kind == "cpu":
+        return Tensor(made, where)
+    return Tensor(Gpu(where.index).upload(_for_cupy(made), "data"), where)
+
+
+def _for_cupy(made: np.ndarray) -> np.ndarray:
+    if plain(made.dtype) != made.dtype:
+        raise RuntimeInputError(
+            f"CuPy, which holds tensors on a GPU, has no {made.dtype.name}",
+            hint="pass a NumPy array to the executable: it is copied there",
+        )
+    return made
 
 
 #: TVM's older name
@@ -98,12 +128,22 @@ array = tensor
 
 def empty(shape: tuple[int, ...], dtype: str = "float32", device: Device | None = None) -> Tensor:
     """A tensor of undefined content."""
-    return Tensor(aligned_empty(shape, np.dtype(dtype)), device or cpu())
+    where = device or cpu()
+    if where.kind == "cpu":
+        return Tensor(aligned_empty(shape, np.dtype(dtype)), where)
+    return Tensor(Gpu(where.index).allocate(np.dtype(dtype), tuple(shape)), where)
 
 
 def from_dlpack(data: Any) -> Tensor:
     """A tensor that shares the memory of a DLPack object."""
     return Tensor(np.from_dlpack(data), cpu())
+
+
+def on_the_gpu(value: Any, name: str) -> Any:
+    """An argument in the memory of a GPU, shared: a CuPy array, a Tensor's, or a torch tensor's."""
+    if isinstance(value, Tensor):
+        return value.on_the_gpu()
+    return value if isinstance(value.dtype, np.dtype) else Gpu().upload(value.detach(), name)
 
 
 def as_array(value: Any, name: str) -> np.ndarray:
@@ -239,6 +279,13 @@ def _as_torch(array: np.ndarray) -> Any:
     return made.view(getattr(torch, kind)) if kind in _BY_BITS else made
 
 
+def _as_torch_on_a_gpu(array: Any) -> Any:
+    """The same of an array on a GPU."""
+    import torch
+
+    return torch.as_tensor(array, device="cuda")
+
+
 def like_input(result: Any, args: Sequence[Any]) -> Any:
     """A result in the caller's kind of array.
 
@@ -246,13 +293,14 @@ def like_input(result: Any, args: Sequence[Any]) -> Any:
     """
     given = _parts(args)
     if any(map(is_torch, given)):
-        return _each_array(result, _as_torch)
-    return as_tensors(result) if has_tensor(given) else result
+        return _each_array(result, _as_torch, _as_torch_on_a_gpu)
+    there = [a.device for a in given if isinstance(a, Tensor) and a.device.kind != "cpu"]
+    return as_tensors(result, *there[:1]) if has_tensor(given) else result
 
 
-def as_tensors(value: Any) -> Any:
-    """A value whose arrays are Tensors, which share their memory."""
-    return _each_array(value, lambda a: Tensor(a, cpu()))
+def as_tensors(value: Any, gpu: Device | None = None) -> Any:
+    """A value whose arrays are Tensors, which share their memory; `gpu`: where CuPy's are."""
+    return _each_array(value, lambda a: Tensor(a, cpu()), lambda a: Tensor(a, gpu or cuda(0)))
 
 
 def has_tensor(args: Sequence[Any]) -> bool:
@@ -268,8 +316,12 @@ def _parts(values: Any) -> list[Any]:
     return flat
 
 
-def _each_array(result: Any, make: Callable[[np.ndarray], Any]) -> Any:
+def _each_array(
+    result: Any, make: Callable[[np.ndarray], Any], on_gpu: Callable[[Any], Any]
+) -> Any:
     """A result with every array in it made anew."""
     if isinstance(result, tuple):
-        return tuple(_each_array(item, make) for item in result)
-    return make(result) if isinstance(result, np.ndarray) else result
+        return tuple(_each_array(item, make, on_gpu) for item in result)
+    if isinstance(result, np.ndarray):
+        return make(result)
+    return on_gpu(result) if hasattr(result, "__cuda_array_interface__") else result

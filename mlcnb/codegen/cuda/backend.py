@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mlcnb.codegen.cuda.emit.functions import FIRST_ASSERT
 from mlcnb.codegen.cuda.emit.kernel import CudaSource, emit_kernel, whole_text
-from mlcnb.codegen.cuda.gpu import Gpu
+from mlcnb.codegen.cuda.gpu import Device, Gpu, runs_on
 from mlcnb.codegen.cuda.host import HostProgram, why_unbound
 from mlcnb.codegen.cuda.nvrtc import CompiledCuda, Resources, compile_text
 from mlcnb.codegen.kernel import Kernel, scheduled_by, signature_of
-from mlcnb.core.errors import CodegenError
+from mlcnb.core.errors import CodegenError, DeviceError, ExecutionError
 from mlcnb.core.node import walk
+from mlcnb.ir.dtype import DType
 from mlcnb.ir.expr import Var
+from mlcnb.ir.structural import structural_text
 from mlcnb.target import Target
 from mlcnb.tir.analysis.verify_gpu_code import DEFAULT_ARCH, GpuLimits, assert_gpu_code
 from mlcnb.tir.buffer import Buffer
@@ -39,6 +43,8 @@ class CudaKernel(Kernel):
     A function may be several kernels, which its host part launches one after the other.
     """
 
+    is_on_device = True
+
     def __init__(self, name: str, func: PrimFunc, target: Target, schedule: Any = None) -> None:
         self.name = name
         self.func = func
@@ -54,6 +60,16 @@ class CudaKernel(Kernel):
             symbol: emit_kernel(kernel, symbol) for symbol, kernel in self.device_functions.items()
         }
         self.program = HostProgram(self.host, self.device_functions)
+        #: what it was compiled as, which an equal function may share
+        self.first = name
+        #: its machine code was saved with it, and nothing is to be compiled
+        self.is_saved = False
+
+    def named(self, name: str, func: PrimFunc) -> CudaKernel:
+        """The same code under another name, for a function that is equal to its own."""
+        other = copy(self)
+        other.name, other.func = name, func
+        return other
 
     @property
     def steps(self) -> Lowering:
@@ -75,6 +91,51 @@ class CudaKernel(Kernel):
         """The source compiled by NVRTC for the target's architecture; needs no GPU."""
         return compile_text(self.source, self.arch)
 
+    def image(self, arch: str) -> tuple[str, bytes]:
+        """What the driver of a GPU loads: ("cubin", machine code) or ("ptx", text).
+
+        Where the target names no architecture, it is compiled for that of the GPU.
+
+        Args:
+            arch: of the GPU, as "sm_90".
+
+        Raises:
+            DeviceError: it was compiled for another architecture.
+            MissingDependencyError: it has to be compiled, and NVRTC is not installed.
+        """
+        is_open = "arch" not in self.target.attrs and not self.is_saved
+        found = compile_text(self.source, arch) if is_open else self.binary
+        if runs_on(found.arch, arch):
+            return "cubin", found.cubin
+        if found.arch[-1].isdigit() and _number(found.arch) < _number(arch):
+            return "ptx", found.ptx.encode()
+        raise DeviceError(
+            f"{self.name} was compiled for {found.arch}, and this GPU is {arch}",
+            hint=f'target="cuda -arch={arch}", or "cuda" for the GPU that is there',
+        )
+
+    @property
+    def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What an artifact keeps of it: its entry in the manifest, and files by name."""
+        made = self.binary
+        parts = {"cu": made.source.encode(), "cubin": made.cubin, "ptx": made.ptx.encode()}
+        entry = {"name": self.first, "arch": made.arch, "log": made.log}
+        return entry, {f"{self.name}.{end}": data for end, data in parts.items()}
+
+    def keep(self, arch: str, log: str, source: bytes, cubin: bytes, ptx: bytes) -> None:
+        """Take the code that an artifact kept.
+
+        Raises:
+            CodegenError: it is code of another text than this version of mlcnb writes.
+        """
+        if source.decode() != self.source:
+            raise CodegenError(
+                f"{self.name}: its CUDA C++ is that of another version of mlcnb",
+                hint="compile and save the model with this one",
+            )
+        self.binary = CompiledCuda(self.source, arch, cubin, log, ptx.decode())
+        self.is_saved = True
+
     @property
     def ptx(self) -> str:
         """The text of NVIDIA's virtual instruction set."""
@@ -91,14 +152,14 @@ class CudaKernel(Kernel):
         return self.binary.resources
 
     @cached_property
-    def gpu(self) -> Gpu:
+    def gpu(self) -> Device:
         """The GPU that runs it.
 
         Raises:
             DeviceError: there is none.
             MissingDependencyError: CuPy is not installed.
         """
-        return Gpu(self.source, self.sources, self.device_functions)
+        return Gpu()
 
     def run(self, args: Sequence[Any], dims: Mapping[Var, int]) -> None:
         """Run on arrays: CuPy's as they are, NumPy's through copies there and back.
@@ -106,6 +167,9 @@ class CudaKernel(Kernel):
         Args:
             args: one for each parameter, checked already.
             dims: the sizes of symbolic dimensions.
+
+        Raises:
+            ExecutionError: the kernel stopped.
         """
         gpu = self.gpu
         values: dict[Var, Any] = dict(dims)
@@ -114,17 +178,71 @@ class CudaKernel(Kernel):
             if not isinstance(param, Buffer):
                 values[param] = arg
                 continue
-            values[param.data] = gpu.to_device(arg, param.name)
+            values[param.data] = gpu.upload(arg, param.name)
             if isinstance(arg, np.ndarray) and param.data in self.written:
                 back.append((values[param.data], arg))
-        self.program.run(values, gpu)
+        self.program.run(values, self._loaded)
         for source, target in back:
-            gpu.to_host(source, target)
+            gpu.download(source, target)
+
+    @cached_property
+    def _loaded(self) -> Loaded:
+        return Loaded(self, self.gpu)
+
+    def values(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """The arguments of a launch of one of its kernels, numbers in the dtypes of parameters."""
+        params = self.device_functions[name].params
+        return [x if p.dtype.is_handle else p.dtype.numpy.type(x)
+                for x, p in zip(args, params, strict=True)]  # fmt: skip
+
+    def failure(self, name: str, status: int) -> ExecutionError:
+        """The error that a kernel of it reports."""
+        source = self.sources[name]
+        number = status - FIRST_ASSERT
+        if 0 <= number < len(source.messages):
+            return ExecutionError(f"{name}: {source.messages[number]}")
+        return ExecutionError(f"{name}: an index read from data is out of bounds")
 
     @cached_property
     def written(self) -> set[Var]:
         """Pointers that its kernels store through."""
         return {n.buffer.data for n in walk(self.lowered.body) if isinstance(n, BufferStore)}
+
+
+class Loaded:
+    """A kernel on a device: what its host part allocates and launches with."""
+
+    def __init__(self, kernel: CudaKernel, gpu: Device) -> None:
+        self.kernel, self.gpu = kernel, gpu
+        self.module = gpu.load(kernel)
+
+    def allocate(self, kind: DType, size: int) -> Any:
+        """Global memory of `size` elements."""
+        return self.gpu.allocate(kind.numpy, (size,))
+
+    def launch(
+        self, name: str, args: Sequence[Any], grid: Sequence[int], block: Sequence[int], shared: int
+    ) -> None:
+        """Start a kernel; where it can report an error, wait for it.
+
+        Raises:
+            ExecutionError: the kernel stopped.
+        """
+        values = self.kernel.values(name, args)
+        reports = self.kernel.sources[name].reports
+        status = np.zeros(1, "int32")
+        there = self.gpu.upload(status, "status") if reports else None
+        self.gpu.launch(
+            self.module, name, [*values, there] if reports else values, grid, block, shared
+        )
+        if reports:
+            self.gpu.download(there, status)
+            if status[0]:
+                raise self.kernel.failure(name, int(status[0]))
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def identifier(name: str) -> str:
@@ -163,9 +281,15 @@ def build(
         CodegenError: a function that is not bound to threads, or has no form in CUDA C++.
         PassError: a kernel that no GPU of the target can run.
     """
-    made = {}
+    made: dict[str, CudaKernel] = {}
+    known: dict[str, CudaKernel] = {}
     for name, func in funcs.items():
-        made[name] = CudaKernel(name, func, target, schedule(func, target) if schedule else None)
+        meaning = structural_text(func.without_attr("global_symbol"))[0]
+        if meaning in known:
+            made[name] = known[meaning].named(name, func)
+        else:
+            scheduled = schedule(func, target) if schedule else None
+            made[name] = known[meaning] = CudaKernel(name, func, target, scheduled)
         if progress is not None:
             progress(1)
     return made

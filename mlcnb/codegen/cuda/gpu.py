@@ -1,24 +1,24 @@
-"""The GPU of this computer through CuPy: memory, and kernels compiled by `cupy.RawModule`."""
+"""The GPU of this computer, seen through CuPy: memory, copies, kernels. Nothing else here knows it.
+
+gpu = Gpu()                              gpu.arch                          "sm_90"
+x = gpu.upload(array)                    gpu.download(x, array)
+module = gpu.load(kernel)                gpu.launch(module, "f_kernel", [x, y, 64], grid, block, 0)
+
+What runs a kernel or a graph asks a `Device` for these seven things; a test may be one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from mlcnb.codegen.cuda.emit.functions import FIRST_ASSERT
-from mlcnb.codegen.cuda.emit.kernel import CudaSource
-from mlcnb.codegen.cuda.nvrtc import include_folders
-from mlcnb.core.errors import (
-    DeviceError,
-    ExecutionError,
-    MissingDependencyError,
-    RuntimeInputError,
-)
-from mlcnb.ir.dtype import DType
-from mlcnb.tir.function import PrimFunc
+from mlcnb.core.errors import DeviceError, MissingDependencyError, RuntimeInputError
 
 #: bytes that the address of an argument has to be a multiple of: vectors are loaded at once
 ALIGNMENT = 16
@@ -27,31 +27,83 @@ _SHARED_UNASKED = 48 << 10
 _HINT = "its source, PTX and resources can be read without a GPU: kernel.source, .ptx, .resources"
 
 
-class Gpu:
-    """Runs the kernels of one source."""
+class Device(Protocol):
+    """Memory of its own, and kernels that run in the order of their launches."""
 
-    def __init__(
-        self, text: str, sources: Mapping[str, CudaSource], kernels: Mapping[str, PrimFunc]
-    ) -> None:
-        self.cupy = cupy_with_gpu()
-        self.sources = sources
-        self.kernels = kernels
-        options = ("--std=c++17", *(f"-I{x}" for x in include_folders()))
-        self.module = self.cupy.RawModule(code=text, options=options, backend="nvrtc")
+    @property
+    def arch(self) -> str:
+        """Its architecture, as "sm_90"."""
 
-    def allocate(self, kind: DType, size: int) -> Any:
-        """Global memory of `size` elements."""
-        return self.cupy.empty(size, _plain(kind.numpy))
-
-    def to_device(self, array: Any, name: str) -> Any:
-        """An argument as an array on the GPU: itself, or a copy.
+    def allocate(self, kind: np.dtype, shape: tuple[int, ...]) -> Any:
+        """An array on the device, its content undefined.
 
         Raises:
+            DeviceError: there is not so much memory.
+        """
+
+    def upload(self, array: Any, name: str) -> Any:
+        """An array on the device of an array's content: itself, where it lies there already.
+
+        Raises:
+            DeviceError: there is not so much memory.
             RuntimeInputError: it lies at an address that vectors cannot be loaded from.
         """
-        if isinstance(array, np.ndarray):
-            return self.cupy.asarray(array.view(_plain(array.dtype)))
-        found = self.cupy.asarray(array)
+
+    def download(self, source: Any, target: np.ndarray) -> None:
+        """Copy to the host, after all that was launched."""
+
+    def copy(self, source: Any) -> Any:
+        """The same content in other memory of the device."""
+
+    def part(self, memory: Any, offset: int, kind: np.dtype, shape: tuple[int, ...]) -> Any:
+        """The array of this dtype and shape at some bytes of an array, in the same memory."""
+
+    def load(self, kernel: Any) -> Any:
+        """The machine code of a `CudaKernel`, on the device.
+
+        Raises:
+            DeviceError: it is not for this architecture.
+        """
+
+    def launch(
+        self,
+        module: Any,
+        name: str,
+        args: Sequence[Any],
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+    ) -> None:
+        """Start a kernel of a module. Args are arrays of the device and NumPy scalars; shared the
+        bytes of dynamic memory.
+        """
+
+
+class Gpu:
+    """A `Device` through CuPy, on CuPy's current stream."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.cupy = cupy_with_gpu()
+        if index >= self.cupy.cuda.runtime.getDeviceCount():
+            raise DeviceError(f"there is no cuda({index})", hint="mlcnb.cuda(0) is the first one")
+        self.index = index
+
+    @cached_property
+    def arch(self) -> str:
+        """The architecture, as "sm_90"."""
+        return f"sm_{self.cupy.cuda.Device(self.index).compute_capability}"
+
+    def allocate(self, kind: np.dtype, shape: tuple[int, ...]) -> Any:
+        """Global memory; see Device."""
+        with self._on_it(f"{kind} of shape {shape}"):
+            return self.cupy.empty(shape, plain(kind))
+
+    def upload(self, array: Any, name: str) -> Any:
+        """An argument on the GPU; see Device."""
+        with self._on_it(name):
+            if isinstance(array, np.ndarray):
+                return self.cupy.asarray(array.view(plain(array.dtype)))
+            found = self.cupy.ascontiguousarray(self.cupy.asarray(array))
         if found.size and found.data.ptr % ALIGNMENT:
             raise RuntimeInputError(
                 f"argument {name!r} lies at an address that is no multiple of {ALIGNMENT} bytes",
@@ -59,44 +111,81 @@ class Gpu:
             )
         return found
 
-    def to_host(self, source: Any, target: np.ndarray) -> None:
-        """Copy a result to an array of the caller."""
-        target[...] = self.cupy.asnumpy(source).view(target.dtype).reshape(target.shape)
+    def download(self, source: Any, target: np.ndarray) -> None:
+        """Copy a result to the host; see Device."""
+        with self._on_it("a result"):
+            target[...] = self.cupy.asnumpy(source).view(target.dtype).reshape(target.shape)
+
+    def copy(self, source: Any) -> Any:
+        """A copy on the GPU; see Device."""
+        with self._on_it("a copy"):
+            return source.copy()
+
+    def part(self, memory: Any, offset: int, kind: np.dtype, shape: tuple[int, ...]) -> Any:
+        """A piece of an array; see Device."""
+        count = int(np.prod(shape, dtype=np.int64))
+        raw = memory.reshape(-1).view(self.cupy.uint8)
+        return raw[offset : offset + count * kind.itemsize].view(plain(kind)).reshape(shape)
+
+    def load(self, kernel: Any) -> Any:
+        """The kernel's code; see Device. CuPy reads it from a file when it is first launched."""
+        suffix, image = kernel.image(self.arch)
+        folder = tempfile.TemporaryDirectory(prefix="mlcnb-")
+        path = Path(folder.name) / f"kernel.{suffix}"
+        path.write_bytes(image)
+        module = self.cupy.RawModule(path=str(path))
+        module.mlcnb_folder = folder  # it goes when the module does
+        return module
 
     def launch(
-        self, name: str, args: Sequence[Any], grid: Sequence[int], block: Sequence[int], shared: int
+        self,
+        module: Any,
+        name: str,
+        args: Sequence[Any],
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
     ) -> None:
-        """Start a kernel; where it can report an error, wait for it.
+        """Start a kernel; see Device."""
+        with self._on_it(name):
+            function = module.get_function(name)
+            if shared > _SHARED_UNASKED:
+                function.max_dynamic_shared_size_bytes = shared
+            function(tuple(grid), tuple(block), tuple(args), shared_mem=shared)
 
-        Raises:
-            ExecutionError: the kernel stopped.
-        """
-        function = self.module.get_function(name)
-        if shared > _SHARED_UNASKED:
-            function.max_dynamic_shared_size_bytes = shared
-        params = self.kernels[name].params
-        values = [_argument(x, p.dtype) for x, p in zip(args, params, strict=True)]
-        source = self.sources[name]
-        status = self.cupy.zeros(1, "int32") if source.reports else None
-        if status is not None:
-            values.append(status)
-        function(tuple(grid), tuple(block), tuple(values), shared_mem=shared)
-        if status is not None and int(status[0]):
-            raise _failure(source, int(status[0]))
-
-
-def _argument(value: Any, kind: DType) -> Any:
-    return value if kind.is_handle else kind.numpy.type(value)
-
-
-def _failure(source: CudaSource, status: int) -> ExecutionError:
-    number = status - FIRST_ASSERT
-    if 0 <= number < len(source.messages):
-        return ExecutionError(f"{source.name}: {source.messages[number]}")
-    return ExecutionError(f"{source.name}: an index read from data is out of bounds")
+    @contextmanager
+    def _on_it(self, what: str) -> Iterator[None]:
+        """CuPy's errors as ours, on this GPU."""
+        cuda = self.cupy.cuda
+        try:
+            with cuda.Device(self.index):
+                yield
+        except cuda.memory.OutOfMemoryError as error:
+            free = cuda.runtime.memGetInfo()[0]
+            raise DeviceError(
+                f"out of memory on cuda({self.index}) for {what}: {free} bytes are free",
+                hint="a smaller batch, or cupy.get_default_memory_pool().free_all_blocks()",
+            ) from error
+        except (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError) as error:
+            raise DeviceError(
+                f"cuda({self.index}) stopped at {what}: {error}",
+                hint='run it with target="interp" to see which access is wrong',
+            ) from error
 
 
-def _plain(kind: np.dtype) -> np.dtype:
+def runs_on(compiled: str, gpu: str) -> bool:
+    """True if machine code of one architecture runs on a GPU of another.
+
+    Within a major version upwards; never where it ends in a letter (CUDA C++ Programming Guide,
+    "Binary Compatibility", "Feature Set Compiler Targets").
+    """
+    if not compiled[-1].isdigit():
+        return compiled.rstrip("af") == gpu
+    made, here = (divmod(int(x.removeprefix("sm_")), 10) for x in (compiled, gpu))
+    return made[0] == here[0] and made[1] <= here[1]
+
+
+def plain(kind: np.dtype) -> np.dtype:
     """A dtype that CuPy knows: the 16-bit floats of ml_dtypes go as their bits."""
     return kind if kind.kind in "biufc" else np.dtype(f"uint{kind.itemsize * 8}")
 

@@ -19,6 +19,7 @@ from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from mlcnb.codegen.llvm import cache as disk
 from mlcnb.core.errors import CodegenError, MissingDependencyError
 
 _PACKAGES = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
@@ -40,17 +41,18 @@ class Resources:
 
 @dataclass(frozen=True)
 class CompiledCuda:
-    """A source compiled for an architecture."""
+    """A source compiled for an architecture; kept: its PTX, where that was saved with it."""
 
     source: str
     arch: str
     cubin: bytes
     log: str
+    kept: str = ""
 
     @cached_property
     def ptx(self) -> str:
         """The text of NVIDIA's virtual instruction set."""
-        return _run(self.source, [self._virtual])[0].decode()
+        return self.kept or _run(self.source, [self._virtual])[0].decode()
 
     @cached_property
     def located_ptx(self) -> tuple[list[str], list[int]]:
@@ -79,8 +81,23 @@ def compile_text(source: str, arch: str) -> CompiledCuda:
 
 @cache
 def _compiled(source: str, arch: str) -> CompiledCuda:
+    store = disk.user_store()
+    key = f"cubin {_version()} {arch}\n{source}"
+    blob = None if store is None else store.get(key)
+    kept = None if blob is None else disk.unpack(blob)
+    if kept is not None and len(kept) == 2:
+        return CompiledCuda(source, arch, kept[0], kept[1].decode())
     cubin, log = _run(source, [f"--gpu-architecture={arch}", "--ptxas-options=-v"])
+    if store is not None:
+        store.put(key, disk.pack([cubin, log.encode()]))
     return CompiledCuda(source, arch, cubin, log)
+
+
+def _version() -> str:
+    """Of NVRTC, and where it has its headers: both make code."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return " ".join((f"{major.value}.{minor.value}", *include_folders()))
 
 
 def is_available() -> bool:

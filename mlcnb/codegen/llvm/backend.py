@@ -133,6 +133,17 @@ class CompiledKernel(Kernel):
         """The name that the object file defines."""
         return self.compiled.defines[0]
 
+    @property
+    def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What an artifact keeps of it: its entry in the manifest, and files by name."""
+        entry = {
+            "symbol": self.symbol,
+            "workspace": self.signature.workspace,
+            "messages": list(self.messages),
+        }
+        parts = {"ll": self.compiled.ir.encode(), "o": self.compiled.object}
+        return entry, {f"{self.symbol}.{end}": data for end, data in parts.items()}
+
 
 def build(
     funcs: Mapping[str, PrimFunc],
