@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 import mlcnb as mlc
 from mlcnb import dlight as dl
-from mlcnb import te
+from mlcnb import relax, te
 from mlcnb.codegen.cuda import nvrtc
+from mlcnb.core.errors import CodegenError
+from mlcnb.ir import dtype as dtypes
 from mlcnb.ir.module import IRModule
+from mlcnb.script import tir as T
 from mlcnb.target import Target
+from tests.dlight.test_cpu import loops_of
 
 SIM = Target("cuda-sim")
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_120")
@@ -140,12 +144,110 @@ def test_elementwise(rows, quarter):
     assert ("vec<float, 4>" in source) == (rows * quarter >= 256)
 
 
+def halves(dtype: str, batch: int, rows: int, columns: int, length: int):
+    """A product of halves, summed in float32, with what follows it in the same kernel."""
+    lead = (batch,) if batch else ()
+    X = te.placeholder((*lead, rows, length), dtype, name="X")
+    W = te.placeholder((*lead, length, columns), dtype, name="W")
+    k = te.reduce_axis((0, length), name="k")
+    Y = te.compute(
+        (*lead, rows, columns),
+        lambda *at: te.sum(
+            X[(*at[:-1], k)].astype("float32") * W[(*at[:-2], k, at[-1])].astype("float32"), axis=k
+        ),
+        name="Y",
+    )
+    Z = te.compute(Y.shape, lambda *at: Y[at] * 2.0 + 1.0, name="Z")
+    kind = dtypes.dtype(dtype).numpy
+    x, w = (random(*lead, *shape).astype(kind) for shape in ((rows, length), (length, columns)))
+    expected = np.matmul(x.astype("float64"), w.astype("float64")) * 2 + 1
+    return te.create_prim_func([X, W, Z]), [x, w], expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "batch", "rows", "columns", "length"),
+    [
+        ("float16", 0, 70, 90, 50),
+        pytest.param("bfloat16", 3, 33, 16, 40, marks=pytest.mark.slow),
+        pytest.param("float16", 1, 64, 64, 32, marks=pytest.mark.slow),
+    ],
+)
+def test_tensor_cores(dtype, batch, rows, columns, length):
+    source = check(dl.gpu.Matmul, halves(dtype, batch, rows, columns, length))
+    assert "mma.sync.aligned.m16n8k16" in source
+
+
+def test_a_convolution_on_tensor_cores():
+    """Implicit GEMM: rows are channels of the result, columns its places, k a window."""
+    X = te.placeholder((1, 8, 11, 9), "float16", name="X")
+    W = te.placeholder((20, 8, 3, 3), "float16", name="W")
+    c, p, q = (te.reduce_axis((0, n), name=s) for n, s in ((8, "c"), (3, "p"), (3, "q")))
+    Y = te.compute(
+        (1, 20, 9, 7),
+        lambda n, o, i, j: te.sum(
+            X[n, c, i + p, j + q].astype("float32") * W[o, c, p, q].astype("float32"),
+            axis=[c, p, q],
+        ),
+        name="Y",
+    )
+    x, w = random(1, 8, 11, 9).astype("float16"), random(20, 8, 3, 3).astype("float16")
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype("float64"), (3, 3), (2, 3))
+    expected = np.einsum("ncijpq,ocpq->noij", windows, w.astype("float64"))
+    source = check(dl.gpu.Matmul, (te.create_prim_func([X, W, Y]), [x, w], expected))
+    assert "mma.sync.aligned.m16n8k16" in source
+
+
+def test_what_tensor_cores_do_not_multiply_goes_elsewhere():
+    assert "mma" not in check(dl.gpu.Matmul, product(1, 32, 32, 32, False, False))
+    func, *_ = halves("float16", 0, 8, 40, 40)  # too few rows
+    assert scheduled(dl.gpu.Matmul, func) is None
+
+
+def test_memory_of_a_warp_that_threads_would_exchange_is_refused():
+    @T.prim_func
+    def func(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            F = T.allocate([32], "float32", "warp")
+            W = T.decl_buffer((32,), data=F, scope="warp")
+            W[tx] = A[tx]
+            B[tx] = W[31 - tx]
+
+    with pytest.raises(CodegenError, match="a thread touches F, memory of a warp, where another"):
+        mlc.compile(func, target="cuda").kernels[0].source
+
+
+def attended(batch: int, queries: int, keys: int, heads: int, length: int, masked: bool):
+    """softmax(Q K^T / sqrt(length) + mask) V; queries lie as (batch, queries, heads, length)."""
+    shapes = [(batch, queries, heads, length), *[(batch, keys, heads, length)] * 2]
+    args = [random(*s) for s in shapes]
+    args += [random(batch, heads, queries, keys)] if masked else []
+    func, expected = loops_of(
+        lambda q, k, v, *bias: relax.op.nn.attention(q, k, v, *bias), *args
+    )  # fmt: skip
+    return func, args, expected
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", [(2, 16, 40, 3, 32), (1, 6, 33, 2, 20)])
+def test_attention_is_one_kernel(sizes, masked):
+    source = check(dl.gpu.Attention, attended(*sizes, masked))
+    assert source.count("__global__") == 1 and "__shfl_down_sync" in source
+
+
+def test_scores_that_do_not_fit_into_shared_memory_are_left_to_others():
+    func, *_ = attended(1, 1, 20000, 1, 4, False)
+    assert scheduled(dl.gpu.Attention, func) is None
+
+
 SHIPPED = {
     "gemv": (dl.gpu.GEMV, lambda: product(1, 1, 256, 512, False, True)),
     "gemv, turned": (dl.gpu.GEMV, lambda: product(1, 1, 256, 512, True, True)),
     "low batch gemv": (dl.gpu.LowBatchGEMV, lambda: product(1, 8, 128, 256, False, True)),
     "low batch gemv, turned": (dl.gpu.LowBatchGEMV, lambda: product(1, 8, 128, 256, True, True)),
     "matmul": (dl.gpu.Matmul, lambda: product(2, 100, 90, 70, False, True)),
+    "matmul of float16": (dl.gpu.Matmul, lambda: halves("float16", 0, 100, 90, 70)),
+    "matmul of bfloat16": (dl.gpu.Matmul, lambda: halves("bfloat16", 2, 64, 64, 64)),
+    "attention": (dl.gpu.Attention, lambda: attended(1, 8, 64, 2, 64, True)),
     "transpose": (dl.gpu.Transpose, lambda: copied((3, 64, 100), (0, 2, 1))),
 }
 

@@ -1,31 +1,37 @@
 """Schedules for GPUs. A rule is a function `rule(sch, survey, target) -> bool`: True if it took it.
 
-RULES, first that fits:    matmul           products and convolutions, in tiles in shared memory
+RULES, first that fits:    attention        softmax(Q K^T) V as one kernel
+                           tensor_cores     products and convolutions of halves by mma.sync
+                           matmul           products and convolutions, in tiles in shared memory
                            gemv             a vector times a matrix, which is read once
                            low_batch_gemv   a few rows times a matrix
                            rows             softmax, normalisations, reductions along rows
                            transpose        copies along another axis, by tiles in shared memory
                            fallback         a thread for each element, or for a vector of them
 
-By TVM's names, for `ApplyDefaultSchedule`: `Matmul`, `GEMV`, `LowBatchGEMV`, `Reduction`,
+By TVM's names, for `ApplyDefaultSchedule`: `Attention`, `Matmul` (on tensor cores
+where they multiply its dtype), `GEMV`, `LowBatchGEMV`, `Reduction`,
 `GeneralReduction` and `RMSNorm` (rows), `Transpose`, `Fallback`.
 """
 
 from __future__ import annotations
 
+from mlcnb.dlight.gpu.attention import attention
 from mlcnb.dlight.gpu.fallback import fallback
 from mlcnb.dlight.gpu.gemv import gemv, low_batch_gemv
 from mlcnb.dlight.gpu.matmul import matmul
 from mlcnb.dlight.gpu.rows import rows
+from mlcnb.dlight.gpu.tensor_cores import tensor_cores
 from mlcnb.dlight.gpu.transpose import transpose
 from mlcnb.dlight.rule import ScheduleRule, first_that_fits, is_scheduled
 from mlcnb.target import Target
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule import Schedule
 
-RULES = (matmul, gemv, low_batch_gemv, rows, transpose, fallback)
+RULES = (attention, tensor_cores, matmul, gemv, low_batch_gemv, rows, transpose, fallback)
 
-Matmul = ScheduleRule(matmul)
+Attention = ScheduleRule(attention)
+Matmul = ScheduleRule(tensor_cores, matmul)
 GEMV = ScheduleRule(gemv)
 LowBatchGEMV = ScheduleRule(low_batch_gemv)
 Reduction = GeneralReduction = RMSNorm = ScheduleRule(rows)

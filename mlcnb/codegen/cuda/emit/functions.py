@@ -172,6 +172,21 @@ def _barrier(em: Emitter, x: e.Call) -> str:
     )
 
 
+def _mma(em: Emitter, x: e.Call) -> str:
+    words = [getattr(word, "value", None) for word in x.args[:6]]
+    short = {"fp16": "f16", "bf16": "bf16"}.get(str(words[3]))
+    if words[:3] != ["m16n8k16", "row", "col"] or words[3] != words[4] or words[5] != "fp32":
+        short = None
+    if short is None:
+        raise UnsupportedOpError(
+            f"the cuda backend has no mma.sync {' '.join(map(str, words))}",
+            hint="m16n8k16 row col of fp16 or bf16, with sums in fp32",
+        )
+    a, b, c = (f"{em.expr(data)} + {em.operand(at)}"
+               for data, at in zip(x.args[6:12:2], x.args[7:12:2], strict=True))  # fmt: skip
+    return f"{em.helper(f'mma_m16n8k16_{short}')}({c}, {a}, {b})"
+
+
 def _left_over(em: Emitter, x: e.Call) -> str:
     raise CodegenError("tvm_thread_allreduce is left", hint="run LowerThreadAllreduce first")
 
@@ -200,6 +215,7 @@ _SPECIAL: dict[str, Callable[[Emitter, e.Call], str]] = {
     "tvm_warp_shuffle_down": _shuffle("__shfl_down_sync"),
     "tvm_warp_activemask": _activemask,
     "tvm_storage_sync": _barrier,
+    "ptx_mma": _mma,
     "tvm_thread_allreduce": _left_over,
     "tvm_call_packed": _refused,
     "tvm_call_cpacked": _refused,

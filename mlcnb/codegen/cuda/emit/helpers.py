@@ -9,6 +9,21 @@ def _code(text: str) -> str:
     return dedent(text).strip()
 
 
+def _mma(short: str) -> str:
+    """The product of fragments in the registers of a warp (PTX ISA, "mma.m16n8k16")."""
+    return _code(f"""
+        // the warp's 16 x 8 sums go up by the product of its fragments, 16 x 16 and 16 x 8
+        __device__ void mma_m16n8k16_{short}(float* c, const void* a, const void* b) {{
+          const unsigned* x = (const unsigned*)a;
+          const unsigned* y = (const unsigned*)b;
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{short}.{short}.f32 "
+                       "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+                       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                       : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+        }}
+    """)
+
+
 #: name -> definition; the meaning is the reference interpreter's
 HELPERS: dict[str, str] = {
     "vec": _code("""
@@ -104,4 +119,5 @@ HELPERS: dict[str, str] = {
           return 0;
         }
     """),
+    **{f"mma_m16n8k16_{short}": _mma(short) for short in ("f16", "bf16")},
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from mlcnb.arith import Analyzer
 from mlcnb.codegen.cuda.emit.helpers import HELPERS
 from mlcnb.codegen.cuda.emit.stmt import Writer
 from mlcnb.codegen.cuda.emit.types import ctype, headers_of
 from mlcnb.core.errors import CodegenError
-from mlcnb.core.node import walk
+from mlcnb.core.node import map_children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import dtype
@@ -21,6 +23,8 @@ from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import IN_BLOCK_AXES, Launch, kernels_in, launch_of
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import substitute
+from mlcnb.tir.tensor_intrin.mma_sync import WARP
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
     if len(kernels) != 1:
         raise CodegenError(f"{name}: {len(kernels)} launches in one kernel")
     launch = launch_of(kernels[0])
+    launch = dataclasses.replace(launch, body=warps_in_registers(launch.body, launch))
     writer = Writer()
     params = [_parameter(writer, func, v, launch.body) for v in func.params]
     for v in func.params:
@@ -90,6 +95,70 @@ def emit_kernel(func: PrimFunc, name: str) -> CudaSource:
         name, text, grid, block, tuple(headers_of(func.body)), tuple(writer.helpers),
         writer.dynamic, writer.reports, tuple(writer.messages), (*above, *writer.made, None),
     )  # fmt: skip
+
+
+def warps_in_registers(body: s.Stmt, launch: Launch) -> s.Stmt:
+    """Memory of a warp as registers of its threads: each has the row of its own number.
+
+    F: 32 rows of n elements, again and again        F[tile * 32 * n + threadIdx.x * n + k]
+                                               ->    F[tile * n + k]
+
+    Raises:
+        CodegenError: a thread touches the row of another, or a warp is not the threads of an x.
+    """
+    shared = [n for n in walk(body) if isinstance(n, s.Allocate) and _is_of_warp(n.buffer_var)]
+    if not shared:
+        return body
+    lane = launch.in_block.get("threadIdx.x")
+    if lane is None or p.as_int(lane.dom.extent) != WARP:
+        raise CodegenError(
+            f"{shared[0].buffer_var.name} is memory of a warp, and threadIdx.x is not its lanes",
+            hint=f"bind a loop of {WARP} to threadIdx.x, and other threads to y and z",
+        )
+    analyzer = Analyzer()
+    for axis in (*launch.grid.values(), *launch.in_block.values()):
+        analyzer.bind(axis.var, axis.dom)
+    for loop in walk(body):
+        if isinstance(loop, s.For):
+            analyzer.bind(loop.loop_var, (loop.min, loop.extent - 1))
+    rows: dict[Var, int] = {}
+
+    def own(data: Var, index: e.PrimExpr) -> e.PrimExpr:
+        zero = substitute(index, {lane.var: p.const(0, lane.var.dtype)})
+        one = substitute(index, {lane.var: p.const(1, lane.var.dtype)})
+        step = p.as_int(analyzer.simplify(one - zero)) or 0
+        row = rows.setdefault(data, step)
+        rest = p.floormod(p.floordiv(zero, row), WARP) if row else zero
+        apart = analyzer.simplify(index - zero - lane.var * step)
+        if not row or step != row or not p.is_const(apart, 0) or not p.is_const(
+            analyzer.simplify(rest), 0
+        ):  # fmt: skip
+            raise CodegenError(
+                f"a thread touches {data.name}, memory of a warp, where another one has its part",
+                hint="exchange values of threads by shuffles, or through shared memory",
+            )
+        place = p.floordiv(zero, row * WARP) * row + p.floormod(zero, row)
+        return analyzer.simplify(place)
+
+    def visit(n: Any) -> Any:
+        new = map_children(n, visit)
+        if isinstance(new, BufferLoad | s.BufferStore) and _is_of_warp(new.buffer.data):
+            return replace(new, indices=(own(new.buffer.data, new.indices[0]),))
+        if isinstance(new, e.Call) and new.op == "tir.ptx_mma":
+            args: list[Any] = list(new.args)
+            for at in range(6, 12, 2):
+                args[at + 1] = own(args[at], args[at + 1])
+            return replace(new, args=tuple(args))
+        if isinstance(new, s.Allocate) and _is_of_warp(new.buffer_var):
+            size = prod(p.as_int(x) or 0 for x in new.extents)
+            return replace(new, extents=(p.const(size // WARP),))
+        return new
+
+    return visit(body)  # type: ignore[no-any-return]
+
+
+def _is_of_warp(data: Var) -> bool:
+    return bool(data.pointee) and data.pointee[1] == "warp"  # type: ignore[index]
 
 
 def whole_text(sources: list[CudaSource]) -> str:

@@ -135,6 +135,14 @@ def _check(w: Writer, x: s.AssertStmt) -> None:
     w.stmt(x.body)
 
 
+#: what stands before an array of a scope; a warp's is each thread's part of it
+_DECLARED = {
+    "local": "",
+    "warp": "__align__(16) ",
+    **dict.fromkeys(SHARED_SCOPES, "__shared__ __align__(16) "),
+}
+
+
 def _allocate(w: Writer, x: s.Allocate) -> None:
     scope = x.buffer_var.pointee[1] if x.buffer_var.pointee else "global"
     sizes = [p.as_int(n) for n in x.extents]
@@ -148,10 +156,8 @@ def _allocate(w: Writer, x: s.Allocate) -> None:
     if scope == "shared.dyn":
         w.do(f"{kind}* {name} = ({kind}*)(shared_memory + {w.dynamic});")
         w.dynamic += p.as_int(w.analyzer.simplify(aligned_bytes(x))) or 0
-    elif scope in SHARED_SCOPES or scope == "local":
-        declared = (
-            f"{kind} {name}" if scope == "local" else f"__shared__ __align__(16) {kind} {name}"
-        )
+    elif scope in _DECLARED:
+        declared = f"{_DECLARED[scope]}{kind} {name}"
         if x.buffer_var in w.repeated:
             _, known = w.arrays.get(x.buffer_var, (declared, 0))
             w.arrays[x.buffer_var] = declared, max(known, count)
