@@ -132,12 +132,9 @@ class Translator:
         by = _number(x.b)
         if not by:
             return None
-        a, quotient = self.value(x.a), self.new(x)
-        size, up, down = (by, "", "-") if by > 0 else (-by, "-", "")
-        self.facts.append(
-            f"(({a} >= 0 and {quotient} = {up}floor(({a})/{size})) or "
-            f"({a} < 0 and {quotient} = {down}floor((-({a}))/{size})))"
-        )
+        a = self.value(x.a)
+        up, down = (_floor(f"max({side}, 0)", abs(by)) for side in (a, f"-({a})"))
+        quotient = f"({up} - {down})" if by > 0 else f"({down} - {up})"
         return quotient if isinstance(x, e.Div) else f"({a} - {by} * {quotient})"
 
     def cast(self, x: e.Cast) -> str | None:
