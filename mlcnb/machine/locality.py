@@ -28,8 +28,10 @@ from mlcnb.machine.addresses import UNKNOWN, Array, guessed
 from mlcnb.machine.indices import Frame, Unknown, evaluate
 from mlcnb.machine.touching import Touched, Toucher, both
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.scope import parts
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import bodies, heads
 
 #: iterations of one loop that are looked at, and iterations of all loops on which sums are tried
 SAMPLES, TRIED = 512, 24
@@ -240,28 +242,16 @@ class _Reader:
 
     def parts(self, n: Any) -> list[Nest]:
         """What is done one after the other in a statement."""
-        match n:
-            case s.For():
-                return [self.loop(n)]
-            case s.SeqStmt(seq=several):
-                return [x for part in several for x in self.parts(part)]
-            case s.BufferStore() | s.Evaluate():
-                return [self.leaf(n)]
-            case s.IfThenElse(condition, yes, no):
-                found = [self.leaf(condition), *self.inside(yes, conditions=(condition,))]
-                if no is not None:
-                    found += self.inside(no, conditions=(p.logical_not(condition),))
-                return found
-            case s.BlockRealize():
-                axes = [x.var for x in n.block.iter_vars]
-                lets = tuple(zip(axes, n.iter_values, strict=True))
-                return self.inside(n.block.body, conditions=(n.predicate,), lets=lets)
-            case s.LetStmt(var, value, body):
-                return [self.leaf(value), *self.inside(body, lets=((var, value),))]
-        inner: Any = getattr(n, "body", None)
-        return [] if inner is None else self.parts(inner)
+        if isinstance(n, s.For):
+            return [self.loop(n)]
+        if not bodies(n):
+            return [self.leaf(n)]
+        found = [self.leaf(x) for x in heads(n) if self.place.toucher.reads(x)]
+        for part, scope in parts(n):
+            found += self.inside(part, conditions=scope.conditions, lets=scope.values)
+        return found
 
-    def inside(self, n: Any, **more: tuple[Any, ...]) -> list[Nest]:
+    def inside(self, n: Any, **more: Iterable[Any]) -> list[Nest]:
         """The parts of a statement in a place that has more levels, variables or conditions."""
         outer = self.place
         added: dict[str, Any] = {
@@ -286,7 +276,7 @@ class _Reader:
         limits = () if extent is not None else (p.less(p.subtract(n.loop_var, n.min), n.extent),)
         levels = [Level(n, some, unit, next(_NUMBERS)) for some, unit in _pieces(n, trips)]
         begin = self.tick
-        inner = self.inside(n.body, levels=tuple(levels), conditions=limits)
+        inner = self.inside(n.body, levels=levels, conditions=limits)
         self.tick = begin + (self.tick - begin) * trips
         outer = self.place
         for at in range(len(levels) - 1, -1, -1):

@@ -42,9 +42,9 @@ def map_bodies(n: N, fn: Callable[[Any], Any]) -> N:
 
 def heads(n: Stmt) -> list[e.PrimExpr]:
     """What a statement computes before the statements in it run; of a leaf, all that it does."""
-    fields = ("value",) if isinstance(n, AttrStmt) else n.walked_fields
-    parts = (getattr(n, name) for name in fields if name not in n.binder_fields)
-    return [x for part in parts for x in nodes_in(part) if isinstance(x, e.PrimExpr)]
+    others = [n.node] if isinstance(n, AttrStmt) else [getattr(n, x) for x in n.binder_fields]
+    found = (x for x in children(n) if isinstance(x, e.PrimExpr))
+    return [x for x in found if not any(x is other for other in others)]
 
 
 def bound(n: Node) -> list[e.Var]:

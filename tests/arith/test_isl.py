@@ -26,7 +26,7 @@ DIVISORS = st.integers(-5, 5).filter(bool)
 
 def affine(deeper):
     """Sums, products by numbers, divisions by numbers, extremes."""
-    division = st.sampled_from([p.floordiv, p.floormod])
+    division = st.sampled_from([p.floordiv, p.floormod, p.truncdiv, p.truncmod])
     return st.one_of(
         st.builds(lambda a, b, c: a * b + c, deeper, NUMBERS, deeper),
         st.builds(lambda a, b: a - b, deeper, deeper),
@@ -72,7 +72,7 @@ A = decl_buffer((8,), "int32", "A")
         (I * J, "i * j is not affine: neither factor is a number"),
         (p.floordiv(I, J), "i // j is not affine: it divides by no number"),
         (A[I] + 1, "A[i] is not affine"),
-        (p.truncdiv(I, 3), "T.Div(i, 3) is not affine"),
+        (p.truncdiv(I, J), "T.Div(i, j) is not affine"),
         (p.if_then_else(I < 3, I, J), "T.if_then_else(i < 3, i, j) is not affine"),
         (e.Ramp(I, 1, 4), "T.Ramp(i, 1, 4) is not affine"),
         (p.cast("int8", I), 'T.Cast("int8", i) is not affine'),

@@ -23,6 +23,7 @@ from mlcnb.machine.warp import BANKS, LANES, LINE, SECTOR, WORD, Served
 from mlcnb.observe.warps.kernels import SHARED, Instruction, Kernel, Sizes
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.functor import bodies
 
 #: site, addresses and activity, one column for each instruction that a vector takes
 Column = tuple[Instruction, np.ndarray, np.ndarray]
@@ -158,10 +159,10 @@ class Reader:
         return {n: why for n, why in self.toucher.unseen.items() if n in self.kernel.instructions}
 
     def columns(self, n: Any, frame: Frame, active: np.ndarray) -> Iterator[Column]:
-        """The instructions of a statement (or value), in order."""
-        touched = self.toucher.store if isinstance(n, s.BufferStore) else self.toucher.value
+        """The instructions of a store or a call (or of a value), in order."""
+        touched: Any = self.toucher.store if isinstance(n, s.BufferStore) else self.toucher.value
         try:
-            found = list(touched(n, frame, active))
+            found = list(touched(n.value if isinstance(n, s.Evaluate) else n, frame, active))
         except Unknown as reason:
             self.skip(n, str(reason))
             return
@@ -199,9 +200,6 @@ class _Walk:
         if not active.any():
             return
         match n:
-            case s.SeqStmt(parts):
-                for part in parts:
-                    yield from self.stmt(part, frame, active, loops)
             case s.For():
                 yield from self.loop(n, frame, active, loops)
             case s.IfThenElse(condition, yes, no):
@@ -210,18 +208,17 @@ class _Walk:
                     yield from self.stmt(yes, frame, active & on, loops)
                     if no is not None:
                         yield from self.stmt(no, frame, active & ~on, loops)
-            case s.BufferStore():
-                yield from self.access(n, frame, active, loops)
-            case s.Evaluate(value):
-                yield from self.access(value, frame, active, loops)
             case s.LetStmt(var, value, body):
                 yield from self.access(value, frame, active, loops)
                 known = None if reads_memory(value) else evaluate(value, frame, None)
                 yield from self.stmt(body, {**frame, var: known}, active, loops)
-            case s.AttrStmt() | s.Allocate() | s.DeclBuffer() | s.AssertStmt():
-                yield from self.stmt(n.body, frame, active, loops)
-            case _:
+            case s.While() | s.BlockRealize():
                 self.reader.skip(n, type(n).__name__)
+            case _:
+                if not bodies(n):
+                    yield from self.access(n, frame, active, loops)
+                for part in bodies(n):
+                    yield from self.stmt(part, frame, active, loops)
 
     def access(
         self, n: Any, frame: Frame, active: np.ndarray, loops: tuple[tuple[str, int], ...]

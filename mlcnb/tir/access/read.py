@@ -21,13 +21,14 @@ from typing import Any
 from mlcnb.core.node import children, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.tir import stmt as s
-from mlcnb.tir.access.scope import ROOT, Access, Indices, Loop, Placed, Scope, variable_of
+from mlcnb.tir.access.scope import ROOT, Access, Indices, Placed, Scope, parts
 from mlcnb.tir.analysis.kernels import reduced_over_threads
 from mlcnb.tir.analysis.leaving import leaves
 from mlcnb.tir.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import heads
 
 
 def read(func: PrimFunc) -> Reading:
@@ -139,8 +140,13 @@ class Reading:
 
     def _inside(self, scope: Scope, body: Any) -> None:
         outer, self._scope = self._scope, scope
+        if is_loop := len(scope.loops) > len(outer.loops):
+            self._path.append(0)
         self._visit(body)
+        if is_loop:
+            self._path.pop()
         self._scope = outer
+        self._next()
 
     def _under(self, node: Any, condition: PrimExpr, holds: bool, body: Any) -> None:
         self._inside(self._scope.under(node, condition, holds), body)
@@ -150,51 +156,26 @@ class Reading:
         made = Placed(n, self._scope, tuple(self._path), len(self.accesses))
         self.statements.append(made)
 
-    def _loop(self, n: s.For) -> None:
+    def _statement(self, n: s.Stmt) -> None:
+        """What it computes before the statements in it run, and then these."""
         self._stmt = n
-        self._visit(n.min)
-        self._visit(n.extent)
-        self._counted(n, n.loop_var, Range(n.min, n.extent), (n.body,))
+        if not isinstance(n, s.AttrStmt):
+            self._visit_all(heads(n))
+        for part, scope in parts(n, self._scope):
+            self._inside(scope, part)
 
     def _repeat(self, n: s.While) -> None:
+        """A `while` asks in each of its rounds."""
         self._stmt = n
-        self._counted(n, None, None, (n.condition, n.body))
-
-    def _counted(self, n: Loop, var: Var | None, domain: Range | None, parts: Any) -> None:
-        scope = self._scope.loop(n, var, domain)
+        ((body, scope),) = parts(n, self._scope)
         self._path.append(0)
-        for part in parts:
-            self._inside(scope, part)
-            self._next()
-        self._path.pop()
-        self._next()
-
-    def _attribute(self, n: s.AttrStmt) -> None:
-        """`thread_extent` launches threads: a loop over them, once for each axis."""
-        launches = n.attr_key == "thread_extent" and isinstance(n.node, s.IterVar)
-        if not launches or any(n.node.var is variable_of(x) for x in self._scope.loops):
-            self._visit(n.body)
-        else:
-            extent = n.value
-            self._counted(n, n.node.var, Range(p.const(0, extent.dtype), extent), (n.body,))
-
-    def _sequence(self, n: s.SeqStmt) -> None:
-        for part in n.seq:
+        outer, self._scope = self._scope, scope
+        for part in (n.condition, body):
             self._visit(part)
             self._next()
-
-    def _branch(self, n: s.IfThenElse) -> None:
-        self._stmt = n
-        self._visit(n.condition)
-        for body, holds in ((n.then_case, True), (n.else_case, False)):
-            if body is not None:
-                self._under(n, n.condition, holds, body)
-                self._next()
-
-    def _asserted(self, n: s.AssertStmt) -> None:
-        self._stmt = n
-        self._visit(n.condition)
-        self._under(n, n.condition, True, n.body)
+        self._path.pop()
+        self._scope = outer
+        self._next()
 
     def _let(self, n: Any) -> None:
         if isinstance(n, s.Stmt):
@@ -221,37 +202,23 @@ class Reading:
 
     def _realize(self, n: s.BlockRealize) -> None:
         self._place(n)
-        self._visit_all((*n.iter_values, n.predicate))
-        block, scope = n.block, self._scope
+        block = n.block
         for buffer in block.alloc_buffers:
             self.pointers[buffer.data] = buffer
         for match in block.match_buffers:
             self.matched[match.buffer] = match.source
             self.aliases[match.buffer.data] = match.source.buffer.data
-        if not p.is_const(n.predicate, 1):
-            scope = scope.under(n, n.predicate)
-        if block.init is not None:
-            starts = scope.block(n, True)
-            for axis in block.iter_vars:
-                if axis.iter_type is s.IterType.REDUCE:
-                    starts = starts.under(block, p.equal(axis.var, axis.dom.min))
-            self._inside(starts, block.init)
-            self._next()
-        self._inside(scope.block(n, False), block.body)
+        self._statement(n)
 
-    def _allocate(self, n: s.Allocate) -> None:
+    def _placed(self, n: s.Stmt) -> None:
         self._place(n)
-        self._visit_all((*n.extents, n.condition, n.body))
+        self._statement(n)
 
     def _declare(self, n: s.DeclBuffer) -> None:
         self._place(n)
         if self.pointer(n.buffer.data) is n.buffer.data:
             self.pointers.setdefault(n.buffer.data, n.buffer)
         self._visit(n.body)
-
-    def _evaluate(self, n: s.Evaluate) -> None:
-        self._place(n)
-        self._visit(n.value)
 
     def _store(self, n: s.BufferStore) -> None:
         """A write, after the reads in it."""
@@ -350,18 +317,15 @@ _CALLS: dict[str, Handler] = {
 }
 
 _HANDLERS: dict[type, Handler] = {
-    s.For: Reading._loop,
+    **dict.fromkeys((s.For, s.SeqStmt, s.IfThenElse, s.AssertStmt), Reading._statement),
+    s.AttrStmt: Reading._statement,
     s.While: Reading._repeat,
-    s.SeqStmt: Reading._sequence,
-    s.IfThenElse: Reading._branch,
     s.BlockRealize: Reading._realize,
     s.LetStmt: Reading._let,
     e.Let: Reading._let,
-    s.AttrStmt: Reading._attribute,
-    s.AssertStmt: Reading._asserted,
-    s.Allocate: Reading._allocate,
+    s.Allocate: Reading._placed,
+    s.Evaluate: Reading._placed,
     s.DeclBuffer: Reading._declare,
-    s.Evaluate: Reading._evaluate,
     s.BufferStore: Reading._store,
     BufferLoad: Reading._load,
     e.Call: Reading._call,

@@ -10,12 +10,15 @@ A scope knows its own thing and the scope outside; places in one body share it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import PrimExpr, Range, Var
 from mlcnb.tir import stmt as s
 from mlcnb.tir.buffer import Buffer
+from mlcnb.tir.functor import bodies
 
 #: a loop, a `while` (which counts from 0), or the attribute that launches threads
 Loop = s.For | s.While | s.AttrStmt
@@ -41,6 +44,24 @@ class Scope:
             found.append(scope)
             scope = scope.outer
         return found[::-1]
+
+    @property
+    def conditions(self) -> list[PrimExpr]:
+        """What holds here, outermost first."""
+        held = (x for x in self.around() if isinstance(x, Under))
+        return [x.condition if x.holds else p.logical_not(x.condition) for x in held]
+
+    @property
+    def values(self) -> list[tuple[Var, PrimExpr]]:
+        """What the variables of `let`s and the axes of blocks stand for, outermost first."""
+        found: list[tuple[Var, PrimExpr]] = []
+        for x in self.around():
+            if isinstance(x, Named):
+                found.append((x.var, x.value))
+            elif isinstance(x, InBlock):
+                axes = (axis.var for axis in x.node.block.iter_vars)
+                found += zip(axes, x.node.iter_values, strict=True)
+        return found
 
     @property
     def is_init(self) -> bool:
@@ -109,6 +130,47 @@ class InBlock(Scope):
 
 #: where nothing is around
 ROOT = Scope(None, (), ())
+
+
+def parts(n: s.Stmt, scope: Scope = ROOT) -> Iterator[tuple[s.Stmt, Scope]]:
+    """The statements that stand in a statement, in order, each with what is around it.
+
+    Of a block they are its init, which runs where reductions start, and its body. An attribute
+    that launches threads, or virtual ones, is a loop over them, once for each axis.
+
+    Args:
+        n: the statement.
+        scope: what stands around it.
+    """
+    match n:
+        case s.For():
+            yield n.body, scope.loop(n, n.loop_var, Range(n.min, n.extent))
+        case s.While():
+            yield n.body, scope.loop(n, None, None)
+        case s.IfThenElse():
+            yield n.then_case, scope.under(n, n.condition)
+            if n.else_case is not None:
+                yield n.else_case, scope.under(n, n.condition, False)
+        case s.AssertStmt():
+            yield n.body, scope.under(n, n.condition)
+        case s.LetStmt():
+            yield n.body, scope.named(n.var, n.value)
+        case s.BlockRealize(block=block):
+            if not p.is_const(n.predicate, 1):
+                scope = scope.under(n, n.predicate)
+            if block.init is not None:
+                starts = scope.block(n, True)
+                for axis in block.iter_vars:
+                    if axis.iter_type is s.IterType.REDUCE:
+                        starts = starts.under(block, p.equal(axis.var, axis.dom.min))
+                yield block.init, starts
+            yield block.body, scope.block(n, False)
+        case s.AttrStmt(s.IterVar(var=var), "thread_extent" | "virtual_thread", extent, body) if (
+            not any(var is variable_of(x) for x in scope.loops)
+        ):
+            yield body, scope.loop(n, var, Range(p.const(0, extent.dtype), extent))
+        case _:
+            yield from ((x, scope) for x in bodies(n))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

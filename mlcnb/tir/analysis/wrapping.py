@@ -17,9 +17,11 @@ from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.dtype import DType
 from mlcnb.tir import stmt as s
+from mlcnb.tir.access.scope import InBlock, InLoop, Named, Scope, parts
 from mlcnb.tir.analysis.variables import match_defines
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
+from mlcnb.tir.functor import heads
 
 Ends = tuple[int, int]
 #: sizes of arrays, which memory limits, by the bits of the variable that holds them
@@ -44,36 +46,33 @@ class _Ranges:
                 if not x.dtype.is_handle:
                     self.known[x] = 0, _SIZES.get(x.dtype.bits, x.dtype.max_value)
 
-    def visit(self, n: Any) -> None:
-        """Look at a statement, or at an expression in it."""
-        if isinstance(n, e.PrimExpr):
-            self.ends(n)
-        elif isinstance(n, Buffer):
-            return
-        elif isinstance(n, s.BufferStore):
-            for x in (*n.indices, n.predicate):
-                if x is not None:
-                    self.ends(x)
-            self.value(n.value)
-        elif isinstance(n, s.Evaluate):
-            self.value(n.value)
-        elif isinstance(n, s.For):
-            self.loop(n.loop_var, n.min, n.extent)
-            self.visit(n.body)
-        elif isinstance(n, s.BlockRealize):
-            self.visit(n.predicate)
-            for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
-                self.known[axis.var] = self.ends(value)
-            self.visit(n.block)
-        elif isinstance(n, s.LetStmt):
-            self.bind(n.var, n.value)
-            self.visit(n.body)
-        elif isinstance(n, s.AttrStmt) and isinstance(n.node, s.IterVar):
-            self.loop(n.node.var, p.const(0, n.value.dtype), n.value)
-            self.visit(n.body)
-        else:
-            for child in children(n):
-                self.visit(child)
+    def visit(self, n: s.Stmt) -> None:
+        """Look at a statement, and at those in it."""
+        data = n.value if isinstance(n, s.BufferStore | s.Evaluate) else None
+        for x in heads(n):
+            if x is data:
+                self.value(x)
+            else:
+                self.ends(x)
+        for part, scope in parts(n):
+            for around in scope.around():
+                self.enter(around)
+            self.visit(part)
+
+    def enter(self, scope: Scope) -> None:
+        """The variables that a scope defines."""
+        match scope:
+            case InLoop(var=e.Var() as var, domain=e.Range() as domain):
+                self.loop(var, domain.min, domain.extent)
+            case Named(var=var, value=value):
+                self.bind(var, value)
+            case InBlock(node=n):
+                for axis, value in zip(n.block.iter_vars, n.iter_values, strict=True):
+                    self.known[axis.var] = self.ends(value)
+                for match in n.block.match_buffers:
+                    for bounds in match.source.region:
+                        self.ends(bounds.min)
+                        self.ends(bounds.extent)
 
     def value(self, x: Any) -> None:
         """Data, which may wrap; the indices and conditions in it may not."""

@@ -14,22 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace as changed
+from itertools import islice
 from typing import Any
 
 from mlcnb.core.errors import PassError
 from mlcnb.core.node import FrozenDict, Node, children, replace, walk
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import PrimExpr, Range, Var
+from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir import stmt as s
 from mlcnb.tir.access.read import Reading
-from mlcnb.tir.access.scope import ROOT, Access, Scope
+from mlcnb.tir.access.scope import ROOT, Access, Scope, parts
 from mlcnb.tir.access.threads import Pending, Threads, any_conflict
 from mlcnb.tir.analysis.kernels import IMPLICIT, SHARED_SCOPES, is_launch, launch_of
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies
+from mlcnb.tir.functor import bodies, heads, map_bodies
 from mlcnb.tir.op import tvm_storage_sync
 
 
@@ -59,6 +60,8 @@ def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
     return replace(func, body=body, attrs=attrs if len(attrs) < len(func.attrs) else func.attrs)
 
 
+#: statements whose bodies may be left out
+_MAY_NOT_RUN = (s.For, s.While, s.IfThenElse, s.BlockRealize)
 #: the accesses since the last barrier
 Waiting = tuple[Pending, ...]
 
@@ -79,7 +82,7 @@ class Planner:
         self.before: set[int] = set()
         self.known = Reading(kernel, func.buffers)
         self.scope = ROOT
-        self.loops: dict[tuple[Node, Scope], Scope] = {}
+        self.entered: dict[tuple[Node, Scope], list[tuple[s.Stmt, Scope]]] = {}
         self.found: dict[tuple[Node, Scope], Waiting] = {}
 
     def placed(self) -> s.Stmt:
@@ -101,35 +104,36 @@ class Planner:
         """The accesses since the last barrier after a statement."""
         if id(n) in self.before:
             pending = ()
-        match n:
-            case s.SeqStmt():
-                for part in n.seq:
-                    pending = self.scan(part, pending)
-                return pending
-            case s.For() | s.While():
-                return self.loop(n, pending)
-            case s.IfThenElse(condition=condition):
-                return self.branch(n, condition, [n.then_case, n.else_case], pending)
-            case s.BlockRealize(predicate=condition):
-                return self.branch(n, condition, [n.block.init, n.block.body], pending)
-            case s.LetStmt():
-                if self.varies(n.value):
-                    self.varying.add(n.var)
-                pending = self.leaf(n, [n.value], pending)
-                outer, self.scope = self.scope, self.scope.named(n.var, n.value)
-                after = self.scan(n.body, pending)
-                self.scope = outer
-                return after
-            case s.Evaluate() if _is_barrier(n, self.memory):
-                return ()
-            case s.AttrStmt(attr_key="reduce_scope"):  # and the one call in it
-                return self.leaf(n, [n.body], pending)
-            case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
-                return self.scan(n.body, pending)
-            case s.AssertStmt():
-                return self.scan(n.body, self.leaf(n, [n.condition], pending))
-            case _:
-                return self.leaf(n, [n], pending)
+        if isinstance(n, s.For | s.While):
+            return self.loop(n, pending)
+        if isinstance(n, _MAY_NOT_RUN):
+            return self.branch(n, pending)
+        if _is_barrier(n, self.memory):
+            return ()
+        if isinstance(n, s.AttrStmt) and n.attr_key == "reduce_scope":  # and the one call in it
+            return self.leaf(n, [n.body], pending)
+        if not bodies(n):
+            return self.leaf(n, [n], pending)
+        if isinstance(n, s.LetStmt) and self.varies(n.value):
+            self.varying.add(n.var)
+        pending = self.leaf(n, heads(n), pending)
+        for part, scope in self.parts(n):
+            pending = self.inside(scope, part, pending)
+        return pending
+
+    def parts(self, n: s.Stmt) -> list[tuple[s.Stmt, Scope]]:
+        """The statements in a statement, in scopes that are the same ones each time."""
+        key = n, self.scope
+        if key not in self.entered:
+            self.entered[key] = [*parts(n, self.scope)]
+        return self.entered[key]
+
+    def inside(self, scope: Scope, n: s.Stmt, pending: Waiting) -> Waiting:
+        """The accesses since the last barrier after a statement that stands in a scope."""
+        outer, self.scope = self.scope, scope
+        after = self.scan(n, pending)
+        self.scope = outer
+        return after
 
     def leaf(self, n: s.Stmt, parts: Iterable[Node], pending: Waiting) -> Waiting:
         """The accesses since the last barrier after a statement that is made of `parts`."""
@@ -145,16 +149,17 @@ class Planner:
 
     def loop(self, n: s.For | s.While, pending: Waiting) -> Waiting:
         """The same after a loop, whose iterations may conflict with each other."""
-        if self.varies(*_heads(n)):
+        if self.varies(*heads(n)):
             return self.together(n, pending)
         found = self.accesses(n)
         if not found:
             return () if self.waits(n) else pending
         known = id(n) in self.before
         pending = self.meet(n, found, pending)
-        outer = self.scope
-        self.scope = self.loops.setdefault((n, outer), _entered(n, outer))
-        after = self.scan(n.body, self.leaf(n, _heads(n), pending))
+        ((_, scope),) = self.parts(n)
+        outer, self.scope = self.scope, scope
+        asked = tuple(a for head in heads(n) for a in self.accesses(head))
+        after = self.scan(n.body, self.meet(n, asked, pending) + asked)
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
             # a barrier in each iteration orders all but what the one before did after it
             adjacent = self.waits(n.body)
@@ -163,51 +168,42 @@ class Planner:
                 for a in after
             ]
             self.scan(n.body, tuple(earlier))
+            if isinstance(n, s.While) and any_conflict(self.threads, earlier, asked):
+                raise PassError(
+                    "ThreadSync: a `while` asks for memory that threads write in its rounds",
+                    where=n,
+                    root=self.func,
+                    hint=f'end its body with T.tvm_storage_sync("{self.memory}")',
+                )
         self.scope = outer
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
-        free = not any(map(self.accesses, _heads(n)))
+        free = not any(map(self.accesses, heads(n)))
         if runs and free and not known and self.begins(n.body):
             self.before.discard(id(n))  # the barrier inside comes before anything else does
         return after if runs else tuple(dict.fromkeys((*pending, *after)))
 
     def begins(self, n: s.Stmt) -> bool:
         """True if threads come to a barrier in a statement before they touch shared memory."""
-        if id(n) in self.before:
+        if id(n) in self.before or _is_barrier(n, self.memory):
             return True
-        match n:
-            case s.SeqStmt():
-                parts = (x for x in n.seq if self.waits(x) or self.accesses(x))
-                first = next(parts, None)
-                return first is not None and self.begins(first)
-            case s.Evaluate():
-                return _is_barrier(n, self.memory)
-            case s.AttrStmt() | s.DeclBuffer() | s.Allocate():
-                return self.begins(n.body)
-            case _:
-                return False
+        if isinstance(n, _MAY_NOT_RUN) or any(map(self.accesses, heads(n))):
+            return False
+        touching = (x for x in bodies(n) if self.waits(x) or self.accesses(x))
+        return any(map(self.begins, islice(touching, 1)))
 
     def waits(self, n: s.Stmt) -> bool:
         """True if all threads certainly come to a barrier in a statement."""
-        if id(n) in self.before:
+        if id(n) in self.before or _is_barrier(n, self.memory):
             return True
-        match n:
-            case s.SeqStmt():
-                return any(self.waits(part) for part in n.seq)
-            case s.For():
-                return (p.as_int(n.extent) or 0) > 0 and self.waits(n.body)
-            case s.Evaluate():
-                return _is_barrier(n, self.memory)
-            case s.AttrStmt() | s.DeclBuffer() | s.Allocate() | s.LetStmt():
-                return self.waits(n.body)
-            case _:
-                return False
+        runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
+        return (runs or not isinstance(n, _MAY_NOT_RUN)) and any(map(self.waits, bodies(n)))
 
-    def branch(self, n: s.Stmt, condition: PrimExpr, cases: list, pending: Waiting) -> Waiting:
+    def branch(self, n: s.Stmt, pending: Waiting) -> Waiting:
         """The same after a branch, whichever case ran."""
-        if self.varies(condition):
+        if self.varies(*heads(n)):
             return self.together(n, pending)
-        pending = self.leaf(n, [condition], pending)
-        ends = [self.scan(case, pending) for case in cases if case is not None]
+        pending = self.leaf(n, heads(n), pending)
+        ends = [self.inside(scope, x, pending) for x, scope in self.parts(n)]
         return tuple(dict.fromkeys(a for end in (*ends, pending) for a in end))
 
     def together(self, n: s.Stmt, pending: Waiting) -> Waiting:
@@ -258,23 +254,8 @@ class Planner:
         return scope.startswith("shared") if self.memory == "shared" else scope == self.memory
 
 
-def _entered(n: s.For | s.While, scope: Scope) -> Scope:
-    """Inside a loop."""
-    if isinstance(n, s.While):
-        return scope.loop(n, None, None)
-    return scope.loop(n, n.loop_var, Range(n.min, n.extent))
-
-
-def _heads(n: s.Stmt) -> list[PrimExpr]:
-    """What decides how often a loop runs."""
-    if isinstance(n, s.While):
-        return [n.condition]
-    assert isinstance(n, s.For)
-    return [n.min, n.extent]
-
-
-def _is_barrier(n: s.Evaluate, scope: str) -> bool:
-    call = n.value
+def _is_barrier(n: s.Stmt, scope: str) -> bool:
+    call = n.value if isinstance(n, s.Evaluate) else None
     if not (isinstance(call, e.Call) and call.op == "tir.tvm_storage_sync"):
         return False
     given = call.args[0]

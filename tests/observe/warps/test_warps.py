@@ -127,14 +127,14 @@ def test_programs_of_any_index(read, order, pad, guard, dtype, block):
     inner = "                        " if guard else "                    "
     source = f"""
 @T.prim_func
-def func(A: T.Buffer((4096,), "{dtype}"), B: T.Buffer((4096,), "{dtype}")):
+def func(A: T.Buffer((8192,), "{dtype}"), B: T.Buffer((4096,), "{dtype}")):
     for bx in T.thread_binding(3, thread="blockIdx.x"):
         for ty in T.thread_binding({y}, thread="threadIdx.y"):
             for tx in T.thread_binding({x}, thread="threadIdx.x"):
                 for k in range(3):
 {"                    " + guard if guard else ""}
 {inner}with T.block("B"):
-{inner}    T.reads(A[0:4096])
+{inner}    T.reads(A[0:8192])
 {inner}    T.writes(B[0:4096])
 {inner}    B[{" + ".join(write)}] = A[{" + ".join(read)}]
 """

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mlcnb.arith.presburger import NotAffine
 from mlcnb.codegen.interp import run_prim_func
 from mlcnb.codegen.interp.parallel import may_race
-from mlcnb.core.errors import ExecutionError
+from mlcnb.core.errors import ExecutionError, PassError
 from mlcnb.core.node import walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.script import parse
@@ -398,3 +398,24 @@ with T.launch_thread("threadIdx.x", 8) as i:
     A[i] = S[k]
 """)
     assert "storage_sync" not in thread_sync(func).script()
+
+
+@pytest.mark.parametrize("last", ["T.evaluate(0)", 'T.tvm_storage_sync("shared")'])
+def test_a_while_asks_for_what_threads_write_in_its_rounds(last):
+    """No barrier can stand between a round and the next question, but at the end of the body."""
+    func = program(f"""
+with T.launch_thread("threadIdx.x", 8) as i:
+    S = T.alloc_buffer((8,), "int32", scope="shared")
+    S[i] = I[i]
+    while S[0] < 3:
+        T.tvm_storage_sync("shared")
+        if i == 0:
+            S[0] = S[0] + 1
+        {last}
+    A[i] = S[i]
+""")
+    if "sync" in last:
+        assert thread_sync(func).script().count("storage_sync") == 3
+    else:
+        with pytest.raises(PassError, match="a `while` asks for memory that threads write"):
+            thread_sync(func)
