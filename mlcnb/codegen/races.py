@@ -234,6 +234,10 @@ class _Finder(Planner):
         """No barrier is asked for ahead of a loop: what is in it is looked at there."""
         return pending
 
+    def asked_again(self, n: s.While, earlier: Waiting, asked: Waiting) -> None:
+        """A `while` asks after a round, with no barrier in between."""
+        self.against(earlier, asked)
+
     def against(self, pending: Waiting, found: Waiting) -> None:
         """Conflicts of a statement with what is pending are races."""
         for first in pending:

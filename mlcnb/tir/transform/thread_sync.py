@@ -158,8 +158,7 @@ class Planner:
         pending = self.meet(n, found, pending)
         ((_, scope),) = self.parts(n)
         outer, self.scope = self.scope, scope
-        asked = tuple(a for head in heads(n) for a in self.accesses(head))
-        after = self.scan(n.body, self.meet(n, asked, pending) + asked)
+        after = self.scan(n.body, self.leaf(n, heads(n), pending))
         if not (isinstance(n, s.For) and p.as_int(n.extent) == 1):
             # a barrier in each iteration orders all but what the one before did after it
             adjacent = self.waits(n.body)
@@ -168,19 +167,24 @@ class Planner:
                 for a in after
             ]
             self.scan(n.body, tuple(earlier))
-            if isinstance(n, s.While) and any_conflict(self.threads, earlier, asked):
-                raise PassError(
-                    "ThreadSync: a `while` asks for memory that threads write in its rounds",
-                    where=n,
-                    root=self.func,
-                    hint=f'end its body with T.tvm_storage_sync("{self.memory}")',
-                )
+            if isinstance(n, s.While):
+                self.asked_again(n, tuple(earlier), self.accesses(n.condition))
         self.scope = outer
         runs = isinstance(n, s.For) and (p.as_int(n.extent) or 0) > 0
         free = not any(map(self.accesses, heads(n)))
         if runs and free and not known and self.begins(n.body):
             self.before.discard(id(n))  # the barrier inside comes before anything else does
         return after if runs else tuple(dict.fromkeys((*pending, *after)))
+
+    def asked_again(self, n: s.While, earlier: Waiting, asked: Waiting) -> None:
+        """A `while` asks after a round, with no barrier in between."""
+        if any_conflict(self.threads, earlier, asked):
+            raise PassError(
+                "ThreadSync: a `while` asks for memory that threads write in its rounds",
+                where=n,
+                root=self.func,
+                hint=f'end its body with T.tvm_storage_sync("{self.memory}")',
+            )
 
     def begins(self, n: s.Stmt) -> bool:
         """True if threads come to a barrier in a statement before they touch shared memory."""
