@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from mlcnb.core.node import Node, children, map_children, nodes_in, replace, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.buffer import Buffer, BufferRegion
 from mlcnb.tir.py_functor import PyStmtExprMutator, PyStmtExprVisitor, mutator, visitor
 from mlcnb.tir.stmt import (
@@ -129,21 +130,37 @@ def rewrite_statements(body: N, rule: Callable[[Node], Node | None]) -> N:
 
 
 def taken(n: Node) -> Stmt | None:
-    """A rule: branches on constants are taken, or not; what has nothing left in it goes."""
-    match n:
-        case IfThenElse(e.IntImm(held)):
-            return (n.then_case if held else n.else_case) or NOTHING
-        case IfThenElse() if n.then_case is NOTHING and n.else_case in (None, NOTHING):
-            return NOTHING
-        case IfThenElse() if n.else_case is NOTHING:
-            return replace(n, else_case=None)
-        case SeqStmt(parts) if NOTHING in parts:
-            kept = [s for s in parts if s is not NOTHING]
-            return seq(*kept) if kept else NOTHING
-        case For() | LetStmt() | DeclBuffer() | Allocate() if n.body is NOTHING:
-            return NOTHING
+    """A rule: branches on constants are taken, or not; what has nothing left in it goes.
+
+    What decides about that stays, where it has an effect.
+    """
+    if isinstance(n, IfThenElse):
+        return _branch(n)
+    if isinstance(n, SeqStmt) and any(map(is_nothing, n.seq)):
+        kept = [x for x in n.seq if not is_nothing(x)]
+        return seq(*kept) if kept else NOTHING
+    if isinstance(n, _HOLDERS) and is_nothing(n.body) and not any(map(has_effect, heads(n))):
+        return NOTHING
     return flattened(n)
+
+
+def _branch(n: IfThenElse) -> Stmt | None:
+    if isinstance(n.condition, e.IntImm):
+        return (n.then_case if n.condition.value else n.else_case) or NOTHING
+    then, other = (x if x and not is_nothing(x) else None for x in (n.then_case, n.else_case))
+    if then is None and other is None:
+        return Evaluate(n.condition) if has_effect(n.condition) else NOTHING
+    if then is None:
+        return IfThenElse(p.logical_not(n.condition), other, span=n.span)  # type: ignore[arg-type]
+    return None if other is n.else_case else replace(n, else_case=None)
 
 
 #: what `taken` leaves where nothing is left
 NOTHING = Evaluate(p.const(0))
+#: statements that do nothing where their bodies do nothing
+_HOLDERS = (For, LetStmt, DeclBuffer, Allocate)
+
+
+def is_nothing(n: Node) -> bool:
+    """True for a statement that does nothing: a constant, evaluated."""
+    return isinstance(n, Evaluate) and isinstance(n.value, e.IntImm)

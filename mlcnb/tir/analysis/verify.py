@@ -16,6 +16,7 @@ from mlcnb.ir.expr import Var
 from mlcnb.ir.module import IRModule
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.kernels import bound_axis
+from mlcnb.tir.analysis.structure import allocated_buffers
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import bodies, bound
 
@@ -40,10 +41,7 @@ def verify_ssa(func: PrimFunc) -> bool:
 
 def is_pure_function(func: PrimFunc) -> bool:
     """True if a call changes nothing outside: no parameter is written, no call has an effect."""
-    inside = {n.buffer_var for n in walk(func.body) if isinstance(n, s.Allocate)}
-    for n in walk(func.body):
-        if isinstance(n, s.Block):
-            inside.update(buffer.data for buffer in n.alloc_buffers)
+    inside = {data for data, *_ in allocated_buffers(func.body)}
     return not any(_has_effect(n, inside) for n in walk(func.body))
 
 

@@ -12,13 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace, rewrite
+from mlcnb.core.node import Node, children, rewrite
 from mlcnb.ir import expr as e
 from mlcnb.ir.expr import PrimExpr, Var
 from mlcnb.ir.transform import PrimFuncPass
 from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.stmt import Allocate, AttrStmt, DeclBuffer, For, IterVar, LetStmt, Stmt
+from mlcnb.tir.functor import bound, map_bodies
+from mlcnb.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BlockRealize,
+    DeclBuffer,
+    IterVar,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+)
 
 #: what an expression that is kept may be made of
 _PLAIN = (
@@ -51,22 +61,9 @@ class _Eliminator:
             body = LetStmt(var, found, self.replaced(body, key, var))
 
     def inner(self, n: Stmt) -> Stmt:
-        """The bodies of loops and branches below a statement."""
-        changes: dict[str, Any] = {}
-        opens = not isinstance(n, LetStmt | Allocate | DeclBuffer)
-        for name in n.child_fields:
-            value = getattr(n, name)
-            if isinstance(value, Stmt):
-                changes[name] = self.scope(value) if opens else self.inner_scope(n, value)
-            elif isinstance(value, tuple) and value and isinstance(value[0], Stmt):
-                parts = tuple(self.inner(x) for x in value)
-                same = all(a is b for a, b in zip(parts, value, strict=True))
-                changes[name] = value if same else parts
-        return replace(n, **changes) if changes else n
-
-    def inner_scope(self, n: Stmt, body: Stmt) -> Stmt:
-        """Behind a let or an allocation more variables are known."""
-        return self.scope(body) if isinstance(n, LetStmt) else self.inner(body)
+        """The bodies below a statement; in some no more variables are known than before it."""
+        is_open = isinstance(n, SeqStmt | Allocate | DeclBuffer | BlockRealize)
+        return map_bodies(n, self.inner if is_open else self.scope)
 
     def largest(self, body: Stmt) -> PrimExpr | None:
         """The largest expression that stands twice and uses only what is known before `body`."""
@@ -79,20 +76,18 @@ class _Eliminator:
         twice = [sizes[key] for key, count in counts.items() if count > 1]
         return max(twice, key=lambda pair: pair[0])[1] if twice else None
 
-    def expressions(self, n: Node, bound: set[Var]) -> Iterator[tuple[PrimExpr, int]]:
+    def expressions(self, n: Node, inside: set[Var]) -> Iterator[tuple[PrimExpr, int]]:
         """The expressions that could be kept before `n`, each place once, with their sizes."""
         if isinstance(n, PrimExpr):
-            size = _size(n, bound)
+            size = _size(n, inside)
             if size > 1:
                 yield n, size
-        if isinstance(n, For | LetStmt | e.Let):
-            var = n.loop_var if isinstance(n, For) else n.var
-            bound = bound | {var}
-        elif isinstance(n, AttrStmt) and isinstance(n.node, IterVar):  # threads are launched
-            bound = bound | {n.node.var}
+        inside = inside.union(bound(n))
+        if isinstance(n, AttrStmt) and isinstance(n.node, IterVar):  # threads are launched
+            inside = inside | {n.node.var}
         for child in children(n):
             if not isinstance(child, Buffer):
-                yield from self.expressions(child, bound)
+                yield from self.expressions(child, inside)
 
     def replaced(self, n: Stmt, key: Any, var: Var) -> Stmt:
         """The statement with the variable in all places of the expression."""

@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 from mlcnb.arith.extremes import interval
 from mlcnb.arith.reading import of
 from mlcnb.arith.sum import Sum
-from mlcnb.core.node import Node, children, replace, rewrite, walk
+from mlcnb.core.node import Node, replace, rewrite, walk
 from mlcnb.ir import prim_ops as p
-from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Let, Not, PrimExpr, Ramp, Range, Var
+from mlcnb.ir.expr import EQ, GE, GT, LE, LT, NE, Call, Not, PrimExpr, Ramp, Range, Var
 from mlcnb.ir.structural import structural_equal
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import ROOT, InLoop, Named, Scope, Under
 from mlcnb.tir.analysis.escapes import escapes
 from mlcnb.tir.analysis.kernels import (
     IN_BLOCK_AXES,
@@ -42,8 +44,6 @@ from mlcnb.tir.stmt import (
     BufferStore,
     DeclBuffer,
     For,
-    IfThenElse,
-    LetStmt,
     Stmt,
 )
 from mlcnb.tir.transform.simplify_known import conjuncts
@@ -122,10 +122,9 @@ def _cuts(
     boxes: dict[Buffer, list[Part | None]] = {}
     aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
     held = {x.data for x in escapes(body)}
+    reading = Reading(body, allocated)
     for buffers, ranges, wider in ((shared, around.threads, around.virtual), (own, {}, {})):
-        uses = _Uses(buffers, ranges, around.care.tests)
-        if buffers:
-            uses.visit(body)
+        uses = _Uses(buffers, ranges, around.care.tests, reading)
         aligned.update(uses.aligned)
         for key, buffer in buffers.items():
             if buffer.data in held or buffer.strides or buffer.elem_offset is not None:
@@ -141,68 +140,57 @@ def _cuts(
 class _Uses:
     """All accesses of some buffers below a block, with the ranges of the loops in between."""
 
-    def __init__(self, wanted: dict[int, Buffer], outside: Ranges, tests: bool) -> None:
+    def __init__(
+        self, wanted: dict[int, Buffer], outside: Ranges, tests: bool, reading: Reading
+    ) -> None:
         self.accesses: dict[int, Accesses] = {key: [] for key in wanted}
         self.tests = tests
-        #: what is at most 0 where the walk is
-        self.limits: tuple[Sum, ...] = ()
         self.opaque: set[int] = set()
-        self.ranges: Ranges = dict(outside)
+        #: of a scope the ranges of variables, and what is at most 0 there
+        self.known: dict[Scope, tuple[Ranges, tuple[Sum, ...]]] = {ROOT: (outside, ())}
         #: buffer -> dimension -> (factor, offset): its stride is a multiple of factor plus offset
         self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
 
-    def visit(self, n: Node) -> None:
-        if isinstance(n, BufferLoad | BufferStore) and id(n.buffer) in self.accesses:
-            self.accesses[id(n.buffer)].append((n.indices, dict(self.ranges), self.limits))
-        if self.tests and self.test(n):
-            return
-        if isinstance(n, For):
-            self.ranges[n.loop_var] = _loop_range(n)
-        if isinstance(n, LetStmt | Let):
-            self.ranges[n.var] = None
-        if isinstance(n, Block):
-            for index, axis, factor, offset in n.annotations.get("buffer_dim_align", ()):
-                buffer = n.writes[int(index)].buffer
-                self.aligned.setdefault(buffer, {})[int(axis)] = int(factor), int(offset)
-            for match in n.match_buffers:
-                self.match(match)
-            for part in (n.init, n.body):
-                if part is not None:
-                    self.visit(part)
-            return
-        for child in children(n):
-            if not isinstance(child, Buffer):
-                self.visit(child)
+        for access in reading.accesses if wanted else ():
+            key, mine = id(access.buffer), access.node
+            if key in wanted and access.indices is not None and mine.buffer is access.buffer:
+                self.accesses[key].append((access.indices, *self.at(access.scope)))
+        for placed in reading.statements if wanted else ():
+            if isinstance(placed.stmt, BlockRealize):
+                block = placed.stmt.block
+                for index, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
+                    buffer = block.writes[int(index)].buffer
+                    self.aligned.setdefault(buffer, {})[int(axis)] = int(factor), int(offset)
+                for match in block.match_buffers:
+                    self.match(match, placed.scope)
 
-    def test(self, n: Node) -> bool:
-        """What stands under a test is visited with what the test says; False for anything else."""
-        sides: tuple[tuple[Any, tuple[Sum, ...]], ...]
-        match n:
-            case IfThenElse(condition, yes, no) | Call(_, "tir.if_then_else", (condition, yes, no)):
-                sides = (yes, limits_of(condition)), (no, limits_of(p.logical_not(condition)))
-            case BlockRealize(values, condition, block):
-                sides = tuple((x, ()) for x in values) + ((block, limits_of(condition)),)
-            case _:
-                return False
-        self.visit(condition)
-        for part, said in sides:
-            outer, self.limits = self.limits, (*self.limits, *said)
-            if part is not None:
-                self.visit(part)
-            self.limits = outer
-        return True
+    def at(self, scope: Scope) -> tuple[Ranges, tuple[Sum, ...]]:
+        """What is known in a scope."""
+        if scope not in self.known:
+            assert scope.outer is not None
+            ranges, limits = self.at(scope.outer)
+            match scope:
+                case InLoop(node=For() as loop):
+                    ranges = {**ranges, loop.loop_var: _loop_range(loop)}
+                case Named(var=var):
+                    ranges = {**ranges, var: None}
+                case Under(condition=condition, holds=holds) if self.tests:
+                    held = condition if holds else p.logical_not(condition)
+                    limits = (*limits, *limits_of(held))
+            self.known[scope] = ranges, limits
+        return self.known[scope]
 
-    def match(self, match: MatchBufferRegion) -> None:
+    def match(self, match: MatchBufferRegion, scope: Scope) -> None:
         """A region under another name: used from its first to its last element."""
         key = id(match.source.buffer)
         if key not in self.accesses:
             return
         if any(not isinstance(stride, Var) for stride in match.buffer.strides[:-1]):
             self.opaque.add(key)
-        ranges, region = dict(self.ranges), match.source.region
+        region = match.source.region
         ends = tuple(side.min + (side.extent - 1) for side in region)
         for indices in (tuple(side.min for side in region), ends):
-            self.accesses[key].append((indices, ranges, self.limits))
+            self.accesses[key].append((indices, *self.at(scope)))
 
 
 def _loop_range(loop: For) -> tuple[int, int] | None:

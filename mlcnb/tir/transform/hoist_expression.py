@@ -28,8 +28,8 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.kernels import bound_axis
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import NOTHING, bound, refold, taken
-from mlcnb.tir.stmt import AttrStmt, Evaluate, For, IfThenElse, LetStmt, SeqStmt, Stmt
+from mlcnb.tir.functor import bound, is_nothing, refold, taken
+from mlcnb.tir.stmt import AttrStmt, For, IfThenElse, LetStmt, SeqStmt, Stmt
 
 _DIVISIONS = (e.Div, e.Mod, e.FloorDiv, e.FloorMod)
 
@@ -167,7 +167,7 @@ def _is_nothing(n: Stmt) -> bool:
     """True if nothing is left of a program, not even for the threads that it launches."""
     while isinstance(n, AttrStmt) and bound_axis(n) is not None:
         n = n.body
-    return n is NOTHING or (isinstance(n, Evaluate) and isinstance(n.value, e.IntImm))
+    return is_nothing(n)
 
 
 def _without(let: Node, n: Node) -> Node | None:

@@ -13,19 +13,22 @@ nor between the lanes of a vectorized loop. Parallel loops carry none, or the pr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
-from mlcnb.core.node import Node, children, replace
+from mlcnb.core.node import Node, replace
 from mlcnb.ir import prim_ops as p
 from mlcnb.ir.expr import Var
 from mlcnb.ir.transform import PrimFuncPass
+from mlcnb.tir.access.read import Reading
+from mlcnb.tir.access.scope import InBlock, InLoop, Scope
 from mlcnb.tir.analysis.access import complete_regions
 from mlcnb.tir.analysis.carried import ORDERED, Carried
 from mlcnb.tir.analysis.structure import statements
-from mlcnb.tir.buffer import Buffer, BufferLoad
+from mlcnb.tir.buffer import Buffer
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.functor import map_bodies, rewrite_statements
-from mlcnb.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, While
+from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, Stmt, While
 
 
 def plan_buffer_allocation(func: PrimFunc, ordered: Sequence[ForKind] = ORDERED) -> PrimFunc:
@@ -51,18 +54,17 @@ def _homes(body: Stmt, ordered: Sequence[ForKind]) -> Iterator[tuple[Buffer, Nod
     if not owners:
         return
     pointers = [b.data for n in owners for b in n.alloc_buffers]
-    paths = _common_paths(body, set(pointers))
     for owner in owners:
         carried = Carried(owner.body, owner.alloc_buffers)
+        paths = _paths(carried.found.reading)
         for buffer in owner.alloc_buffers:
             path = paths.get(buffer.data)
-            if path is None:
+            if pointers.count(buffer.data) > 1 or owner.init is not None:
+                yield buffer, owner  # copies of a block each have memory of their own
+            elif path is None:
                 yield buffer, None
-            elif pointers.count(buffer.data) > 1:  # copies of a block, each with its own memory
-                yield buffer, owner
             else:
-                below = path[path.index(owner) + 1 :] if owner in path else []
-                yield buffer, _innermost(owner, below, buffer, carried, ordered)
+                yield buffer, _innermost(owner, path, buffer, carried, ordered)
 
 
 def _innermost(
@@ -79,46 +81,29 @@ def _innermost(
     return home
 
 
-def _common_paths(body: Stmt, wanted: set[Var]) -> dict[Var, list[Stmt]]:
+def _paths(reading: Reading) -> dict[Var, list[Stmt]]:
     """Pointer -> the loops and blocks that all accesses of it stand in, outermost first."""
+    uses = [(access.buffer.data, access.scope) for access in reading.accesses]
+    for placed in reading.statements:
+        if isinstance(placed.stmt, BlockRealize):
+            inside = placed.scope.block(placed.stmt, False)
+            matched = placed.stmt.block.match_buffers
+            uses += [(match.source.buffer.data, inside) for match in matched]
     paths: dict[Var, list[Stmt]] = {}
-    stack: list[Stmt] = []
-
-    def touch(data: Var) -> None:
-        if data not in wanted:
-            return
-        old = paths.setdefault(data, list(stack))
-        same = 0
-        while same < min(len(old), len(stack)) and old[same] is stack[same]:
-            same += 1
-        del old[same:]
-
-    def visit(n: Node) -> None:
-        if isinstance(n, BufferLoad | BufferStore):
-            touch(n.buffer.data)
-        if isinstance(n, Var):
-            touch(n)
-        opens = isinstance(n, For | Block | While)
-        if opens:
-            stack.append(n)  # type: ignore[arg-type]
-        if isinstance(n, Block):
-            for match in n.match_buffers:
-                touch(match.source.buffer.data)
-        for part in _parts(n):
-            visit(part)
-        if opens:
-            stack.pop()
-
-    visit(body)
+    for data, scope in uses:
+        path = [*_path(scope)]
+        pairs = takewhile(lambda x: x[0] is x[1], zip(paths.get(data, path), path, strict=False))
+        paths[data] = [n for n, _ in pairs]
     return paths
 
 
-def _parts(n: Node) -> list[Node]:
-    """What is below a node and runs: no buffers, no regions that a block only declares."""
-    if isinstance(n, Block):
-        matched = (bounds for m in n.match_buffers for bounds in m.source.region)
-        return [x for x in (*matched, n.init, n.body) if x is not None]
-    return [x for x in children(n) if not isinstance(x, Buffer)]
+def _path(scope: Scope) -> Iterator[Stmt]:
+    """The loops and blocks around a place, outermost first."""
+    for x in scope.around():
+        if isinstance(x, InLoop) and isinstance(x.node, For | While):
+            yield x.node
+        elif isinstance(x, InBlock):
+            yield x.node.block
 
 
 class _Placer:

@@ -22,7 +22,7 @@ from mlcnb.tir.analysis.effects import has_effect
 from mlcnb.tir.analysis.structure import statements
 from mlcnb.tir.buffer import Buffer, BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import NOTHING, is_nothing, map_bodies, substitute, taken
 from mlcnb.tir.stmt import (
     Allocate,
     BufferStore,
@@ -31,13 +31,10 @@ from mlcnb.tir.stmt import (
     For,
     IfThenElse,
     LetStmt,
-    SeqStmt,
     Stmt,
     seq,
 )
 from mlcnb.tir.transform.overwritten import remove_overwritten
-
-_NOTHING = Evaluate(p.const(0))
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
@@ -57,7 +54,7 @@ def _loop_bounds(body: Node) -> dict[e.Var, Any]:
 
 
 def _first(effect: Stmt, rest: Stmt) -> Stmt:
-    return effect if _is_nothing(rest) else seq(effect, rest)
+    return effect if is_nothing(rest) else seq(effect, rest)
 
 
 def _note_uses(n: Node, used: set[Node]) -> None:
@@ -85,15 +82,8 @@ def _keep(n: Node) -> Node | None:
 
 def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
     match n:
-        case SeqStmt(parts) if any(_is_nothing(x) for x in parts):
-            kept = [x for x in parts if not _is_nothing(x)]
-            return seq(*kept) if kept else _NOTHING
-        case For() if _is_nothing(n.body) and not has_effect(n.extent):
-            return _NOTHING
         case For() if _never_runs(n.extent, bounds):
-            return _NOTHING
-        case IfThenElse():
-            return _branch(n)
+            return NOTHING
         case LetStmt() if n.var not in used:
             if not has_effect(n.value):
                 return n.body
@@ -103,29 +93,15 @@ def _remove(n: Node, used: set[Node], bounds: dict[e.Var, Any]) -> Node | None:
         case DeclBuffer() if n.buffer not in used:
             return n.body
         case BufferStore() if stores_what_it_read(n):
-            return _NOTHING
-        case Evaluate(value) if n is not _NOTHING and not has_effect(value):
-            return _NOTHING
-    return None
+            return NOTHING
+        case Evaluate(value) if n is not NOTHING and not has_effect(value):
+            return NOTHING
+    return taken(n)
 
 
 def _never_runs(extent: e.PrimExpr, bounds: dict[e.Var, Any]) -> bool:
     known = p.as_int(extent)
     return known <= 0 if known is not None else const_bounds(extent, bounds)[1] <= 0
-
-
-def _branch(n: IfThenElse) -> Stmt | None:
-    then = None if _is_nothing(n.then_case) else n.then_case
-    other = None if n.else_case is None or _is_nothing(n.else_case) else n.else_case
-    if then is None and other is None:
-        return _NOTHING if not has_effect(n.condition) else Evaluate(n.condition)
-    if then is None and other is not None:
-        return IfThenElse(p.logical_not(n.condition), other, span=n.span)
-    return None if other is n.else_case else replace(n, else_case=None)
-
-
-def _is_nothing(n: Node) -> bool:
-    return isinstance(n, Evaluate) and isinstance(n.value, e.IntImm)
 
 
 def stores_what_it_read(n: BufferStore) -> bool:
@@ -148,7 +124,7 @@ class _Rewrites:
         """A statement without such stores."""
         match n:
             case BufferStore():
-                return _NOTHING if self.is_rewrite(n) else n
+                return NOTHING if self.is_rewrite(n) else n
             case For():
                 self.analyzer.bind(n.loop_var, e.Range(n.min, n.extent))
             case LetStmt(var, value) if not has_effect(value) and not _reads(value):

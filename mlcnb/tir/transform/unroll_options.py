@@ -18,14 +18,13 @@ from mlcnb.core.node import replace, walk
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir.buffer import BufferLoad
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.functor import map_bodies, substitute
+from mlcnb.tir.functor import bodies, map_bodies, substitute
 from mlcnb.tir.stmt import (
     AttrStmt,
     BufferStore,
     Evaluate,
     For,
     ForKind,
-    SeqStmt,
     Stmt,
     flattened,
     seq,
@@ -71,7 +70,7 @@ class _Unroller:
             return self.loop(n)
         if isinstance(n, AttrStmt) and n.attr_key in (_STEPS, _EXPLICIT):
             return self.pragma(n)
-        size = _Size(1 if isinstance(n, BufferStore | Evaluate) else 0)
+        size = _Size(0 if bodies(n) else 1)
 
         def child(x: Any) -> Any:
             nonlocal size
@@ -80,7 +79,7 @@ class _Unroller:
             return made
 
         made = map_bodies(n, child)
-        return (flattened(made) or made if isinstance(made, SeqStmt) else made), size
+        return flattened(made) or made, size
 
     def pragma(self, n: AttrStmt) -> tuple[Stmt, _Size]:
         """Below a pragma another limit holds; it is done with then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import tir as T
 from mlcnb.tir.analysis import verify_well_formed
 from mlcnb.tir.transform import CommonSubexprElimTIR, eliminate_common_subexpr, lower
@@ -60,3 +61,27 @@ def test_random_schedules_keep_every_bit(name):
         after = eliminate_common_subexpr(func)
         verify_well_formed(after)
         same_bits(func, after)
+
+
+def test_what_a_blocks_axis_is_a_part_of_stays_in_the_block():
+    @T.prim_func(private=True)
+    def before(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v * 4 + 1])
+                T.writes(B[v * 4 + 1])
+                B[v * 4 + 1] = A[v * 4 + 1]
+
+    @T.prim_func(private=True)
+    def after(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "int32")):
+        for i in range(8):
+            with T.block("B"):
+                v = T.axis.spatial(8, i)
+                T.reads(A[v * 4 + 1])
+                T.writes(B[v * 4 + 1])
+                cse_v1: T.int32 = v * 4 + 1
+                B[cse_v1] = A[cse_v1]
+
+    done = eliminate_common_subexpr(before)
+    assert_structural_equal(done, after)

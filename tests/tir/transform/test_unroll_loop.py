@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlcnb.ir.structural import assert_structural_equal
 from mlcnb.script import parse
+from mlcnb.script import tir as T
 from mlcnb.tir.transform.unroll_loop import MAX_STATEMENTS, unroll_loops
 
 COPY = """
@@ -41,3 +42,18 @@ def test_a_loop_that_is_too_long_is_a_plain_loop():
     assert_structural_equal(
         unroll_loops(before), copy("    for i in range(257):\n        B[0] = A[0]\n")
     )
+
+
+def test_a_test_that_does_something_is_done_where_nothing_hangs_on_it():
+    @T.prim_func(private=True)
+    def before():
+        for i in T.unroll(2):
+            if T.call_extern("int32", "step", i) > 0:
+                T.evaluate(0)
+
+    @T.prim_func(private=True)
+    def after():
+        T.evaluate(T.call_extern("int32", "step", 0) > 0)
+        T.evaluate(T.call_extern("int32", "step", 1) > 0)
+
+    assert_structural_equal(unroll_loops(before), after)
