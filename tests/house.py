@@ -234,11 +234,22 @@ def modules_with_one_importer() -> Iterator[str]:
         for name in modules_imported(source):
             if name in users and name != source.name:
                 users[name].add(source.name)
+    for name in users:  # a folder whose files are found by lying there uses each of them
+        folder = name.rpartition(".")[0]
+        if folder in finders():
+            users[name].add(folder)
     for source in sources():
         if len(users[source.name]) == 1 and not source.path.endswith("__init__.py"):
             (user,) = users[source.name]
             if user.rpartition(".")[0] == source.name.rpartition(".")[0]:
                 yield f"{source.path} <- {user}"
+
+
+@cache
+def finders() -> frozenset[str]:
+    """Packages that import what lies in their folder."""
+    inits = (x for x in sources() if x.path.endswith("__init__.py"))
+    return frozenset(x.name for x in inits if "iter_modules(__path__)" in x.text)
 
 
 def modules_imported(source: Source) -> Iterator[str]:

@@ -94,19 +94,24 @@ assert "AddIsMultiply" in dir(mlc.relax.transform)
 '''
 
 PRIMITIVE = '''
-"""wrap_twice: two loops of one iteration around a loop."""
+"""wrap_twice: two loops around a loop, one iteration each."""
+from __future__ import annotations
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
-def wrap_twice(state: State, loop: For) -> Change:
+@does(still=True, near="split", tries={"names": (("v", "u"), ("b", "a"))})
+def wrap_twice(state: State, loop: For, names: tuple[str, str]) -> Change:
     """Wrap a loop in two loops of extent 1 and give the outer one."""
+    if len(names) != 2:
+        raise state.refusal(f"wrap_twice: {len(names)} names for two loops", loop)
     inner = state.tree.place(loop)
     edit = state.edit()
     made = inner
-    for name in ("v", "u"):
+    for name in names:
         made = For(e.Var(name), p.const(0), p.const(1), ForKind.SERIAL, made)
     edit.put(inner, made)
     edit.became(loop, loop)
@@ -116,8 +121,18 @@ def wrap_twice(state: State, loop: For) -> Change:
 USES_PRIMITIVE = """
 import mlcnb as mlc
 from mlcnb.testing.gallery.programs import matmul
+from mlcnb.tir.schedule.offers.repairs import repairs
 sch = mlc.tir.Schedule(matmul(4, 4, 4))
-outer = sch.wrap_twice(sch.get_loops("C")[0])
+offered = mlc.tir.legal_steps(sch, sch.get_loops("C")[0]).of("wrap_twice")
+assert [x.text for x in offered] == [
+    'sch.wrap_twice(sch.get_loops("C")[0], names=("v", "u"))',
+    'sch.wrap_twice(sch.get_loops("C")[0], names=("b", "a"))',
+]
+try:
+    sch.wrap_twice(sch.get_loops("C")[1], ("u",))
+except mlc.tir.ScheduleError as error:
+    assert [x.primitive for x in repairs(error)] == ["wrap_twice", "wrap_twice", "split"], error
+outer = sch.wrap_twice(sch.get_loops("C")[0], ("v", "u"))
 assert len(sch.get_loops("C")) == 5 and sch.get(outer).loop_var.name == "u"
 assert any("wrap_twice" in line for line in sch.trace.as_python())
 sch.undo()
@@ -140,10 +155,6 @@ TOYS = {
     "primitive": (
         {"tir/schedule/primitives/wrap_twice.py": PRIMITIVE},
         {
-            "tir/schedule/primitives/__init__.py": (
-                "from mlcnb.tir.schedule.primitives.write_at import write_at\n",
-                "from mlcnb.tir.schedule.primitives.wrap_twice import wrap_twice\n",
-            ),
             "tir/schedule/schedule.py": (
                 "    add_unit_loop = step(do.add_unit_loop)\n",
                 "    wrap_twice = step(do.wrap_twice)\n",

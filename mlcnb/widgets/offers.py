@@ -13,9 +13,10 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.target import Target
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.offers.candidates import Call, Named, Site
+from mlcnb.tir.schedule.offers.candidates import Call
 from mlcnb.tir.schedule.offers.legal import LegalSteps, primitives
 from mlcnb.tir.schedule.record.handles import Handle
+from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.schedule import Schedule
 from mlcnb.view.words import clip
 from mlcnb.widgets.card import offer, short

@@ -309,18 +309,18 @@ class Schedule(History, display.Shown):
 
     # -- the primitives, one line each -----------------------------------------------------------
 
-    get_block = step(do.get_block, pure=True)
+    get_block = step(do.get_block)
     get_sblock = get_block
-    get_loops = step(do.get_loops, pure=True)
-    get_child_blocks = step(do.get_child_blocks, pure=True)
-    get_producers = step(do.get_producers, pure=True)
-    get_consumers = step(do.get_consumers, pure=True)
-    get_output_blocks = step(do.get_output_blocks, pure=True)
+    get_loops = step(do.get_loops)
+    get_child_blocks = step(do.get_child_blocks)
+    get_producers = step(do.get_producers)
+    get_consumers = step(do.get_consumers)
+    get_output_blocks = step(do.get_output_blocks)
 
-    sample_categorical = step(do.sample_categorical, pure=True)
-    sample_perfect_tile = step(do.sample_perfect_tile, pure=True)
-    sample_partitioned_tile = step(do.sample_partitioned_tile, pure=True)
-    sample_compute_location = step(do.sample_compute_location, pure=True)
+    sample_categorical = step(do.sample_categorical)
+    sample_perfect_tile = step(do.sample_perfect_tile)
+    sample_partitioned_tile = step(do.sample_partitioned_tile)
+    sample_compute_location = step(do.sample_compute_location)
 
     split = step(do.split)
     fuse = step(do.fuse)

@@ -31,8 +31,9 @@ from mlcnb.tir import PrimFunc
 from mlcnb.tir import stmt as s
 from mlcnb.tir.schedule import Schedule
 from mlcnb.tir.schedule.legality.proof import backwards
-from mlcnb.tir.schedule.offers.candidates import Named, Site, calls, missing_argument
+from mlcnb.tir.schedule.offers.candidates import calls, missing_argument
 from mlcnb.tir.schedule.offers.legal import primitives
+from mlcnb.tir.schedule.record.site import Named, Site
 from tests.tir.schedule.programs import numbers
 from tests.tir.schedule.random_steps import PROGRAMS, SIZES, STEPS, scheduled
 from tests.tir.schedule.refusals import Refusals, forced, is_harmless

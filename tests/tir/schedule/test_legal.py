@@ -8,8 +8,9 @@ from mlcnb.core import display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.tir import legal_steps
 from mlcnb.tir.schedule import Schedule
-from mlcnb.tir.schedule.offers.candidates import Site, calls, missing_argument
+from mlcnb.tir.schedule.offers.candidates import calls, missing_argument
 from mlcnb.tir.schedule.offers.legal import primitives
+from mlcnb.tir.schedule.record.site import Site
 from tests.tir.schedule.carried import CARRIED
 from tests.tir.schedule.programs import elementwise, matmul_relu, same_numbers, softmax
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
-from mlcnb.tir.schedule.offers.candidates import Call, Named
+from mlcnb.tir.schedule.offers.candidates import Call
 from mlcnb.tir.schedule.record.handles import Handle, name_of
+from mlcnb.tir.schedule.record.site import Named
 from mlcnb.tir.schedule.schedule import Schedule
 
 

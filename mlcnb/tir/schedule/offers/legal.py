@@ -22,9 +22,10 @@ from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.function import PrimFunc
 from mlcnb.tir.schedule.legality.judge import Judge
-from mlcnb.tir.schedule.offers.candidates import Call, Named, Site, calls, fits, missing_argument
+from mlcnb.tir.schedule.offers.candidates import Call, calls, fits, missing_argument
 from mlcnb.tir.schedule.record.handles import Handle, describe
 from mlcnb.tir.schedule.record.history import Step
+from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.step import Primitive
 from mlcnb.tir.schedule.schedule import Schedule
 

@@ -15,8 +15,10 @@ from mlcnb.core.errors import MLCError, ScheduleError
 from mlcnb.tir import stmt as s
 from mlcnb.tir.analysis.cost import find_anchor_block
 from mlcnb.tir.function import PrimFunc
-from mlcnb.tir.schedule.offers.candidates import Call, Site, calls
+from mlcnb.tir.schedule.offers.candidates import Call, calls
 from mlcnb.tir.schedule.offers.legal import LegalStep, attempt, primitives
+from mlcnb.tir.schedule.record.facts import facts_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.step import Primitive
 from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.schedule.schedule import Schedule
@@ -25,21 +27,6 @@ from mlcnb.tir.schedule.schedule import Schedule
 MOST, TRIES = 4, 40
 #: of the same primitive
 SAME = 2
-_PARALLEL = "rfactor decompose_reduction unroll split"
-#: primitive -> others that are about the same thing
-FRIENDS = {
-    "parallel": _PARALLEL,
-    "vectorize": _PARALLEL,
-    "bind": _PARALLEL,
-    "reorder": "split fuse parallel",
-    "fuse": "reorder split",
-    "compute_at": "compute_inline reverse_compute_at cache_read",
-    "reverse_compute_at": "reverse_compute_inline compute_at cache_write",
-    "compute_inline": "compute_at",
-    "reverse_compute_inline": "reverse_compute_at",
-    "decompose_reduction": "rfactor",
-    "rfactor": "decompose_reduction",
-}
 
 
 def repairs(error: ScheduleError) -> list[LegalStep]:
@@ -58,7 +45,7 @@ def repairs(error: ScheduleError) -> list[LegalStep]:
     if place is None or place not in tree:
         return []
     found = _legal(sch, function, _same(known[name], tree, place), SAME)
-    for friend in FRIENDS.get(name, "").split():
+    for friend in facts_of(name).near.split():
         if len(found) < MOST:
             near = _calls(known[friend], tree, (place, *_block_of(tree, place)))
             found += _legal(sch, function, near, 1)

@@ -13,11 +13,16 @@ from typing import Any
 from mlcnb.core.node import FrozenDict, Node
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
-@does(still=True)
+def _keys(site: Site) -> list[str]:
+    return list(site.target.node.annotations)
+
+
+@does(still=True, tries={"ann_key": _keys})
 def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> Change:
     """Set an annotation; a drawn number is kept as its value, lists as tuples.
 
@@ -39,7 +44,7 @@ def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: An
     return Change.of(edit)
 
 
-@does(still=True)
+@does(still=True, tries={"ann_key": _keys})
 def unannotate(state: State, block_or_loop: Block | For, ann_key: str) -> Change:
     """Take an annotation off.
 

@@ -22,7 +22,9 @@ from mlcnb.tir.stmt import For, ForKind
 MOST_THREADS = 1024
 
 
-@does(marks=True)
+@does(
+    marks=True, near="rfactor decompose_reduction unroll split", tries={"thread_axis": THREAD_AXES}
+)
 def bind(state: State, loop: For, thread_axis: str) -> Change:
     """Bind a loop to blockIdx.x/y/z, threadIdx.x/y/z or vthread(.x/.y/.z).
 

@@ -35,6 +35,7 @@ from mlcnb.tir.schedule.legality.regions import (
     spans,
 )
 from mlcnb.tir.schedule.primitives.blockize_blocks import blockize_blocks
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, IterVar, Stmt, seq
@@ -50,6 +51,7 @@ class _Axis:
     size: int
 
 
+@does()
 def blockize(state: State, target: For | list[Block], preserve_unit_iters: bool = True) -> Change:
     """Make everything under a loop, the loop included, one block; or put blocks into one.
 

@@ -21,6 +21,7 @@ from mlcnb.tir.buffer import Buffer, BufferLoad, decl_buffer
 from mlcnb.tir.schedule.edit.caching import refuse_scope
 from mlcnb.tir.schedule.edit.nests import looped, point
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy, Rebuilder
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 
@@ -28,6 +29,7 @@ from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 Counted = tuple[e.PrimExpr, int]
 
 
+@does()
 def cache_index(state: State, block: Block, storage_scope: str, cse_thresh: int = 0) -> Change:
     """Compute the indices of a block's loads beforehand, into tables over the axes that they use.
 

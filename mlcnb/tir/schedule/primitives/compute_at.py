@@ -39,7 +39,7 @@ from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For
 
 
-@does(again=True)
+@does(again=True, near="compute_inline reverse_compute_at cache_read")
 def compute_at(
     state: State,
     block: Block,

@@ -29,7 +29,7 @@ from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 
 
-@does(again=True)
+@does(again=True, near="compute_at")
 def compute_inline(state: State, block: Block) -> Change:
     """Put the value that a block computes where it is read, and take the block away.
 

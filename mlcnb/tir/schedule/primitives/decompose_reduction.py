@@ -34,7 +34,7 @@ from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt
 
 
-@does(again=True)
+@does(again=True, near="rfactor")
 def decompose_reduction(state: State, block: Block, loop: For) -> Change:
     """Move the init of a reduction block into a block before `loop`.
 

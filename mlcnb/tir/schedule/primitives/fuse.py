@@ -9,7 +9,7 @@ What was split and is fused again gets its old text back: i_0 * 4 + i_1 becomes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlcnb.arith.reading import Context, of, simplified
@@ -22,6 +22,7 @@ from mlcnb.tir.schedule.legality.regions import known_bounds
 from mlcnb.tir.schedule.primitives.split import refuse_marked
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
+from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
@@ -29,7 +30,14 @@ from mlcnb.tir.stmt import For, ForKind
 LONGEST = 80
 
 
-@does(still=True)
+def _chains(site: Site) -> Iterator[list[Named]]:
+    """The loop with one, two, … of those below it."""
+    around = [x for x in site.loops if x.node in site.tree.loops(site.block)]
+    start = next((n for n, x in enumerate(around) if x.node is site.target.node), 0)
+    yield from (around[start:stop] for stop in range(start + 2, len(around) + 1))
+
+
+@does(still=True, near="reorder split", tries={"loops": _chains})
 def fuse(state: State, *loops: For, preserve_unit_iters: bool = True) -> Change:
     """Fuse consecutive loops, given from the outside in, into one serial loop.
 

@@ -8,10 +8,12 @@ get_producers(C)    the blocks before it that write what it touches
 from __future__ import annotations
 
 from mlcnb.ir.expr import GlobalVar
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, For
 
 
+@does(pure=True)
 def get_block(state: State, name: str, func_name: str | GlobalVar | None = None) -> Block:
     """The block of that name.
 
@@ -31,26 +33,31 @@ def get_block(state: State, name: str, func_name: str | GlobalVar | None = None)
     )
 
 
+@does(pure=True)
 def get_loops(state: State, block: Block) -> list[For]:
     """The loops around a block, outermost first, up to the block that holds it."""
     return state.tree.loops(block)
 
 
+@does(pure=True)
 def get_child_blocks(state: State, block_or_loop: Block | For) -> list[Block]:
     """The blocks directly inside a block or a loop, in program order."""
     return state.tree.blocks_under(block_or_loop)
 
 
+@does(pure=True)
 def get_producers(state: State, block: Block) -> list[Block]:
     """The blocks earlier in the same scope that write what this one reads or writes."""
     return state.tree.info(state.tree.scope(block)).producers(block)
 
 
+@does(pure=True)
 def get_consumers(state: State, block: Block) -> list[Block]:
     """The blocks later in the same scope that read or write what this one writes."""
     return state.tree.info(state.tree.scope(block)).consumers(block)
 
 
+@does(pure=True)
 def get_output_blocks(state: State, scope_block: Block) -> list[Block]:
     """The blocks inside `scope_block`, nested ones too, that write what lives outside of it."""
     tree = state.tree

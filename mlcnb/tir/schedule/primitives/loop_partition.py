@@ -28,14 +28,22 @@ from mlcnb.tir.reducers import update_of
 from mlcnb.tir.schedule.edit.elementwise import refreshed, within_buffers
 from mlcnb.tir.schedule.edit.rebuild import FreshCopy
 from mlcnb.tir.schedule.legality.regions import dimensions, known_bounds
-from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked
+from mlcnb.tir.schedule.primitives.split import is_fraction, refuse_marked, tiles
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BlockRealize, For, ForKind, IterType, IterVar, Stmt, seq
 
 Known = Mapping[e.Var, Bounds]
 
 
+def _pieces(site: Site) -> list[list[Any]]:
+    """[n, None] for the divisors of the loop's extent."""
+    return [[n, rest] for rest, n in tiles(site)]
+
+
+@does(tries={"factors": _pieces})
 def loop_partition(
     state: State, loop: For, factors: Sequence[Any], preserve_unit_iters: bool = True
 ) -> Change:

@@ -13,6 +13,8 @@ touch nothing that it writes, and write nothing that it touches.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlcnb.arith.reading import Context, of
 from mlcnb.arith.sum import Sum
 from mlcnb.core.node import replace
@@ -24,6 +26,7 @@ from mlcnb.tir.schedule.legality.interleave import why_overtaken
 from mlcnb.tir.schedule.primitives.split import refuse_marked
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of, text_of
+from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
 
@@ -31,7 +34,14 @@ from mlcnb.tir.stmt import Block, For, ForKind, SeqStmt, Stmt, seq
 Nest = list[For]
 
 
-@does(again=True)
+def _pairs(site: Site) -> Iterator[list[Named]]:
+    """The loop with each one of another nest."""
+    for other in site.loops:
+        if other not in site.nest and other.node is not site.target.node:
+            yield [site.target, other]
+
+
+@does(again=True, tries={"loops": _pairs})
 def merge(state: State, *loops: For) -> Change:
     """Merge loops, with the loops around them up to the innermost loop or block that holds them
     all.

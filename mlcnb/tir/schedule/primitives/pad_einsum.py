@@ -24,11 +24,18 @@ from mlcnb.tir.schedule.edit.reindexing import runs_everywhere
 from mlcnb.tir.schedule.legality.dependence import why_inputs_change, why_readers_mind
 from mlcnb.tir.schedule.legality.promises import why_not_reduction, why_offset
 from mlcnb.tir.schedule.legality.regions import bindings
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore, IterType, IterVar, Stmt
 
 
+def _paddings(site: Site) -> list[list[int]]:
+    return [[n] * len(site.block.iter_vars) for n in (2, 4, 8)]
+
+
+@does(tries={"padding": _paddings})
 def pad_einsum(state: State, block: Block, padding: list[int]) -> Change:
     """Round the extents of a block's axes up to multiples of `padding`.
 

@@ -18,7 +18,7 @@ from mlcnb.tir.stmt import For, ForKind
 REDUCTION_HINT = "rfactor the loop first, or choose a spatial loop"
 
 
-@does(marks=True)
+@does(marks=True, near="rfactor decompose_reduction unroll split")
 def parallel(state: State, loop: For) -> Change:
     """Run the iterations of a loop in parallel.
 

@@ -15,10 +15,18 @@ from typing import Any
 
 from mlcnb.tir.schedule.edit.caching import named_buffer, place_of
 from mlcnb.tir.schedule.edit.reindexing import reindexed
+from mlcnb.tir.schedule.record.facts import does
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+def _buffers(site: Site) -> list[tuple[str, int]]:
+    reads, writes = site.block.reads, site.block.writes
+    return [("read", n) for n in range(len(reads))] + [("write", n) for n in range(len(writes))]
+
+
+@does(tries={"buffer": _buffers})
 def reindex(state: State, block: Block, buffer: Any) -> Change:
     """Put a copy between a block and a buffer, indexed by the axes that the block indexes it with.
 

@@ -8,7 +8,7 @@ Legal where iterations that touch the same elements stay in order, or are steps 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mlcnb.arith.reading import of
 from mlcnb.core.node import replace
@@ -16,11 +16,19 @@ from mlcnb.tir.schedule.legality.dependence import why_not_reordered
 from mlcnb.tir.schedule.legality.promises import why_not_chain
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.site import Named, Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, Stmt
 
 
-@does(again=True)
+def _exchanges(site: Site) -> Iterator[list[Named]]:
+    """The loop and each other one of its nest, the inner one first."""
+    for other in site.nest:
+        outer = site.tree.inside(site.target.node, other.node)
+        yield [site.target, other] if outer else [other, site.target]
+
+
+@does(again=True, near="split fuse parallel", tries={"ordered_loops": _exchanges})
 def reorder(state: State, *ordered_loops: For) -> Change:
     """Put the given loops into the given order, outermost first; loops between them stay where
     they are.

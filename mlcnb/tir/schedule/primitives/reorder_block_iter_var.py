@@ -8,14 +8,26 @@ The order of axes means nothing for what is computed: it is how layouts and intr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
 from mlcnb.core.node import replace
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
-@does(still=True)
+def _exchanges(site: Site) -> Iterator[list[int]]:
+    """Every exchange of two axes."""
+    for a, b in combinations(range(len(site.block.iter_vars)), 2):
+        order = list(range(len(site.block.iter_vars)))
+        order[a], order[b] = b, a
+        yield order
+
+
+@does(still=True, tries={"new_order": _exchanges})
 def reorder_block_iter_var(state: State, block: Block, new_order: list[int]) -> Change:
     """Put the axes of a block into another order: axis `new_order[n]` becomes number n.
 

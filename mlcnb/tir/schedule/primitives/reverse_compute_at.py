@@ -63,7 +63,7 @@ from mlcnb.tir.stmt import Block, For
 NAME = "reverse_compute_at"
 
 
-@does(again=True)
+@does(again=True, near="reverse_compute_inline compute_at cache_write")
 def reverse_compute_at(
     state: State,
     block: Block,

@@ -49,7 +49,7 @@ from mlcnb.tir.schedule.record.tree import Tree
 from mlcnb.tir.stmt import Block, BufferStore
 
 
-@does(again=True)
+@does(again=True, near="reverse_compute_at")
 def reverse_compute_inline(state: State, block: Block) -> Change:
     """Compute what an elementwise block computes where its input is made, and take the block away.
 

@@ -36,7 +36,9 @@ from mlcnb.tir.schedule.legality.promises import (
     why_not_reduction,
 )
 from mlcnb.tir.schedule.legality.regions import bindings, conjuncts, known_bounds
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, text_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import (
     Block,
@@ -64,6 +66,11 @@ class _Parts:
     axis: int
 
 
+def _positions(site: Site) -> range:
+    return range(max((len(r.region) for r in site.block.writes), default=0) + 1)
+
+
+@does(near="decompose_reduction", tries={"factor_axis": _positions})
 def rfactor(state: State, loop: For, factor_axis: int) -> Change:
     """Factor an associative and commutative reduction by one of its loops.
 

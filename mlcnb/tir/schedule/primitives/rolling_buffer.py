@@ -33,6 +33,7 @@ from mlcnb.tir.schedule.edit.rebuild import BufferSwap
 from mlcnb.tir.schedule.legality.dependence import is_covered, why_inputs_change
 from mlcnb.tir.schedule.legality.promises import is_output_block, why_neither
 from mlcnb.tir.schedule.legality.regions import Box, bindings, box_of
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of, names_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, For, ForKind, IterType, Stmt
@@ -51,6 +52,7 @@ class _Overlap:
     inner: Sum
 
 
+@does()
 def rolling_buffer(state: State, block: Block, write_buffer_index: int) -> Change:
     """Make a buffer as long as one tile along the outermost dimension in which tiles overlap.
 

@@ -18,11 +18,13 @@ from mlcnb.ir import prim_ops as p
 from mlcnb.tir.schedule.legality.promises import reduce_variables
 from mlcnb.tir.schedule.primitives.compute_at import compute_at
 from mlcnb.tir.schedule.primitives.compute_inline import compute_inline
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import INLINE, ROOT, Mark, name_of, text_of
 from mlcnb.tir.schedule.record.state import State
 from mlcnb.tir.stmt import Block, For
 
 
+@does(pure=True)
 def sample_categorical(
     state: State,
     candidates: Sequence[int],
@@ -51,6 +53,7 @@ def sample_categorical(
     return int(candidates[chosen])
 
 
+@does(pure=True)
 def sample_perfect_tile(
     state: State,
     loop: For,
@@ -68,6 +71,7 @@ def sample_perfect_tile(
     return _tile(state, "sample_perfect_tile", loop, n, decision, most=max_innermost_factor)
 
 
+@does(pure=True)
 def sample_partitioned_tile(
     state: State,
     loop: For,
@@ -140,6 +144,7 @@ def _adapted(extent: int, tile: list[int]) -> list[int]:
     return [rest, *tile[1:]]
 
 
+@does(pure=True)
 def sample_compute_location(state: State, block: Block, decision: int | None = None) -> For | Mark:
     """Where a block may be computed: inline (-2), where it stands (-1), or a loop of its consumer.
 

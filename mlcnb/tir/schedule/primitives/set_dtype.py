@@ -27,11 +27,13 @@ from mlcnb.tir.schedule.edit.caching import (
     with_views,
 )
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block, BufferStore
 
 
+@does()
 def set_dtype(state: State, block: Block, buffer_index: int | str | Buffer, dtype: str) -> Change:
     """Let a buffer hold a dtype that has every value of the one that it holds now.
 
@@ -55,6 +57,7 @@ def set_dtype(state: State, block: Block, buffer_index: int | str | Buffer, dtyp
     return _changed(state, "set_dtype", block, old, kind)
 
 
+@does()
 def unsafe_set_dtype(
     state: State, block: Block, buffer_index: int | str | Buffer, dtype: str
 ) -> Change:

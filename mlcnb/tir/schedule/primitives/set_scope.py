@@ -17,11 +17,13 @@ from mlcnb.tir.schedule.edit.caching import (
     with_views,
 )
 from mlcnb.tir.schedule.edit.rebuild import ViewSwap
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does()
 def set_scope(
     state: State, block: Block, buffer_index: int | str | Buffer, storage_scope: str
 ) -> Change:

@@ -24,11 +24,25 @@ from mlcnb.tir.schedule.edit.rebuild import Guard, Substitution
 from mlcnb.tir.schedule.legality.regions import known_bounds, spans
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import listed, name_of, text_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind, Stmt
 
+#: divisors of an extent that are tried
+MOST_TILES = 24
 
-@does(still=True)
+
+def tiles(site: Site) -> list[list[Any]]:
+    """[None, n] for the divisors of the loop's extent, where it has any; else for usual sizes."""
+    extent = p.as_int(site.target.node.extent) if isinstance(site.target.node, For) else None
+    sizes = [2, 4, 8, 16, 32]
+    if extent is not None:
+        divisors = [n for n in range(2, extent) if extent % n == 0]
+        sizes = divisors[:MOST_TILES] or [n for n in sizes if n < extent]
+    return [[None, n] for n in sizes]
+
+
+@does(still=True, tries={"factors": tiles})
 def split(
     state: State,
     loop: For,

@@ -11,13 +11,18 @@ from mlcnb.tir.schedule.edit.caching import chosen_buffer
 from mlcnb.tir.schedule.legality.pointers import refuse_held
 from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.handles import name_of
+from mlcnb.tir.schedule.record.site import Site
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 KEY = "buffer_dim_align"
 
 
-@does(still=True)
+def _axes(site: Site) -> range:
+    return range(max((len(r.region) for r in site.block.writes), default=0))
+
+
+@does(still=True, tries={"axis": _axes, "factor": (32,), "offset": (8,)})
 def storage_align(
     state: State, block: Block, buffer_index: int, axis: int, factor: int, offset: int
 ) -> Change:

@@ -26,7 +26,7 @@ from mlcnb.tir.schedule.record.tree import Edit, Tree
 from mlcnb.tir.stmt import Block, BlockRealize, For
 
 
-@does(still=True)
+@does(still=True, tries={"tensor_intrin": lambda _: TensorIntrin.names()})
 def tensorize(
     state: State,
     block_or_loop: Block | For,

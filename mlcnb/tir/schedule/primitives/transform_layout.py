@@ -35,10 +35,12 @@ from mlcnb.tir.schedule.edit.elementwise import axis_bounds
 from mlcnb.tir.schedule.edit.layouts import Layout
 from mlcnb.tir.schedule.edit.padding import padded
 from mlcnb.tir.schedule.edit.rebuild import BufferSwap
+from mlcnb.tir.schedule.record.facts import does
 from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import Block
 
 
+@does()
 def transform_layout(
     state: State,
     block: Block,

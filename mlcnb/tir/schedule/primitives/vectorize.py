@@ -13,7 +13,7 @@ from mlcnb.tir.schedule.record.state import Change, State
 from mlcnb.tir.stmt import For, ForKind
 
 
-@does(marks=True)
+@does(marks=True, near="rfactor decompose_reduction unroll split")
 def vectorize(state: State, loop: For) -> Change:
     """Make the iterations of a loop the lanes of a vector.
 

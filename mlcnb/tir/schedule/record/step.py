@@ -20,16 +20,18 @@ from mlcnb.core.errors import ScheduleError
 from mlcnb.ir import expr as e
 from mlcnb.ir import prim_ops as p
 from mlcnb.tir import stmt as s
+from mlcnb.tir.schedule.record.facts import facts_of
 from mlcnb.tir.schedule.record.handles import Handle, Mark, name_of
 
 
 class Primitive:
     """A primitive and what its signature says of it."""
 
-    def __init__(self, function: Callable[..., Any], pure: bool) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = function.__name__
-        self.pure = pure
+        self.facts = facts_of(self.name)
+        self.pure = self.facts.pure
         given = list(inspect.signature(function).parameters.values())[1:]
         self.signature = inspect.Signature(given)
         self.varargs = next((q.name for q in given if q.kind is q.VAR_POSITIONAL), None)
@@ -65,9 +67,9 @@ _KINDS: dict[str, tuple[tuple[type, ...], str, str]] = {
 }
 
 
-def step(function: Callable[..., Any], pure: bool = False) -> Callable[..., Any]:
-    """The method of Schedule for a primitive; `pure` for those that only look."""
-    primitive = Primitive(function, pure)
+def step(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of Schedule for a primitive."""
+    primitive = Primitive(function)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._do(primitive, primitive.arguments(args, kwargs))
