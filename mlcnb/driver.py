@@ -58,6 +58,9 @@ def compile(
 ) -> Executable:
     """Compile a module or a function.
 
+    An IRModule of graph functions gives an Executable, `ex(x)` with arrays of the shapes and dtypes
+    of `main`; a loop function one in destination-passing style, `ex(a, b, c)`.
+
     Args:
         mod: an IRModule, a relax Function or a PrimFunc.
         target: "llvm" (this CPU), "llvm -mcpu=…", "interp" (the reference), "cuda" (a GPU; without

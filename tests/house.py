@@ -35,7 +35,8 @@ KERNELS = {"CompiledKernel", "CudaKernel", "InterpretedKernel"}
 SHOWS = ("mlcnb.view", "mlcnb.widgets", "mlcnb.script")
 #: a docstring that says what is given and what comes back
 SAYS_SHAPES = re.compile(
-    r"\bshapes?\b|\bdtypes?\b|\bextents?\b|\([a-z0-9]+(, ?[a-z0-9]+)+\)|float32|int64"
+    r"\bshapes?\b|\bdtypes?\b|\bextents?\b|\([a-z0-9]+(, ?[a-z0-9]+)+\)|float32|int64",
+    re.IGNORECASE,
 )
 SAYS_ERRORS = re.compile(r"\bRaises?\b|\brais\w+\b|\brefuse[sd]?\b|\b\w+Error\b")
 

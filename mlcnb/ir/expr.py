@@ -459,7 +459,11 @@ class Not(PrimExpr):
 
 @node
 class Select(PrimExpr):
-    """condition ? true_value : false_value, both evaluated (`if_then_else` evaluates one)."""
+    """condition ? true_value : false_value, both evaluated (`if_then_else` evaluates one).
+
+    The result has the dtype of `true_value`; a Python number beside an expression takes that of the
+    other. Nothing is refused: `te.compute` converts a value of another dtype.
+    """
 
     condition: PrimExpr
     true_value: PrimExpr

@@ -28,6 +28,12 @@ from mlcnb.ir.function import BaseFunc
 class IRModule(Node):
     """Functions by their `GlobalVar` (or name), attributes, and global infos (such as virtual
     devices).
+
+    `mod["main"]`, or `mod[global_var]`, is one function; what is stored is not checked, passes and
+    `compile` do that.
+
+    Raises:
+        MLCError: the module has no function of that name.
     """
 
     functions: FrozenDict = EMPTY

@@ -196,7 +196,14 @@ def _rounded(a: FloatImm, b: FloatImm, fn: Callable[[Any, Any], Any]) -> float:
 
 
 def add(a: Any, b: Any) -> PrimExpr:
-    """a + b"""
+    """a + b, in the common dtype of both.
+
+    A Python number takes the other's dtype; the wider float wins, then the wider integer, then the
+    unsigned one, as in C. Integers wrap around, constants too.
+
+    Raises:
+        MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
+    """
     a, b = match_dtypes(a, b)
     if not a.dtype.is_float:
         if is_const(a, 0):
@@ -207,7 +214,11 @@ def add(a: Any, b: Any) -> PrimExpr:
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:
-    """a - b"""
+    """a - b, in the common dtype of both (see `add`).
+
+    Raises:
+        MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
+    """
     a, b = match_dtypes(a, b)
     if is_const(b, 0) and not a.dtype.is_float:
         return a
@@ -215,7 +226,11 @@ def subtract(a: Any, b: Any) -> PrimExpr:
 
 
 def multiply(a: Any, b: Any) -> PrimExpr:
-    """a * b"""
+    """a * b, in the common dtype of both (see `add`).
+
+    Raises:
+        MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
+    """
     a, b = match_dtypes(a, b)
     if is_const(a, 1):
         return b
@@ -237,6 +252,8 @@ def neg(a: Any) -> PrimExpr:
 
 def div(a: Any, b: Any) -> PrimExpr:
     """a / b for floats.
+
+    The common dtype is that of `add`.
 
     Raises:
         MLCError: integer operands, which have several divisions.
@@ -261,7 +278,13 @@ def _int_division(a: Any, b: Any, name: str) -> tuple[PrimExpr, PrimExpr]:
 
 
 def truncdiv(a: Any, b: Any) -> PrimExpr:
-    """Integer a / b rounding towards zero, as in C."""
+    """Integer a / b rounding towards zero, as in C.
+
+    The common dtype is that of `add`.
+
+    Raises:
+        MLCError: b is the constant 0.
+    """
     a, b = _int_division(a, b, "truncdiv")
     if is_const(b, 1):
         return a
@@ -274,13 +297,23 @@ def _trunc_div(a: int, b: int) -> int:
 
 
 def truncmod(a: Any, b: Any) -> PrimExpr:
-    """Remainder of truncdiv."""
+    """Remainder of truncdiv: of the sign of a, in the common dtype of both.
+
+    Raises:
+        MLCError: b is the constant 0.
+    """
     a, b = _int_division(a, b, "truncmod")
     return _pick(_fold(a, b, lambda x, y: x - _trunc_div(x, y) * y), e.Mod(a, b))
 
 
 def floordiv(a: Any, b: Any) -> PrimExpr:
-    """a // b rounding towards minus infinity."""
+    """a // b rounding towards minus infinity.
+
+    Of floats too, in their dtype: floor(a / b).
+
+    Raises:
+        MLCError: b is the integer constant 0.
+    """
     a, b = match_dtypes(a, b)
     if a.dtype.is_float:
         return e.Call(a.dtype, "tir.floor", (div(a, b),))
@@ -291,7 +324,11 @@ def floordiv(a: Any, b: Any) -> PrimExpr:
 
 
 def floormod(a: Any, b: Any) -> PrimExpr:
-    """a - floordiv(a, b) * b"""
+    """a - floordiv(a, b) * b: of the sign of b, in the common dtype of both.
+
+    Raises:
+        MLCError: b is the integer constant 0.
+    """
     a, b = match_dtypes(a, b)
     if a.dtype.is_float:
         return a - floordiv(a, b) * b
@@ -304,7 +341,13 @@ def floormod(a: Any, b: Any) -> PrimExpr:
 
 
 def ceildiv(a: Any, b: Any) -> PrimExpr:
-    """a / b rounding towards plus infinity, for b > 0."""
+    """a / b rounding towards plus infinity, for b > 0.
+
+    In the common dtype of both, where a + b - 1 has to fit.
+
+    Raises:
+        MLCError: b is the integer constant 0.
+    """
     a, b = match_dtypes(a, b)
     return floordiv(a + (b - 1), b)
 
@@ -433,15 +476,28 @@ def any_of(*conditions: Any) -> PrimExpr:
     return result
 
 
+def integers(name: str, *given: PrimExpr) -> None:
+    """Refuse operands of a float dtype.
+
+    Raises:
+        MLCError: one of them is a float.
+    """
+    for x in given:
+        if x.dtype.is_float:
+            raise MLCError(f"{name} needs integers, got {x.dtype}")
+
+
 def _bitwise(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
         a, b = match_dtypes(a, b)
-        if a.dtype.is_float:
-            raise MLCError(f"{name} needs integers, got {a.dtype}")
+        integers(name, a)
         return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
     build.__name__ = name
-    build.__doc__ = f"{name} of two integers of one dtype."
+    build.__doc__ = (
+        f"{name} of two integers, in their common dtype.\n\nRaises:\n"
+        "    MLCError: one of them is a float."
+    )
     return build
 
 
@@ -453,14 +509,16 @@ bitwise_xor = _bitwise("bitwise_xor", operator.xor)
 def _shift(name: str, fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
         a, b = match_dtypes(a, b)
+        integers(name, a)
         if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
             raise MLCError(f"{name} of {a.dtype} by {b.value} bits is out of range")
         return _pick(_fold(a, b, fn), e.Call(a.dtype, f"tir.{name}", (a, b)))
 
     build.__name__ = name
     build.__doc__ = (
-        f"{name}: by 0 to bits-1, which a constant has to be; by any other number only the sign "
-        "is left, as in NumPy."
+        f"{name} of an integer by 0 to bits-1, in their common dtype; of a signed one arithmetic. "
+        "A constant b is in that range; by any other number only the sign is left, as in NumPy.\n\n"
+        "Raises:\n    MLCError: one of them is a float, or a constant b is out of range."
     )
     return build
 
@@ -470,15 +528,28 @@ shift_right = _shift("shift_right", operator.rshift)
 
 
 def bitwise_not(a: Any) -> PrimExpr:
-    """All bits of an integer flipped."""
+    """All bits of an integer flipped.
+
+    In its dtype; of a bool, use `logical_not`.
+
+    Raises:
+        MLCError: a is a float.
+    """
     a = as_expr(a)
+    integers("bitwise_not", a)
     if isinstance(a, IntImm):
         return wrapped(~a.value, a.dtype)
     return e.Call(a.dtype, "tir.bitwise_not", (a,))
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
-    """condition ? true_value : false_value, evaluating only the one that is chosen."""
+    """condition ? true_value : false_value, evaluating only the one that is chosen.
+
+    The two values get their common dtype (see `add`), as `te.Select` does not.
+
+    Raises:
+        MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
+    """
     true_value, false_value = match_dtypes(true_value, false_value)
     condition = as_expr(condition)
     if isinstance(condition, IntImm):
@@ -497,13 +568,21 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 
 def min_value(kind: str | DType) -> PrimExpr:
-    """The smallest finite number of a dtype (-inf is not it)."""
+    """The smallest finite number of a dtype (-inf is not it).
+
+    Raises:
+        UnsupportedDtypeError: there is no such dtype.
+    """
     kind = dtype(str(kind))
     return const(_finfo(kind)[0] if kind.is_float else kind.min_value, kind)
 
 
 def max_value(kind: str | DType) -> PrimExpr:
-    """The largest finite number of a dtype."""
+    """The largest finite number of a dtype.
+
+    Raises:
+        UnsupportedDtypeError: there is no such dtype.
+    """
     kind = dtype(str(kind))
     return const(_finfo(kind)[1] if kind.is_float else kind.max_value, kind)
 

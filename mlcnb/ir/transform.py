@@ -158,7 +158,11 @@ class ModulePass(Pass):
 
 
 class FunctionPass(Pass):
-    """A pass on each graph function by itself: defines `transform_function(func, mod, ctx)`."""
+    """A pass on each graph function by itself: defines `transform_function(func, mod, ctx)`.
+
+    Calling it on anything but an IRModule raises PassError, and so does a `transform_function` that
+    gives no function. Functions of other kinds stay as they are.
+    """
 
     #: the class of functions that it works on
     over: ClassVar[str] = "relax.Function"
@@ -265,7 +269,11 @@ def function_pass(
     required: Iterable[str] | None = None,
     traceable: bool = False,
 ) -> Any:
-    """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass."""
+    """Decorator: `f(func, mod, ctx) -> func` on graph functions, or a class, becomes a pass.
+
+    Raises:
+        PassError: what is decorated is no function and no class; or, in the run, gives no function.
+    """
     return class_decorator(
         pass_func, FunctionPass, "transform_function", opt_level, name, required, traceable
     )

@@ -114,7 +114,8 @@ def benchmark(
 
     Args:
         contestants: name -> schedule, PrimFunc, IRModule, executable, or function of the arrays.
-        args: NumPy arrays (and numbers), passed to each; the last array is the output.
+        args: NumPy arrays (and numbers) of the shapes and dtypes that each takes; the last array is
+            the output.
         threads: of mlcnb's loops and of NumPy's BLAS while this runs; default: as set.
         seconds: about how long to measure.
         flops: work of one call; default: counted from the first contestant that has loops.

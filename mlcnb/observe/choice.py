@@ -95,7 +95,11 @@ class Choices(display.Shown):
 
 
 class ChooseByMeasurement(ModulePass):
-    """Give to a library the groups of operators in which it is faster than our kernels."""
+    """Give to a library the groups of operators in which it is faster than our kernels.
+
+    Groups are measured on random tensors of their shapes and dtypes. A group of open shapes, and
+    one that a library refuses or computes otherwise, stays with our kernels; `choices` says why.
+    """
 
     #: names of libraries, as `relax.ext.NAME` and their patterns have them
     libraries: tuple[str, ...] = ("blas",)

@@ -80,11 +80,16 @@ def compare(
 ) -> Comparison:
     """Time `ex` beside ONNX Runtime on the model it came from.
 
+    The inputs have the shapes and dtypes of the model's.
+
     Args:
         ex: what `compile` made of the model.
         model: the ONNX file, or its bytes.
         inputs: the inputs, in order.
         seconds: how long to measure.
+
+    Raises:
+        MissingDependencyError: onnxruntime is not installed.
     """
     threads = get_num_threads()
     session = onnxruntime_session(model, threads)

@@ -33,6 +33,8 @@ def _words(given: Any) -> StringImm:
 def print_(*values: Any, format: Any = "") -> Call:
     """Print values as the run comes by.
 
+    Tensors of any shape and dtype print as NumPy's arrays; nothing is refused.
+
     format: a text with `{}` for each value; the values side by side where it is "".
     """
     given = values[0] if len(values) == 1 and isinstance(values[0], list | tuple) else values
@@ -42,6 +44,8 @@ def print_(*values: Any, format: Any = "") -> Call:
 @sugar("assert_op")
 def assert_op(condition: Any, format_args: Any = (), *more: Any, format: Any = "") -> Call:
     """Stop the run where `condition`, a boolean scalar, does not hold.
+
+    The run raises ExecutionError with that text. The condition has shape () and dtype bool.
 
     format: what the error says, a text with `{}` for each further value.
     """
@@ -89,6 +93,9 @@ class HintOnDevice(OpDecl):
 def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> Call:
     """`R.hint_on_device(x, R.device(device_type=1, index=0), "global")`: a device, and one of its
     memories.
+
+    The tensor keeps its shape and dtype; RealizeVDevice raises PassError where the module has no
+    such device.
     """
     kind = int(getattr(dst_vdevice, "device_type", dst_vdevice))
     index = int(getattr(dst_vdevice, "index", 0))

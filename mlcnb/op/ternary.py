@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mlcnb import te
+from mlcnb.core.errors import TypeInferError
 from mlcnb.op._dims import one_dtype, want_same_dtype
 from mlcnb.op._elementwise import (
     BOOLS,
@@ -72,8 +73,18 @@ class EwiseFma(Elementwise):
 
 @sugar("masked_fill")
 def masked_fill(x: Expr, mask: Expr, value: Any) -> Expr:
-    """`value` where `mask` is true, else x: `where` with a constant."""
+    """`value` where `mask` is true, else x: `where` with a constant.
+
+    `mask` is bool and broadcasts with x; `value` is a tensor, or a number that becomes one of x's
+    dtype.
+
+    Raises:
+        TypeInferError: the mask is no bool, shapes do not broadcast, or x holds integers and the
+            number is none.
+    """
     kind = getattr(x.struct_info, "dtype", None)
+    if kind is not None and kind.is_integer and isinstance(value, float) and value % 1:
+        raise TypeInferError(f"masked_fill: {value} is no {kind}", hint="x.astype before")
     fill = value if isinstance(value, Expr) else const(value, kind)
     return make_call(Where, mask, fill, x)
 

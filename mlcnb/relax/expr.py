@@ -496,6 +496,9 @@ def call_tir(func: GlobalVar, args: Any, out_sinfo: Any, tir_vars: ShapeExpr | N
     """Call a PrimFunc: inputs, then outputs that are allocated as `out_sinfo` (one or a list) says.
 
     tir_vars: values of the PrimFunc's trailing scalar parameters.
+
+    Shapes and dtypes of the inputs and of `out_sinfo` are those of the PrimFunc's buffers:
+    `well_formed` finds, and `compile` refuses with WellFormedError, what differs.
     """
     return _dps("relax.call_tir", (func, _as_tuple(args)), out_sinfo, tir_vars)
 
@@ -507,7 +510,11 @@ def call_tir_inplace(
     out_sinfo: Any,
     tir_vars: ShapeExpr | None = None,
 ) -> Call:
-    """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated)."""
+    """As call_tir, where output i is written into argument inplace_indices[i] (-1: allocated).
+
+    That argument has the shape and dtype of the output, and is not read afterwards; refused as
+    call_tir is.
+    """
     call = _dps("relax.call_tir_inplace", (func, _as_tuple(args)), out_sinfo, tir_vars)
     attrs = FrozenDict(inplace_indices=tuple(inplace_indices))
     return Call(call.op, call.args, attrs, call.sinfo_args, call.struct_info)
@@ -531,7 +538,11 @@ def call_tir_with_grad(
 
 
 def call_dps_packed(func: str | ExternFunc, args: Any, out_sinfo: Any) -> Call:
-    """Call a registered Python function that writes into its trailing output tensors."""
+    """Call a registered Python function that writes into its trailing output tensors.
+
+    They are allocated in the shapes and dtypes of `out_sinfo`. The run raises MLCError if no
+    function has the name.
+    """
     extern = func if isinstance(func, ExternFunc) else ExternFunc(func)
     return _dps("relax.call_dps_packed", (extern, _as_tuple(args)), out_sinfo, None)
 
@@ -543,14 +554,23 @@ def _dps(op: str, args: tuple, out_sinfo: Any, tir_vars: ShapeExpr | None) -> Ca
 
 
 def call_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Call:
-    """Call a registered Python function for its value; it may have effects."""
+    """Call a registered Python function for its value; it may have effects.
+
+    `sinfo_args` says what comes back, `R.Tensor((2,), "float32")`; an Object where it is left out.
+    The run raises MLCError if no function has the name, ExecutionError if it gives something else.
+    """
     extern = func if isinstance(func, ExternFunc) else ExternFunc(func)
     infos = tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
     return Call(extern, args, None, infos, told_by(infos) if infos else ObjectStructInfo())
 
 
 def call_pure_packed(func: str | ExternFunc, *args: Expr, sinfo_args: Any = ()) -> Call:
-    """Call a registered Python function that has no effects."""
+    """Call a registered Python function that has no effects; `sinfo_args` says the shape and dtype
+    of what comes back, as in call_packed.
+
+    That it has no effects is taken on trust: a call that nothing
+    uses is dropped, none is refused.
+    """
     call = call_packed(func, *args, sinfo_args=sinfo_args)
     op = Op("relax.call_pure_packed")
     return Call(op, (call.op, *args), None, call.sinfo_args, call.struct_info)

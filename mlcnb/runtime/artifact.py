@@ -118,6 +118,8 @@ def _bytes(a: np.ndarray) -> bytes:
 def load_module(path: str | Path) -> Executable:
     """Load an executable that `export_library` saved. It is a program: load what you trust.
 
+    Shapes and dtypes of its functions are saved with it, the target too.
+
     Raises:
         ModelError: the file is damaged, or of another format.
     """

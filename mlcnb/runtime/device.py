@@ -33,17 +33,27 @@ class Device:
 
 
 def cpu(index: int = 0) -> Device:
-    """The CPU."""
+    """The CPU.
+
+    Tensors lie on the first, index 0; of another one `exist` is False, and `runtime.tensor` refuses
+    it.
+    """
     return Device("cpu", index)
 
 
 def cuda(index: int = 0) -> Device:
-    """A CUDA GPU by its number."""
+    """A CUDA GPU by its number.
+
+    Nothing is asked of the machine: `exist` says whether it is there. Kernels run on it;
+    `runtime.tensor` refuses it with RuntimeInputError.
+    """
     return Device("cuda", index)
 
 
 def device(spec: str | Device, index: int = 0) -> Device:
     """A device by name: "cpu", "cuda", "cuda:1".
+
+    A tensor of any shape and dtype is brought there by `runtime.tensor(array, device)`.
 
     Raises:
         MLCError: no such kind of device.

@@ -106,6 +106,8 @@ def profile(
 ) -> Profile:
     """Run `ex` on inputs `repeat` times and tell the time of every kernel.
 
+    Symbolic shapes are those of the inputs that are given.
+
     Args:
         ex: the executable.
         args: its inputs; `named` those by name.

@@ -27,12 +27,22 @@ _current_tag: ContextVar[str] = ContextVar("tag", default="")
 
 
 def var(name: str = "tindex", dtype: Any = "int32") -> Var:
-    """A scalar variable: a symbolic dimension, a scalar parameter; a pointer of an `ir` type."""
+    """A scalar variable: a symbolic dimension, a scalar parameter; a pointer of an `ir` type.
+
+    Raises:
+        UnsupportedDtypeError: there is no such dtype.
+    """
     return Var(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = "int32") -> Var:
-    """A variable that is known to be >= 0."""
+    """A variable that is known to be >= 0.
+
+    Of an integer dtype: a dimension of a shape.
+
+    Raises:
+        UnsupportedDtypeError: there is no such dtype.
+    """
     return SizeVar(name, _dtype(dtype))
 
 
@@ -52,7 +62,14 @@ def _dim(x: Any) -> PrimExpr:
 
 
 def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
-    """A tensor that is given from outside: a parameter of the function to be."""
+    """A tensor that is given from outside: a parameter of the function to be.
+
+    Dimensions are numbers or expressions of `te.var`; numbers become int32 where they fit.
+
+    Raises:
+        MLCError: a dimension is no integer.
+        UnsupportedDtypeError: there is no such dtype.
+    """
     return PlaceholderOp(name, as_shape(shape), _dtype(str(dtype))).output(0)
 
 
@@ -62,6 +79,9 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
     Args:
         dom: `(begin, end)` or a Range.
         name: name of its variable.
+
+    Raises:
+        MLCError: an end of it is no integer.
     """
     if isinstance(dom, Range):
         begin, extent = dom.min, dom.extent
@@ -75,6 +95,8 @@ def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> IterVar:
     """A GPU thread index: `thread_axis("threadIdx.x")`, `thread_axis((0, 32), "threadIdx.x")`.
+
+    Its variable is int32, or of the dtype of the extent that is given.
 
     Args:
         dom: `(begin, end)`, a Range, a number of threads, or nothing where a launch says it.
@@ -194,6 +216,9 @@ def extern(
         dtype: one dtype, or a list of them.
         tag: free for the caller.
         attrs: annotations of the block.
+
+    Raises:
+        MLCError: `fcompute` gives no statement and no call.
     """
     several = bool(shape) and isinstance(shape[0], tuple | list)
     shapes = [as_shape(s) for s in (shape if several else [shape])]
@@ -300,6 +325,8 @@ def scan(
 ) -> Any:
     """TVM's `te.scan`: a tensor, for which `create_prim_func` has no loops, there as here.
 
+    A result has the shape and dtype of its state.
+
     Args:
         init: what the first steps are, one tensor or several.
         update: a step from the one before.
@@ -308,6 +335,9 @@ def scan(
         name: name of the operation.
         tag: free for the caller.
         attrs: kept for TVM's sake.
+
+    Raises:
+        MLCError: starts, steps and states differ in number.
     """
     several = isinstance(init, tuple | list)
     first, step, state = (
@@ -343,6 +373,8 @@ class TagScope(ContextDecorator):
 
 def tag_scope(tag: str) -> TagScope:
     """A tag for all computes and externs inside that have none of their own.
+
+    `op.tag` of their tensors; shapes and loops stay.
 
     with te.tag_scope(tag="injective"):            @te.tag_scope(tag="conv")
         B = te.compute(…)                          def conv(A, W): …

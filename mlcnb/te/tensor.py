@@ -48,7 +48,11 @@ class Operation(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaceholderOp(Operation):
-    """A tensor that is given from outside."""
+    """A tensor that is given from outside.
+
+    Made by `te.placeholder`, which refuses dimensions that are no integers and dtypes that are not
+    known.
+    """
 
     shape: tuple[PrimExpr, ...]
     dtype: DType
@@ -60,7 +64,11 @@ class PlaceholderOp(Operation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeOp(Operation):
-    """Each element is `body`, an expression of the axes; one expression for each output."""
+    """Each element is `body`, an expression of the axes; one expression for each output.
+
+    The shape of the outputs is the extents of `axis`, their dtypes are those of `body`. Made by
+    `te.compute`, which refuses a body that is no loop nest.
+    """
 
     axis: tuple[IterVar, ...]
     body: tuple[PrimExpr, ...]
@@ -92,7 +100,11 @@ class ComputeOp(Operation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExternOp(Operation):
-    """Tensors filled by a statement that sees whole buffers."""
+    """Tensors filled by a statement that sees whole buffers.
+
+    Each output has the shape and dtype of its buffer. Made by `te.extern`, which refuses what is no
+    statement.
+    """
 
     inputs: tuple[Tensor, ...]
     input_buffers: tuple[Buffer, ...]
@@ -119,7 +131,11 @@ class ExternOp(Operation):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScanOp(Operation):
-    """Each step from the one before; it has no loops, in TVM neither."""
+    """Each step from the one before; it has no loops, in TVM neither.
+
+    Each output has the shape and dtype of its state. `create_prim_func` refuses it with
+    UnsupportedOperationError.
+    """
 
     init: tuple[Tensor, ...]
     update: tuple[Tensor, ...]
@@ -146,8 +162,15 @@ class ScanOp(Operation):
 class Tensor(Record):
     """A tensor of a tensor expression; `A[i, j]` (or `A(i, j)`) is one element of it.
 
+    Indices are integers of any dtype; one fewer than dimensions gives a slice, which takes the
+    others.
+
     `+ - * / // %` between tensors of fitting shapes, or a tensor and a number, work elementwise
     with NumPy's broadcasting.
+
+    Raises:
+        MLCError: more indices than dimensions, an index that is no integer, or shapes that do not
+            broadcast.
     """
 
     shape: tuple[PrimExpr, ...]
@@ -245,7 +268,10 @@ class Tensor(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSlice:
-    """`A[i]` of a matrix: what `A[i][j]` goes on from."""
+    """`A[i]` of a matrix: what `A[i][j]` goes on from.
+
+    It has the dtype of an element, and no shape: used as an element, it is refused with MLCError.
+    """
 
     tensor: Tensor
     indices: tuple[Any, ...]

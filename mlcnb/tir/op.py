@@ -133,7 +133,7 @@ def _rounding(name: str, meaning: str) -> Unary:
         return Call(x.dtype, f"tir.{name}", (x,)) if x.dtype.is_float else x
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{meaning}, in the dtype of x; an integer stays as it is."
+    build.__doc__ = f"{meaning}, in the dtype of x; an integer stays as it is, none is refused."
     return build
 
 
@@ -145,7 +145,11 @@ nearbyint = _rounding("nearbyint", "The nearest integer, halves to the even one"
 
 
 def abs(x: Any) -> PrimExpr:
-    """|x|: `tir.fabs` of a float, a Select of a signed integer."""
+    """|x|: `tir.fabs` of a float, a Select of a signed integer.
+
+    The dtype is that of x; the smallest integer stays negative, as in C. An unsigned integer stays
+    as it is, nothing is refused.
+    """
     x = p.as_expr(x)
     if x.dtype.is_float:
         return Call(x.dtype, "tir.fabs", (x,))
@@ -167,7 +171,10 @@ def _binary(name: str, meaning: str) -> Callable[[Any, Any], PrimExpr]:
         return Call(x.dtype, f"tir.{name}", (x, y))
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{meaning}; integers are cast to float32."
+    build.__doc__ = (
+        f"{meaning}, in their common float dtype; integers are cast to float32.\n\nRaises:\n"
+        "    MLCError: a pointer among them, or vectors of different lanes."
+    )
     return build
 
 
@@ -179,7 +186,13 @@ nextafter = _binary("nextafter", "The next number after x towards y")
 
 
 def power(x: Any, y: Any) -> PrimExpr:
-    """x ** y of two floats, or of two integers (the exponent then must not be negative)."""
+    """x ** y of two floats, or of two integers (the exponent then must not be negative).
+
+    In the common dtype of both, so a float to an integer is float to float.
+
+    Raises:
+        MLCError: vectors of different lanes, or a pointer beside a number of another dtype.
+    """
     x, y = p.match_dtypes(x, y)
     return Call(x.dtype, "tir.pow", (x, y))
 
@@ -188,9 +201,16 @@ pow = power
 
 
 def ldexp(x: Any, y: Any) -> PrimExpr:
-    """x * 2 ** y; y is an integer."""
-    x = _float_operand(x)
-    return Call(x.dtype, "tir.ldexp", (x, p.as_expr(y)))
+    """x * 2 ** y; y is an integer.
+
+    In the dtype of x; an integer x is cast to float32.
+
+    Raises:
+        MLCError: y is no integer.
+    """
+    x, y = _float_operand(x), p.as_expr(y)
+    p.integers("ldexp", y)
+    return Call(x.dtype, "tir.ldexp", (x, y))
 
 
 def _bool_like(x: PrimExpr) -> DType:
@@ -198,14 +218,18 @@ def _bool_like(x: PrimExpr) -> DType:
 
 
 def isnan(x: Any) -> PrimExpr:
-    """True where x is not a number; False for integers."""
+    """True where x is not a number; False for integers. Its dtype is bool, with the lanes of x;
+    none is refused.
+    """
     x = p.as_expr(x)
     kind = _bool_like(x)
     return Call(kind, "tir.isnan", (x,)) if x.dtype.is_float else p.const(False, kind)
 
 
 def isinf(x: Any) -> PrimExpr:
-    """True where x is plus or minus infinity; False for integers."""
+    """True where x is plus or minus infinity; False for integers. Its dtype is bool, with the lanes
+    of x; none is refused.
+    """
     x = p.as_expr(x)
     if not x.dtype.is_float:
         return p.const(False, _bool_like(x))
@@ -213,7 +237,9 @@ def isinf(x: Any) -> PrimExpr:
 
 
 def isfinite(x: Any) -> PrimExpr:
-    """True where x is neither infinite nor NaN; True for integers."""
+    """True where x is neither infinite nor NaN; True for integers. Its dtype is bool, with the
+    lanes of x; none is refused.
+    """
     x = p.as_expr(x)
     if not x.dtype.is_float:
         return p.const(True, _bool_like(x))
@@ -221,14 +247,27 @@ def isfinite(x: Any) -> PrimExpr:
 
 
 def popcount(x: Any) -> PrimExpr:
-    """The number of bits set, in the dtype of x."""
+    """The number of bits set, in the dtype of x.
+
+    Raises:
+        MLCError: x is no integer.
+    """
     x = p.as_expr(x)
+    p.integers("popcount", x)
     return Call(x.dtype, "tir.popcount", (x,))
 
 
 def clz(x: Any) -> PrimExpr:
-    """The number of leading zero bits of an integer, int32; undefined for 0."""
-    return Call(dtype("int32"), "tir.clz", (p.as_expr(x),))
+    """The number of leading zero bits of an integer, int32; undefined for 0.
+
+    Counted in the dtype of x: clz of int64 1 is 63.
+
+    Raises:
+        MLCError: x is no integer.
+    """
+    x = p.as_expr(x)
+    p.integers("clz", x)
+    return Call(dtype("int32"), "tir.clz", (x,))
 
 
 def vscale() -> Call:
@@ -237,7 +276,10 @@ def vscale() -> Call:
 
 
 def likely(condition: Any) -> PrimExpr:
-    """The condition, marked as usually true: a loop bound that a split brought."""
+    """The condition, marked as usually true: a loop bound that a split brought.
+
+    Means the condition, in its dtype (bool); nothing is refused.
+    """
     condition = p.as_expr(condition)
     if isinstance(condition, e.IntImm):
         return condition
@@ -245,7 +287,11 @@ def likely(condition: Any) -> PrimExpr:
 
 
 def reinterpret(dtype: str, value: Any) -> PrimExpr:
-    """The bits of `value` as a number of `dtype`, which has as many bits."""
+    """The bits of `value` as a number of `dtype`, which has as many bits.
+
+    Raises:
+        MLCError: `dtype` has another number of bits.
+    """
     value = p.as_expr(value)
     kind = _kind(dtype)
     if value.dtype == kind:
@@ -333,6 +379,9 @@ def comm_reducer(
 ) -> Callable[..., Any]:
     """A reduction of your own: `fcombine(x, y)` combines, `fidentity(dtype)` starts.
 
+    The identity and what is combined are cast to the dtype of the expression. That `fcombine` is
+    commutative is taken on trust: what is not is refused by rfactor alone, which knows + * min max.
+
     Both return tuples for a reduction of several values at once; fidentity then gets several dtypes
     and fcombine two tuples. The result is called as `reducer(expr, axis=k)` in a tensor expression
     (with `where=` and `init=`), or as `reducer(a, b)` to combine two scalars.
@@ -345,7 +394,14 @@ def comm_reducer(
         return fcombine(expr, axis)
 
     reducer.__name__ = reducer.__qualname__ = name
-    reducer.__doc__ = f"{name} of an expression over reduce axes, or of two scalars."
+    reducer.__doc__ = f"""{name} of an expression over reduce axes, or of two scalars.
+
+    The dtype is that of the expression (of two scalars the common one): cast before where it is
+    too narrow. `where` says which elements count, `init` what to start from.
+
+    Raises:
+        MLCError: when it is put into a `te.compute` as a part of its body, not as the whole.
+    """
     return reducer
 
 
@@ -395,14 +451,20 @@ _reduce_any = comm_reducer(p.logical_or, lambda kind: p.const(False, kind), "any
 
 
 def all(*conditions: Any, axis: Any = None) -> Any:
-    """All conditions hold; with `axis`, one condition holds everywhere along reduce axes."""
+    """All conditions hold; with `axis`, one condition holds everywhere along reduce axes.
+
+    Of dtype bool; without any, true.
+    """
     if axis is not None:
         return _reduce_all(*conditions, axis=axis)
     return p.all_of(*conditions)
 
 
 def any(*conditions: Any, axis: Any = None) -> Any:
-    """One of the conditions holds; with `axis`, one condition holds somewhere along reduce axes."""
+    """One of the conditions holds; with `axis`, one condition holds somewhere along reduce axes.
+
+    Of dtype bool; without any, false.
+    """
     if axis is not None:
         return _reduce_any(*conditions, axis=axis)
     return p.any_of(*conditions)

@@ -134,6 +134,9 @@ class Diff(display.Shown):
 def diff(before: Any, after: Any, context: int = 3) -> Diff:
     """The difference between two modules, functions, schedules or texts.
 
+    As a cell shows it: added lines on green, removed ones on red, the shapes and dtypes that
+    changed marked in the line.
+
     Args:
         before: a module, function or other node, a schedule, or a text.
         after: another one of the same sort.

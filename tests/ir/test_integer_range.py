@@ -192,3 +192,13 @@ def test_a_decision_of_a_trace_that_does_not_fit_is_adapted_or_refused():
 def test_a_layout_of_too_many_elements():
     with pytest.raises(MLCError, match="is no int32"):
         IndexMap.from_func(lambda i, j: i * 65536 + j).map_shape([65536, 65536])
+
+
+@pytest.mark.parametrize("name", ["shift_left", "shift_right", "bitwise_not", "popcount", "clz"])
+def test_bits_are_those_of_integers(name):
+    x = te.var("x", "float32")
+    more = (1,) if name.startswith("shift") else ()
+    with pytest.raises(MLCError, match=f"^{name} needs integers, got float32$"):
+        getattr(te, name)(x, *more)
+    with pytest.raises(MLCError, match="^ldexp needs integers, got float32$"):
+        te.ldexp(x, x)

@@ -9,6 +9,7 @@ import pytest
 
 import mlcnb
 from mlcnb import relax
+from mlcnb.core.errors import TypeInferError
 from mlcnb.op import namespace
 from mlcnb.relax.expr import Call, Constant, PrimValue, Var, tensor_info
 from mlcnb.relax.operator import declaration, declarations
@@ -70,6 +71,13 @@ def test_sugar_asks_for_less_than_the_operator():
     filled = relax.op.masked_fill(X, Var("m", tensor_info([2, 3], "bool")), 0)
     assert (filled.op.name, filled.args[1].data.dtype) == ("relax.where", np.float32)
     assert relax.op.tril(X).args[1].value.value == 0
+
+
+def test_integers_are_not_filled_with_fractions():
+    x, mask = Var("x", tensor_info([2], "int32")), Var("m", tensor_info([2], "bool"))
+    assert relax.op.masked_fill(x, mask, 2.0).args[1].data == 2
+    with pytest.raises(TypeInferError, match="^masked_fill: 0.5 is no int32$"):
+        relax.op.masked_fill(x, mask, 0.5)
 
 
 def test_names_are_listed():

@@ -17,6 +17,8 @@ from mlcnb.tir.function import PrimFunc
 class MetaScheduleApplyDatabase(PrimFuncPass):
     """Schedule each loop function that the database has a record of for the current target.
 
+    A record is of the same loops, shapes and dtypes, whatever the names.
+
     Args:
         work_dir: the folder of a JSONDatabase; default: the database of the innermost `with`.
 

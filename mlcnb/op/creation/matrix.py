@@ -58,7 +58,13 @@ class Eye(OpDecl):
 
 @sugar("eye")
 def eye(n: Any, m: Any = None, k: Any = 0, dtype: str = "float32") -> Expr:
-    """An n x m matrix (m: as n) with 1 in the k-th diagonal, else 0."""
+    """An n x m matrix (m: as n) with 1 in the k-th diagonal, else 0.
+
+    Of shape (n, m), which may be symbolic, in `dtype`.
+
+    Raises:
+        TypeInferError: n or m is no integer.
+    """
     return make_call(Eye, n, n if m is None else m, k, dtype)
 
 
@@ -87,7 +93,13 @@ class EyeLike(OpDecl):
 
 @sugar("eye_like")
 def eye_like(x: Expr, k: Any = 0, dtype: str | None = None) -> Expr:
-    """As eye, of the shape of matrix `x`."""
+    """As eye, of the shape of matrix `x`.
+
+    In `dtype`, that of x if it is None.
+
+    Raises:
+        TypeInferError: x has not two dimensions.
+    """
     return make_call(EyeLike, x, k, dtype)
 
 
@@ -156,13 +168,25 @@ class Triu(_Triangle):
 
 @sugar("tril")
 def tril(x: Expr, k: Any = 0) -> Expr:
-    """`x` with 0 above the k-th diagonal of its last two dimensions."""
+    """`x` with 0 above the k-th diagonal of its last two dimensions.
+
+    `x` has two dimensions or more; the result has its shape and dtype.
+
+    Raises:
+        TypeInferError: x has fewer dimensions.
+    """
     return make_call(Tril, x, k)
 
 
 @sugar("triu")
 def triu(x: Expr, k: Any = 0) -> Expr:
-    """`x` with 0 below the k-th diagonal of its last two dimensions."""
+    """`x` with 0 below the k-th diagonal of its last two dimensions.
+
+    `x` has two dimensions or more; the result has its shape and dtype.
+
+    Raises:
+        TypeInferError: x has fewer dimensions.
+    """
     return make_call(Triu, x, k)
 
 

@@ -85,6 +85,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, dtype: Any = None) -> Exp
     """start, start + step, … before end; arange(n) is 0, 1, … n - 1.
 
     dtype: int64 where all three are integers, else float32.
+
+    Raises:
+        TypeInferError: the step is 0.
     """
     if end is None:
         start, end = 0, start

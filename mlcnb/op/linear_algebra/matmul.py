@@ -152,7 +152,14 @@ def onnx_gemm(n: OnnxNode, a: Expr, b: Expr, c: Expr | None = None) -> Expr:
 def linear(
     data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None
 ) -> Expr:
-    """data @ weight.T + bias: sugar, as in PyTorch, for permute_dims, matmul and add."""
+    """data @ weight.T + bias: sugar, as in PyTorch, for permute_dims, matmul and add.
+
+    (…, k) times a weight of shape (n, k) and a bias of shape (n,) gives (…, n), in `out_dtype` or
+    the dtype of both.
+
+    Raises:
+        TypeInferError: they differ in k or in dtype.
+    """
     result = make_call(Matmul, data, make_call(PermuteDims, weight), out_dtype=out_dtype)
     return result if bias is None else call("relax.add", result, bias)
 

@@ -35,6 +35,8 @@ class PlannedTensor:
     nbytes: its size, aligned; first, last: the steps of its life; offset: in the arena, in bytes;
     shares: the tensor whose place it takes over; inside: the tensor that it is a part of, `shift`
     bytes from its start.
+
+    `info` has the tensor's shape and dtype.
     """
 
     name: str

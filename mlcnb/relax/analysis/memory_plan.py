@@ -33,6 +33,8 @@ class MemoryPlan:
     places: for each variable a PlannedTensor, or a tuple of such for a tuple; arena_bytes: size of
     the arena; total_bytes: what the tensors in it take together; steps: number of bindings; joined:
     the results of concatenations whose operands are made inside of them, which copy nothing.
+
+    A tensor whose shape is not known is in `places` with kind `dynamic`, and never in the arena.
     """
 
     places: dict[Var, Any] = field(default_factory=dict)
@@ -90,6 +92,8 @@ def plan_memory(
     in_place: bool = True,
 ) -> MemoryPlan:
     """Where the tensors that a function binds lie.
+
+    Nothing is refused: a tensor whose shape is not known is planned as `dynamic`.
 
     Args:
         func: a graph function, usually of call_tirs; what happens inside of branches is allocated

@@ -26,7 +26,12 @@ from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
 class AdjustMatmulOrder(FunctionPass):
-    """Multiply three matrices in the order that is provably cheaper; keep it where none is."""
+    """Multiply three matrices in the order that is provably cheaper; keep it where none is.
+
+    The shapes may be symbolic, the orders are compared for all sizes. A product whose `out_dtype`
+    is not the dtype of its operands stays, for the other order would round elsewhere; so do shapes
+    that are not known. No product is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every product of a product, also where a transposition stands between."""

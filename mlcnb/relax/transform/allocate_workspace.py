@@ -28,6 +28,9 @@ ATTRIBUTE = "WorkspaceSize"
 class AllocateWorkspace(ModulePass):
     """Hand a tensor of bytes to every function that says how large a workspace it needs.
 
+    The workspace is uint8 of shape (bytes,), the last parameter. A module in which no function has
+    the attribute `WorkspaceSize` is returned as it is; nothing is refused.
+
     A pure function that allocates it is `relax.force_pure`: what it does to memory is not seen.
     """
 

@@ -39,9 +39,15 @@ Separators = Sequence[int]
 class AlterOpImpl(ModulePass):
     """Call other loop functions for operators, and bring their tensors to the layouts they want.
 
+    All shapes have to be known, symbolic ones as far as the map is proved bijective on them; dtypes
+    are those of the replacement.
+
     A function that says `operator_name` is replaced where `op_impl_map` has that name. Layouts are
     one index map for each of its buffers, results last (none: the layouts stay); each has to be
     bijective on the tensor it is for. Separators are kept on the changes of layout.
+
+    Raises:
+        PassError: a replacement has another number of buffers, or a layout is not bijective.
     """
 
     #: operator name -> the loop function that does it
@@ -54,11 +60,7 @@ class AlterOpImpl(ModulePass):
     op_buffer_input_axis_separators: Mapping[str, Sequence[Separators]] | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every call_tir of such a function.
-
-        Raises:
-            PassError: a replacement has another number of buffers, or a layout is not bijective.
-        """
+        """Every call_tir of such a function."""
         table = FunctionTable(mod.functions)
         changer = _Changer(table, self)
         for key, func in mod.items():

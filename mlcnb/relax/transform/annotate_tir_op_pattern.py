@@ -19,7 +19,11 @@ from mlcnb.tir.function import PrimFunc
 
 
 class AnnotateTIROpPattern(PrimFuncPass):
-    """Give each loop function the attribute `op_pattern`, its fusion kind."""
+    """Give each loop function the attribute `op_pattern`, its fusion kind.
+
+    Read off the accesses, whatever the shapes and dtypes are; what is not understood is 8, opaque,
+    and nothing is refused. A function that has the attribute keeps it.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All loop functions; the note counts the kinds."""

@@ -26,7 +26,11 @@ ATTRIBUTE = "layout_free_buffers"
 
 
 class AttachAttrLayoutFreeBuffers(ModulePass):
-    """Mark the buffers of weights and constants in the loop functions that read them."""
+    """Mark the buffers of weights and constants in the loop functions that read them.
+
+    Numbers of buffers, tensors of any shape and dtype; a function that is called on weights here
+    and on other tensors there gets a copy for the weights. Nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every call_tir: weights are the parameters after the first `num_input`."""

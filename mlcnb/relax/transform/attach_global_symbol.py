@@ -11,7 +11,10 @@ from mlcnb.ir.transform import ModulePass, PassContext
 
 
 class AttachGlobalSymbol(ModulePass):
-    """Give each function the attribute `global_symbol`: its name in the module."""
+    """Give each function the attribute `global_symbol`: its name in the module.
+
+    Graph functions and loop functions, private ones too, which are then public. Nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Graph functions and loop functions."""

@@ -29,18 +29,21 @@ from mlcnb.relax.transform.bind_symbolic_vars import bind_symbolic_vars
 
 
 class BindParams(ModulePass):
-    """Put constants in place of parameters of one function."""
+    """Put constants in place of parameters of one function.
+
+    A value is an array (NumPy, Tensor, torch on the CPU) of the parameter's dtype and shape; sizes
+    that it defines are put in everywhere.
+
+    Raises:
+        PassError: there is no such function or parameter, or a value does not fit.
+    """
 
     func_name: str = "main"
     #: parameter name (or Var) -> array or Constant
     params: Mapping[Any, Any] = field(default_factory=dict)
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The function without those parameters.
-
-        Raises:
-            PassError: there is no such function or parameter, or a value does not fit.
-        """
+        """The function without those parameters."""
         if self.func_name not in mod:
             raise PassError(f"BindParams: no function {self.func_name!r} in the module", root=mod)
         made = bind_params(mod[self.func_name], self.params)

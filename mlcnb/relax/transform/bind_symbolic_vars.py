@@ -32,7 +32,14 @@ from mlcnb.relax.mutator import Mutator
 
 
 class BindSymbolicVars(ModulePass):
-    """Put numbers (or expressions) in place of symbolic dimensions."""
+    """Put numbers (or expressions) in place of symbolic dimensions.
+
+    Every shape is inferred anew, so that sizes made of these are numbers too. Values are cast to
+    the variable's dtype, int64.
+
+    Raises:
+        PassError: no function has a symbolic variable of a given name.
+    """
 
     #: name of a symbolic variable (or the variable) -> its value
     binding_map: Mapping[Any, Any] = field(default_factory=dict)
@@ -40,11 +47,7 @@ class BindSymbolicVars(ModulePass):
     func_name: str | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The functions with the values put in.
-
-        Raises:
-            PassError: no function has a symbolic variable of a given name.
-        """
+        """The functions with the values put in."""
         changed = {}
         missing = set(self.binding_map)
         for key, func in mod.items():
@@ -92,7 +95,10 @@ def bind_named(func: Function, given: Mapping[Any, Any]) -> Function:
 def bind_symbolic_vars(
     func: Function, values: Mapping[PrimVar, Any], functions: Functions | None = None
 ) -> Function:
-    """`func` with symbolic variables replaced everywhere, struct infos inferred again."""
+    """`func` with symbolic variables replaced everywhere, struct infos inferred again.
+
+    Raises TypeInferError where an operator does not take the shapes that come out.
+    """
     return _Substitution(values, functions).rewrite(func)
 
 

@@ -25,6 +25,9 @@ from mlcnb.relax.struct_info import ObjectStructInfo, TupleStructInfo
 class BundleModelParams(FunctionPass):
     """Take the parameters after the first `num_input` as one tuple.
 
+    Each keeps its shape and dtype as a field of the tuple. Functions without the attribute
+    `num_input` stay as they are, none is refused.
+
     param_tuple_name: the tuple's name; `model_params` where it is None.
     """
 

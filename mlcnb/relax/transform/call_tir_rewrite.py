@@ -24,14 +24,17 @@ _DESTINATION_PASSING = ("relax.call_tir", "relax.call_dps_packed", "relax.call_t
 
 
 class CallTIRRewrite(FunctionPass):
-    """Allocate the results of call_tir and call_dps_packed, and call with them."""
+    """Allocate the results of call_tir and call_dps_packed, and call with them.
+
+    A result is allocated in the shape and dtype that `out_sinfo` says.
+
+    Raises:
+        PassError: a call stands in a dataflow block, or the shape or dtype of a result is not
+            known.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every call of the function.
-
-        Raises:
-            PassError: a call stands in a dataflow block.
-        """
+        """Every call of the function."""
         return _Allocator(mod.functions).rewrite(func)
 
 

@@ -34,7 +34,10 @@ from mlcnb.relax.struct_info import TupleStructInfo
 
 
 def canonicalize_bindings(func: Function) -> Function:
-    """`func` without aliases, needless casts and tuple round trips."""
+    """`func` without aliases, needless casts and tuple round trips.
+
+    Shapes and dtypes stay, nothing is refused; see CanonicalizeBindings.
+    """
     return _Canonicalizer().rewrite(func)
 
 
@@ -109,7 +112,11 @@ def _renamed(block: BindingBlock) -> dict[Var, Var]:
 
 
 class CanonicalizeBindings(FunctionPass):
-    """Remove aliases, casts to what is known, and tuples that are taken apart again."""
+    """Remove aliases, casts to what is known, and tuples that are taken apart again.
+
+    A match_cast goes only where dtype and shape are known already: a check that the run needs
+    stays. Nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """See `canonicalize_bindings`."""

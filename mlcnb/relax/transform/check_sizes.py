@@ -45,7 +45,11 @@ from mlcnb.relax.struct_info import ShapeStructInfo, TensorStructInfo
 
 
 class CheckSizes(FunctionPass):
-    """Check, for each set of sizes, what operators take for granted of open dimensions."""
+    """Check, for each set of sizes, what operators take for granted of open dimensions.
+
+    The run then raises ExecutionError before any kernel, where the shapes of its tensors are none
+    that the operators take. Fixed shapes cost nothing: they were checked when the graph was made.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Checks before the calls that need them; functions without open dimensions stay."""

@@ -66,8 +66,13 @@ MAX_GROWTH = 800.0
 class ChooseConvolution(FunctionPass):
     """Convolutions of stride 1 on blocked channels by Winograd's algorithm where that pays.
 
+    Only float32, of one group, with weights that are constants of known shape; others stay.
+
     tile_size: 0 lets the model of the machine choose; 2, 4 or 6 takes tiles of that size wherever
     they can be; -1 leaves all as they are.
+
+    Raises:
+        PassError: `tile_size` is another number.
     """
 
     tile_size: int = 0
@@ -203,7 +208,10 @@ class Explained(NamedTuple):
 
 
 class ConvolutionChoices(list[Explained]):
-    """The distinct convolutions of stride 1 of a program; prints as tables."""
+    """The distinct convolutions of stride 1 of a program; prints as tables.
+
+    A list of (convolution with its shape, how often it occurs, its choices).
+    """
 
     def __str__(self) -> str:
         parts = []
@@ -218,6 +226,9 @@ class ConvolutionChoices(list[Explained]):
 
 def convolution_choices(mod: IRModule, target: Any = None) -> ConvolutionChoices:
     """What each convolution of a module would cost by each algorithm on a target.
+
+    Only float32 convolutions whose shapes are numbers have choices; a module without any gives an
+    empty list, none is refused.
 
     Args:
         mod: operators, in any layout; those with strides, dilation or groups are left out.

@@ -45,6 +45,9 @@ Check = Callable[[Var, Sequence[Var], Sequence[Var], dict[Var, Any]], bool]
 class CombineParallelMatmul(FunctionPass):
     """Multiply once where several products share their left operand.
 
+    Products that agree in dtype and in the rank and batch dimensions of their right operands; at
+    most one of a symbolic number of columns. Others stay apart, nothing is refused.
+
     check: asked before each combination, as TVM's; None combines all.
     """
 

@@ -27,7 +27,11 @@ from mlcnb.tir.stmt import Evaluate
 
 
 class ComputePrimValue(ModulePass):
-    """Compute scalar expressions by loop functions, in graph functions; dimensions stay."""
+    """Compute scalar expressions by loop functions, in graph functions; dimensions stay.
+
+    Scalars of any dtype; the sizes that they are made of are handed over one by one. Nothing is
+    refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every scalar that is neither a number nor a size alone."""

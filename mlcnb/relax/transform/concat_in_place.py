@@ -23,7 +23,11 @@ from mlcnb.tir.function import PrimFunc
 
 
 class ConcatInPlace(ModulePass):
-    """Give such loop functions the fusion kind `opaque`."""
+    """Give such loop functions the fusion kind `opaque`.
+
+    The operands, of any shape and dtype, are results of other calls of the same dataflow block,
+    each given once. Nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The callees of call_tirs whose operands are results of calls."""

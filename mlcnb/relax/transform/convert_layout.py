@@ -54,6 +54,9 @@ class ConvertLayout(FunctionPass):
     of the data, of the weight, and maybe of the result: {"relax.nn.conv2d": ["NHWC", "OHWI"]}.
     layout_cb: asked with a call for such a mapping, before `desired_layouts`.
     block: channels in a block; 0 takes the lanes of the current target's float32 vectors.
+
+    Raises:
+        PassError: a desired layout is no order of the dimensions that the operator has.
     """
 
     desired_layouts: Layouts | None = None
@@ -61,11 +64,7 @@ class ConvertLayout(FunctionPass):
     block: int = 0
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function with blocked layouts where they help; itself without 2-D convolutions.
-
-        Raises:
-            PassError: a desired layout is no order of the dimensions that the operator has.
-        """
+        """The function with blocked layouts where they help; itself without 2-D convolutions."""
         if self.desired_layouts is not None or self.layout_cb is not None:
             desired = dict(self.desired_layouts or {})
             made, count = convert_to(func, mod.functions, desired, self.layout_cb)

@@ -38,7 +38,10 @@ Run = list[Binding]
 
 
 class ConvertToDataflow(FunctionPass):
-    """Put runs of pure bindings into dataflow blocks, where the graph passes work."""
+    """Put runs of pure bindings into dataflow blocks, where the graph passes work.
+
+    Runs of fewer than `min_size` bindings stay; shapes and dtypes play no part, nothing is refused.
+    """
 
     #: shorter runs stay as they are
     min_size: int = 2

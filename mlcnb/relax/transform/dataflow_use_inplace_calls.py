@@ -41,7 +41,11 @@ from mlcnb.tir.function import PrimFunc
 
 
 class DataflowUseInplaceCalls(ModulePass):
-    """Let elementwise operators write into an operand that is used for the last time."""
+    """Let elementwise operators write into an operand that is used for the last time.
+
+    The operand has the shape and dtype of the result, is made in the same dataflow block, and is no
+    argument, constant or result. Other calls allocate as before, nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """All dataflow blocks; the loops that write in place are added to the module."""

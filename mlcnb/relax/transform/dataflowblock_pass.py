@@ -17,7 +17,11 @@ from mlcnb.relax.mutator import Mutator
 
 
 class DataflowBlockPass(FunctionPass):
-    """A pass on dataflow blocks: defines `transform_dataflowblock(block, mod, ctx)`."""
+    """A pass on dataflow blocks: defines `transform_dataflowblock(block, mod, ctx)`.
+
+    Raises:
+        PassError: it returns something that is no block.
+    """
 
     def transform_dataflowblock(
         self, block: DataflowBlock, mod: IRModule, ctx: PassContext
@@ -58,7 +62,11 @@ def dataflowblock_pass(
     required: Any = None,
     traceable: bool = False,
 ) -> Any:
-    """Decorator: `f(block, mod, ctx) -> block`, or a class, becomes a pass on dataflow blocks."""
+    """Decorator: `f(block, mod, ctx) -> block`, or a class, becomes a pass on dataflow blocks.
+
+    Raises:
+        PassError: what is decorated is no function and no class; or, in the run, gives no block.
+    """
     return class_decorator(
         pass_func,
         DataflowBlockPass,

@@ -161,7 +161,11 @@ def all_global_vars_of_any(func: Any) -> list[GlobalVar]:
 
 
 class DeadCodeElimination(ModulePass):
-    """Remove bindings that nothing uses, and functions that no entry function reaches."""
+    """Remove bindings that nothing uses, and functions that no entry function reaches.
+
+    Calls with effects stay, and a match_cast, which checks a shape, stays where it binds a size
+    that is used. Without `entry_functions` the public functions are entries. Nothing is refused.
+    """
 
     #: names kept beside the functions that have a global_symbol
     entry_functions: Sequence[str] | None = ()

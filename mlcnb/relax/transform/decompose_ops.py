@@ -24,7 +24,11 @@ load_all()  # the rules of these passes stand with the operators
 
 
 class DecomposeOpsForInference(FunctionPass):
-    """Replace operators that only matter in training, such as batch_norm, by what they compute."""
+    """Replace operators that only matter in training, such as batch_norm, by what they compute.
+
+    By each declaration's `for_inference`; dtypes stay, shapes may be symbolic. An operator without
+    one stays, none is refused.
+    """
 
     #: only in the function of this name (as TVM's option); None: in all
     func_name: str | None = None
@@ -35,7 +39,11 @@ class DecomposeOpsForInference(FunctionPass):
 
 
 class DecomposeOpsForTraining(FunctionPass):
-    """Replace operators that have no gradient of their own by those that they are made of."""
+    """Replace operators that have no gradient of their own by those that they are made of.
+
+    By each declaration's `for_training`; dtypes stay, shapes may be symbolic. An operator without
+    one stays, none is refused.
+    """
 
     #: only in the function of this name (as TVM's option); None: in all
     func_name: str | None = None

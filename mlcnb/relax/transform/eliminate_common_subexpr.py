@@ -36,7 +36,10 @@ from mlcnb.relax.mutator import Mutator
 def eliminate_common_subexpr(
     func: Function, functions: Functions | None = None, call_only: bool = False
 ) -> Function:
-    """`func` where equal pure calls (and tuples, and fields) share one variable."""
+    """`func` where equal pure calls (and tuples, and fields) share one variable.
+
+    Shapes and dtypes stay, nothing is refused; `call_only` leaves tuples and fields alone.
+    """
     return _Sharing(functions, call_only).rewrite(func)
 
 
@@ -126,7 +129,11 @@ def _same_attributes(a: Any, b: Any) -> bool:
 
 
 class EliminateCommonSubexpr(FunctionPass):
-    """Compute what is computed several times once; calls with effects stay."""
+    """Compute what is computed several times once; calls with effects stay.
+
+    Equal are calls of one operator with equal attributes on the same variables, and constants of
+    one dtype, shape and content. Nothing is refused.
+    """
 
     #: leave tuples and their fields as they are
     call_only: bool = False

@@ -27,7 +27,11 @@ from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
 class ExpandMatmulOfSum(FunctionPass):
-    """x (a + b) becomes x a + x b, where a + b is not known before the model runs."""
+    """x (a + b) becomes x a + x b, where a + b is not known before the model runs.
+
+    Sums that broadcast, to another shape than both parts have, stay; so does a sum of weights.
+    Floats are then rounded in another order. Nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every product whose right operand is a sum, or a sum transposed."""

@@ -35,7 +35,11 @@ from mlcnb.relax.transform.remove_unused_parameters import only_called
 
 
 class ExpandTupleArguments(ModulePass):
-    """Give private graph functions a parameter for each field of their tuples."""
+    """Give private graph functions a parameter for each field of their tuples.
+
+    A field of a tuple in a tuple is a parameter too; each keeps its shape and dtype. Public
+    functions, and those that are handed around as values, stay; nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Functions without a global_symbol that have a parameter that is a tuple."""

@@ -51,7 +51,11 @@ class _Affine(NamedTuple):
 
 
 def fold_batch_norm(func: Function) -> Function:
-    """`func` with batch_norm and channelwise arithmetic folded into convolutions."""
+    """`func` with batch_norm and channelwise arithmetic folded into convolutions.
+
+    Weights are constants of float dtype, factors have shape (C,) or one element; others stay,
+    nothing is refused.
+    """
     return _Folding().fold(func)
 
 
@@ -207,7 +211,11 @@ def _per_channel(value: np.ndarray, affine: _Affine, info: Any) -> np.ndarray | 
 
 
 class FoldBatchNorm(FunctionPass):
-    """Fold batch_norm, and scaling and shifting of channels, into the convolution before it."""
+    """Fold batch_norm, and scaling and shifting of channels, into the convolution before it.
+
+    Weights of float dtype and constant; factors are constants of one element or one a channel, of
+    shape (C,) or what broadcasts so. Others stay, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """See `fold_batch_norm`."""

@@ -62,6 +62,8 @@ def fold_constant(
 ) -> Function:
     """`func` with calls of constants evaluated.
 
+    Shapes have to be numbers; what cannot be evaluated stays a call, nothing is refused.
+
     Args:
         func: the function.
         functions: what GlobalVars name: the PrimFuncs of call_tir.
@@ -214,7 +216,13 @@ def _name(call: Call) -> str:
 
 
 class FoldConstant(FunctionPass):
-    """Compute what only depends on constants."""
+    """Compute what only depends on constants.
+
+    Shapes have to be numbers (what shape_of gives may be symbolic). What is larger than
+    `max_tensor_bytes`, grows to more than 8 times its operands and 64 KB, or is a call_tir of more
+    than 50,000 operations, stays a call; an operator that refuses its arguments is left for the run
+    to raise.
+    """
 
     #: no larger tensor is made; None: the option `max_tensor_bytes`
     max_tensor_bytes: int | None = None

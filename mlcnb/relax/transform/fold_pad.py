@@ -19,7 +19,11 @@ from mlcnb.relax.operator import attrs_of, call_arguments, called
 
 
 class FoldPad(FunctionPass):
-    """Fold constant zero padding into the convolution that reads the padded tensor."""
+    """Fold constant zero padding into the convolution that reads the padded tensor.
+
+    Images of shape (N, C, H, W) in any dtype, zeros around H and W alone; other pads stay, none is
+    refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with padding folded; a pad that nothing reads any more is left for DCE."""

@@ -33,7 +33,11 @@ KEYS = (0, 3, 1, 2)
 
 
 class FuseAttention(FunctionPass):
-    """Put nn.attention where two products with a softmax between them stand."""
+    """Put nn.attention where two products with a softmax between them stand.
+
+    Queries, keys and values of four dimensions (b, n, i, h), shapes known and maybe symbolic; masks
+    are added. What departs from the formula stays, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its attentions named."""

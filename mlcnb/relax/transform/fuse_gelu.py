@@ -24,7 +24,11 @@ from mlcnb.relax.transform.written_out import Reader, same_shape
 
 
 class FuseGelu(FunctionPass):
-    """Put nn.gelu and nn.gelu_tanh where their formulas are written out."""
+    """Put nn.gelu and nn.gelu_tanh where their formulas are written out.
+
+    Of any shape and float dtype; the numbers may be rounded as exporters do. What departs from the
+    formula stays, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its gelus named."""

@@ -30,7 +30,11 @@ from mlcnb.relax.transform.written_out import Reader, dims_of, same_shape
 
 
 class FuseLayerNorm(FunctionPass):
-    """Put nn.layer_norm and nn.rms_norm where their formulas are written out."""
+    """Put nn.layer_norm and nn.rms_norm where their formulas are written out.
+
+    Over the last dimension of a known shape, with weights of shape (C,). What departs from the
+    formula stays, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with its normalisations named."""

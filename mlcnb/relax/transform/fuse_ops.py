@@ -53,7 +53,12 @@ from mlcnb.tir.analysis.made import is_declared
 
 
 class FuseOps(ModulePass):
-    """Group calls of loop functions into functions that become one kernel each."""
+    """Group calls of loop functions into functions that become one kernel each.
+
+    Shapes may be symbolic: the sizes that a group needs become its last parameter, a shape. Works
+    on the attribute `op_pattern` (AnnotateTIROpPattern); a function without it stands alone,
+    nothing is refused. After TVM's pass of that name.
+    """
 
     #: 0: leave all calls apart; any other: fuse (as TVM's option)
     fuse_opt_level: int = -1

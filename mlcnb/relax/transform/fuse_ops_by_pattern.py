@@ -60,6 +60,8 @@ class PatternCheckContext:
         matched_bindings: the bindings that belong to the match.
         var_usages: the variables that are computed from each variable.
         value_to_bound_var: the variable of each value.
+
+    Values tell their shape and dtype by `struct_info`.
     """
 
     matched_expr: Any
@@ -79,6 +81,10 @@ class FusionPattern:
         annotation_patterns: names of some of its parts.
         check: takes a PatternCheckContext; False leaves a match alone.
         attrs_getter: takes the values by name; what it gives becomes attributes of the function.
+
+    Shapes and dtypes are for `check` to look at; a pattern says them by has_shape and has_dtype.
+    Where FuseOpsByPattern takes one, a tuple (name, pattern[, names[, check]]) will do, and
+    anything else raises PassError.
     """
 
     name: str
@@ -105,7 +111,13 @@ class FusionPattern:
 
 
 class FuseOpsByPattern(ModulePass):
-    """Make a function of each match of some patterns."""
+    """Make a function of each match of some patterns.
+
+    Struct infos, shapes and dtypes with them, go from the match to its function.
+
+    Raises:
+        PassError: a pattern is neither a FusionPattern nor such a tuple.
+    """
 
     #: FusionPatterns, or tuples (name, pattern[, names[, check]]), the most important first
     patterns: Any = ()

@@ -38,7 +38,15 @@ from mlcnb.tir.stmt import Block, BlockRealize, For, IterVar, LetStmt, Stmt, seq
 
 
 class FuseTIR(ModulePass):
-    """Make one loop function of each function that FuseOps made."""
+    """Make one loop function of each function that FuseOps made.
+
+    What lies between the calls becomes a local buffer of its shape and dtype. Sizes are int64 where
+    one is symbolic, else int32.
+
+    Raises:
+        PassError: such a function holds something that is no call_tir of a loop function of one
+            result.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Fused functions first, then the calls of them."""

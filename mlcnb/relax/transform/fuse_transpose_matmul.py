@@ -31,6 +31,10 @@ from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 class FuseTransposeMatmul(ModulePass):
     """Put one loop function where a matrix is transposed to be multiplied with.
 
+    Known shapes; the matrix has two dimensions or the batch dimensions of the left operand; the
+    result has the operand's dtype of 32 bits or more, or a wider one. Other products stay, none is
+    refused.
+
     matrices_only: batches of transposed matrices stay as they are: a large batch is transposed
         faster than it is read across.
     """

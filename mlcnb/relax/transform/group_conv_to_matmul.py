@@ -20,7 +20,11 @@ from mlcnb.relax.operator import attrs_of, called
 
 
 class GroupConvToMatmul(FunctionPass):
-    """Turn grouped 1 x 1 convolutions (not depthwise ones) into batched products."""
+    """Turn grouped 1 x 1 convolutions (not depthwise ones) into batched products.
+
+    Of layout NCHW, stride 1, no padding, weights of shape (O, I, 1, 1) with I above 1, float32
+    results. Others stay, none is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with such convolutions rewritten."""

@@ -34,6 +34,8 @@ from mlcnb.relax.transform.remove_unused_parameters import only_called
 class InlinePrivateFunctions(ModulePass):
     """Inline graph functions without a global_symbol; recursive ones, kernels and functions that
     are handed around as values (closures) stay.
+
+    Symbolic shapes of the callee are put in terms of the caller's. Nothing is refused.
     """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:

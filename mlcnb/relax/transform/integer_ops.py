@@ -38,7 +38,12 @@ from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 
 class IntegerOps(FunctionPass):
-    """Turn operators on dequantized tensors, whose results are quantized, into integer ones."""
+    """Turn operators on dequantized tensors, whose results are quantized, into integer ones.
+
+    Results have dtype int8 or uint8, sums int32; scales and zero points have to be constants,
+    weights quantized by channel or as a whole. What is not of that form keeps its floats, nothing
+    is refused. After ONNX Runtime's QDQ rules.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with integer operators; itself where nothing is quantized."""

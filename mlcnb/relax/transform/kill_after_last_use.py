@@ -36,6 +36,9 @@ _KILLS: dict[type[OpDecl], type[OpDecl]] = {
 class KillAfterLastUse(FunctionPass):
     """Say where tensors and storage that the function allocates are not used any more.
 
+    Tensors of any shape and dtype, those of unknown size too; results are not killed. Nothing is
+    refused.
+
     What the function kills already is not killed again.
     """
 

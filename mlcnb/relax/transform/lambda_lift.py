@@ -27,14 +27,16 @@ from mlcnb.relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo
 
 
 class LambdaLift(ModulePass):
-    """Move the functions that stand inside of functions into the module."""
+    """Move the functions that stand inside of functions into the module.
+
+    Sizes that such a function speaks of have to follow from the shapes of what it is handed.
+
+    Raises:
+        PassError: a local function speaks of a size that none of its parameters tells.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """All graph functions; a lifted one is named by where it stood, `main_inner`.
-
-        Raises:
-            PassError: a local function speaks of a size that none of its parameters tells.
-        """
+        """All graph functions; a lifted one is named by where it stood, `main_inner`."""
         table = FunctionTable(mod.functions)
         for key, func in mod.items():
             if isinstance(func, Function) and _has_local(func):

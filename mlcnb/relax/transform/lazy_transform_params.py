@@ -58,6 +58,9 @@ class LazyTransformParams(ModulePass):
 
     fget_item: the packed function f(*extra_get_item_params, index) -> weight.
     fset_item: f(*extra_set_item_params, index, value); None returns the results as before.
+
+    Each read is checked by the run against the weight's shape and dtype. Functions whose only
+    parameter is no tuple stay, none is refused.
     """
 
     fget_item: str = "get_item"
@@ -92,6 +95,9 @@ class LazyGetInput(FunctionPass):
     """Read the parameters after the first `num_input` from a function that is given.
 
     fget_param(index, name) -> weight becomes the parameter after the inputs.
+
+    Each read is checked by the run against the weight's shape and dtype. Private functions stay,
+    nothing is refused.
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
@@ -113,6 +119,8 @@ class LazySetOutput(FunctionPass):
     """Give each result to a function that is given, as soon as it is known.
 
     fset_output(index, value) becomes the parameter after the inputs; the function returns nothing.
+
+    Private functions, and those that have such a parameter, stay; nothing is refused.
     """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -59,7 +59,14 @@ Legalizer = Callable[[Any, Call], Any]
 
 
 class LegalizeOps(ModulePass):
-    """Replace every operator by a call_tir of the loop nest that its declaration gives."""
+    """Replace every operator by a call_tir of the loop nest that its declaration gives.
+
+    A tensor of unknown shape, an operator without loops, and 8-bit floats and 4-bit integers stay
+    operators, which the virtual machine runs by their meaning in NumPy.
+
+    Raises:
+        IntegerRangeError: a number of an operator is beyond what its loops can count with.
+    """
 
     #: operator name -> function(builder, call) -> expression, used in place of the declaration
     customize_legalize_map: Mapping[str, Legalizer] = field(default_factory=dict)

@@ -60,18 +60,21 @@ _ANY = ObjectStructInfo()
 class LiftTransformParams(ModulePass):
     """Compute what follows from weights in a function of its own.
 
+    What is lifted keeps its shape and dtype; needs the attribute `num_input`, a function without it
+    stays.
+
     shared_transform: False gives every function its own `<name>_transform_params`; True (or names
     of functions) gives all of them one `transform_params`, for what all of them compute.
+
+    Raises:
+        PassError: functions that are to share a transform have weights that differ in number, shape
+            or dtype.
     """
 
     shared_transform: bool | Sequence[str] = False
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every graph function that says with `num_input` which of its parameters are weights.
-
-        Raises:
-            PassError: functions that share a transform differ in their weights.
-        """
+        """Every graph function that says with `num_input` which of its parameters are weights."""
         chosen = self._chosen(mod)
         if not chosen:
             return mod

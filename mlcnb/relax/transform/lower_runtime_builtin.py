@@ -29,7 +29,11 @@ from mlcnb.relax.operator import called
 
 
 class LowerAllocTensor(FunctionPass):
-    """Put every tensor that is allocated into a storage of its own."""
+    """Put every tensor that is allocated into a storage of its own.
+
+    A storage has shape (bytes,) and dtype uint8, its size may be symbolic. A tensor whose shape is
+    a variable stays as it is, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every `R.builtin.alloc_tensor`; one of unknown size stays."""
@@ -54,7 +58,11 @@ class _Storages(Mutator):
 
 
 class LowerRuntimeBuiltin(FunctionPass):
-    """Put the virtual machine's operators in place of those of memory."""
+    """Put the virtual machine's operators in place of those of memory.
+
+    Shapes and dtypes are handed over as they are; `R.builtin.alloc_tensor` stays (LowerAllocTensor
+    goes before). Nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Allocations in a storage, tensors in it, and kills."""

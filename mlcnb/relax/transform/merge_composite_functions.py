@@ -44,7 +44,11 @@ from mlcnb.relax.transform.outline import (
 
 
 class MergeCompositeFunctions(ModulePass):
-    """Join neighbouring composite functions of one library, and say which library makes them."""
+    """Join neighbouring composite functions of one library, and say which library makes them.
+
+    The joined function takes and gives the tensors that cross its border, in their shapes and
+    dtypes. Calls that would need each other's results in a circle stay apart, nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every dataflow block of the functions that are not composite themselves."""

@@ -43,7 +43,11 @@ GAIN = 1.8
 
 
 class NarrowProducts(FunctionPass):
-    """Choose for each product of float16 or bfloat16 how it is computed on the current target."""
+    """Choose for each product of float16 or bfloat16 how it is computed on the current target.
+
+    Products and sums are float32 and are rounded once, whichever way is chosen; products of other
+    dtypes stay, none is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function without products of half precision that no instruction does."""

@@ -17,7 +17,7 @@ from mlcnb.relax.mutator import Mutator
 
 
 def normalize(func: Function, functions: Functions | None = None) -> Function:
-    """`func` in A-normal form, struct infos inferred where they are missing.
+    """`func` in A-normal form, struct infos (shapes and dtypes) inferred where they are missing.
 
     Raises:
         TypeInferError: arguments of an operator do not fit.
@@ -62,7 +62,11 @@ def merged(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
 
 
 class Normalize(FunctionPass):
-    """Bring graph functions into A-normal form and fill in struct infos."""
+    """Bring graph functions into A-normal form and fill in struct infos.
+
+    Raises:
+        TypeInferError: an operator does not take the shapes or dtypes of its arguments.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """See `normalize`."""

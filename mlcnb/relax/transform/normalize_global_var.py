@@ -16,14 +16,14 @@ from mlcnb.ir.transform import ModulePass, PassContext
 
 
 class NormalizeGlobalVar(ModulePass):
-    """Name functions by their global_symbol; private ones that are in the way get a new name."""
+    """Name functions by their global_symbol; private ones that are in the way get a new name.
+
+    Raises:
+        PassError: two functions have one global_symbol.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module with its names, here and where they are called.
-
-        Raises:
-            PassError: two functions have one global_symbol.
-        """
+        """The module with its names, here and where they are called."""
         public: dict[str, GlobalVar] = {}
         for key, func in mod.items():
             symbol = func.attrs.get("global_symbol")

@@ -29,7 +29,11 @@ CALLS = ("relax.call_tir", "relax.call_tir_inplace")
 
 
 class OwnSizes(ModulePass):
-    """Give the loop functions that a graph calls names of their own for sizes it computes."""
+    """Give the loop functions that a graph calls names of their own for sizes it computes.
+
+    The shapes of its buffers are then variables of int64. Functions of plain dimensions stay, none
+    is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The module with such functions, and calls that pass the scalars they still take."""

@@ -24,6 +24,9 @@ from mlcnb.target import Target
 class PackMatmul(FunctionPass):
     """Pack the constant matrices of matmuls into blocks of columns.
 
+    float32 matrices of shape (K, N), times tensors of two or more dimensions; other products stay,
+    none is refused.
+
     lanes: columns in a vector; 0 takes those of the current target's float32 vectors.
     """
 

@@ -28,6 +28,9 @@ DOT = 4
 class PackQuantizedMatmul(FunctionPass):
     """Pack the constant matrices of products of bytes.
 
+    int8 matrices of shape (K, N), K a multiple of 4, times int8 or uint8 tensors of two or more
+    dimensions; others stay, none is refused.
+
     lanes: columns in a vector; 0 takes those of the current target's int32 vectors.
     """
 

@@ -20,6 +20,9 @@ from mlcnb.relax.mutator import Mutator
 class RemovePurityChecking(FunctionPass):
     """Mark pure functions so that calls with effects are allowed in them, and unwrap pure calls.
 
+    Nothing is refused from then on: an effect in a pure function, which `well_formed` would find,
+    is taken on trust.
+
     Local functions are marked too.
     """
 

@@ -21,7 +21,10 @@ from mlcnb.relax.transform.written_out import Reader, rewritten
 
 
 class RemoveRedundantReshape(FunctionPass):
-    """Read through reshapes of reshapes; drop those that give the shape that was there."""
+    """Read through reshapes of reshapes; drop those that give the shape that was there.
+
+    A reshape of a shape that is not known stays; none is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every reshape."""

@@ -25,7 +25,12 @@ from mlcnb.relax.transform.remove_unused_parameters import only_called
 
 
 class RemoveUnusedOutputs(ModulePass):
-    """Return from private graph functions only what their callers read."""
+    """Return from private graph functions only what their callers read.
+
+    One field that is left is returned as it is, in its shape and dtype, not as a tuple. Functions
+    that are handed around as values, or of which a caller uses the tuple as a whole, stay; nothing
+    is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Functions without a global_symbol that give a tuple of which fields are never read."""

@@ -21,7 +21,11 @@ from mlcnb.relax.mutator import Mutator
 
 
 class RemoveUnusedParameters(ModulePass):
-    """Drop parameters that private graph functions do not use, here and in the calls."""
+    """Drop parameters that private graph functions do not use, here and in the calls.
+
+    A parameter whose shape alone tells a size that is used stays. Functions that are handed around
+    as values stay, nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Functions without a global_symbol; a parameter that alone defines a dimension stays."""

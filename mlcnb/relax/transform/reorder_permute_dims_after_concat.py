@@ -21,7 +21,11 @@ from mlcnb.relax.transform.written_out import Reader, order_of, rewritten
 
 
 class ReorderPermuteDimsAfterConcat(FunctionPass):
-    """Join first and transpose once, where all parts are transposed the same way."""
+    """Join first and transpose once, where all parts are transposed the same way.
+
+    Of any shapes and dtypes that concat takes, the ranks known; parts in different orders stay,
+    nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every concat of two or more transposed tensors."""

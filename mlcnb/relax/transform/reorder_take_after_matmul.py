@@ -28,7 +28,11 @@ from mlcnb.relax.transform.written_out import Reader, rewritten
 
 
 class ReorderTakeAfterMatmul(FunctionPass):
-    """Multiply with the whole table of weights, and take from the results."""
+    """Multiply with the whole table of weights, and take from the results.
+
+    Known shapes; indices of one dimension that choose columns of a table (axis -1), or matrices of
+    a table (T, K, N) for as many samples. Others stay, nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every product whose right operand is a take of columns, or of a matrix a sample."""

@@ -64,7 +64,12 @@ _NO_KERNEL = ("relax.memory", "relax.builtin", "relax.null_value")
 
 
 class RewriteCUDAGraph(ModulePass):
-    """Lift what a CUDA graph can replay; runs after memory is planned, where it is asked for."""
+    """Lift what a CUDA graph can replay; runs after memory is planned, where it is asked for.
+
+    Only shapes that are numbers, or made of the sizes that the attribute
+    `relax.rewrite_cuda_graph.capture_symbolic_vars` names. Without the option
+    `relax.backend.use_cuda_graph` the module is returned as it is; nothing is refused.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Every graph function; the module itself where `relax.backend.use_cuda_graph` is off."""

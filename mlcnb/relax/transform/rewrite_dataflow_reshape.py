@@ -26,7 +26,11 @@ from mlcnb.tir.stmt import Block, BufferStore
 
 
 class RewriteDataflowReshape(FunctionPass):
-    """Turn calls of loop functions that keep the order of all elements into R.reshape."""
+    """Turn calls of loop functions that keep the order of all elements into R.reshape.
+
+    One input of the result's dtype, in row-major order, its shape known and maybe symbolic. Other
+    calls stay, none is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """Every call_tir of one tensor whose function has the pattern of a reshape."""

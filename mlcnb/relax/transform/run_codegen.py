@@ -31,7 +31,15 @@ PREFIX = "relax.ext."
 
 
 class RunCodegen(ModulePass):
-    """Let each library make its functions; the module keeps what they made."""
+    """Let each library make its functions; the module keeps what they made.
+
+    A function is called in destination-passing style: its results are allocated in the shapes and
+    dtypes that it says.
+
+    Raises:
+        PassError: there is no such library, it made no function of that name, or it returned
+            something else.
+    """
 
     #: library -> options that it is given
     target_options: Any = None

@@ -29,7 +29,11 @@ from mlcnb.relax.transform.dead_code_elimination import remove_unused_bindings
 
 
 class SimplifyOps(FunctionPass):
-    """Remove operators that do nothing, and pairs that undo each other."""
+    """Remove operators that do nothing, and pairs that undo each other.
+
+    The result has the shape and dtype that were there: `x * 1` of another shape, or of an integer
+    and a float, stays. Nothing is refused.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         """All rules, once, in the order of the bindings."""

@@ -33,7 +33,11 @@ MAX_CONSTANT = 1 << 22
 
 
 class SinkReshape(FunctionPass):
-    """Move reshapes of products behind the elementwise operators that follow."""
+    """Move reshapes of products behind the elementwise operators that follow.
+
+    Known shapes; the other operand has the reshaped shape and dtype, or is a constant that can be
+    written in the shape of the product. Others stay, none is refused.
+    """
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         """The function with reshapes of products as late as possible."""

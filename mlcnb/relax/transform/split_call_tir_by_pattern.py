@@ -38,6 +38,9 @@ class MatchResult:
 
     pattern: the pattern; symbol_values: what its sizes are; matched_buffers: the function's buffers
     for those of the pattern's parameters, results last.
+
+    `symbol_values` gives the shape of each buffer of the pattern in numbers or sizes of the
+    function.
     """
 
     pattern: PrimFunc
@@ -51,7 +54,14 @@ Codegen = Callable[[Sequence[MatchResult]], Sequence[Any]]
 
 
 class SplitCallTIRByPattern(ModulePass):
-    """Call a library for the first part of loop functions, and the loops for the rest."""
+    """Call a library for the first part of loop functions, and the loops for the rest.
+
+    Shapes and dtypes fit where one choice of the pattern's sizes makes them equal.
+
+    Raises:
+        PassError: what `fcodegen` takes is no function of its own: the loops that are left need
+            more of it than its result, or go on with a parameter that it writes.
+    """
 
     patterns: Sequence[PrimFunc]
     fcodegen: Codegen

@@ -39,14 +39,17 @@ _OLD = ("global_symbol", "layout_free_buffers")
 
 
 class SplitLayoutRewritePreproc(ModulePass):
-    """Split loop functions that change the layout of a weight before they use it."""
+    """Split loop functions that change the layout of a weight before they use it.
+
+    The weight in its new layout is a tensor of the buffer's shape, which has to be numbers, and
+    dtype.
+
+    Raises:
+        PassError: a block changes a layout and does more, or its sizes are open.
+    """
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every call_tir of such a function becomes two.
-
-        Raises:
-            PassError: a block changes a layout and does more, or its sizes are open.
-        """
+        """Every call_tir of such a function becomes two."""
         table = FunctionTable(mod.functions)
         parts = {k: _Parts(f) for k, f in mod.items() if isinstance(f, PrimFunc) and _asks(f)}
         if not parts:

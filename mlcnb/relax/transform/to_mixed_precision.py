@@ -53,17 +53,16 @@ class ToMixedPrecision(FunctionPass):
 
     out_dtype: what products sum in and give: "float32", or "float16".
     fp16_input_names: parameters that are handed over in float16.
+
+    Raises:
+        PassError: an `out_dtype` that is neither, or a parameter by name that is not float32.
     """
 
     out_dtype: str = FULL
     fp16_input_names: tuple[str, ...] | None = None
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
-        """The function in mixed precision.
-
-        Raises:
-            PassError: an `out_dtype` that is neither, or a parameter by name that is not float32.
-        """
+        """The function in mixed precision."""
         if self.out_dtype not in (HALF, FULL):
             raise PassError(
                 f"ToMixedPrecision: no out_dtype {self.out_dtype!r}", hint=f"{FULL} or {HALF}"

@@ -28,18 +28,19 @@ DIRECTIONS = ("from-inputs", "from-outputs")
 class TopologicalSort(FunctionPass):
     """Put the bindings of each dataflow block in a given order.
 
+    Shapes and dtypes stay.
+
     order: "depth-first" or "breadth-first"; direction: "from-inputs" or "from-outputs".
+
+    Raises:
+        PassError: `order` or `direction` is no word for one.
     """
 
     order: str = "depth-first"
     direction: str = "from-inputs"
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """Every dataflow block of the body; ties keep the order that is there.
-
-        Raises:
-            PassError: `order` or `direction` is no word for one.
-        """
+        """Every dataflow block of the body; ties keep the order that is there."""
         for name, value, known in (
             ("order", self.order, ORDERS),
             ("direction", self.direction, DIRECTIONS),

@@ -25,18 +25,19 @@ from mlcnb.relax.struct_info import StructInfo
 class UpdateParamStructInfo(ModulePass):
     """Ask a function for the struct info of each parameter.
 
+    Shapes and dtypes of what follows, calls of other functions too, are inferred anew.
+
     sinfo_func: f(parameter) -> its new struct info, or None to keep it.
+
+    Raises:
+        PassError: there is no function to ask, or it gave no struct info.
+        TypeInferError: an operator does not take a parameter as it is now.
     """
 
     sinfo_func: Callable[[Var], StructInfo | None] | None = None
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """All graph functions, callees first, so that calls are inferred from the new ones.
-
-        Raises:
-            PassError: there is no function to ask, or it gave no struct info.
-            TypeInferError: an operator does not take a parameter as it is now.
-        """
+        """All graph functions, callees first, so that calls are inferred from the new ones."""
         if self.sinfo_func is None:
             raise PassError(
                 "UpdateParamStructInfo: no function to ask", hint="give f(var) -> struct info"

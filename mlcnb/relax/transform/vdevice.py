@@ -26,18 +26,19 @@ from mlcnb.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInf
 class UpdateVDevice(FunctionPass):
     """Put every tensor on a virtual device.
 
+    Shapes and dtypes stay.
+
     new_vdevice: the device; index: its place among the module's virtual devices.
+
+    Raises:
+        PassError: there is no device, or none at that place.
     """
 
     new_vdevice: VDevice | None = None
     index: int = 0
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """All graph functions, and the module's list of devices.
-
-        Raises:
-            PassError: there is no device, or none at that place.
-        """
+        """All graph functions, and the module's list of devices."""
         if not isinstance(self.new_vdevice, VDevice):
             raise PassError("UpdateVDevice: no device to put tensors on", hint='ir.VDevice("llvm")')
         known = list(mod.global_infos.get("vdevice", ()))
@@ -113,15 +114,17 @@ class _Placer(Renamer):
 
 
 class RealizeVDevice(FunctionPass):
-    """Spread the virtual devices of tensors, and make moves of the wishes that differ."""
+    """Spread the virtual devices of tensors, and make moves of the wishes that differ.
+
+    Shapes and dtypes stay.
+
+    Raises:
+        PassError: a wish names no device of the module, or an operator's operands lie on
+            several.
+    """
 
     def transform_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        """What is known of parameters, results, wishes and moves, forward and backward.
-
-        Raises:
-            PassError: a wish names no device of the module, or an operator's operands lie on
-                several.
-        """
+        """What is known of parameters, results, wishes and moves, forward and backward."""
         places = _Places(func, mod)
         places.spread()
         made = _Realizer(places).rewrite(func)

@@ -70,17 +70,19 @@ _NOTHING = TupleStructInfo(())
 class VMShapeLower(ModulePass):
     """Keep sizes in a heap; the last pass before a virtual machine.
 
+    The heap is int64 of shape (slots,), one for each size and for each expression of sizes.
+
     emit_err_ctx: checks say which function and parameter they are of.
+
+    Raises:
+        PassError: a local function (run LambdaLift before), or a shape that is used before its
+            sizes are known.
     """
 
     emit_err_ctx: bool = True
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """Every graph function.
-
-        Raises:
-            PassError: a function has local functions; LambdaLift lifts them.
-        """
+        """Every graph function."""
         table = FunctionTable(mod.functions)
         for key, func in mod.items():
             if isinstance(func, Function):

@@ -104,7 +104,11 @@ def call_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = No
 
 
 def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None) -> rx.Call:
-    """Call a registered Python function that has no effects."""
+    """Call a registered Python function that has no effects.
+
+    `sinfo_args` as in call_packed. That it has no effects is taken on trust: a call that nothing
+    uses is dropped, none is refused.
+    """
     infos = _infos(sinfo_args, ty_args)
     result = told_by(infos) if infos else None
     given = (_extern(func), *map(as_relax, args))
@@ -114,7 +118,11 @@ def call_pure_packed(func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any
 def call_builtin_with_ctx(
     func: Any, args: Any, *, sinfo_args: Any = None, ty_args: Any = None
 ) -> rx.Call:
-    """Call a builtin that is handed the machine it runs in beside its arguments."""
+    """Call a builtin that is handed the machine it runs in beside its arguments.
+
+    `sinfo_args` says what comes back, its shape and dtype. The run raises MLCError if no builtin
+    has the name.
+    """
     infos = _infos(sinfo_args, ty_args)
     given = (_extern(func), rx.Tuple(tuple(map(as_relax, _listed(args)))))
     result = infos[0] if infos else None
@@ -131,7 +139,11 @@ def call_tir_with_grad(
     *,
     out_ty: Any = None,
 ) -> rx.Call:
-    """As call_tir; its gradient is a registered function of tensor expressions."""
+    """As call_tir; its gradient is a registered function of tensor expressions.
+
+    Shapes and dtypes are those of call_tir, and it is refused as that is; `te_grad_name` is looked
+    up by Gradient.
+    """
     call = call_tir(func, args, out_sinfo, tir_vars, out_ty=out_ty)
     func, args, *scalars = call.args
     shape: Any = scalars[0] if scalars else None
@@ -140,7 +152,11 @@ def call_tir_with_grad(
 
 
 def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None) -> rx.Call:
-    """Call a Python function of the module by its name; here it is read, printed, and not run."""
+    """Call a Python function by its name, which `mlcnb.register_func` has to know when it runs.
+
+    The result has the struct info `out_sinfo`: shapes and dtypes. The run raises ExecutionError if
+    no function has the name.
+    """
     result = _out(out_sinfo, out_ty, "R.call_py_func")
     inputs = rx.Tuple(tuple(map(as_relax, _listed(args))))
     return rx.Call(rx.Op("relax.call_py_func"), (as_relax(func), inputs), None, (result,), result)
@@ -149,12 +165,28 @@ def call_py_func(func: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = N
 def call_inplace_packed(
     func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any = None, ty_args: Any = None
 ) -> rx.Call:
-    """As call_pure_packed, where result i is argument inplace_indices[i], written over."""
+    """As call_pure_packed, where result i is argument inplace_indices[i], written over.
+
+    Both have one shape and dtype. The run raises MLCError if no function has the name.
+    """
     call = call_pure_packed(func, *args, sinfo_args=sinfo_args, ty_args=ty_args)
     where = [inplace_indices] if isinstance(inplace_indices, int) else inplace_indices
     attrs = FrozenDict(inplace_indices=tuple(where))
     op = rx.Op("relax.call_inplace_packed")
     return rx.Call(op, call.args, attrs, call.sinfo_args, call.struct_info)
+
+
+#: what closures are, for those that are no operators
+_INVOKED = (
+    "`sinfo_args` says the shape and dtype of what comes back.\n\n"
+    "The run raises ExecutionError if it is no closure."
+)
+_CLOSURES = {
+    "make_closure": "A private function with the values that it captured, `(function, (x, y))`.\n\n"
+    "Its struct info is R.Object, without shape or dtype. LambdaLift makes it, none is refused.",
+    "invoke_closure": f"Call a closure that may have effects: `(closure, (x, y))`. {_INVOKED}",
+    "invoke_pure_closure": f"Call a closure without effects: `(closure, (x, y))`. {_INVOKED}",
+}
 
 
 def plain_call(name: str) -> Any:
@@ -170,7 +202,7 @@ def plain_call(name: str) -> Any:
 
     build.__name__ = name.rpartition(".")[2]
     build.__qualname__ = name
-    build.__doc__ = f"A call of relax.{name}."
+    build.__doc__ = _CLOSURES.get(name, f"A call of relax.{name}.")
     return build
 
 
@@ -254,7 +286,10 @@ def output(*values: Any) -> Output:
 
 
 def null_value() -> rx.Op:
-    """An optional argument that is left out; bound to a variable, an object that is nothing."""
+    """An optional argument that is left out; bound to a variable, an object that is nothing.
+
+    As `bias` of a convolution, say; its struct info is R.Object, without shape or dtype.
+    """
     return rx.Op("relax.null_value")
 
 

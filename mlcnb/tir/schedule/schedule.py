@@ -104,12 +104,22 @@ class Schedule(History, display.Shown):
         return GlobalVar(name) if name else None
 
     def work_on(self, func_name: str) -> None:
-        """Look for blocks in this function from now on."""
+        """Look for blocks in this function from now on.
+
+        Raises:
+            MLCError: the module has no such function.
+        """
         self.mod[func_name]
         self._snapshot.working_on = func_name
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """The Block or For that a handle stands for, or the number that was drawn."""
+        """The Block or For that a handle stands for, or the number that was drawn.
+
+        Their fields are those of TVMScript: `sch.get(loop).extent`, `sch.get(block).reads`.
+
+        Raises:
+            ScheduleError: the handle's block or loop was taken away, or is of another schedule.
+        """
         if isinstance(rand_var_or_sref, Handle):
             return self._snapshot.node(rand_var_or_sref)[1]
         if isinstance(rand_var_or_sref, StmtSRef):
@@ -120,6 +130,8 @@ class Schedule(History, display.Shown):
 
     def symbol(self, name: str, func_name: str | None = None) -> Var:
         """The variable of that name among the parameters and dimensions of a function.
+
+        For `factors` and extents that are to be made of it.
 
         Raises:
             ScheduleError: there is none, or more than one.
@@ -133,11 +145,19 @@ class Schedule(History, display.Shown):
         return named[0]
 
     def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
-        """Where the loop or block of a handle stands: its node and what it stands in."""
+        """Where the loop or block of a handle stands: its node and what it stands in.
+
+        Raises:
+            ScheduleError: the handle's block or loop was taken away.
+        """
         return self._snapshot.get_sref(self.get(rand_var_or_stmt))
 
     def describe(self, handle: Handle, at: int | None = None) -> str:
-        """What a handle stands for now, or stood for at a step, in words."""
+        """What a handle stands for now, or stood for at a step, in words.
+
+        A loop with its extent, a block by its name: `loop i in 0..8 of block B`. A handle that is
+        gone is described as well, and not refused.
+        """
         then = self._snapshot if at is None else self._snapshots[at]
         if handle not in then.handles:
             return self._describe_missing(handle)
@@ -154,7 +174,11 @@ class Schedule(History, display.Shown):
         return f"{type(handle).__name__} of a step that is not part of the schedule"
 
     def show(self, **options: Any) -> None:
-        """Print the program as it is now."""
+        """Print the program as it is now.
+
+        With shapes, dtypes and regions as TVMScript. `options` are those of `script`: style,
+        dialect, …
+        """
         display.load("mlcnb.script:show")(self._shown(), **options)  # type: ignore[call-arg]
 
     def _shown(self) -> IRModule | PrimFunc:
@@ -162,28 +186,6 @@ class Schedule(History, display.Shown):
 
     def __repr__(self) -> str:
         return display.text(self._shown())
-
-    # -- dice ------------------------------------------------------------------------------------
-
-    def seed(self, seed: int) -> None:
-        """Start the random numbers again from `seed`."""
-        self._snapshot.seed = Random.start(seed)
-
-    def fork_seed(self) -> int:
-        """A seed for another schedule, drawn from this one's."""
-        dice = Random(self._snapshot.seed)
-        drawn = dice.integer(Random.MODULUS - 1)
-        self._snapshot.seed = dice.state
-        return drawn + 1
-
-    def remove_rv(self, rand_var: Any) -> None:
-        """Forget a handle or a drawn number."""
-        self._snapshot.handles.pop(rand_var, None)
-        self._snapshot.values.pop(rand_var, None)
-
-    def enter_postproc(self) -> None:
-        """Mark where postprocessing begins in the trace."""
-        self._snapshot.instructions.append(Instruction("EnterPostproc"))
 
     # -- how a step is done ----------------------------------------------------------------------
 
@@ -367,7 +369,10 @@ class Schedule(History, display.Shown):
     unannotate = step(do.unannotate)
 
     def can_decompose_padding(self, block: Any, loop: Any) -> bool:
-        """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded."""
+        """Whether `decompose_padding` would be accepted; nothing is done, nothing recorded.
+
+        Asked on a copy. False also where a handle is gone: nothing is raised.
+        """
         try:
             self.copy().decompose_padding(block, loop)
         except ScheduleError:

@@ -165,6 +165,8 @@ def graph(
 ) -> Graph:
     """The graph of one function.
 
+    Edges say the shape and dtype of what flows.
+
     Args:
         mod: a module, a graph function, or an executable.
         function: which function of the module (its only graph function, if it has no such one).

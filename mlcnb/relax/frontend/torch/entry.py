@@ -101,7 +101,8 @@ def from_torch(
     Args:
         model: a torch.nn.Module, which is exported as it is (call `.eval()` first), a function of
             tensors, or an ExportedProgram.
-        example_args: tensors (or a tensor) that the model can be called with.
+        example_args: tensors (or a tensor) that the model can be called with; the module takes
+            their shapes and dtypes.
         example_kwargs: the same, by name.
         dynamic_shapes: as torch.export.export takes it: ({0: torch.export.Dim("batch")},).
         keep_params_as_input: as in `from_exported_program`.

@@ -26,6 +26,8 @@ def _keys(site: Site) -> list[str]:
 def annotate(state: State, block_or_loop: Block | For, ann_key: str, ann_val: Any) -> Change:
     """Set an annotation; a drawn number is kept as its value, lists as tuples.
 
+    It stands in the text and goes along with the loop or block; extents and accesses stay.
+
     Raises:
         ScheduleError: the value, or a part of it, is nothing that a program can hold.
     """

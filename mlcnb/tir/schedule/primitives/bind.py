@@ -28,6 +28,9 @@ MOST_THREADS = 1024
 def bind(state: State, loop: For, thread_axis: str) -> Change:
     """Bind a loop to blockIdx.x/y/z, threadIdx.x/y/z or vthread(.x/.y/.z).
 
+    The extent may be symbolic: it is then known when the kernel is launched. Of a thread axis it is
+    at most 1024.
+
     A loop that fetches into shared memory may stand in one that is bound to the same axis: the
     threads then share the work.
 

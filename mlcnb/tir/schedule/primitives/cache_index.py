@@ -33,6 +33,8 @@ Counted = tuple[e.PrimExpr, int]
 def cache_index(state: State, block: Block, storage_scope: str, cse_thresh: int = 0) -> Change:
     """Compute the indices of a block's loads beforehand, into tables over the axes that they use.
 
+    A table has the dtype of the index and, along each axis that it uses, the axis' extent.
+
     Args:
         state: the program.
         block: the block whose loads are looked at.

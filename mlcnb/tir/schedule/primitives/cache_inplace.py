@@ -35,6 +35,8 @@ def cache_inplace(
 ) -> Change:
     """Let a block that reads and writes a buffer work on a copy of the part that it touches.
 
+    The copy has the dtype of the buffer and the extents of the part.
+
     Args:
         state: the program.
         block: a block with the buffer among its reads and its writes.

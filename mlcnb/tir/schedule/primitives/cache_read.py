@@ -42,6 +42,8 @@ def cache_read(
 ) -> Change:
     """Copy what is read of a buffer into a new one in `storage_scope`, and read that.
 
+    The new buffer has the dtype and shape of the old one.
+
     Args:
         state: the program.
         block: a block that reads the buffer.

@@ -52,6 +52,8 @@ def cache_write(
 ) -> Change:
     """Let a block write into a new buffer in `storage_scope`, and copy that to the old buffer.
 
+    The new buffer has the dtype and shape of the old one.
+
     Args:
         state: the program.
         block: the sole writer of the buffer.

@@ -33,6 +33,8 @@ from mlcnb.tir.stmt import Block, BufferStore, For, Stmt
 def compute_inline(state: State, block: Block) -> Change:
     """Put the value that a block computes where it is read, and take the block away.
 
+    Shapes may be symbolic; each index has to say what axis it is, by sums, `//` and `%` of numbers.
+
     Args:
         state: the program.
         block: a complete block of one store, whose indices say which instance wrote an element; its

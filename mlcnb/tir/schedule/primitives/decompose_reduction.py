@@ -38,6 +38,8 @@ from mlcnb.tir.stmt import Block, BlockRealize, For, IterType, Stmt
 def decompose_reduction(state: State, block: Block, loop: For) -> Change:
     """Move the init of a reduction block into a block before `loop`.
 
+    The loops of the init have the extents of the spatial loops under `loop`.
+
     Args:
         state: the program.
         block: a reduction block.

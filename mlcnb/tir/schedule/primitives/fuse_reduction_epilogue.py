@@ -45,6 +45,8 @@ NAME = "fuse_reduction_epilogue"
 def fuse_reduction_epilogue(state: State, reduction_block: Block, epilogue_block: Block) -> Change:
     """Let a reduction start from what its epilogue adds, and take the epilogue away.
 
+    The reduction then writes the epilogue's buffer, whose shape and dtype stay.
+
     Args:
         state: the program.
         reduction_block: a reduction block of one store; nothing but the epilogue reads its result.

@@ -17,6 +17,8 @@ from mlcnb.tir.stmt import Block, For
 def get_block(state: State, name: str, func_name: str | GlobalVar | None = None) -> Block:
     """The block of that name.
 
+    `sch.get` of the handle is the Block, whose `iter_vars` have the extents of its axes.
+
     Raises:
         ScheduleError: there is none, or more than one.
     """
@@ -35,7 +37,10 @@ def get_block(state: State, name: str, func_name: str | GlobalVar | None = None)
 
 @does(pure=True)
 def get_loops(state: State, block: Block) -> list[For]:
-    """The loops around a block, outermost first, up to the block that holds it."""
+    """The loops around a block, outermost first, up to the block that holds it.
+
+    Loops of extent 1 are among them; `sch.get(loop).extent` may be an expression of symbolic sizes.
+    """
     return state.tree.loops(block)
 
 

@@ -49,6 +49,8 @@ def loop_partition(
 ) -> Change:
     """Cut the range of a loop into parts of the given lengths.
 
+    The extent and the lengths may be symbolic, where the parts are proved to lie in the loop.
+
     Args:
         state: the program.
         loop: a loop that is not bound or annotated.

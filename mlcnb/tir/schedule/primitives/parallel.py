@@ -22,6 +22,8 @@ REDUCTION_HINT = "rfactor the loop first, or choose a spatial loop"
 def parallel(state: State, loop: For) -> Change:
     """Run the iterations of a loop in parallel.
 
+    The extent may be symbolic: independence is proved for all sizes.
+
     Raises:
         ScheduleError: iterations may depend on each other.
     """

@@ -32,6 +32,9 @@ def read_at(
 ) -> Change:
     """Copy what one iteration of a loop reads of a buffer into a new one in `storage_scope`.
 
+    It has the dtype of the buffer and the extents of what an iteration reads, cut at the buffer's
+    end.
+
     Args:
         state: the program.
         loop: where to copy: before the first statement in it that reads the buffer.

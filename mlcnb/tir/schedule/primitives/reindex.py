@@ -30,6 +30,8 @@ def _buffers(site: Site) -> list[tuple[str, int]]:
 def reindex(state: State, block: Block, buffer: Any) -> Change:
     """Put a copy between a block and a buffer, indexed by the axes that the block indexes it with.
 
+    It has the dtype of the buffer and the extents of those axes.
+
     Args:
         state: the program.
         block: a block that accesses the buffer with one tuple of indices.

@@ -34,6 +34,8 @@ def reindex_cache_read(
 ) -> Change:
     """Copy what a block reads of a buffer into a cache laid out by a map of the block's axes.
 
+    The cache has the dtype of the buffer and the shape of what the map gives.
+
     Args:
         state: the program.
         block: a block that reads one element of the buffer.
@@ -61,6 +63,8 @@ def reindex_cache_write(
     index_map: Any,
 ) -> Change:
     """Let a block write into a cache laid out by a map of its axes, and copy that on.
+
+    The cache has the dtype of the buffer and the shape of what the map gives.
 
     Args:
         state: the program.

@@ -33,6 +33,8 @@ def reorder(state: State, *ordered_loops: For) -> Change:
     """Put the given loops into the given order, outermost first; loops between them stay where
     they are.
 
+    Extents may be symbolic, and may depend on loops that stay outside (a triangle).
+
     Raises:
         ScheduleError: the loops do not lie in one chain, the range of one would depend on a loop
             inside it,

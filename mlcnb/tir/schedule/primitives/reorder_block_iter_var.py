@@ -31,6 +31,8 @@ def _exchanges(site: Site) -> Iterator[list[int]]:
 def reorder_block_iter_var(state: State, block: Block, new_order: list[int]) -> Change:
     """Put the axes of a block into another order: axis `new_order[n]` becomes number n.
 
+    Their extents and bindings go along.
+
     Raises:
         ScheduleError: `new_order` does not name each axis once.
     """

@@ -53,6 +53,8 @@ from mlcnb.tir.stmt import Block, BufferStore
 def reverse_compute_inline(state: State, block: Block) -> Change:
     """Compute what an elementwise block computes where its input is made, and take the block away.
 
+    The producer then writes the block's buffer, in its shape and dtype.
+
     Args:
         state: the program.
         block: a complete block of one store that alone reads a buffer made by one complete block.

@@ -56,6 +56,8 @@ class _Overlap:
 def rolling_buffer(state: State, block: Block, write_buffer_index: int) -> Change:
     """Make a buffer as long as one tile along the outermost dimension in which tiles overlap.
 
+    The buffer keeps its dtype; along the rolled dimension it holds as much as one tile reads.
+
     Args:
         state: the program.
         block: a complete or reduction block that stands under a loop of its consumers (after

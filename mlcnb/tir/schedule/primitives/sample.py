@@ -31,7 +31,7 @@ def sample_categorical(
     probs: Sequence[float],
     decision: int | None = None,
 ) -> int:
-    """One of the candidates, each as likely as its weight in `probs`.
+    """One of the candidates, each as likely as its weight in `probs`: a number for extents.
 
     Raises:
         ScheduleError: the lists differ in length, a weight is negative or all are zero, or
@@ -147,6 +147,8 @@ def _adapted(extent: int, tile: list[int]) -> list[int]:
 @does(pure=True)
 def sample_compute_location(state: State, block: Block, decision: int | None = None) -> For | Mark:
     """Where a block may be computed: inline (-2), where it stands (-1), or a loop of its consumer.
+
+    Loops whose extent is 1 are no places.
 
     Loops are counted among those around the first consumer; those of one iteration are left out,
     and spatial loops inside of the reduction too: a block computed there would be computed again

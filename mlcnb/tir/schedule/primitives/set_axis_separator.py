@@ -31,6 +31,8 @@ def set_axis_separator(
 ) -> Change:
     """Set the axis separators of a buffer, in the whole function.
 
+    The shape stays: separators say where an axis of physical memory begins.
+
     Args:
         state: the program.
         block: a block that reads or writes the buffer.

@@ -29,6 +29,8 @@ def set_scope(
 ) -> Change:
     """Put a buffer that a block writes into another memory scope.
 
+    Its shape and dtype stay.
+
     Args:
         state: the program.
         block: a block that writes the buffer, or allocates it.

@@ -28,6 +28,8 @@ def storage_align(
 ) -> Change:
     """Ask that the stride of `axis` be k * factor + offset elements.
 
+    The shape stays; the buffer takes more memory where it is lowered.
+
     Args:
         state: the program.
         block: a block that writes the buffer.

@@ -35,6 +35,8 @@ def tensorize(
 ) -> Change:
     """Put the implementation of a tensor intrinsic in the place of what it describes.
 
+    Shapes, dtypes, scopes and the body have to be those of its `desc`.
+
     Args:
         state: the program.
         block_or_loop: a loop, which is made a block first, or such a block.

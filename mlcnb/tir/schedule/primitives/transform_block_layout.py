@@ -32,6 +32,9 @@ from mlcnb.tir.stmt import Block, IterType, IterVar
 def transform_block_layout(state: State, block: Block, index_map: Any) -> Change:
     """Replace the axes of a block by what a map makes of them, and its loops by loops over those.
 
+    The extents of the new axes are what the map makes of the old ones, rounded up where a factor
+    does not divide one; a predicate then leaves out the rest.
+
     Args:
         state: the program.
         block: a complete or reduction block whose axes are its loops, one for one.

@@ -52,6 +52,9 @@ def transform_layout(
 ) -> Change:
     """Lay a buffer out anew, in the whole function.
 
+    The new shape is what the map makes of the old one, rounded up where a factor does not divide
+    it; the dtype stays.
+
     Args:
         state: the program.
         block: a block that reads or writes the buffer.

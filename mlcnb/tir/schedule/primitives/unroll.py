@@ -12,7 +12,10 @@ from mlcnb.tir.stmt import For, ForKind
 
 @does(still=True)
 def unroll(state: State, loop: For) -> Change:
-    """Mark a loop as unrolled. The order of iterations stays, so this is always legal."""
+    """Mark a loop as unrolled. The order of iterations stays, so this is always legal.
+
+    Code is unrolled where the extent is a number.
+    """
     edit = state.edit()
     edit.update(loop, kind=ForKind.UNROLLED, thread_binding=None)
     return Change.of(edit)

@@ -50,6 +50,9 @@ def write_at(
 ) -> Change:
     """Let what is written of a buffer in one iteration of a loop go through a new one.
 
+    It has the dtype of the buffer and the extents of what an iteration writes, cut at the buffer's
+    end.
+
     Args:
         state: the program.
         loop: where to copy: behind the last statement in it that writes the buffer.

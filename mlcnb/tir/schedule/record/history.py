@@ -3,6 +3,7 @@
 sch.undo(), sch.redo(), sch.goto(3)      the program, the handles and the trace of that step
 sch.copy()                               another schedule that goes on from here
 sch.diff(1, 3)                           what changed in between
+sch.seed(7), sch.remove_rv(v)            what the current snapshot knows beside the program
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from difflib import unified_diff
-from typing import Self
+from typing import Any, Self
 
 from mlcnb.core import cells, display
 from mlcnb.core.errors import ScheduleError
 from mlcnb.ir.module import IRModule
 from mlcnb.tir.schedule.record.instruction import Instruction
-from mlcnb.tir.schedule.record.state import Snapshot
+from mlcnb.tir.schedule.record.state import Random, Snapshot
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,11 @@ class History:
         return self._now
 
     def undo(self, steps: int = 1) -> Self:
-        """Go back: the program, the handles and the trace are as they were before the last step."""
+        """Go back: the program, the handles and the trace are as they were before the last step.
+
+        Raises:
+            ScheduleError: fewer steps were done, or `steps` is negative.
+        """
         if not 0 <= steps <= self._now:
             raise ScheduleError(
                 f"undo: {_steps(self._now)} done so far, not {steps}",
@@ -88,7 +93,11 @@ class History:
         return self.goto(self._now - steps)
 
     def redo(self, steps: int = 1) -> Self:
-        """Go forward again after an undo."""
+        """Go forward again after an undo.
+
+        Raises:
+            ScheduleError: fewer steps were taken back.
+        """
         later = len(self._snapshots) - 1 - self._now
         if not 0 <= steps <= later:
             raise ScheduleError(f"redo: {_steps(later)} taken back, not {steps}")
@@ -124,7 +133,10 @@ class History:
         self._now -= 1
 
     def copy(self) -> Self:
-        """Another schedule that goes on from here; handles are good for both."""
+        """Another schedule that goes on from here; handles are good for both.
+
+        The program, of whatever shapes, is shared, for no step changes it; nothing is refused.
+        """
         other = copy(self)
         other._entered = dict(self._entered)
         other._snapshots = [x.duplicate() for x in self._snapshots[: self._now + 1]]
@@ -143,6 +155,40 @@ class History:
         for n in (before, after):
             self._refuse_unknown("diff", n)
         return StepDiff.of(self._steps[before], self._steps[after])
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers again from `seed`.
+
+        What was drawn before stays; the same seed draws the same on every machine.
+        """
+        self._snapshot.seed = Random.start(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule, drawn from this one's.
+
+        An int from 1 to 2**31 - 1, never refused; this schedule's own draws go on from another
+        place.
+        """
+        dice = Random(self._snapshot.seed)
+        drawn = dice.integer(Random.MODULUS - 1)
+        self._snapshot.seed = dice.state
+        return drawn + 1
+
+    def remove_rv(self, rand_var: Any) -> None:
+        """Forget a handle or a drawn number.
+
+        The program stays; what is not known is forgotten already, and not refused.
+        """
+        self._snapshot.handles.pop(rand_var, None)
+        self._snapshot.values.pop(rand_var, None)
+
+    def enter_postproc(self) -> None:
+        """Mark where postprocessing begins in the trace.
+
+        In `sch.trace` what follows stands behind `EnterPostproc`; the program stays, nothing is
+        refused.
+        """
+        self._snapshot.instructions.append(Instruction("EnterPostproc"))
 
 
 def _steps(count: int) -> str:
